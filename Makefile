@@ -1,0 +1,52 @@
+# Every word sets up what it needs on a fresh machine and is quick the second time.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+COMPILED := $(shell find src/zenlake -name '*.pxd')
+SOURCES := $(COMPILED) $(COMPILED:.pxd=.py) setup.py
+
+.PHONY: setup test fast lint demo bench soak docs clean
+.DELETE_ON_ERROR:
+
+setup: $(VENV)/.built  ## create .venv, install what the project needs, build the compiled modules
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --upgrade pip setuptools Cython
+	ZENLAKE_BUILD=no $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		--no-build-isolation --editable '.[spark,sql]' --group dev
+	touch $@
+
+$(VENV)/.built: $(VENV)/.installed $(SOURCES)
+	$(BIN)/python setup.py --quiet build_ext --inplace --parallel 2
+	touch $@
+
+test: setup lint  ## everything: both ways of running the compiled chapters, real Zenoh, real Spark
+	$(BIN)/python -m pytest
+	ZENLAKE_PURE=1 $(BIN)/python -m pytest -m 'not interop and not spark and not slow'
+
+fast: setup  ## the tests that need no other process
+	$(BIN)/python -m pytest -m 'not interop and not spark and not slow'
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+demo: setup
+	$(BIN)/zenlake demo
+
+bench: setup
+	$(BIN)/python -m bench
+
+soak: setup
+	$(BIN)/python -m pytest -m slow --timeout 3600
+	$(BIN)/python -m fuzz
+
+docs: setup
+	$(BIN)/python -m docs
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info
+	find src -name '*.so' -delete

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes `import zenlake...` take the `.py` of a chapter although a compiled one lies beside it.
+
+Python prefers an extension module; this finder is asked first and knows only sources. The tests use it to run every
+compiled chapter both ways; it also helps when a debugger must step into one.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+
+class SourceOnly:
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if path is None or not name.startswith("zenlake."):
+            return None
+        for folder in path:
+            source = Path(folder) / (name.rpartition(".")[2] + ".py")
+            if source.is_file():
+                return spec_from_file_location(name, source)
+        return PathFinder.find_spec(name, path, target)
+
+
+sys.meta_path.insert(0, SourceOnly)
