@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Zenoh's time: NTP64 numbers and the hybrid logical clock that makes them unique.
 
-An NTP64 is a u64 whose upper half counts seconds and whose lower half counts 2**-32 s. Zenoh counts from 1970-01-01 UTC,
-not from NTP's 1900 (divergence A6). On the wire and in hot paths it is a plain `int`; the class is what users hold.
+An NTP64 is a u64 whose upper half counts seconds and whose lower half counts 2**-32 s. Zenoh counts from 1970-01-01
+UTC, not from NTP's 1900 (divergence A6). On the wire and in hot paths it is an `int`; the class is what users hold.
 
 Nothing here reads a clock: `now` is an argument.
 """

@@ -12,8 +12,8 @@
         ├── LocalError         ours: what we were asked to send would break the protocol
         └── RemoteError        theirs: what we received breaks it
 
-InvalidValue, DecodeError and EncodeError are ValueErrors too. DecodeError and ProtocolError know the `reason` to give in
-a CLOSE that they cause. All of them survive a pickle, so a Spark task can tell its driver what it met.
+InvalidValue, DecodeError and EncodeError are ValueErrors too. DecodeError and ProtocolError know the `reason` to give
+in a CLOSE that they cause. All of them survive a pickle, so a Spark task can tell its driver what it met.
 """
 
 from enum import IntEnum
