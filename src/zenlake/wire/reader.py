@@ -66,7 +66,7 @@ class Reader:
     def bind(self, buf):
         """Say which buffer the next batches lie in."""
         record: Message
-        self.c.buf = buf if cython.compiled else memoryview(buf)
+        self.c.point(buf)
         for record in self.records:
             record.bind(self.c.buf)
         self.begin(0, 0)

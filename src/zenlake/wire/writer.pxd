@@ -6,12 +6,14 @@ cpdef int vle_size(unsigned long long value) noexcept nogil
 @cython.final
 cdef class Writer:
     cdef unsigned char[::1] buf
+    cdef unsigned char* data
     cdef readonly Py_ssize_t room
     cdef public Py_ssize_t at
     cdef public Py_ssize_t chain
     cdef const char* message
     cdef Cursor walker
 
+    cdef int point(self, buf) except -1
     cpdef void clear(self) noexcept nogil
     cpdef bytes taken(self)
     cdef int grow(self, Py_ssize_t room) except -1 with gil

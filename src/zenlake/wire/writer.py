@@ -37,12 +37,17 @@ class Writer:
     """A growing buffer and the place of the header that the next extension would chain to."""
 
     def __init__(self, room=256):
-        self.buf = bytearray(max(room, 16))
-        self.room = len(self.buf)
+        self.point(bytearray(max(room, 16)))
         self.at = 0
         self.chain = -1
         self.message = "batch"
         self.walker = Cursor(b"")
+
+    def point(self, buf):
+        self.buf = buf
+        self.data = cython.address(self.buf[0]) if cython.compiled else buf
+        self.room = len(buf)
+        return 0
 
     def clear(self):
         self.at = 0
@@ -50,14 +55,12 @@ class Writer:
 
     def taken(self):
         """What was written, as a fresh object."""
-        return take(self.buf, 0, self.at)
+        return take(self.data, 0, self.at)
 
     def grow(self, room):
         larger = bytearray(max(room, 2 * self.room))
         larger[: self.at] = memoryview(self.buf)[: self.at]
-        self.buf = larger
-        self.room = len(larger)
-        return 0
+        return self.point(larger)
 
     def need(self, size):
         if self.room - self.at < size:
@@ -76,7 +79,7 @@ class Writer:
         if value > 0xFF:
             self.fail(field, value, 0xFF)
         self.need(1)
-        self.buf[self.at] = value
+        self.data[self.at] = value
         self.at += 1
         return 0
 
@@ -84,8 +87,8 @@ class Writer:
         if value > 0xFFFF:
             self.fail(field, value, 0xFFFF)
         self.need(2)
-        self.buf[self.at] = value & 0xFF
-        self.buf[self.at + 1] = value >> 8
+        self.data[self.at] = value & 0xFF
+        self.data[self.at + 1] = value >> 8
         self.at += 2
         return 0
 
@@ -96,11 +99,11 @@ class Writer:
         i: cython.Py_ssize_t = self.at
         left: cython.int = 8
         while value > 0x7F and left > 0:
-            self.buf[i] = (value & 0x7F) | 0x80
+            self.data[i] = (value & 0x7F) | 0x80
             value >>= 7
             i += 1
             left -= 1
-        self.buf[i] = value & 0xFF  # the ninth byte carries eight raw bits
+        self.data[i] = value & 0xFF  # the ninth byte carries eight raw bits
         self.at = i + 1
         return 0
 
@@ -128,7 +131,7 @@ class Writer:
         if not data.inside():
             self.refuse(field, "this run of bytes belongs to another buffer")
         self.need(data.size)
-        copy(self.buf, self.at, data.buf, data.at, data.size)
+        copy(self.data, self.at, data.data, data.at, data.size)
         self.at += data.size
         return 0
 
@@ -154,7 +157,7 @@ class Writer:
     def header(self, value):
         """A message's header byte, without its Z bit: the first extension sets that."""
         self.need(1)
-        self.buf[self.at] = value
+        self.data[self.at] = value
         self.chain = self.at
         self.at += 1
         return 0
@@ -162,7 +165,7 @@ class Writer:
     def ext(self, header):
         """An extension's header byte, without its Z bit."""
         if self.chain >= 0:
-            self.buf[self.chain] = self.buf[self.chain] | MORE
+            self.data[self.chain] = self.data[self.chain] | MORE
         return self.header(header)
 
     def ext_z64(self, header, value):
@@ -186,7 +189,7 @@ class Writer:
         bits: cython.ulonglong
         header: cython.int
         start: cython.Py_ssize_t
-        self.walker.buf = chain.buf
+        self.walker.data = chain.data
         self.walker.at = chain.at
         self.walker.end = chain.at + chain.size
         while self.walker.at < self.walker.end:
@@ -197,6 +200,6 @@ class Writer:
             if not bits >> (header & 0x3F) & 1:
                 self.ext(header)
                 self.need(self.walker.at - start)
-                copy(self.buf, self.at, chain.buf, start, self.walker.at - start)
+                copy(self.data, self.at, chain.data, start, self.walker.at - start)
                 self.at += self.walker.at - start
         return 0
