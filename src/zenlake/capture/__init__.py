@@ -27,10 +27,10 @@ PATH = str | os.PathLike[str]
 class Capture:
     """One or more files of the same capture; a session may go on from one file to the next."""
 
-    def __init__(self, paths: Iterable[PATH], rows: int, bytes: int, flows: int) -> None:
+    def __init__(self, paths: Iterable[PATH], rows: int, bytes: int, held: int, flows: int) -> None:
         self.files = in_order([os.fspath(path) for path in paths])
-        self._limits = (rows, bytes, flows)
-        self._reader = Reader(1, 1, flows)
+        self._limits = (rows, bytes, held, flows)
+        self._reader = Reader(1, 1, 1, 1)
 
     @property
     def faces(self) -> list[Face]:
@@ -66,13 +66,20 @@ class Capture:
         yield from reader.rows.collect()
 
 
-def open(paths: PATH | Iterable[PATH], *, rows: int = 1 << 16, bytes: int = 1 << 24, flows: int = 1 << 16) -> Capture:
+def open(
+    paths: PATH | Iterable[PATH],
+    *,
+    rows: int = 1 << 16,
+    bytes: int = 1 << 24,
+    held: int = 1 << 28,
+    flows: int = 1 << 16,
+) -> Capture:
     """A capture file, or the files of a rotation in any order; '-' is the standard input.
 
-    A record batch has at most `rows` rows and `bytes` bytes of batches. At most `flows` conversations are remembered;
-    the longest silent ones make room.
+    A record batch has at most `rows` rows and `bytes` bytes of batches. While they are read, at most `held` bytes wait for
+    the rest of a batch or for an earlier segment, and `flows` conversations are remembered: the longest silent make room.
     """
-    return Capture([paths] if isinstance(paths, str | os.PathLike) else paths, rows, bytes, flows)
+    return Capture([paths] if isinstance(paths, str | os.PathLike) else paths, rows, bytes, held, flows)
 
 
 def in_order(paths: list[str]) -> list[str]:

@@ -27,6 +27,8 @@ cdef class Packets:
     ) noexcept nogil
     cdef int section(self, Py_ssize_t at) except -1
     cdef int describe(self, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef int locate(self) except -1
+    cdef Packets ahead(self)
     cdef int add_interface(self, long long link, int resolution, long long offset, long long snaplen) except -1
     cdef int statistics(self, Py_ssize_t at, Py_ssize_t end) except -1
     cdef list options(self, Py_ssize_t at, Py_ssize_t end)

@@ -192,6 +192,20 @@ class Packets:
         self.at = at + 16 + size
         return self.packet(0, ticks, at + 16, size, u32(self.p, at + 12, self.big))
 
+    def ahead(self):
+        """The same place in the same piece of the file, for looking ahead."""
+        other = Packets()
+        other.owner = self.owner
+        other.p = self.p
+        other.at = self.at
+        other.end = self.end
+        other.container = self.container
+        other.big = self.big
+        other.interface_memory = bytearray(self.interface_memory)
+        other.interface_count = self.interface_count
+        other.locate()
+        return other
+
     def packet(self, interface, ticks, at, size, original):
         """Fills the record."""
         i: cython.Py_ssize_t = 5 * interface
@@ -259,7 +273,10 @@ class Packets:
                     kind = min(at, size - 4)
                     if self.interfaces[4] > 0:
                         kind = min(kind, self.interfaces[4])
-                    return self.packet(0, 0, body + 4, kind, at)
+                    when: cython.longlong = self.received
+                    self.packet(0, 0, body + 4, kind, at)
+                    self.received = when  # it has no time of its own
+                    return PACKET
             elif kind == OBSOLETE and size >= 20:
                 interface = u16(p, body, self.big)
                 ticks = u32(p, body + 4, self.big)
@@ -307,10 +324,14 @@ class Packets:
         power: object = 9 - n if kind == MULTIPLY else min(n - 9, 18)  # an object: C's ** gives a float
         scale = min(n, 63) if kind == BINARY else 10**power
         seconds = max(-(1 << 32), min(offset, 1 << 32))
-        self.interface_memory = self.interface_memory[: 40 * self.interface_count] + struct.pack(
-            "=5q", link, kind, scale, seconds * 1_000_000_000, snaplen
-        )
+        if not cython.compiled:
+            self.interfaces = None  # so that its memory may move
+        del self.interface_memory[40 * self.interface_count :]
+        self.interface_memory += struct.pack("=5q", link, kind, scale, seconds * 1_000_000_000, snaplen)
         self.interface_count += 1
+        return self.locate()
+
+    def locate(self):
         if cython.compiled:
             self.interfaces = cython.cast(cython.p_longlong, PyByteArray_AS_STRING(self.interface_memory))
         else:
@@ -319,8 +340,9 @@ class Packets:
 
     def statistics(self, at, end):
         """What the capturing machine counted; the last word on an interface holds."""
-        lost = sum(value for code, value in self.options(at + 12, end) if code in (5, 7))
-        self.drops[u32(self.p, at, self.big)] = lost
+        interface = u32(self.p, at, self.big)
+        if interface < self.interface_count:
+            self.drops[interface] = sum([value for code, value in self.options(at + 12, end) if code in (5, 7)])
         return 0
 
     def options(self, at, end):

@@ -9,7 +9,8 @@ import ipaddress
 
 import cython
 
-from zenlake.capture.notes import Face
+from zenlake.capture.notes import Address, Face
+from zenlake.capture.recognise import Framing
 
 if cython.compiled:
     from cython.cimports.libc.stdlib import calloc, free
@@ -23,21 +24,24 @@ SCOUTING_PORT = 7446
 MASK = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
 
-def address(hi: int, lo: int, port: int) -> tuple[str, int]:
+def address(hi: int, lo: int, port: int) -> Address:
     if hi == 0 and lo >> 32 == 0xFFFF:
         return str(ipaddress.IPv4Address(lo & 0xFFFFFFFF)), port
     return str(ipaddress.IPv6Address(hi << 64 | lo)), port
+
+
+def ends_of(src_hi: int, src_lo: int, dst_hi: int, dst_lo: int, ports: int) -> tuple[Address, Address]:
+    return address(src_hi, src_lo, ports >> 16 & 0xFFFF), address(dst_hi, dst_lo, ports & 0xFFFF)
 
 
 class Flow:
     """What both lanes of a flow share. Side 0 sent the first packet of the flow that was captured."""
 
     def __init__(self, book, key: tuple[int, int, int, int, int], client: int | None) -> None:
-        src_hi, src_lo, dst_hi, dst_lo, ports = key
-        self.book = book  # faces and notes
-        self.key = key
-        self.udp = ports >> 32 == 17
-        self.ends = (address(src_hi, src_lo, ports >> 16 & 0xFFFF), address(dst_hi, dst_lo, ports & 0xFFFF))
+        self.book = book  # the reader: rows, faces, notes, who listens
+        self.key = key  # source and destination address in halves; protocol and ports
+        self.udp = key[4] >> 32 == 17
+        self.ends = ends_of(*key)
         self.group = self.udp and ipaddress.ip_address(self.ends[1][0]).is_multicast
         self.client = client  # the side that opened, once known: for TCP, SYN was captured
         self.lanes = tuple(Lane(book.rows, self, side, self.udp, client is not None) for side in (0, 1))
@@ -58,7 +62,7 @@ class Flow:
         """The framing after OPEN: what both offered. -1 = not known."""
         if len(self.offers) == 2:
             both = self.offers[False] & self.offers[True]
-            self.framing = 2 if both & 1 else 1 if both & 2 else 0
+            self.framing = Framing.LOWLATENCY if both & 1 else Framing.COMPRESSED if both & 2 else Framing.PLAIN
             self.describe()
         return self.framing
 
@@ -67,29 +71,24 @@ class Flow:
         lane, other = self.lanes[side], self.lanes[1 - side]
         return other.acknowledges and 0 < (other.acknowledged - lane.expected) & 0xFFFFFFFF < 1 << 31
 
-    def recognised(self, stream, first: bytes) -> None:
-        """These are batches; `first` begins with the first of them."""
+    def recognised(self, stream, first: int) -> None:
+        """These are batches; the first of them begins with the byte `first`."""
         if not stream.opening and self.framing < 0:
             self.framing = stream.framing
         if self.face is None:
             if stream.opening:  # InitSyn and OpenSyn come from the opener
-                self.client = 1 - stream.side if first[0] & 0x20 else stream.side
+                self.client = 1 - stream.side if first & 0x20 else stream.side
             protocol = "multicast" if self.group else "udp" if self.udp else "tcp"
-            self.add_face(protocol, "datagram" if self.udp else "stream", False, not stream.opening)
-        for lane in self.lanes:
-            s = lane.stream
-            s.face = self.face.id
-            s.direction = int(s.side != self.client)
-            if s is not stream and s.anchored:  # the other direction has begun as well: in step from its first byte
-                s.mode, s.opening, s.certain, s.anchored = 0, True, True, False
-            elif s is not stream and s.mode == 2:
-                s.mode = 1
+            self.add_face(protocol, "datagram" if self.udp else "stream", False, not stream.opening and first & 0x1F != 7)
+        for side in (0, 1):
+            direction = int(side != self.client and self.face.protocol != "scouting")
+            self.lanes[side].stream.follow(self.face.id, direction)
         self.describe()
 
-    def scouts(self, header: int) -> bool:
+    def scouts(self, side: int, header: int) -> bool:
         """A SCOUT is three bytes, so it counts only where SCOUTs are sent."""
         if header & 0x1F == 2 or self.group or SCOUTING_PORT in (self.ends[0][1], self.ends[1][1]):
-            self.client = 0
+            self.client = side
             self.add_face("scouting", "datagram", False, False)
             return True
         return False
@@ -104,7 +103,7 @@ class Flow:
 
     def foreign(self) -> None:
         for lane in self.lanes:
-            if lane.stream.mode != 0:
+            if lane.stream.face < 0:
                 lane.stream.deafen()
 
     def doubt(self, stream) -> None:
@@ -139,12 +138,14 @@ class Flow:
             len(self.book.faces), protocol, client, server, framing, False, encrypted, midway, lane.file, lane.packet
         )
         self.book.faces.append(self.face)
-        self.book.servers.add((server, self.udp))
+        if not midway:
+            self.book.servers.add((server, self.udp))
 
     def guess_client(self) -> int:
         """The other end listens: known to, on Zenoh's port, or on the lower port."""
         if self.group:
             return 0
+        self.book.look_ahead()
         for side in (0, 1):
             if (self.ends[1 - side], self.udp) in self.book.servers:
                 return side
@@ -155,8 +156,8 @@ class Flow:
 
     def describe(self) -> None:
         if self.face is not None and self.framing > 0:
-            self.face.compression = self.framing == 1
-            if self.framing == 2:
+            self.face.compression = self.framing == Framing.COMPRESSED
+            if self.framing == Framing.LOWLATENCY:
                 self.face.framing = "lowlatency"
 
 

@@ -37,6 +37,8 @@ cdef class Stream:
     cpdef int look_once(self) except -1
     cpdef int look_at_datagrams(self) except -1
     cpdef int settle(self, int framing, Py_ssize_t at) except -1
+    cdef int meet(self, bytes data) except -1
+    cpdef int follow(self, int face, int direction) except -1
     cpdef int shed(self, Py_ssize_t n) except -1
     cpdef int deafen(self) except -1
     cpdef int note(self, str kind, Py_ssize_t size) except -1

@@ -131,6 +131,12 @@ class Stream:
 
     def keep(self, p, at, end, need):
         """Begins a batch, or only its length, that goes on in a later segment."""
+        if self.rows.held + need > self.rows.most_held:
+            with cython.gil:
+                self.note("limit", end - at)
+                self.seek()
+            return 0
+        self.rows.held += need
         if cython.compiled:
             self.part = cython.cast(cython.p_uchar, malloc(need))
             if self.part == cython.NULL:
@@ -158,16 +164,16 @@ class Stream:
         part: cython.p_uchar = self.part
         n = self.need
         self.have = 0
+        self.rows.held -= n
+        if cython.compiled:
+            self.part = cython.NULL
         if n == self.width and (part[0] | part[1]) != 0 and (n == 2 or (part[2] | part[3]) == 0):
             self.keep(part, 0, n, n + (part[0] | part[1] << 8))  # its length, complete at last
+        elif n == self.width and n == 4 and (part[2] | part[3]) != 0:
+            with cython.gil:
+                self.seek()
         else:
-            if cython.compiled:
-                self.part = cython.NULL
-            if n == self.width and n == 4 and (part[2] | part[3]) != 0:
-                with cython.gil:
-                    self.seek()
-            else:
-                self.batch(part, self.width, n)
+            self.batch(part, self.width, n)
         if cython.compiled:
             free(part)
         return at
@@ -283,6 +289,7 @@ class Stream:
         """Gives up the batch begun."""
         if self.have > 0:
             self.note("unfinished", self.have)
+            self.rows.held -= self.need
             self.have = 0
             if cython.compiled:
                 free(self.part)
@@ -299,10 +306,12 @@ class Stream:
     def hold(self, p, at, end):
         self.aside.append((copied(p, at, end), self.received, self.packet, self.file))
         self.aside_size += end - at
-        if self.feeding or self.aside_size < self.look_at:
+        self.rows.held += end - at
+        full: cython.bint = self.aside_size > PATIENCE or self.rows.held > self.rows.most_held
+        if self.feeding or (self.aside_size < self.look_at and full == 0):
             return 0
         self.look()
-        if self.mode == SEEK and self.aside_size > PATIENCE:
+        if self.mode == SEEK and full:
             self.shed(self.aside_size >> 1)
             self.flow.doubt(self)
         return 0
@@ -356,7 +365,7 @@ class Stream:
             if quic(p, 0, len(data)):
                 self.flow.secured("quic", False)
                 return 0
-            if scouting(p, 0, len(data)) and self.flow.scouts(data[0]):
+            if scouting(p, 0, len(data)) and self.flow.scouts(self.side, data[0]):
                 return self.settle(PLAIN, 0)
         for framing in (PLAIN, COMPRESSED, LOWLATENCY) if self.flow.framing < 0 else (self.flow.framing,):
             total = 0
@@ -377,7 +386,7 @@ class Stream:
     def settle(self, framing, at):
         """In step from the byte `at` of those held."""
         held = self.aside
-        first = self.aside[0][0]
+        self.rows.held -= self.aside_size
         self.aside = []
         self.aside_size = 0
         self.mode = SPLIT
@@ -385,26 +394,33 @@ class Stream:
         self.certain = self.anchored
         self.anchored = False
         self.frame(framing)
-        position: cython.Py_ssize_t = 0
+        start: cython.Py_ssize_t = 0
+        size: cython.Py_ssize_t
         begun: cython.bint = False
         self.feeding = True
         for data, received, packet, file in held:
-            size: cython.Py_ssize_t = len(data)
-            if position + size > at:
+            size = len(data)
+            if start + size > at:
                 self.received = received
                 self.packet = packet
                 self.file = file
                 if not begun:
                     begun = True
-                    first = data[max(0, at - position) + self.width :]
-                    self.opening = framing == PLAIN and first[:1] != b"" and first[0] & 0x1F in (1, 2)
-                    self.flow.recognised(self, first)
+                    data = data[max(0, at - start) :]
+                    self.meet(data)
                     if at > 0:
                         self.note("skipped", at)
-                self.take(data[max(0, at - position) :])
-            position += size
+                self.take(data)
+            start += size
         self.feeding = False
         return 1
+
+    def meet(self, data):
+        """The first batches since the flow began, or since step was lost."""
+        first: cython.int = data[self.width] if len(data) > self.width else 0
+        self.opening = self.framing == PLAIN and (first & 0x1F == 1 or first & 0x1F == 2)
+        self.flow.recognised(self, first)
+        return 0
 
     def shed(self, n):
         """Gives up the oldest n bytes held, or a few more."""
@@ -419,7 +435,21 @@ class Stream:
             self.note("skipped" if self.face >= 0 else "foreign", done)
             del self.aside[:count]
             self.aside_size -= done
+            self.rows.held -= done
         self.look_at = 0
+        return 0
+
+    def follow(self, face, direction):
+        """Bytes the other way turned out to be Zenoh, or these."""
+        self.face = face
+        self.direction = direction
+        if self.anchored and self.mode == SEEK and not self.aside:  # both ways began together: in step from the first byte
+            self.anchored = False
+            self.certain = True
+            self.opening = True
+            self.mode = SPLIT
+        elif self.mode == DEAF:
+            self.seek()
         return 0
 
     def deafen(self):
@@ -427,6 +457,7 @@ class Stream:
         self.unread_from = self.packet
         self.unread += self.aside_size
         self.unread_packets += len(self.aside)
+        self.rows.held -= self.aside_size
         self.aside = []
         self.aside_size = 0
         self.drop()

@@ -24,13 +24,6 @@ LINUX_SLL2 = cython.declare(cython.int, 276)
 MAPPED = cython.declare(cython.ulonglong, 0xFFFF << 32)  # IPv4 addresses are kept as IPv6 writes them: ::ffff:a.b.c.d
 
 
-class Found:
-    """What `Headers.read` returns."""
-
-    FRAGMENT, TCP, UDP = 1, 6, 17
-    NOT_IP, MALFORMED, LINK_TYPE = -1, -2, -3
-
-
 def u16(p, at):
     return p[at] << 8 | p[at + 1]
 
@@ -190,6 +183,8 @@ class Headers:
             if u16(p, at + 4) >= 8 and at + u16(p, at + 4) < end + missing:
                 missing = max(0, at + u16(p, at + 4) - end)
                 end = min(end, at + u16(p, at + 4))
+            self.seq = 0
+            self.ack = 0
             self.flags = 0
         else:
             return NOT_IP

@@ -14,7 +14,7 @@ cdef class Reader:
     cdef Table table
     cdef Headers headers
     cdef Packets packets
-    cdef int file
+    cdef int file, looked_ahead
     cdef unsigned long long* recent
     cdef long long* recent_times
 

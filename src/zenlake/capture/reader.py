@@ -3,7 +3,7 @@
 
 import cython
 
-from zenlake.capture.flows import Flow
+from zenlake.capture.flows import Flow, ends_of
 from zenlake.capture.fragments import Fragments
 from zenlake.capture.notes import Notes
 
@@ -36,6 +36,7 @@ RECENT = cython.declare(cython.Py_ssize_t, 4096)  # packets among which a twin i
 TWIN = cython.declare(cython.longlong, 50_000_000)  # ns between twins at most
 PRIME = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 MASK = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+AHEAD = 20_000  # packets
 BREATH = cython.declare(cython.Py_ssize_t, 100_000)  # packets between chances to interrupt
 
 ODD = {-1: "not-ip", -2: "malformed", -3: "link-type"}
@@ -45,8 +46,8 @@ ODD = {-1: "not-ip", -2: "malformed", -3: "link-type"}
 class Reader:
     """All that is remembered while a capture is read. `book` to its flows: rows, faces, notes, servers."""
 
-    def __init__(self, most_rows: int, most_bytes: int, most_flows: int) -> None:
-        self.rows = Rows(most_rows, most_bytes)
+    def __init__(self, most_rows: int, most_bytes: int, most_held: int, most_flows: int) -> None:
+        self.rows = Rows(most_rows, most_bytes, most_held)
         self.faces = []
         self.notes = Notes()
         self.servers = set()  # ends that are known to listen
@@ -55,6 +56,7 @@ class Reader:
         self.headers = Headers()
         self.packets = None
         self.file = 0
+        self.looked_ahead = -1
         if cython.compiled:
             self.recent = cython.cast(cython.pointer(cython.ulonglong), calloc(RECENT, 8))
             self.recent_times = cython.cast(cython.p_longlong, calloc(RECENT, 8))
@@ -125,7 +127,9 @@ class Reader:
         if h.protocol != TCP:
             if twin or h.missing > 0:
                 with cython.gil:
-                    lane.note("duplicated" if twin else "cut", h.end - h.at)
+                    lane.note("duplicated" if twin else "unfinished", h.end - h.at)
+                    if h.missing > 0:
+                        lane.note("cut", h.missing)
                 return 0
             return lane.datagram(p, h.at, h.end)
         seq: cython.uint = h.seq
@@ -213,6 +217,30 @@ class Reader:
 
     def lost(self, whole):
         self.notes.add("fragments", whole.file, whole.packet, -1, whole.have)
+
+    def look_ahead(self):
+        """Finds who listens: whoever answers a SYN, or has two partners or more. Once a file, as far as is at hand."""
+        if self.looked_ahead == self.file:
+            return
+        self.looked_ahead = self.file
+        partners = {}
+        pairs = [(flow.ends, flow.udp) for flow in self.table.flows.values()]
+        packets = self.packets.ahead()
+        h = Headers()
+        found: cython.int
+        for _ in range(AHEAD):
+            if packets.next() != PACKET:
+                break
+            found = h.read(packets.p, packets.data, packets.data_end, packets.missing, packets.link)
+            if found > FRAGMENT:
+                ends = ends_of(h.src_hi, h.src_lo, h.dst_hi, h.dst_lo, h.ports)
+                pairs.append((ends, found != TCP))
+                if h.flags & SYN:
+                    self.servers.add((ends[0 if h.flags & ACK else 1], False))
+        for (one, other), udp in pairs:
+            for end, partner in ((one, other), (other, one)):
+                if partners.setdefault((end, udp), partner) != partner:
+                    self.servers.add((end, udp))
 
     def odd(self, found):
         self.notes.add(ODD[found], self.file, self.packets.number, -1, self.packets.data_end - self.packets.data)

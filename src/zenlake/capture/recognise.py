@@ -26,10 +26,6 @@ class Framing:
     PLAIN, COMPRESSED, LOWLATENCY = 0, 1, 2
 
 
-class Verdict:
-    REJECTED, ACCEPTED, UNDECIDED = 0, 1, 2
-
-
 def z(p, at, end):
     """A variable-length integer: at most nine bytes, the ninth has no continuation bit."""
     if at < 0:

@@ -3,6 +3,7 @@ cdef class Rows:
     cdef list ready
     cdef Py_ssize_t finished, count
     cdef Py_ssize_t most_rows, most_bytes, used
+    cdef long long held, most_held
     cdef bint unordered
     cdef long long last_packet
     cdef int last_file

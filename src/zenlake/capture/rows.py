@@ -18,11 +18,13 @@ if cython.compiled:
 
 @cython.cclass
 class Rows:
-    def __init__(self, most_rows: int, most_bytes: int) -> None:
+    def __init__(self, most_rows: int, most_bytes: int, most_held: int) -> None:
+        self.most_held = most_held
         self.most_rows = max(1, most_rows)
         self.most_bytes = min(max(1 << 16, most_bytes), (1 << 31) - 1)  # offsets of `binary` are 32 bits; a batch fits
         self.ready = []  # finished record batches, oldest first
         self.finished = 0  # how many
+        self.held = 0  # bytes that streams hold back until they can become rows, all together
         self.count = 0
         self.renew()
 

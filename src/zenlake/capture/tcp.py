@@ -120,9 +120,11 @@ class Lane:
         self.note("out-of-order", n)
         self.held.insert(i, (place, self.packet, copied(p, at, end), missing, self.received, self.file))
         self.held_size += max(n, 256)
+        self.stream.rows.held += max(n, 256)
         waited: cython.longlong = self.received - self.gap_since
         known: cython.bint = waited > ACKNOWLEDGED and self.flow.delivered(self.side)
-        if self.held_size > MOST_HELD or waited > OVERDUE or known:
+        full: cython.bint = self.held_size > MOST_HELD or self.stream.rows.held > self.stream.rows.most_held
+        if full or waited > OVERDUE or known:
             self.pass_gap()
         return 0
 
@@ -133,6 +135,7 @@ class Lane:
             place, packet, data, missing, received, file = self.held.pop(0)
             n: cython.Py_ssize_t = len(data)
             self.held_size -= max(n, 256)
+            self.stream.rows.held -= max(n, 256)
             if (file, packet) > (s.file, s.packet):
                 s.received = received
                 s.packet = packet
