@@ -12,6 +12,7 @@ cdef Py_ssize_t network(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) n
 cdef Py_ssize_t identity(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 cdef Py_ssize_t transport(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 cdef Py_ssize_t lz4_size(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+cdef int weigh_packed(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 cdef int weigh(const unsigned char* p, Py_ssize_t at, Py_ssize_t end, int framing) noexcept nogil
 cdef bint begins(const unsigned char* p, Py_ssize_t at, Py_ssize_t end, int framing) noexcept nogil
 cdef int chain(const unsigned char* p, Py_ssize_t at, Py_ssize_t end, int framing, int enough) noexcept nogil

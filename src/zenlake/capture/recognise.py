@@ -200,6 +200,8 @@ def transport(p, at, end):
     at += 1
     if kind == 5:  # FRAME
         at = exts(p, sn(p, at, end), end, h & 0x80)
+        if at < 0 or at >= end or p[at] & 0x1F < 0x19:  # nobody sends an empty one
+            return -1
         while 0 <= at < end and p[at] & 0x1F >= 0x19:
             at = network(p, at, end)
         return at
@@ -276,13 +278,25 @@ def lz4_size(p, at, end):
     return -1
 
 
+def weigh_packed(p, at, end):
+    """The same of a batch in an LZ4 block: its first byte is the first literal. Small ones are not worth packing."""
+    if lz4_size(p, at, end) <= 0 or p[at] < 0x10:
+        return 0
+    first: cython.Py_ssize_t = at + 1
+    if p[at] >= 0xF0:
+        while p[first] == 255:
+            first += 1
+        first += 1
+    return 3 if 5 <= p[first] & 0x1F <= 6 else 0
+
+
 def weigh(p, at, end, framing):
     """How much the whole batch p[at:end] speaks for Zenoh; 0 = it cannot be one."""
     if at >= end:
         return 0
     if framing == COMPRESSED:
         if p[at] == 1:
-            return 3 if lz4_size(p, at + 1, end) > 0 and end - at > 3 and 4 <= p[at + 2] & 0x1F <= 6 else 0
+            return weigh_packed(p, at + 1, end)
         if p[at] != 0 or at + 1 == end:
             return 0
         at += 1
@@ -297,7 +311,14 @@ def weigh(p, at, end, framing):
         at = transport(p, at, end)
         if at < 0:
             return 0
-        total += 4 if kind == 5 else 2 if kind == 3 or kind == 4 or kind == 6 else 6
+        if kind == 5:
+            total += 4
+        elif kind == 6:  # has the shape of anything, so it must come first to count
+            total += 2 if total == 0 else 0
+        elif kind == 3 or kind == 4:
+            total += 2
+        else:  # INIT, OPEN and JOIN come alone
+            return 6 if total == 0 and at == end else 0
     return total
 
 
@@ -353,7 +374,7 @@ def chain(p, at, end, framing, enough):
 def find(p, at, until, end, framing):
     """The first position in [at, until) from which two believable batches or more follow each other; -1 = none."""
     while at < until:
-        if chain(p, at, end, framing, 6) == ACCEPTED:
+        if chain(p, at, end, framing, 8) == ACCEPTED:
             return at
         at += 1
     return -1
@@ -387,7 +408,7 @@ def scouting(p, at, end):
         return False
     h: cython.int = p[at]
     if h & 0x7F == 1:  # SCOUT: version, then zid_len, I, what; ZID if I
-        if p[at + 2] & 7 == 0 or p[at + 1] < 5 or p[at + 1] > 15:
+        if p[at + 1] < 5 or p[at + 1] > 15:
             return False
         if p[at + 2] & 8 == 0:
             return p[at + 2] & 0xF0 == 0 and exts(p, at + 3, end, h & 0x80) == end
