@@ -25,13 +25,14 @@ if cython.compiled:
         features,
         find,
         lz4_size,
+        number,
         quic,
         scouting,
         tls,
         weigh,
     )
 else:
-    from zenlake.capture.recognise import begins, chain, features, find, lz4_size, quic, scouting, tls, weigh
+    from zenlake.capture.recognise import begins, chain, features, find, lz4_size, number, quic, scouting, tls, weigh
 
 SPLIT = cython.declare(cython.int, 0)
 SEEK = cython.declare(cython.int, 1)
@@ -42,6 +43,8 @@ COMPRESSED = cython.declare(cython.int, 1)
 LOWLATENCY = cython.declare(cython.int, 2)
 REJECTED = cython.declare(cython.int, 0)
 ACCEPTED = cython.declare(cython.int, 1)
+
+CERTAIN = cython.declare(cython.int, 8)
 
 PATIENCE = cython.declare(cython.Py_ssize_t, 1 << 18)  # bytes held while looking: two of the largest batches and more
 
@@ -205,12 +208,12 @@ class Stream:
         if self.mode == SPLIT and (self.opening or end - at < 4 or p[at] & 0x3F != 1):
             return self.batch(p, at, end)
         if self.mode == DEAF:  # the same ports may serve Zenoh later
-            if end - at < 4 or (p[at] & 0x1F != 1 and p[at] & 0x1F != 7) or weigh(p, at, end, PLAIN) < 6:
+            if end - at < 4 or (p[at] & 0x1F != 1 and p[at] & 0x1F != 7) or weigh(p, at, end, PLAIN) < CERTAIN:
                 self.unread += end - at
                 self.unread_packets += 1
                 return 0
         with cython.gil:
-            if self.mode != SEEK and weigh(p, at, end, PLAIN) >= 6:
+            if self.mode != SEEK and weigh(p, at, end, PLAIN) >= CERTAIN:
                 self.flow.again()  # a new INIT: a new session between the same ports
             if self.mode == SPLIT:
                 self.batch(p, at, end)
@@ -334,20 +337,24 @@ class Stream:
             if verdict != 0:
                 self.flow.secured("tls", verdict == 2)
                 return 0
-            verdict = chain(p, 0, n, PLAIN, 6)
+            verdict = chain(p, 0, n, PLAIN, CERTAIN, -1)
             if verdict == ACCEPTED:
                 return self.settle(PLAIN, 0)
             if verdict == REJECTED or n > 4096:
                 self.flow.foreign()
             return 0
         framings = (PLAIN, COMPRESSED, LOWLATENCY) if self.flow.framing < 0 else (self.flow.framing,)
+        enough: cython.int = CERTAIN if self.face < 0 else CERTAIN // 2
         start: cython.Py_ssize_t = 0
+        end: cython.Py_ssize_t
         at: cython.Py_ssize_t
         framing: cython.int
-        for held in self.aside:
-            end: cython.Py_ssize_t = start + len(held[0])
+        for held in self.aside:  # a batch is likelier to begin with a segment than inside one
+            end = start + len(held[0])
             for framing in framings:
-                at = start if chain(p, start, n, framing, 3) == ACCEPTED else find(p, start + 1, end, n, framing)
+                if chain(p, start, n, framing, enough, end) == ACCEPTED:
+                    return self.settle(framing, start)
+                at = find(p, start + 1, end, n, framing, enough + CERTAIN // 2)
                 if at >= 0:
                     return self.settle(framing, at)
             start = end
@@ -359,6 +366,8 @@ class Stream:
         framing: cython.int
         weight: cython.int
         total: cython.int
+        last: cython.longlong
+        sequence: cython.longlong
         p: cython.p_const_uchar
         for data, _, _, _ in self.aside:
             p = data
@@ -369,14 +378,17 @@ class Stream:
                 return self.settle(PLAIN, 0)
         for framing in (PLAIN, COMPRESSED, LOWLATENCY) if self.flow.framing < 0 else (self.flow.framing,):
             total = 0
+            last = -2
             for data, _, _, _ in self.aside:
                 p = data
                 weight = weigh(p, 0, len(data), framing)
                 if weight == 0:
                     total = 0
                     break
-                total += weight if weight > 2 else 1
-            if total >= 4 or (total > 0 and self.flow.face is not None):
+                sequence = number(p, 0, len(data), framing)
+                total += weight + (6 if sequence >= 0 and sequence == ((last + 1) & 0xFFFFFFF) else 0)
+                last = sequence if sequence >= 0 else last
+            if total >= CERTAIN or (total > 0 and self.face >= 0):
                 return self.settle(framing, 0)
             best = max(best, total)
         if best == 0:

@@ -14,10 +14,13 @@ cdef Py_ssize_t transport(const unsigned char* p, Py_ssize_t at, Py_ssize_t end)
 cdef Py_ssize_t lz4_size(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 cdef int weigh_packed(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 cdef int weigh(const unsigned char* p, Py_ssize_t at, Py_ssize_t end, int framing) noexcept nogil
+cdef long long number(const unsigned char* p, Py_ssize_t at, Py_ssize_t end, int framing) noexcept nogil
 cdef bint begins(const unsigned char* p, Py_ssize_t at, Py_ssize_t end, int framing) noexcept nogil
-cdef int chain(const unsigned char* p, Py_ssize_t at, Py_ssize_t end, int framing, int enough) noexcept nogil
+cdef int chain(
+    const unsigned char* p, Py_ssize_t at, Py_ssize_t end, int framing, int enough, Py_ssize_t edge
+) noexcept nogil
 cdef Py_ssize_t find(
-    const unsigned char* p, Py_ssize_t at, Py_ssize_t until, Py_ssize_t end, int framing
+    const unsigned char* p, Py_ssize_t at, Py_ssize_t until, Py_ssize_t end, int framing, int enough
 ) noexcept nogil
 cdef int features(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 cdef bint scouting(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil

@@ -17,6 +17,8 @@ REJECTED = cython.declare(cython.int, 0)
 ACCEPTED = cython.declare(cython.int, 1)
 UNDECIDED = cython.declare(cython.int, 2)
 
+CERTAIN = cython.declare(cython.int, 8)  # the weight that makes a flow a face
+
 MOST = cython.declare(cython.Py_ssize_t, 65535)  # no batch is larger, in any framing
 
 
@@ -81,9 +83,17 @@ def exts(p, at, end, more):
 
 
 def key(p, at, end, h):
-    """A key expression: scope, and a suffix if N."""
+    """A key expression: scope, and a suffix if N, which is text."""
     at = z(p, at, end)
-    return blob(p, at, end) if h & 0x20 else at
+    if h & 0x20 == 0:
+        return at
+    after: cython.Py_ssize_t = blob(p, at, end)
+    at = z(p, at, end)
+    while at < after:
+        if p[at] < 0x20:
+            return -1
+        at += 1
+    return after
 
 
 def value(p, at, end):
@@ -291,7 +301,7 @@ def weigh_packed(p, at, end):
 
 
 def weigh(p, at, end, framing):
-    """How much the whole batch p[at:end] speaks for Zenoh; 0 = it cannot be one."""
+    """How much the whole batch p[at:end] speaks for Zenoh, about 1 for five bits of chance; 0 = it cannot be one."""
     if at >= end:
         return 0
     if framing == COMPRESSED:
@@ -300,12 +310,14 @@ def weigh(p, at, end, framing):
         if p[at] != 0 or at + 1 == end:
             return 0
         at += 1
+    kind: cython.int = p[at] & 0x1F
     if framing == LOWLATENCY:
-        if p[at] & 0x1F >= 0x19:
-            return 4 if network(p, at, end) == end else 0
-        return 2 if 3 <= p[at] & 0x1F <= 4 and transport(p, at, end) == end else 0
+        if kind >= 0x19:
+            if network(p, at, end) != end:
+                return 0
+            return 3 if kind == 0x1D or kind == 0x1B or kind == 0x1C else 1
+        return 2 if 3 <= kind <= 4 and transport(p, at, end) == end else 0
     total: cython.int = 0
-    kind: cython.int
     while at < end:
         kind = p[at] & 0x1F
         at = transport(p, at, end)
@@ -313,13 +325,33 @@ def weigh(p, at, end, framing):
             return 0
         if kind == 5:
             total += 4
-        elif kind == 6:  # has the shape of anything, so it must come first to count
-            total += 2 if total == 0 else 0
         elif kind == 3 or kind == 4:
             total += 2
-        else:  # INIT, OPEN and JOIN come alone
-            return 6 if total == 0 and at == end else 0
+        elif kind == 6:  # has the shape of anything
+            total = max(total, 1)
+        elif total > 0 or at < end:  # INIT, OPEN and JOIN come alone
+            return 0
+        else:
+            total = 4 if kind == 2 else CERTAIN
     return total
+
+
+def number(p, at, end, framing):
+    """The sequence number of a batch that begins with FRAME or FRAGMENT; -1 = another, or compressed."""
+    if framing == COMPRESSED and at < end:
+        at += 1 if p[at] == 0 else end - at
+    if framing == LOWLATENCY or at + 2 > end or p[at] & 0x1F < 5 or p[at] & 0x1F > 6:
+        return -1
+    n: cython.longlong = 0
+    shift: cython.int = 0
+    at += 1
+    while at < end and shift < 28:
+        n |= (p[at] & 0x7F) << shift
+        if p[at] < 0x80:
+            return n
+        shift += 7
+        at += 1
+    return -1
 
 
 def begins(p, at, end, framing):
@@ -340,15 +372,17 @@ def begins(p, at, end, framing):
     return kind <= 7
 
 
-def chain(p, at, end, framing, enough):
+def chain(p, at, end, framing, enough, edge):
     """Walks length-prefixed batches from `at`: accepted once their weight is `enough`.
 
-    `end` is the end of a segment; batches that end exactly there weigh more. Undecided: what is complete is believable,
-    but light, and more bytes may tell.
+    Undecided: what is complete is believable, but light, and more bytes may tell. Sequence numbers that follow each
+    other weigh most, as chance would have to hit 28 bits; then a batch that ends at `edge`, the end of its segment.
     """
     total: cython.int = 0
     weight: cython.int
     n: cython.Py_ssize_t
+    last: cython.longlong = -2
+    sequence: cython.longlong
     width: cython.Py_ssize_t = 4 if framing == LOWLATENCY else 2
     while at + width < end:
         n = p[at] | p[at + 1] << 8
@@ -358,23 +392,31 @@ def chain(p, at, end, framing, enough):
         if at + n > end:
             if begins(p, at, end, framing) == 0:
                 return REJECTED
-            return ACCEPTED if total >= enough else UNDECIDED
+            break
         weight = weigh(p, at, at + n, framing)
         if weight == 0:
             return REJECTED
-        total += weight
+        sequence = number(p, at, at + n, framing)
         at += n
+        total += weight
+        if sequence >= 0:
+            total += 6 if sequence == ((last + 1) & 0xFFFFFFF) else 0
+            last = sequence
+        if n <= 2:  # a length with many zero bits
+            total += 2
+        if framing == LOWLATENCY:
+            total += 2
+        if at == edge:
+            total += 4
         if total >= 64:  # beyond doubt
             return ACCEPTED
-    if at == end:
-        total += 2
     return ACCEPTED if total >= enough else UNDECIDED
 
 
-def find(p, at, until, end, framing):
-    """The first position in [at, until) from which two believable batches or more follow each other; -1 = none."""
+def find(p, at, until, end, framing, enough):
+    """The first position in [at, until) from which a chain is accepted; -1 = none."""
     while at < until:
-        if chain(p, at, end, framing, 8) == ACCEPTED:
+        if chain(p, at, end, framing, enough, -1) == ACCEPTED:
             return at
         at += 1
     return -1
