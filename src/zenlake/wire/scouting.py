@@ -64,10 +64,14 @@ class Scout(Message):
         w.message = "SCOUT"
         w.header(SCOUT)
         w.u8("version", self.version)
+        if self.what < 0 or self.what > 7:
+            w.refuse("what", "three bits: 1 (router), 2 (peer), 4 (client)")
         if self.zid.size < 0:
-            w.u8("what", self.what & 7)
+            w.u8("what", self.what)
         else:
-            w.u8("what", (self.zid.size - 1) << 4 | I | (self.what & 7))
+            if self.zid.size < 1 or self.zid.size > 16:
+                w.refuse("zid", "a ZenohID has 1 to 16 bytes")
+            w.u8("what", (self.zid.size - 1) << 4 | I | self.what)
             w.zid("zid", self.zid)
         return self.write_unknown(w)
 
@@ -155,6 +159,8 @@ class Hello(Message):
         w.u8("version", self.version)
         if self.zid.size < 1 or self.zid.size > 16:
             w.refuse("zid", "a ZenohID has 1 to 16 bytes")
+        if self.whatami < 0 or self.whatami > 2:
+            w.refuse("whatami", "a role is 0 (router), 1 (peer) or 2 (client)")
         w.u8("whatami", (self.zid.size - 1) << 4 | self.whatami)
         w.zid("zid", self.zid)
         if self.raw_locators.size >= 0:
