@@ -31,6 +31,7 @@ PUBKEY_ACK = 0x01
 USRPWD = 0x02
 USRPWD_NONCE = 0x22
 USRPWD_CREDENTIALS = 0x42
+EXTS = {0x41: "pubkey", 0x01: "pubkey", 0x02: "usrpwd", 0x22: "usrpwd", 0x42: "usrpwd"}
 
 
 def password_hmac(password: bytes, nonce: int) -> bytes:

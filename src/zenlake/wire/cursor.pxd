@@ -26,6 +26,7 @@ cdef class Cursor:
     cpdef Cursor trace(self)
     cpdef Blob span(self)
     cdef int step(self, const char* field, const char* kind, Py_ssize_t start) except -1 with gil
+    cdef int was(self, const char* kind) except -1 with gil
     cdef int fail(self, const char* field, Py_ssize_t at, const char* why) except -1 with gil
     cdef int short(self, const char* field, Py_ssize_t at, Py_ssize_t need) except -1 with gil
     cdef int too_large(self, const char* field, Py_ssize_t at, unsigned long long value,

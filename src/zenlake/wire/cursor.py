@@ -120,7 +120,10 @@ class Cursor:
         self.end = stop
 
     def trace(self):
-        """Remember every step as (message, field, kind, start, stop): for `explain` and the diagram test."""
+        """Remember every step as (message, field, kind, start, stop): for `explain` and the diagram test.
+
+        A kind is u8, u16, vle, bytes, length (of the bytes that follow) or ext (an extension's header).
+        """
         self.tracing = True
         self.steps = []
         return self
@@ -133,6 +136,12 @@ class Cursor:
 
     def step(self, field, kind, start):
         self.steps.append((self.message, field, kind, start, self.at))
+        return 0
+
+    def was(self, kind):
+        """The last step turned out to be of this kind: a byte was an extension's header, a number was a length."""
+        message, field, _, start, stop = self.steps.pop()
+        self.steps.append((message, field, kind, start, stop))
         return 0
 
     def fail(self, field, at, why):
@@ -237,6 +246,8 @@ class Cursor:
         """A VLE length and that many bytes."""
         start: cython.Py_ssize_t = self.at
         size: cython.ulonglong = self.z64(field)
+        if self.tracing:
+            self.was("length")
         left: cython.ulonglong = self.end - self.at
         if size > left:
             self.declared(field, start, size)
@@ -280,6 +291,8 @@ class Cursor:
         """An extension's header byte: Z|ENC|M|ID."""
         at: cython.Py_ssize_t = self.at
         header: cython.int = self.u8(field)
+        if self.tracing:
+            self.was("ext")
         if header & ENC == ENC:
             self.fail(field, at, "the extension encoding 0b11 is reserved")
         return header
@@ -288,6 +301,8 @@ class Cursor:
         """Enter a ZBuf extension: its end becomes ours. Returns the end to give back to `close`."""
         start: cython.Py_ssize_t = self.at
         size: cython.ulonglong = self.z32(field)
+        if self.tracing:
+            self.was("length")
         left: cython.ulonglong = self.end - self.at
         if size > left:
             self.declared(field, start, size)

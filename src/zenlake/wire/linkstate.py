@@ -62,7 +62,7 @@ class LinkState:
 
 
 def read(c: Cursor) -> tuple[LinkState, ...]:
-    """The entries, from a cursor that ends where they do. An impossible count meets that end before it costs a thing."""
+    """The entries, from a cursor that ends where they do. An impossible count meets that end before it costs any."""
     one = c.span()
     nodes = []
     for _ in range(c.z64("count")):
@@ -78,7 +78,7 @@ def _read_node(c: Cursor, one: Blob) -> LinkState:
     sn = c.z64("sn")
     zid = whatami = locators = weights = None
     if options & ZID:
-        c.zid("zid", one, c.z8("zid"))
+        c.zid("zid", one, c.z8("zid_len"))
         zid = ZenohId.from_wire(one.value)
     if options & WHATAMI:
         whatami = _read_role(c)

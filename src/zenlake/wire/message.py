@@ -173,7 +173,7 @@ class Message(Field):
     def __eq__(self, other):
         return type(self) is type(other) and self.fields() == other.fields()
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self):
         return rebuilt, (type(self), self.fields())

@@ -169,13 +169,14 @@ class Hello(Message):
 
 
 def read_scouting(datagram):
-    """The one message of a scouting datagram."""
-    c = Cursor(datagram)
-    kind = c.u8("header") & 0x1F
-    if kind != Scout.ID and kind != Hello.ID:
-        raise DecodeError("scouting.header", 0, f"no scouting message has the id {kind:#04x}")
-    c.at = 0
-    message = (Scout() if kind == Scout.ID else Hello()).decode(c)
+    """The one message of a scouting datagram, which may also be a cursor over one."""
+    c: Cursor = datagram if isinstance(datagram, Cursor) else Cursor(datagram, 0, None, "scouting")
+    if c.at == c.end:
+        raise DecodeError("scouting.header", c.at, "1 byte needed, 0 left")
+    kind: cython.int = c.buf[c.at] & 0x1F
+    if kind != SCOUT and kind != HELLO:
+        raise DecodeError("scouting.header", c.at, f"no scouting message has the id {kind:#04x}")
+    message = (Scout() if kind == SCOUT else Hello()).decode(c)
     if c.at != c.end:
         raise DecodeError(f"{message.NAME}.end", c.at, f"{c.end - c.at} bytes left over")
     return message

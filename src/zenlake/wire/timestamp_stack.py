@@ -57,9 +57,12 @@ class TimestampStack:
         w.u8("points", self.points)
         w.z8("count", len(self.records))
         for record in self.records:
-            own = isinstance(record.data, bytes)
-            w.u8("point", record.point | (CUSTOM if own else 0))
-            w.blob("data", Blob(record.data if own else _stamp_bytes(record.data)))
+            if isinstance(record.data, bytes):
+                w.u8("point", record.point | CUSTOM)
+                w.blob("data", Blob(record.data))
+            else:
+                w.u8("point", record.point)
+                w.blob("data", Blob(_stamp_bytes(record.data)))
         return w.taken()
 
 
