@@ -113,7 +113,7 @@ class Encoding:
         """The same encoding with this schema instead of the one it has, if any."""
         if self._id == CUSTOM:
             name = (self._schema or b"").partition(b";")[0]
-            return Encoding.from_wire(CUSTOM, _checked(name + b";" + schema.encode()))
+            return Encoding.from_wire(CUSTOM, _checked(b";".join(filter(None, (name, schema.encode())))))
         return Encoding.from_wire(self._id, _checked(schema.encode()))
 
     def __str__(self) -> str:

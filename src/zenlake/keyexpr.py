@@ -312,9 +312,10 @@ class KeyExpr:
     def __init__(self, key_expr: str) -> None:
         if not isinstance(key_expr, str):
             raise TypeError(f"a key expression is a str, not {type(key_expr).__name__}")
-        validate(key_expr)
         self._text = str(key_expr)
         self.utf8 = _utf8(self._text)
+        if c_scan(self.utf8, 0, len(self.utf8)) != CANONICAL:
+            raise _error(self.utf8)
 
     @classmethod
     def autocanonize(cls, key_expr: str) -> "KeyExpr":
