@@ -328,13 +328,13 @@ class Decoder:
                 self.messages.key, self.messages.unresolved_key, reader.request.key, keys, reader.c.data
             )
             self.messages.put_numbered(reader.request.id, reader.request.qos, QUERY)
-            if reader.request.body.parameters.size > 0:
+            if reader.request.query.parameters.size > 0:
                 self.messages.detail.put(
-                    self.messages.row, reader.c.data, reader.request.body.parameters.at,
-                    reader.request.body.parameters.size,
+                    self.messages.row, reader.c.data, reader.request.query.parameters.at,
+                    reader.request.query.parameters.size,
                 )  # fmt: skip
-            if reader.request.body.body.size >= 0:
-                self.messages.payload_size.put(self.messages.row, reader.request.body.body.size)
+            if reader.request.query.body.size >= 0:
+                self.messages.payload_size.put(self.messages.row, reader.request.query.body.size)
             self.messages.end()
         return 0
 
