@@ -406,6 +406,7 @@ WORDS: dict[str, Callable[[Any, dict[str, Any]], str]] = {
     "timestamp.id": lambda v, _: str(ZenohId.from_wire(v)),
     "timestamp.id_len": lambda v, _: f"{v} bytes",
     "encoding.id": _encoding,
+    "body.encoding": _encoding,
     "zid": lambda v, _: str(ZenohId.from_wire(v)),
     "entity.zid": lambda v, _: str(ZenohId.from_wire(v)),
     "zid_len": lambda v, _: f"{v} bytes",
