@@ -52,7 +52,7 @@ def diagram(kind):
 
 def expected(rows, wire, steps):
     """The rows that this message has, given the flags that were read before each of them."""
-    first_byte = {step[1].partition(".")[0]: wire[step[3]] for step in reversed(steps)}
+    first_byte = {name.partition(".")[0]: wire[start] for _, name, _, start, stop in reversed(steps) if start < stop}
     names, flags = [], {}
     for row in rows:
         holds = [all((flags.get(f, "") == bits) == (how == "==") for f, how, bits in test) for test in row.condition]

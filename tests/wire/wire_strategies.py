@@ -72,10 +72,12 @@ COVERED = defaultdict(set)  # the fields that the strategies below fill, by clas
 
 
 def built(cls, known=None, /, **values):
-    """Messages of a class. `known` is for the one whose extensions depend on its fields."""
+    """Messages of a class, with extensions and without any. `known`: where its extensions depend on its fields."""
+    extensions = {*cls.EXTS.values(), *(("encoding",) if cls is Query else ())}  # a query's encoding is its body's
+    bare = {name: value for name, value in values.items() if name not in extensions or name == "shm"}
     values["unknown_exts"] = chain(cls.EXTS if known is None else known)
     COVERED[cls].update(values)
-    return st.fixed_dictionaries(values).map(lambda fields: cls(**fields))
+    return (st.fixed_dictionaries(values) | st.fixed_dictionaries(bare)).map(lambda fields: cls(**fields))
 
 
 plain_node = {"version": u8, "whatami": st.integers(0, 2), "zid": zid}
