@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The diagram in a message's docstring is what its reader does: the same rows, in the same order, on the same conditions."""
+"""The diagram in a message's docstring is what its reader does: the same rows, in order, on the same conditions."""
 
 import re
 from dataclasses import dataclass
