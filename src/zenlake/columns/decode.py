@@ -295,20 +295,20 @@ class Decoder:
 
     def push(self, reader, keys):
         if self.samples.on and self.place.accepted:
-            self.samples.add_push(self.place, reader.push, keys, reader.c.buf)
+            self.samples.add_push(self.place, reader.push, keys, reader.c.data)
         if self.messages.on:
             self.messages.begin(self.place, PUSH, reader.c.at - reader.start, reader.push.unknown)
-            self.messages.put_push(reader.push, keys, reader.c.buf)
+            self.messages.put_push(reader.push, keys, reader.c.data)
             self.messages.end()
         return 0
 
     def response(self, reader, keys):
         if self.samples.on and self.place.accepted and reader.response.is_reply:
-            self.samples.add_reply(self.place, reader.response, keys, reader.c.buf)
+            self.samples.add_reply(self.place, reader.response, keys, reader.c.data)
         if self.messages.on:
             self.messages.begin(self.place, RESPONSE, reader.c.at - reader.start, reader.response.unknown)
             self.messages.put_key(
-                self.messages.key, self.messages.unresolved_key, reader.response.key, keys, reader.c.buf
+                self.messages.key, self.messages.unresolved_key, reader.response.key, keys, reader.c.data
             )
             self.messages.put_numbered(
                 reader.response.id, reader.response.qos, REPLY if reader.response.is_reply else ERR
@@ -325,16 +325,16 @@ class Decoder:
         if self.messages.on:
             self.messages.begin(self.place, REQUEST, reader.c.at - reader.start, reader.request.unknown)
             self.messages.put_key(
-                self.messages.key, self.messages.unresolved_key, reader.request.key, keys, reader.c.buf
+                self.messages.key, self.messages.unresolved_key, reader.request.key, keys, reader.c.data
             )
             self.messages.put_numbered(reader.request.id, reader.request.qos, QUERY)
-            if reader.request.body.parameters.size > 0:
+            if reader.request.query.parameters.size > 0:
                 self.messages.detail.put(
-                    self.messages.row, reader.c.buf, reader.request.body.parameters.at,
-                    reader.request.body.parameters.size,
+                    self.messages.row, reader.c.data, reader.request.query.parameters.at,
+                    reader.request.query.parameters.size,
                 )  # fmt: skip
-            if reader.request.body.body.size >= 0:
-                self.messages.payload_size.put(self.messages.row, reader.request.body.body.size)
+            if reader.request.query.body.size >= 0:
+                self.messages.payload_size.put(self.messages.row, reader.request.query.body.size)
             self.messages.end()
         return 0
 
