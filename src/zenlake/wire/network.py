@@ -206,14 +206,24 @@ class Request(NetworkMessage):
         self.has_timeout = False
         self.timeout_ms = 0
         self.timestamp_stack = Blob()
-        self.body = Query()
+        self.query = Query()
         self.body_at = 0
         NetworkMessage.__init__(self, (self.key, self.timestamp_stack))
         self.set(values)
 
+    @property
+    def body(self):
+        return self.query
+
+    @body.setter
+    def body(self, value):
+        if not isinstance(value, Query):
+            raise TypeError(f"the body of a REQUEST is a Query, not {value!r}")
+        self.query = value
+
     def bind(self, buf):
         Message.bind(self, buf)
-        return 0 if self.body is None else self.body.bind(buf)
+        return self.query.bind(buf)
 
     @property
     def timeout(self):
@@ -240,9 +250,7 @@ class Request(NetworkMessage):
         b: cython.int = c.u8("body")
         if b & 0x1F != QUERY:
             c.fail("body", self.body_at, "a request is a QUERY (0x03)")
-        if self.body is None:
-            c.nowhere("body")
-        return self.body.read(c, b)
+        return self.query.read(c, b)
 
     def read_ext(self, c, kind):
         at: cython.Py_ssize_t = c.at
@@ -286,9 +294,7 @@ class Request(NetworkMessage):
 
     def write(self, w):
         self.write_head(w)
-        if self.body is None:
-            w.refuse("body", "missing")
-        return self.body.write(w)
+        return self.query.write(w)
 
 
 class Response(NetworkMessage):
