@@ -84,7 +84,9 @@ def test_rows_are_in_the_order_of_capture(name):
 
 def test_a_session_seen_from_its_start_knows_its_ends():
     found, _ = read(PCAPS / "clean_full_sessions.pcap")
-    assert [(face.protocol, face.framing, face.started_midway) for face in found.faces] == [("tcp", "stream", False)] * 2
+    assert [(face.protocol, face.framing, face.started_midway) for face in found.faces] == [
+        ("tcp", "stream", False)
+    ] * 2
     assert {face.server for face in found.faces} == {("127.0.0.1", 42273)}
 
 

@@ -4,9 +4,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.vectors import batches
-from wire_strategies import data, timestamp, u64
 
+from tests.vectors import batches
+from tests.wire.strategies import data, timestamp, u64
 from zenlake.errors import DecodeError, InvalidValue
 from zenlake.values import InterceptionPoint
 from zenlake.wire.auth import Auth, Credentials, KeyOffer, KeyProof, PublicKey

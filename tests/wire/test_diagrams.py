@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from wire_strategies import EVERY
 
+from tests.wire.strategies import EVERY
 from zenlake.wire.cursor import Cursor
 
 ROW = re.compile(r"^    ([|~%].{15}[|~%])(?:   (.*))?$")

@@ -2,8 +2,8 @@
 """`explain` accounts for every byte, says what it means, and stops at the one that means nothing."""
 
 import pytest
-from tests.vectors import batches
 
+from tests.vectors import batches
 from zenlake.errors import DecodeError
 from zenlake.wire.explain import explain
 from zenlake.wire.framing import compressed, prefixed

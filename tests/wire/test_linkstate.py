@@ -6,8 +6,8 @@ import tracemalloc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wire_strategies import text, u16, u64, zenoh_id
 
+from tests.wire.strategies import text, u16, u64, zenoh_id
 from zenlake.errors import DecodeError, EncodeError
 from zenlake.values import WhatAmI, ZenohId
 from zenlake.wire.linkstate import LinkState, decode, encode

@@ -7,8 +7,8 @@ reader's.
 """
 
 import pytest
-from tests.vectors import batches, rows
 
+from tests.vectors import batches, rows
 from zenlake.errors import CloseReason, DecodeError
 from zenlake.wire.framing import Splitter
 from zenlake.wire.reader import messages

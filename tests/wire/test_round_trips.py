@@ -8,8 +8,6 @@ import pickle
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.vectors import batches
-from wire_strategies import COVERED, DATA, DECLARATIONS, EVERY, NETWORK, SCOUTING, TRANSPORT
 
 import zenlake.wire.data
 import zenlake.wire.declare
@@ -17,6 +15,8 @@ import zenlake.wire.handshake
 import zenlake.wire.network
 import zenlake.wire.scouting
 import zenlake.wire.transport
+from tests.vectors import batches
+from tests.wire.strategies import COVERED, DATA, DECLARATIONS, EVERY, NETWORK, SCOUTING, TRANSPORT
 from zenlake.errors import DecodeError
 from zenlake.wire.cursor import Cursor
 from zenlake.wire.message import Message

@@ -4,8 +4,8 @@
 from collections import defaultdict
 
 import pytest
-from tests.vectors import FILES, batches, nested
 
+from tests.vectors import FILES, batches, nested
 from zenlake.errors import DecodeError
 from zenlake.wire import linkstate
 from zenlake.wire.auth import Auth, KeyOffer, KeyProof

@@ -9,7 +9,6 @@ from zenlake.capture.notes import Notes
 
 if cython.compiled:
     from cython.cimports.libc.stdlib import calloc, free
-    from cython.cimports.zenlake.capture.files import Packets
     from cython.cimports.zenlake.capture.flows import Table
     from cython.cimports.zenlake.capture.framing import copied
     from cython.cimports.zenlake.capture.headers import Headers, u64

@@ -7,6 +7,8 @@ batch; what fits no batch is fragmented. Columns have the names and meanings of 
 """
 
 import cython
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from zenlake.columns.schemas import SAMPLES
 from zenlake.encoding import Encoding
@@ -16,9 +18,7 @@ from zenlake.values import ZenohId
 if cython.compiled:
     from cython.cimports.zenlake.columns.inputs import Choices, Numbers, Runs
     from cython.cimports.zenlake.session.lanes import lane_of
-    from cython.cimports.zenlake.wire.cursor import Blob
     from cython.cimports.zenlake.wire.data import Del, Put
-    from cython.cimports.zenlake.wire.fields import Source, Stamp
     from cython.cimports.zenlake.wire.memory import copy
     from cython.cimports.zenlake.wire.network import Push
     from cython.cimports.zenlake.wire.transport import Fragment, Frame
@@ -26,9 +26,7 @@ if cython.compiled:
 else:
     from zenlake.columns.inputs import Choices, Numbers, Runs
     from zenlake.session.lanes import lane_of
-    from zenlake.wire.cursor import Blob
     from zenlake.wire.data import Del, Put
-    from zenlake.wire.fields import Source, Stamp
     from zenlake.wire.memory import copy
     from zenlake.wire.network import Push
     from zenlake.wire.transport import Fragment, Frame
@@ -40,6 +38,7 @@ NO_LANE = cython.declare(cython.int, -1)
 ABSENT = cython.declare(cython.Py_ssize_t, -1)
 FRAGMENT_HEAD = cython.declare(cython.Py_ssize_t, 16)  # header, nine bytes of number, three extensions, to spare
 
+CUSTOM = 65535
 CONGESTION = {None: 0, "drop": 0x00, "block": 0x08, "block_first": 0x20}
 NOT_MESSAGES = ("received", "received_ns", "session", "direction", "file", "packet", "index", "payload_size", "sn")
 
@@ -110,7 +109,7 @@ class Encoder:
         self.runs = []
         self.stamp_ids = Choices(of.get("timestamp_id"), self.node, -1)
         self.sources = Choices(of.get("source_zid"), self.node, -1)
-        self.encodings = Choices(of.get("encoding"), self.content, -1)
+        self.encodings = self.contents(of.get("encoding"), of.get("schema"))
         self.run_at = memoryview(bytearray(8 * len(self.runs) + 8)).cast("q")
         self.run_size = memoryview(bytearray(8 * len(self.runs) + 8)).cast("q")
         self.run_id = memoryview(bytearray(8 * len(self.runs) + 8)).cast("q")
@@ -138,11 +137,31 @@ class Encoder:
     def node(self, zid):
         return -1 if zid is None else self.run(ZenohId.parse(zid).to_wire())
 
-    def content(self, text):
-        if text is None:
-            return -1
-        encoding = encoding_of(text)
-        return self.run(encoding.schema, encoding.id)
+    def contents(self, encoding, schema):
+        """Encodings by their text. A column of schemas is exact where the text cannot be: `b""`, or bytes that are no text."""
+        if schema is None:
+            return Choices(encoding, lambda text: -1 if text is None else self.content(text, None), -1)
+        if encoding is None:
+            raise InvalidValue("a column 'schema' needs a column 'encoding' beside it")
+        texts, schemas = pc.dictionary_encode(encoding), pc.dictionary_encode(schema)
+        text_of, schema_of = [*texts.dictionary.to_pylist(), None], [*schemas.dictionary.to_pylist(), None]
+        pairs = pc.add(
+            pc.multiply(pc.fill_null(texts.indices, len(text_of) - 1).cast(pa.int64()), len(schema_of)),
+            pc.fill_null(schemas.indices, len(schema_of) - 1).cast(pa.int64()),
+        )
+
+        def pair(code):
+            text, schema = text_of[code // len(schema_of)], schema_of[code % len(schema_of)]
+            return -1 if text is None else self.content(text, schema)
+
+        return Choices(pairs, pair, -1)
+
+    def content(self, text, schema):
+        if schema is None:
+            encoding = encoding_of(text)
+            return self.run(encoding.schema, encoding.id)
+        # A custom encoding's text is its schema, so no text at all is the custom one with an empty schema.
+        return self.run(schema, encoding_of(text).id if text else CUSTOM)
 
     def scope(self, key):
         return self.ids.get(key, 0)

@@ -8,9 +8,9 @@ import pyarrow.compute as pc
 from zenlake.errors import InvalidValue
 
 if cython.compiled:
-    from cython.cimports.zenlake.wire.cursor import Blob
+    pass
 else:
-    from zenlake.wire.cursor import Blob
+    pass
 
 ABSENT = cython.declare(cython.Py_ssize_t, -1)
 
