@@ -5,9 +5,8 @@ import importlib
 from pathlib import Path
 from random import Random
 
-import pytest
-
 import fuzz
+import pytest
 from fuzz.__main__ import TARGETS, run
 from fuzz.engine import mutate
 
