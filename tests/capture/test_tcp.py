@@ -6,7 +6,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.capture import forge
-from tests.capture.forge import CLOSE, HANDSHAKE, KEEP_ALIVE, Connection, fragment, frame, noted, prefixed, read_packets, said
+from tests.capture.forge import (
+    CLOSE,
+    HANDSHAKE,
+    KEEP_ALIVE,
+    Connection,
+    fragment,
+    frame,
+    noted,
+    prefixed,
+    read_packets,
+    said,
+)
 
 TALK = [
     *HANDSHAKE,

@@ -79,7 +79,9 @@ class Flow:
             if stream.opening:  # InitSyn and OpenSyn come from the opener
                 self.client = 1 - stream.side if first & 0x20 else stream.side
             protocol = "multicast" if self.group else "udp" if self.udp else "tcp"
-            self.add_face(protocol, "datagram" if self.udp else "stream", False, not stream.opening and first & 0x1F != 7)
+            self.add_face(
+                protocol, "datagram" if self.udp else "stream", False, not stream.opening and first & 0x1F != 7
+            )
         for side in (0, 1):
             direction = int(side != self.client and self.face.protocol != "scouting")
             self.lanes[side].stream.follow(self.face.id, direction)
@@ -121,7 +123,9 @@ class Flow:
             lane.stream.reset(False)
 
     def unread(self, file: int, packet: int, size: int, count: int) -> None:
-        self.note("encrypted" if self.face is not None and self.face.encrypted else "foreign", file, packet, size, count)
+        self.note(
+            "encrypted" if self.face is not None and self.face.encrypted else "foreign", file, packet, size, count
+        )
 
     def finish(self) -> None:
         for lane in self.lanes:

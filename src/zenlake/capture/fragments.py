@@ -31,7 +31,9 @@ class Fragments:
         self._bytes = 0
         self._lost = lost
 
-    def add(self, key: Key, offset: int, more: bool, data: bytes, received: int, file: int, packet: int) -> bytes | None:
+    def add(
+        self, key: Key, offset: int, more: bool, data: bytes, received: int, file: int, packet: int
+    ) -> bytes | None:
         """Returns the whole payload if this was the fragment it lacked."""
         whole = self._wholes.get(key)
         if whole is not None and abs(received - whole.since) > PATIENCE:

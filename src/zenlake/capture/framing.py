@@ -195,9 +195,7 @@ class Stream:
                     self.inflate(p, at, end)
                 return 0
             at += 1
-        self.rows.append(
-            p, at, end, self.face, self.direction, wire_size, False, self.received, self.packet, self.file
-        )
+        self.rows.append(p, at, end, self.face, self.direction, wire_size, False, self.received, self.packet, self.file)
         if self.opening:
             with cython.gil:
                 self.handshake(p, at, end)
@@ -455,7 +453,9 @@ class Stream:
         """Bytes the other way turned out to be Zenoh, or these."""
         self.face = face
         self.direction = direction
-        if self.anchored and self.mode == SEEK and not self.aside:  # both ways began together: in step from the first byte
+        if (
+            self.anchored and self.mode == SEEK and not self.aside
+        ):  # both ways began together: in step from the first byte
             self.anchored = False
             self.certain = True
             self.opening = True

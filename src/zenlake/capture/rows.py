@@ -100,7 +100,9 @@ class Rows:
             for field, parts in zip(BATCHES_SCHEMA, layout, strict=True)
         ]
         batch = pa.RecordBatch.from_arrays(arrays, schema=BATCHES_SCHEMA)
-        if self.unordered:  # a flow told late (out of order, or recognised late) goes back to its place; ties keep theirs
+        if (
+            self.unordered
+        ):  # a flow told late (out of order, or recognised late) goes back to its place; ties keep theirs
             place = pc.add(pc.shift_left(batch["file"].cast(pa.int64()), 40), batch["packet"])
             batch = batch.take(pc.array_sort_indices(place))
         self.ready.append(batch)
