@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Zenoh's time: NTP64 numbers and the hybrid logical clock that makes them unique.
+
+An NTP64 is a u64 whose upper half counts seconds and whose lower half counts 2**-32 s. Zenoh counts from 1970-01-01
+UTC, not from NTP's 1900 (divergence A6). On the wire and in hot paths it is an `int`; the class is what users hold.
+
+Nothing here reads a clock: `now` is an argument.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+from functools import total_ordering
+
+from zenlake.errors import InvalidValue
+
+__all__ = ["NTP64", "HybridClock", "MAX_DELTA", "ntp64_from_ns", "ns_from_ntp64"]
+
+NS = 1_000_000_000
+U64 = (1 << 64) - 1
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MAX_DELTA = 1 << 31  # 500 ms: how far ahead of us a received timestamp may be
+COUNTER = 0xF  # the clock's low bits: they count events within one tick of it (about 4 ns)
+
+_RFC3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?Z", re.ASCII)
+
+
+def ntp64_from_ns(ns: int) -> int:
+    """The NTP64 of `ns` nanoseconds since 1970, rounded down as Zenoh does."""
+    seconds, rest = divmod(ns, NS)
+    if not 0 <= seconds <= 0xFFFFFFFF:
+        raise InvalidValue(f"{seconds} s since 1970 does not fit NTP64, which ends in February 2106")
+    return seconds << 32 | (rest << 32) // NS
+
+
+def ns_from_ntp64(ntp64: int) -> int:
+    """Nanoseconds since 1970, rounded up, so that `ns_from_ntp64(ntp64_from_ns(ns)) == ns`."""
+    return -(-ntp64 * NS >> 32)
+
+
+@total_ordering
+class NTP64:
+    """An instant as users see it: `NTP64(seconds, nanos)`, or `NTP64.from_wire(u64)`; `int()` gives the u64 back."""
+
+    __slots__ = ("_ntp64",)
+
+    def __init__(self, seconds: int, nanos: int) -> None:
+        if seconds < 0 or nanos < 0:
+            raise InvalidValue(f"NTP64({seconds}, {nanos}) lies before 1970")
+        self._ntp64 = ntp64_from_ns(seconds * NS + nanos)
+
+    @classmethod
+    def from_wire(cls, ntp64: int) -> "NTP64":
+        if not 0 <= ntp64 <= U64:
+            raise InvalidValue(f"{ntp64} is not an unsigned 64-bit number")
+        self = cls.__new__(cls)
+        self._ntp64 = ntp64
+        return self
+
+    @classmethod
+    def from_datetime(cls, time: datetime) -> "NTP64":
+        if time.tzinfo is None:
+            raise InvalidValue(
+                f"{time.isoformat()} has no time zone: add tzinfo=datetime.UTC, or the zone it was read in"
+            )
+        return cls.from_wire(ntp64_from_ns((time - EPOCH) // timedelta(microseconds=1) * 1000))
+
+    @classmethod
+    def parse_rfc3339(cls, s: str) -> "NTP64":
+        """Reads `2026-01-01T00:00:00.123456789Z`: UTC only, digits after the ninth are ignored."""
+        found = _RFC3339.fullmatch(s)
+        if found is None:
+            raise InvalidValue(f"{s!r} is not a UTC instant like 2026-01-01T00:00:00.5Z")
+        year, month, day, hour, minute, second = map(int, found.groups()[:6])
+        try:  # a leap second has no number of its own in Unix time; Zenoh repeats the one before
+            time = datetime(year, month, day, hour, minute, 59 if second == 60 else second, tzinfo=UTC)
+        except ValueError as error:
+            raise InvalidValue(f"{s!r} is not a UTC instant: {error}") from None
+        seconds = (time - EPOCH) // timedelta(seconds=1)
+        return cls(seconds, int((found[7] or "")[:9].ljust(9, "0")))
+
+    def as_secs_f64(self) -> float:
+        return self._ntp64 / (1 << 32)
+
+    def as_secs(self) -> int:
+        return self._ntp64 >> 32
+
+    def as_nanos(self) -> int:
+        return ns_from_ntp64(self._ntp64)
+
+    def subsec_nanos(self) -> int:
+        return ns_from_ntp64(self._ntp64) % NS
+
+    def to_datetime(self) -> datetime:
+        """To the microsecond, rounded down: that is all a datetime can hold."""
+        return EPOCH + timedelta(microseconds=ns_from_ntp64(self._ntp64) // 1000)
+
+    def to_string_rfc3339_lossy(self) -> str:
+        seconds, nanos = divmod(ns_from_ntp64(self._ntp64), NS)
+        return f"{EPOCH + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S}.{nanos:09}Z"
+
+    def __int__(self) -> int:
+        return self._ntp64
+
+    def __str__(self) -> str:
+        return str(self._ntp64)
+
+    __repr__ = __str__
+
+    def __eq__(self, other: object) -> bool:
+        return self._ntp64 == other._ntp64 if isinstance(other, NTP64) else NotImplemented
+
+    def __lt__(self, other: "NTP64") -> bool:
+        return self._ntp64 < other._ntp64 if isinstance(other, NTP64) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._ntp64)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return NTP64.from_wire, (self._ntp64,)
+
+
+class HybridClock:
+    """A hybrid logical clock: never twice the same time, never behind what was received, close to the real clock.
+
+    Times are NTP64 integers. The low four bits of the real clock are cleared and count events instead; when they
+    overflow into the next tick that is harmless, since only growth matters.
+    """
+
+    __slots__ = ("last", "max_delta")
+
+    def __init__(self, max_delta: int = MAX_DELTA) -> None:
+        self.last = 0
+        self.max_delta = max_delta
+
+    def tick(self, now: int) -> int:
+        """A new time, greater than any before it."""
+        now &= ~COUNTER
+        self.last = now if now > self.last & ~COUNTER else self.last + 1
+        return self.last
+
+    def merge(self, received: int, now: int) -> bool:
+        """Learns from a received time. False, and nothing learnt, if it is further ahead of `now` than `max_delta`."""
+        now &= ~COUNTER
+        if received - now > self.max_delta:
+            return False
+        latest = max(now, received, self.last)
+        self.last = now if latest == now else latest + 1
+        return True

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a payload's bytes are: a registered number, or a name of one's own, and optionally a schema.
+
+As text it is `name` or `name;schema`; on the wire a small number and the schema's bytes. The registry was measured on
+the wire (companion encodings.md). A name that is not registered travels as the schema of number 65535. Numbers that are
+not in the registry come from newer peers and are kept as they are.
+"""
+
+from typing import Any, ClassVar
+
+from zenlake.errors import InvalidValue
+
+__all__ = ["Encoding"]
+
+CUSTOM = 0xFFFF
+LONGEST_SCHEMA = 255  # the length is a z8; a longer one makes the 1.10.2 sender fail hard
+
+
+def _registered(number: int, name: str) -> Any:
+    """Stands in the class body for the constant that the loop below it makes."""
+    return number, name
+
+
+class Encoding:
+    """The type of a payload: `Encoding("text/plain;utf-8")`, `Encoding.APPLICATION_JSON.with_schema("...")`.
+
+    Equal to another one of the same `id` and `schema`, and to a text that means the same.
+    """
+
+    __slots__ = ("_id", "_schema")
+
+    ZENOH_BYTES: ClassVar["Encoding"] = _registered(0, "zenoh/bytes")
+    ZENOH_STRING: ClassVar["Encoding"] = _registered(1, "zenoh/string")
+    ZENOH_SERIALIZED: ClassVar["Encoding"] = _registered(2, "zenoh/serialized")
+    APPLICATION_OCTET_STREAM: ClassVar["Encoding"] = _registered(3, "application/octet-stream")
+    TEXT_PLAIN: ClassVar["Encoding"] = _registered(4, "text/plain")
+    APPLICATION_JSON: ClassVar["Encoding"] = _registered(5, "application/json")
+    TEXT_JSON: ClassVar["Encoding"] = _registered(6, "text/json")
+    APPLICATION_CDR: ClassVar["Encoding"] = _registered(7, "application/cdr")
+    APPLICATION_CBOR: ClassVar["Encoding"] = _registered(8, "application/cbor")
+    APPLICATION_YAML: ClassVar["Encoding"] = _registered(9, "application/yaml")
+    TEXT_YAML: ClassVar["Encoding"] = _registered(10, "text/yaml")
+    TEXT_JSON5: ClassVar["Encoding"] = _registered(11, "text/json5")
+    APPLICATION_PYTHON_SERIALIZED_OBJECT: ClassVar["Encoding"] = _registered(12, "application/python-serialized-object")
+    APPLICATION_PROTOBUF: ClassVar["Encoding"] = _registered(13, "application/protobuf")
+    APPLICATION_JAVA_SERIALIZED_OBJECT: ClassVar["Encoding"] = _registered(14, "application/java-serialized-object")
+    APPLICATION_OPENMETRICS_TEXT: ClassVar["Encoding"] = _registered(15, "application/openmetrics-text")
+    IMAGE_PNG: ClassVar["Encoding"] = _registered(16, "image/png")
+    IMAGE_JPEG: ClassVar["Encoding"] = _registered(17, "image/jpeg")
+    IMAGE_GIF: ClassVar["Encoding"] = _registered(18, "image/gif")
+    IMAGE_BMP: ClassVar["Encoding"] = _registered(19, "image/bmp")
+    IMAGE_WEBP: ClassVar["Encoding"] = _registered(20, "image/webp")
+    APPLICATION_XML: ClassVar["Encoding"] = _registered(21, "application/xml")
+    APPLICATION_X_WWW_FORM_URLENCODED: ClassVar["Encoding"] = _registered(22, "application/x-www-form-urlencoded")
+    TEXT_HTML: ClassVar["Encoding"] = _registered(23, "text/html")
+    TEXT_XML: ClassVar["Encoding"] = _registered(24, "text/xml")
+    TEXT_CSS: ClassVar["Encoding"] = _registered(25, "text/css")
+    TEXT_JAVASCRIPT: ClassVar["Encoding"] = _registered(26, "text/javascript")
+    TEXT_MARKDOWN: ClassVar["Encoding"] = _registered(27, "text/markdown")
+    TEXT_CSV: ClassVar["Encoding"] = _registered(28, "text/csv")
+    APPLICATION_SQL: ClassVar["Encoding"] = _registered(29, "application/sql")
+    APPLICATION_COAP_PAYLOAD: ClassVar["Encoding"] = _registered(30, "application/coap-payload")
+    APPLICATION_JSON_PATCH_JSON: ClassVar["Encoding"] = _registered(31, "application/json-patch+json")
+    APPLICATION_JSON_SEQ: ClassVar["Encoding"] = _registered(32, "application/json-seq")
+    APPLICATION_JSONPATH: ClassVar["Encoding"] = _registered(33, "application/jsonpath")
+    APPLICATION_JWT: ClassVar["Encoding"] = _registered(34, "application/jwt")
+    APPLICATION_MP4: ClassVar["Encoding"] = _registered(35, "application/mp4")
+    APPLICATION_SOAP_XML: ClassVar["Encoding"] = _registered(36, "application/soap+xml")
+    APPLICATION_YANG: ClassVar["Encoding"] = _registered(37, "application/yang")
+    AUDIO_AAC: ClassVar["Encoding"] = _registered(38, "audio/aac")
+    AUDIO_FLAC: ClassVar["Encoding"] = _registered(39, "audio/flac")
+    AUDIO_MP4: ClassVar["Encoding"] = _registered(40, "audio/mp4")
+    AUDIO_OGG: ClassVar["Encoding"] = _registered(41, "audio/ogg")
+    AUDIO_VORBIS: ClassVar["Encoding"] = _registered(42, "audio/vorbis")
+    VIDEO_H261: ClassVar["Encoding"] = _registered(43, "video/h261")
+    VIDEO_H263: ClassVar["Encoding"] = _registered(44, "video/h263")
+    VIDEO_H264: ClassVar["Encoding"] = _registered(45, "video/h264")
+    VIDEO_H265: ClassVar["Encoding"] = _registered(46, "video/h265")
+    VIDEO_H266: ClassVar["Encoding"] = _registered(47, "video/h266")
+    VIDEO_MP4: ClassVar["Encoding"] = _registered(48, "video/mp4")
+    VIDEO_OGG: ClassVar["Encoding"] = _registered(49, "video/ogg")
+    VIDEO_RAW: ClassVar["Encoding"] = _registered(50, "video/raw")
+    VIDEO_VP8: ClassVar["Encoding"] = _registered(51, "video/vp8")
+    VIDEO_VP9: ClassVar["Encoding"] = _registered(52, "video/vp9")
+
+    def __init__(self, encoding: str | None = None) -> None:
+        name, _, schema = (encoding or "zenoh/bytes").partition(";")
+        number = _IDS.get(name, CUSTOM)
+        if number == CUSTOM:
+            schema = encoding or ""
+        self._id = number
+        self._schema = _checked(schema.encode()) if schema else None  # `text/plain;` has no schema either
+
+    @classmethod
+    def from_wire(cls, id: int, schema: bytes | None = None) -> "Encoding":
+        """From the number and the schema's bytes. `b""` is a schema, and differs from None."""
+        if schema is None and id < len(_CONSTANTS):
+            return _CONSTANTS[id]
+        self = cls.__new__(cls)
+        self._id = id
+        self._schema = schema
+        return self
+
+    @property
+    def id(self) -> int:
+        return self._id
+
+    @property
+    def schema(self) -> bytes | None:
+        return self._schema
+
+    def with_schema(self, schema: str) -> "Encoding":
+        """The same encoding with this schema instead of the one it has, if any."""
+        if self._id == CUSTOM:
+            name = (self._schema or b"").partition(b";")[0]
+            return Encoding.from_wire(CUSTOM, _checked(b";".join(filter(None, (name, schema.encode())))))
+        return Encoding.from_wire(self._id, _checked(schema.encode()))
+
+    def __str__(self) -> str:
+        name = _NAMES[self._id] if self._id < len(_NAMES) else f"unknown({self._id})"
+        if self._schema is None:
+            return name
+        schema = self._schema.decode(errors="replace")
+        return schema if self._id == CUSTOM else f"{name};{schema}"
+
+    def __repr__(self) -> str:
+        return f"Encoding({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            try:
+                other = Encoding(other)
+            except ValueError:  # no encoding can be equal to what is not one
+                return False
+        elif not isinstance(other, Encoding):
+            return NotImplemented
+        return self._id == other._id and self._schema == other._schema
+
+    def __hash__(self) -> int:
+        return hash(str(self))  # an Encoding and its text find each other in a dict
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Encoding.from_wire, (self._id, self._schema)
+
+
+def _checked(schema: bytes) -> bytes:
+    if len(schema) > LONGEST_SCHEMA:
+        raise InvalidValue(f"an encoding's schema is at most {LONGEST_SCHEMA} bytes, not {len(schema)}")
+    return schema
+
+
+def _constants() -> tuple[list[str], list[Encoding]]:
+    names, constants = [], []
+    for constant, entry in list(vars(Encoding).items()):
+        if constant.isupper():
+            number, name = entry
+            encoding = Encoding.__new__(Encoding)
+            encoding._id = number
+            encoding._schema = None
+            setattr(Encoding, constant, encoding)
+            names.append(name)
+            constants.append(encoding)
+    return names, constants
+
+
+_NAMES, _CONSTANTS = _constants()  # both indexed by number: the registry has no holes
+_IDS = {name: number for number, name in enumerate(_NAMES)}

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every exception that Zenlake raises on purpose, and whose fault each one is.
+
+    ZenlakeError
+    ├── InvalidValue       the caller's fault: a text, number or byte string that is not what it was passed as
+    │   ├── KeyExprError       a key expression
+    │   ├── EndpointError      a locator or an endpoint
+    │   └── ConfigError        a configuration
+    ├── DecodeError        the sender's fault: bytes that do not say what the protocol says they must
+    ├── EncodeError        the caller's fault: a message that no bytes can express
+    └── ProtocolError      a well-formed message at the wrong moment, or beyond what was agreed
+        ├── LocalError         ours: what we were asked to send would break the protocol
+        └── RemoteError        theirs: what we received breaks it
+
+InvalidValue, DecodeError and EncodeError are ValueErrors too. DecodeError and ProtocolError know the `reason` to give
+in a CLOSE that they cause. All of them survive a pickle, so a Spark task can tell its driver what it met.
+"""
+
+from enum import IntEnum
+
+__all__ = [
+    "CloseReason",
+    "ZenlakeError",
+    "InvalidValue",
+    "KeyExprError",
+    "EndpointError",
+    "ConfigError",
+    "DecodeError",
+    "EncodeError",
+    "ProtocolError",
+    "LocalError",
+    "RemoteError",
+]
+
+
+class CloseReason(IntEnum):
+    """The reason byte of a CLOSE message."""
+
+    GENERIC = 0
+    UNSUPPORTED = 1
+    INVALID = 2
+    MAX_SESSIONS = 3
+    MAX_LINKS = 4
+    EXPIRED = 5
+    UNRESPONSIVE = 6
+    CONNECTION_TO_SELF = 7
+
+
+class ZenlakeError(Exception):
+    """Catches everything below."""
+
+
+class InvalidValue(ZenlakeError, ValueError):
+    """A value that cannot be what it was passed as; the message quotes it and says how to mend it."""
+
+
+class KeyExprError(InvalidValue):
+    """A text that is not a (canonical) key expression."""
+
+
+class EndpointError(InvalidValue):
+    """A text that is neither a locator nor an endpoint."""
+
+
+class ConfigError(InvalidValue):
+    """A configuration that cannot be read, or that contradicts itself."""
+
+
+class DecodeError(ZenlakeError, ValueError):
+    """Received bytes that cannot be read: which `field`, the byte it starts `at`, and `why`."""
+
+    reason = CloseReason.INVALID
+
+    def __init__(self, field: str, at: int, why: str) -> None:
+        super().__init__(field, at, why)  # all three in `args`: that is what pickles
+        self.field = field
+        self.at = at
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"{self.field} at byte {self.at}: {self.why}"
+
+
+class EncodeError(ZenlakeError, ValueError):
+    """A message that cannot be written: which `field`, and `why`."""
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(field, why)
+        self.field = field
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.why}"
+
+
+class ProtocolError(ZenlakeError):
+    """A breach of the protocol: `why`, and the `reason` to give in the CLOSE that ends the session."""
+
+    def __init__(self, why: str, reason: CloseReason = CloseReason.GENERIC) -> None:
+        super().__init__(why, reason)
+        self.why = why
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.why} ({self.reason.name})"
+
+
+class LocalError(ProtocolError):
+    """We were asked to do what the protocol forbids here. Nothing was sent."""
+
+
+class RemoteError(ProtocolError):
+    """The other end did what the protocol forbids here."""

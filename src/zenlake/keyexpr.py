@@ -1,0 +1,433 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Key expressions: which texts are one, their canonical form, and how the sets of keys that two stand for relate.
+
+An expression is a list of chunks between slashes. `*` stands for one chunk, `**` for any number of chunks, `$*` for any
+bytes within a chunk. A chunk that starts with `@` is *verbatim*: only the very same chunk matches it, no wildcard does.
+
+How two expressions are compared, without a stack, a copy or a bad case (at most len(a) * len(b) steps):
+
+- Verbatim chunks match nothing but themselves, so both expressions must have the same ones in the same order. Between
+  them lie runs of ordinary chunks, and each run is compared with its counterpart on its own.
+- In two runs, chunks are compared pairwise from the front until a `**`, then pairwise from the back until a `**`.
+  If both runs have a `**` left they have a key in common: put between front and back what one asks for in the middle,
+  then what the other asks for. If only one has, the pieces between its `**` must be found in the rest of the other, in
+  order; taking the first place found is always right, since it leaves the most for the pieces that follow.
+- Within a chunk the same holds again, with bytes for chunks and `$*` for `**`.
+- To *include* is the same, except that the wildcards of the included side are ordinary: only a wildcard at least as
+  wide matches them. So `*/**` does not include `**`, nor `a/*/**` the smaller `a/**/b`: 1.10.2 says the same.
+
+The comparison is meant for routing. The C functions in the `.pxd` need no GIL and work on ranges of any bytes; these
+must be canonical, which `c_scan` tells.
+"""
+
+import cython
+
+from zenlake.errors import KeyExprError
+from zenlake.values import SetIntersectionLevel
+
+__all__ = ["KeyExpr", "validate", "canonize", "intersects", "includes", "relation"]
+
+SLASH = cython.declare(cython.uchar, 0x2F)
+STAR = cython.declare(cython.uchar, 0x2A)
+DOLLAR = cython.declare(cython.uchar, 0x24)
+HASH = cython.declare(cython.uchar, 0x23)
+QUESTION = cython.declare(cython.uchar, 0x3F)
+AT = cython.declare(cython.uchar, 0x40)
+
+CANONICAL = cython.declare(cython.int, 0)
+VALID = cython.declare(cython.int, 1)  # but not canonical
+INVALID = cython.declare(cython.int, 2)
+
+
+def c_scan(p, i, n):
+    """CANONICAL, VALID or INVALID."""
+    level: cython.int = CANONICAL
+    after_double: cython.bint = False
+    e: cython.Py_ssize_t
+    c: cython.uchar
+    while True:
+        e = i
+        while e < n and p[e] != SLASH:
+            c = p[e]
+            if e > i and p[i] == STAR and (c != STAR or e > i + 1):
+                return INVALID  # more than `*` or `**`
+            if c == DOLLAR:
+                if e + 1 == n or p[e + 1] != STAR:
+                    return INVALID
+                e += 1
+                if e + 1 < n and p[e + 1] == DOLLAR:
+                    level = VALID  # `$*$*`, unless the next turn says worse
+            elif c in (HASH, QUESTION) or (c == STAR and p[i] != STAR):
+                return INVALID
+            e += 1
+        if e == i:
+            return INVALID  # an empty chunk
+        if e == i + 2 and p[i] == DOLLAR:
+            level = VALID  # `$*` alone
+        if after_double and e <= i + 2 and (p[i] == STAR or p[i] == DOLLAR):
+            level = VALID  # `**/**` or `**/*`
+        if e == n:
+            return level
+        after_double = _is_double(p, i, e)
+        i = e + 1
+
+
+def c_intersects(a, i, n, b, j, m):
+    return _relates(False, a, i, n, b, j, m)
+
+
+def c_includes(a, i, n, b, j, m):
+    return _relates(True, a, i, n, b, j, m)
+
+
+def _relates(includes, a, i, n, b, j, m):
+    v: cython.Py_ssize_t = i
+    w: cython.Py_ssize_t = j
+    while v < n and w < m and a[v] == b[w] and a[v] != STAR:  # most pairs begin alike and then differ: be quick there
+        v += 1
+        w += 1
+        if a[v - 1] == SLASH:
+            i = v
+            j = w
+    if v == n and w == m:
+        return True
+    while True:
+        v = _verbatim(a, i, n)
+        w = _verbatim(b, j, m)
+        if not _run_relates(includes, a, i, v - 1 if i < v < n else v, b, j, w - 1 if j < w < m else w):
+            return False
+        if v == n or w == m:
+            return v == n and w == m
+        while v < n and w < m and a[v] == b[w] and a[v] != SLASH:
+            v += 1
+            w += 1
+        if (v < n and a[v] != SLASH) or (w < m and b[w] != SLASH):
+            return False
+        i = v + 1 if v < n else n
+        j = w + 1 if w < m else m
+
+
+def _run_relates(includes, a, i, n, b, j, m):
+    """Compares two runs of chunks, none of them verbatim."""
+    e: cython.Py_ssize_t
+    f: cython.Py_ssize_t
+    while i < n and j < m:
+        e = _end(a, i, n)
+        f = _end(b, j, m)
+        if _is_double(a, i, e) or (not includes and _is_double(b, j, f)):
+            break
+        if not _chunk_relates(includes, a, i, e, b, j, f):
+            return False
+        i = e + 1 if e < n else n
+        j = f + 1 if f < m else m
+    while i < n and j < m:
+        e = _last(a, i, n)
+        f = _last(b, j, m)
+        if _is_double(a, e, n) or (not includes and _is_double(b, f, m)):
+            break
+        if not _chunk_relates(includes, a, e, n, b, f, m):
+            return False
+        n = e - 1 if e > i else i
+        m = f - 1 if f > j else j
+    if _has_double(a, i, n):
+        return (not includes and _has_double(b, j, m)) or _chunks_fit(includes, a, i, n, b, j, m)
+    if not includes and _has_double(b, j, m):
+        return _chunks_fit(False, b, j, m, a, i, n)
+    return i == n and j == m
+
+
+def _chunks_fit(includes, a, i, n, b, j, m):
+    """Whether the pieces between the `**` of a are found in b, in order and apart."""
+    e: cython.Py_ssize_t
+    f: cython.Py_ssize_t
+    x: cython.Py_ssize_t
+    y: cython.Py_ssize_t
+    while i < n:
+        x = i
+        y = j
+        while x < n:
+            e = _end(a, x, n)
+            if _is_double(a, x, e):
+                i = e + 1 if e < n else n  # the piece is complete
+                j = y
+                break
+            if y == m:
+                return False
+            f = _end(b, y, m)
+            if not _chunk_relates(includes, a, x, e, b, y, f):
+                f = _end(b, j, m)
+                j = f + 1 if f < m else m  # try the piece one chunk further on
+                break
+            x = e + 1 if e < n else n
+            y = f + 1 if f < m else m
+        else:
+            return True
+    return True
+
+
+def _chunk_relates(includes, a, i, n, b, j, m):
+    """Compares two chunks that are neither verbatim nor (but for an included b) `**`."""
+    if a[i] == STAR:
+        return not _is_double(b, j, m)
+    if b[j] == STAR:
+        return not includes
+    while i < n and j < m and a[i] != DOLLAR and (includes or b[j] != DOLLAR):
+        if a[i] != b[j]:
+            return False
+        i += 1
+        j += 1
+    while i < n and j < m and a[n - 1] != STAR and (includes or b[m - 1] != STAR):
+        if a[n - 1] != b[m - 1]:
+            return False
+        n -= 1
+        m -= 1
+    if _has_dollar(a, i, n):
+        return (not includes and _has_dollar(b, j, m)) or _bytes_fit(a, i, n, b, j, m)
+    if not includes and _has_dollar(b, j, m):
+        return _bytes_fit(b, j, m, a, i, n)
+    return i == n and j == m
+
+
+def _bytes_fit(a, i, n, b, j, m):
+    """Whether the pieces between the `$*` of a are found in b, in order and apart."""
+    x: cython.Py_ssize_t
+    y: cython.Py_ssize_t
+    while i < n:
+        x = i
+        y = j
+        while x < n and a[x] != DOLLAR:
+            if y == m:
+                return False
+            if a[x] != b[y]:
+                break
+            x += 1
+            y += 1
+        if x == n:
+            return True
+        if a[x] == DOLLAR:
+            i = x + 2
+            j = y
+        else:
+            j += 1
+    return True
+
+
+def _end(p, i, n):
+    """Where the chunk at i ends."""
+    while i < n and p[i] != SLASH:
+        i += 1
+    return i
+
+
+def _last(p, i, n):
+    """Where the last chunk of [i, n) starts."""
+    while n > i and p[n - 1] != SLASH:
+        n -= 1
+    return n
+
+
+def _verbatim(p, i, n):
+    """Where the first verbatim chunk of [i, n) starts; n if there is none."""
+    while i < n:
+        if p[i] == AT:
+            return i
+        i = _end(p, i, n) + 1
+    return n
+
+
+def _is_double(p, i, n):
+    return n == i + 2 and p[i] == STAR and p[i + 1] == STAR
+
+
+def _has_double(p, i, n):
+    while i + 1 < n:
+        if p[i] == STAR and p[i + 1] == STAR:
+            return True
+        i += 1
+    return False
+
+
+def _has_dollar(p, i, n):
+    while i < n:
+        if p[i] == DOLLAR:
+            return True
+        i += 1
+    return False
+
+
+def validate(expression: str | bytes) -> None:
+    """Raises KeyExprError, saying what to mend, unless the text (or its UTF-8) is a canonical key expression."""
+    utf8: bytes = _utf8(expression)
+    if c_scan(utf8, 0, len(utf8)) != CANONICAL:
+        raise _error(utf8)
+
+
+def canonize(expression: str | bytes) -> str:
+    """The canonical form, as text, of any valid key expression."""
+    utf8: bytes = _utf8(expression)
+    level: cython.int = c_scan(utf8, 0, len(utf8))
+    if level == INVALID:
+        raise _error(utf8)
+    return utf8.decode() if level == CANONICAL else _canonical(utf8.decode())
+
+
+def intersects(a: str | bytes, b: str | bytes) -> bool:
+    """Whether two canonical expressions (text or UTF-8, not checked) have a key in common."""
+    p: bytes = _utf8(a)
+    q: bytes = _utf8(b)
+    return bool(c_intersects(p, 0, len(p), q, 0, len(q)))
+
+
+def includes(a: str | bytes, b: str | bytes) -> bool:
+    """Whether every key of b is one of a. Both canonical, text or UTF-8, not checked."""
+    p: bytes = _utf8(a)
+    q: bytes = _utf8(b)
+    return bool(c_includes(p, 0, len(p), q, 0, len(q)))
+
+
+def relation(a: str | bytes, b: str | bytes) -> SetIntersectionLevel:
+    """How the keys of a relate to those of b. Both canonical, text or UTF-8, not checked."""
+    p: bytes = _utf8(a)
+    q: bytes = _utf8(b)
+    if p == q:
+        return SetIntersectionLevel.EQUALS
+    if c_includes(p, 0, len(p), q, 0, len(q)):
+        return SetIntersectionLevel.INCLUDES
+    if c_intersects(p, 0, len(p), q, 0, len(q)):
+        return SetIntersectionLevel.INTERSECTS
+    return SetIntersectionLevel.DISJOINT
+
+
+@cython.cclass
+@cython.annotation_typing(False)  # a subclass of str is a str here
+class KeyExpr:
+    """A canonical key expression. Equals, and hashes like, its text; `utf8` is what goes on the wire.
+
+    `KeyExpr("a/**/*")` is refused with the canonical form in the error; `KeyExpr.autocanonize` takes it.
+    Where another expression is expected, its text will do.
+    """
+
+    __slots__ = ("_text", "utf8")
+
+    def __init__(self, key_expr: str) -> None:
+        if not isinstance(key_expr, str):
+            raise TypeError(f"a key expression is a str, not {type(key_expr).__name__}")
+        self._text = str(key_expr)
+        self.utf8 = _utf8(self._text)
+        if c_scan(self.utf8, 0, len(self.utf8)) != CANONICAL:
+            raise _error(self.utf8)
+
+    @classmethod
+    def autocanonize(cls, key_expr: str) -> "KeyExpr":
+        """Takes any valid expression and makes it canonical."""
+        return cls(canonize(key_expr))
+
+    @classmethod
+    def from_wire(cls, utf8: bytes | bytearray | memoryview) -> "KeyExpr":
+        """From the bytes of a message, which must be canonical UTF-8."""
+        try:
+            return cls(bytes(utf8).decode())
+        except UnicodeDecodeError as error:
+            raise KeyExprError(f"key expression {bytes(utf8)!r} is not UTF-8: {error.reason}") from None
+
+    def intersects(self, other: "KeyExpr | str") -> bool:
+        """Whether some key belongs to both."""
+        return intersects(self.utf8, _expression(other).utf8)
+
+    def includes(self, other: "KeyExpr | str") -> bool:
+        """Whether every key of the other belongs to this one."""
+        return includes(self.utf8, _expression(other).utf8)
+
+    def relation_to(self, other: "KeyExpr | str") -> SetIntersectionLevel:
+        """How the keys of this one relate to those of the other."""
+        return relation(self.utf8, _expression(other).utf8)
+
+    def join(self, other: "KeyExpr | str") -> "KeyExpr":
+        """`self/other`, made canonical."""
+        return KeyExpr(canonize(f"{self}/{other}"))
+
+    def concat(self, other: str) -> "KeyExpr":
+        """The two texts one after the other, which must give a canonical expression. For chunks, `join` is safer."""
+        if self._text.endswith("*") and other.startswith("*"):
+            raise KeyExprError(f"`{self}` and `{other}` would make another wildcard: put a `/` between them, or `join`")
+        return KeyExpr(f"{self}{other}")
+
+    def __truediv__(self, other: "KeyExpr | str") -> "KeyExpr":
+        return self.join(other) if isinstance(other, (str, KeyExpr)) else NotImplemented
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"ke`{self._text}`"
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, KeyExpr):
+            other = str(other)
+        return self._text == other if isinstance(other, str) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self._text,)
+
+
+def _expression(other):
+    return other if isinstance(other, KeyExpr) else KeyExpr(other)
+
+
+def _utf8(expression):
+    if isinstance(expression, bytes):
+        return expression
+    try:
+        return str.encode(expression)
+    except UnicodeEncodeError:
+        raise KeyExprError(f"key expression {expression!r} holds half of a surrogate pair: no UTF-8 for it") from None
+
+
+def _canonical(text):
+    """Collapses repeated `$*`, then orders each row of wildcards: every `*` first, then at most one `**`."""
+    chunks: list = []
+    owed: cython.bint = False  # a `**` that comes when its row ends
+    for chunk in text.split("/"):
+        while "$*$*" in chunk:
+            chunk = chunk.replace("$*$*", "$*")
+        if chunk == "**":
+            owed = True
+            continue
+        if chunk == "$*":
+            chunk = "*"
+        if owed and chunk != "*":
+            chunks.append("**")
+            owed = False
+        chunks.append(chunk)
+    if owed:
+        chunks.append("**")
+    return "/".join(chunks)
+
+
+def _error(utf8):
+    """Why an expression is not canonical, and what to write instead."""
+    text = utf8.decode(errors="replace")
+    if not text:
+        return KeyExprError("a key expression cannot be empty: `**` stands for every key")
+    if c_scan(utf8, 0, len(utf8)) == VALID:
+        why = f"is not canonical: write `{_canonical(text)}`, or use KeyExpr.autocanonize"
+    else:
+        faults = ((number, chunk, _fault(chunk)) for number, chunk in enumerate(text.split("/"), 1))
+        why = next(f"has a fault in chunk {number}, `{chunk}`: {fault}" for number, chunk, fault in faults if fault)
+    return KeyExprError(f"key expression `{text}` {why}")
+
+
+def _fault(chunk):
+    rest = chunk.replace("$*", "")
+    if not chunk:
+        return "chunks cannot be empty: remove the leading, trailing or double `/`"
+    if "#" in rest or "?" in rest:
+        return "`#` and `?` are not allowed; in a selector, `?` ends the key expression"
+    if "$" in rest:
+        return "`$` is only allowed before `*`: remove it, or write `$*`"
+    if "*" in rest and chunk != "*" and chunk != "**":
+        return "`*` and `**` are whole chunks: to match part of a chunk, write `$*`"
+    return None

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The key expressions that one side declared: id -> text.
+
+Text lies in one arena, so that a lookup in a loop without the GIL is two array reads. An id that was redeclared with another
+text keeps its first meaning, as on the real network (probe declare_keyexpr_redefine).
+"""
+
+from array import array
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.zenlake.wire.memory import take
+else:
+    from zenlake.wire.memory import take
+
+UNKNOWN = cython.declare(cython.int, -1)
+MOST_IDS = cython.declare(cython.int, 65536)
+
+
+class KeyTable:
+    """Ids 1..65535 and what they stand for."""
+
+    def __init__(self):
+        self.room = 0
+        self.count = 0
+        self.used = 0
+        self.wasted = 0
+        self.keep(bytearray(64))
+        self.at = array("q")
+        self.size = array("i")
+        self.grow_ids(16)
+
+    def keep(self, text):
+        self.text = text
+        self.data = cython.address(self.text[0]) if cython.compiled else text
+
+    def grow_ids(self, room):
+        at, size = array("q", bytes(8 * room)), array("i", b"\xff" * (4 * room))  # -1: not declared
+        at_view, size_view = memoryview(at), memoryview(size)
+        at_view[: self.room] = memoryview(self.at)[: self.room]
+        size_view[: self.room] = memoryview(self.size)[: self.room]
+        self.at, self.size, self.room = at, size, room
+
+    def declare(self, id, key):
+        """Let an id stand for a key (bytes). False if it already stands for another one."""
+        if not 0 < id < MOST_IDS:
+            raise ValueError(f"a key id is 1 to 65535, not {id}")
+        if id >= self.room:
+            self.grow_ids(min(max(id + 1, 2 * self.room), MOST_IDS))
+        if self.size[id] >= 0:
+            return take(self.data, self.at[id], self.size[id]) == key
+        if self.used + len(key) > len(self.text):
+            self.make_room(len(key))
+        text = memoryview(self.text)
+        text[self.used : self.used + len(key)] = key
+        self.at[id] = self.used
+        self.size[id] = len(key)
+        self.used += len(key)
+        self.count += 1
+        return True
+
+    def forget(self, id):
+        """The id stands for nothing any more; what was declared through it stays."""
+        if self.known(id):
+            self.wasted += self.size[id]
+            self.size[id] = UNKNOWN
+            self.count -= 1
+
+    def make_room(self, size):
+        """Drop what was forgotten; grow if that is not enough."""
+        keys = self.save()
+        self.used = 0
+        self.wasted = 0
+        need = size + sum(len(key) for key in keys.values())
+        self.keep(bytearray(max(2 * need, 64)))
+        text = memoryview(self.text)
+        for id, key in keys.items():
+            text[self.used : self.used + len(key)] = key
+            self.at[id] = self.used
+            self.used += len(key)
+
+    def known(self, id):
+        return 0 < id < self.room and self.size[id] >= 0
+
+    def get(self, id):
+        """The key as bytes, or None."""
+        return take(self.data, self.at[id], self.size[id]) if self.known(id) else None
+
+    def save(self):
+        return {id: self.get(id) for id in range(self.room) if self.known(id)}
+
+    def __len__(self):
+        return self.count

@@ -1,0 +1,20 @@
+cimport cython
+from zenlake.wire.transport cimport Fragment
+
+cpdef int lane_of(int priority, bint reliable) noexcept nogil
+
+@cython.final
+cdef class Lanes:
+    cdef long long last[16]
+    cdef long long expected[16]
+    cdef public long long mask
+    cdef public int patch
+    cdef public Py_ssize_t most
+    cdef list parts
+    cdef readonly list pieces
+    cpdef start(self, long long initial_sn)
+    cpdef start_lane(self, int priority, bint reliable, long long next_sn)
+    cpdef long long accept(self, int lane, unsigned long long sn) noexcept nogil
+    cpdef int join(self, int lane, Fragment fragment) except -1
+    cpdef bytearray take(self, int lane)
+    cdef lose(self, int lane)

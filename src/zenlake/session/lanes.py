@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sequence numbers of one direction: 8 priorities x 2 reliabilities, and what of a message has arrived so far.
+
+The rule (companion transport.md): a number is new if it lies less than half the space ahead of the last one; gaps are accepted,
+for nothing is ever resent; duplicates and older numbers are dropped. The space is smaller than the resolution's name says:
+7, 14 and 28 bits for "8", "16" and "32" (divergence A2).
+"""
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.zenlake.wire.transport import Fragment
+else:
+    from zenlake.wire.transport import Fragment
+
+NOT_SEEN = cython.declare(cython.longlong, -1)
+
+# What `accept` answers, besides the number of frames that are missing before this one.
+OLD = cython.declare(cython.longlong, -1)
+OUT_OF_RANGE = cython.declare(cython.longlong, -2)
+
+# What `join` answers.
+JOINED = cython.declare(cython.int, 1)
+WAITING = cython.declare(cython.int, 0)
+NO_START = cython.declare(cython.int, -2)
+NOT_NEXT = cython.declare(cython.int, -3)
+DROPPED = cython.declare(cython.int, -4)
+TOO_LARGE = cython.declare(cython.int, -5)
+
+LANES = cython.declare(cython.int, 16)
+GIB = cython.declare(cython.Py_ssize_t, 1 << 30)
+
+
+def mask_of(resolution):
+    """The largest sequence number of a resolution code. The 64-bit code is never negotiated; nothing here can exceed it."""
+    return (0x7F, 0x3FFF, 0x0FFFFFFF, 0x7FFFFFFFFFFFFFFF)[resolution & 3]
+
+
+class Lanes:
+    """One direction of a session."""
+
+    MISSES = {
+        -2: "a fragment without the first one",
+        -3: "a fragment is missing",
+        -4: "the sender dropped the rest",
+        -5: "longer than the largest message allowed",
+    }
+
+    def __init__(self):
+        self.last = [-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1]
+        self.expected = [-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1]
+        self.mask = mask_of(2)
+        self.patch = 1
+        self.most = GIB
+        self.parts = [None] * LANES
+        self.pieces = [0] * LANES
+
+    def start(self, initial_sn):
+        """Every lane begins at the initial number that OPEN tells."""
+        for lane in range(LANES):
+            self.last[lane] = (initial_sn - 1) & self.mask
+            self.lose(lane)
+
+    def start_lane(self, priority, reliable, next_sn):
+        """JOIN may tell a number for each lane."""
+        self.last[lane_of(priority, reliable)] = (next_sn - 1) & self.mask
+
+    def accept(self, lane, sn):
+        """How many numbers are missing before this one; OLD (-1) if it is not new; OUT_OF_RANGE (-2)."""
+        if sn > self.mask:
+            return OUT_OF_RANGE
+        lane &= 15
+        last: cython.longlong = self.last[lane]
+        if last == NOT_SEEN:  # we joined in the middle: whatever comes is the first
+            self.last[lane] = sn
+            return 0
+        gap: cython.longlong = (sn - last) & self.mask
+        if gap == 0 or gap > self.mask >> 1:
+            return OLD
+        self.last[lane] = sn
+        return gap - 1
+
+    def join(self, lane, fragment):
+        """Add an accepted fragment to its message: JOINED when that was the last one, WAITING, or why it was lost."""
+        if self.patch > 0:
+            if fragment.first:
+                self.lose(lane)
+            elif self.parts[lane] is None:
+                return NO_START
+            if fragment.drop:
+                self.lose(lane)
+                return DROPPED
+        if self.parts[lane] is None:
+            self.parts[lane] = bytearray()
+            self.pieces[lane] = 0
+        elif self.expected[lane] != fragment.sn:
+            self.lose(lane)
+            return NOT_NEXT
+        message: bytearray = self.parts[lane]
+        if len(message) + len(fragment.payload) > self.most:
+            self.lose(lane)
+            return TOO_LARGE
+        message += fragment.payload.view
+        self.pieces[lane] += 1
+        self.expected[lane] = (fragment.sn + 1) & self.mask
+        return WAITING if fragment.more else JOINED
+
+    def take(self, lane):
+        """The message that `join` completed."""
+        message = self.parts[lane]
+        self.parts[lane] = None
+        return message
+
+    def lose(self, lane):
+        self.parts[lane] = None
+        self.expected[lane] = NOT_SEEN
+
+    def save(self):
+        return {
+            "last": [self.last[lane] for lane in range(LANES)],
+            "parts": {
+                lane: [self.expected[lane], self.pieces[lane], bytes(self.parts[lane])]
+                for lane in range(LANES)
+                if self.parts[lane] is not None
+            },
+        }
+
+    def restore(self, saved):
+        for lane in range(LANES):
+            self.last[lane] = saved["last"][lane]
+            self.lose(lane)
+        for lane, (expected, pieces, part) in saved["parts"].items():
+            self.expected[int(lane)] = expected
+            self.pieces[int(lane)] = pieces
+            self.parts[int(lane)] = bytearray(part)
+
+
+def lane_of(priority, reliable):
+    """The index of a lane: two for each priority."""
+    return 2 * priority + (1 if reliable else 0)

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One session: two ends, what they agreed on, and where each stands.
+
+State is per session, both directions together: a key id with M=0 lives in the *other* direction's table, and what one end offers
+counts only when the other answered. Messages must be told in the order in which they were received.
+"""
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.zenlake.session.keys import KeyTable
+    from cython.cimports.zenlake.session.lanes import Lanes
+    from cython.cimports.zenlake.wire.fields import WireExpr
+    from cython.cimports.zenlake.wire.handshake import Init, Join, Open
+else:
+    from zenlake.session.keys import KeyTable
+    from zenlake.session.lanes import Lanes
+    from zenlake.wire.fields import WireExpr
+    from zenlake.wire.handshake import Init, Join, Open
+
+from zenlake.session.lanes import mask_of
+
+OPENER = cython.declare(cython.int, 0)
+
+FORMAT = 1
+
+
+class Side:
+    """One end: who it is, what it declared, and the lanes on which it sends."""
+
+    def __init__(self):
+        self.zid = None
+        self.whatami = -1
+        self.lease_ms = 0
+        self.initial_sn = -1
+        self.keys = KeyTable()
+        self.lanes = Lanes()
+
+
+class Session:
+    """Both ends. Side 0 opened (it sent the InitSyn), side 1 accepted."""
+
+    def __init__(self, name=""):
+        self.name = name
+        self.generation = 0
+        self.is_scouting = False
+        self.is_multicast = False
+        self.forget()
+
+    def forget(self):
+        """Back to before the handshake: nothing is known, the defaults hold."""
+        self.opener = Side()
+        self.acceptor = Side()
+        self.sides = [self.opener, self.acceptor]
+        self.version = 9
+        self.resolution = 0x0A
+        self.batch_size = 65535
+        self.qos = True
+        self.low_latency = False
+        self.compression = False
+        self.patch = 1
+        self.is_open = False
+        self.offer = None
+
+    # The handshake, as either end or a bystander sees it
+
+    def init(self, direction, init):
+        """An InitSyn offers, an InitAck settles: the smaller resolution and batch, the features that both have."""
+        if not init.ack:
+            self.forget()
+            self.generation += 1
+        side = self.sides[direction]
+        side.zid = init.zid.value
+        side.whatami = init.whatami
+        theirs = {
+            "resolution": init.resolution & 0x0F,
+            "batch_size": init.batch_size,
+            "qos": bool(init.qos or init.qos_link & 7),
+            "low_latency": init.low_latency != 0,
+            "compression": init.compression != 0,
+            "patch": init.patch,
+        }
+        if not init.ack or self.offer is None:
+            self.offer = theirs
+        mine = self.offer
+        self.version = init.version
+        self.resolution = min(mine["resolution"] & 0x03, theirs["resolution"] & 0x03) | min(
+            mine["resolution"] & 0x0C, theirs["resolution"] & 0x0C
+        )
+        self.batch_size = min(mine["batch_size"], theirs["batch_size"])
+        self.qos = mine["qos"] and theirs["qos"]
+        self.low_latency = mine["low_latency"] and theirs["low_latency"]
+        self.compression = mine["compression"] and theirs["compression"]
+        self.patch = min(mine["patch"], theirs["patch"])
+        self.settle()
+
+    def settle(self):
+        """Tell the lanes what was agreed."""
+        for side in self.sides:
+            side.lanes.mask = mask_of(self.resolution)
+            side.lanes.patch = self.patch
+
+    def opened(self, direction, open):
+        """OPEN tells where the sender's lanes begin; after the answer the session is open. True if this opened it."""
+        side = self.sides[direction]
+        side.lease_ms = open.lease_ms
+        side.initial_sn = open.initial_sn
+        side.lanes.start(open.initial_sn)
+        self.is_open = self.is_open or open.ack != 0
+        return open.ack != 0
+
+    def joined(self, join):
+        """A JOIN: on a multicast group every sender is a session with one end. True if it is the first of this sender."""
+        side = self.sides[OPENER]
+        zid = join.zid.value
+        first = side.zid != zid or not self.is_open
+        if first:
+            self.forget()
+            self.generation += 1
+            side = self.sides[OPENER]
+        side.zid = zid
+        side.whatami = join.whatami
+        side.lease_ms = join.lease_ms
+        self.is_multicast = True
+        self.is_open = True
+        self.resolution = join.resolution & 0x0F
+        self.batch_size = join.batch_size
+        self.qos = join.lanes is not None
+        self.patch = join.patch
+        self.settle()
+        if first:
+            lanes = join.lanes or [(join.reliable_sn, join.best_effort_sn)] * 8
+            for priority, (reliable, best_effort) in enumerate(lanes):
+                side.lanes.start_lane(priority, True, reliable)
+                side.lanes.start_lane(priority, False, best_effort)
+        return first
+
+    def closed(self):
+        self.is_open = False
+
+    # Key expressions
+
+    def table(self, direction, sender):
+        """Whose ids a message from this direction means: its sender's own (M=1), or its receiver's (M=0)."""
+        return self.opener.keys if (direction == OPENER) == (sender != 0) else self.acceptor.keys
+
+    def key(self, direction, expr):
+        """The full key expression of a message from this direction, as text; None if its id was never declared."""
+        suffix = expr.suffix.value or b""
+        if expr.scope == 0:
+            return suffix.decode()
+        prefix = self.table(direction, expr.sender).get(expr.scope)
+        return None if prefix is None else (prefix + suffix).decode()
+
+    def declare_key(self, direction, id, expr):
+        """D_KEYEXPR: it has no M flag, which the real network reads as 0 (divergence A13). Whether the id now stands for this key."""
+        key = self.key(direction, expr)
+        return key is not None and self.sides[direction].keys.declare(id, key.encode())
+
+    def forget_key(self, direction, id):
+        self.sides[direction].keys.forget(id)
+
+    # To be continued elsewhere
+
+    def save(self):
+        """Everything, as numbers, text and bytes."""
+        return {
+            "format": FORMAT,
+            "name": self.name,
+            "generation": self.generation,
+            "version": self.version,
+            "resolution": self.resolution,
+            "batch_size": self.batch_size,
+            "qos": bool(self.qos),
+            "low_latency": bool(self.low_latency),
+            "compression": bool(self.compression),
+            "patch": self.patch,
+            "is_open": bool(self.is_open),
+            "is_multicast": bool(self.is_multicast),
+            "offer": self.offer,
+            "sides": [
+                {
+                    "zid": side.zid,
+                    "whatami": side.whatami,
+                    "lease_ms": side.lease_ms,
+                    "initial_sn": side.initial_sn,
+                    "keys": side.keys.save(),
+                    "lanes": side.lanes.save(),
+                }
+                for side in self.sides
+            ],
+        }
+
+    @classmethod
+    def restore(cls, saved):
+        """A session that goes on where the saved one stood."""
+        if saved["format"] != FORMAT:
+            raise ValueError(f"a session saved in format {saved['format']}; this version reads {FORMAT}")
+        session = cls(saved["name"])
+        for name in (
+            "generation", "version", "resolution", "batch_size", "qos", "low_latency", "compression", "patch",
+            "is_open", "is_multicast", "offer",
+        ):  # fmt: skip
+            setattr(session, name, saved[name])
+        session.settle()
+        for side, of in zip(session.sides, saved["sides"], strict=True):
+            side.zid = of["zid"]
+            side.whatami = of["whatami"]
+            side.lease_ms = of["lease_ms"]
+            side.initial_sn = of["initial_sn"]
+            for id, key in of["keys"].items():
+                side.keys.declare(int(id), key)
+            side.lanes.restore(of["lanes"])
+        return session

@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading: a cursor over a buffer, and the runs of bytes it finds.
+
+Every primitive of the spec's "Wire Primitives" page is one method here, and every method names the field it reads. The
+name costs nothing when compiled and serves three: the error ("PUT.payload at byte 17: ..."), the test that compares what was
+read with the diagram in the docstring, and `zenlake explain`.
+
+A length is checked against what is left before anything else happens, so no input makes us allocate or read past the end.
+"""
+
+import cython
+
+from zenlake.errors import DecodeError
+
+if cython.compiled:
+    from cython.cimports.zenlake.wire.memory import nine_bytes, packed_bits, take, utf8_fault
+else:
+    from zenlake.wire.memory import nine_bytes, packed_bits, take, utf8_fault
+
+ABSENT = cython.declare(cython.Py_ssize_t, -1)
+U32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
+
+# The `M` and `ENC` bits of an extension's header.
+MANDATORY = cython.declare(cython.int, 0x10)
+ENC = cython.declare(cython.int, 0x60)
+ENC_UNIT = cython.declare(cython.int, 0x00)
+ENC_Z64 = cython.declare(cython.int, 0x20)
+ENC_ZBUF = cython.declare(cython.int, 0x40)
+MORE = cython.declare(cython.int, 0x80)
+
+
+class Field:
+    """A part of a message that lies in a buffer."""
+
+    def bind(self, buf):
+        """Say which buffer the next reads are about."""
+        raise NotImplementedError
+
+
+class Blob(Field):
+    """A run of bytes somewhere: in the batch being read, in an Arrow buffer, in a user's object. Absent if size is -1."""
+
+    def __init__(self, data=None):
+        self.at = 0
+        self.set(data)
+
+    def set(self, data):
+        """Point at a whole bytes-like object; None makes the field absent."""
+        self.at = 0
+        if data is None:
+            self.size = ABSENT
+            data = b""
+        else:
+            self.size = len(data)
+        self.point(data)
+
+    def bind(self, buf):
+        self.point(buf)
+        self.size = ABSENT
+        return 0
+
+    def point(self, buf):
+        if cython.compiled:
+            self.buf = buf
+            self.data = cython.address(self.buf[0])
+        else:
+            self.buf = self.data = memoryview(buf)
+        return 0
+
+    def clear(self):
+        self.size = ABSENT
+
+    @property
+    def value(self):
+        """The bytes as a fresh object, or None."""
+        if self.size < 0:
+            return None
+        self.check()
+        return take(self.data, self.at, self.size)
+
+    @property
+    def text(self):
+        return None if self.size < 0 else self.value.decode("utf-8")
+
+    @property
+    def view(self):
+        """The bytes without a copy, or None; the view keeps the whole buffer alive."""
+        if self.size < 0:
+            return None
+        self.check()
+        return memoryview(self.buf)[self.at : self.at + self.size]
+
+    def inside(self):
+        return self.at >= 0 and self.at + self.size <= self.buf.shape[0]
+
+    def check(self):
+        if not self.inside():
+            raise ValueError("this run of bytes belongs to another buffer")
+        return 0
+
+    def __len__(self):
+        return max(self.size, 0)
+
+    def __bytes__(self):
+        return self.value or b""
+
+    def __repr__(self):
+        return f"Blob({self.value!r})"
+
+
+class Cursor:
+    """A place in a buffer, an end it may not pass, and the name of what is being read."""
+
+    def __init__(self, buf, at=0, end=None):
+        self.point(buf)
+        self.at = at
+        self.end = len(buf) if end is None else end
+        if not 0 <= self.at <= self.end <= len(buf):
+            raise ValueError(f"a cursor from {at} to {end} does not fit {len(buf)} bytes")
+        self.message = "batch"
+        self.tracing = False
+        self.steps = None
+
+    def point(self, buf):
+        if cython.compiled:
+            self.buf = buf
+            self.data = cython.address(self.buf[0])
+        else:
+            self.buf = self.data = memoryview(buf)
+        return 0
+
+    def trace(self):
+        """Remember every step as (message, field, kind, start, stop): for `explain` and the diagram test."""
+        self.tracing = True
+        self.steps = []
+        return self
+
+    def step(self, field, kind, start):
+        self.steps.append((self.message, field, kind, start, self.at))
+        return 0
+
+    def fail(self, field, at, why):
+        raise DecodeError(f"{self.message}.{field}", at, why)
+
+    def short(self, field, at, need):
+        left: cython.Py_ssize_t = self.end - at
+        raise DecodeError(f"{self.message}.{field}", at, f"{need} byte{'s' * (need != 1)} needed, {left} left")
+
+    def too_large(self, field, at, value, most):
+        raise DecodeError(f"{self.message}.{field}", at, f"{value} is above the largest allowed, {most}")
+
+    def declared(self, field, at, size):
+        left: cython.Py_ssize_t = self.end - self.at
+        raise DecodeError(f"{self.message}.{field}", at, f"{size} bytes declared, {left} left")
+
+    # Fixed and variable integers
+
+    def u8(self, field):
+        if self.at >= self.end:
+            self.short(field, self.at, 1)
+        value: cython.int = self.data[self.at]
+        self.at += 1
+        if self.tracing:
+            self.step(field, "u8", self.at - 1)
+        return value
+
+    def u16(self, field):
+        """Two bytes, little-endian."""
+        if self.end - self.at < 2:
+            self.short(field, self.at, 2)
+        value: cython.int = self.data[self.at] | self.data[self.at + 1] << 8
+        self.at += 2
+        if self.tracing:
+            self.step(field, "u16", self.at - 2)
+        return value
+
+    def z64(self, field):
+        """VLE: seven bits a byte, little end first. The ninth byte carries eight raw bits, so this is not LEB128."""
+        value: cython.ulonglong
+        if self.at < self.end and self.data[self.at] < 0x80 and not self.tracing:  # most are one byte
+            value = self.data[self.at]
+            self.at += 1
+            return value
+        return self.long_z64(field)
+
+    def long_z64(self, field):
+        start: cython.Py_ssize_t = self.at
+        i: cython.Py_ssize_t = start
+        shift: cython.int = 0
+        byte: cython.ulonglong
+        value: cython.ulonglong = 0
+        if self.end - i >= 9 and nine_bytes(self.data, i):  # every timestamp of today
+            value = packed_bits(self.data, i)
+            byte = self.data[i + 8]
+            value |= byte << 56
+            i += 9
+        else:
+            while True:
+                if i >= self.end:
+                    self.short(field, i, 1)
+                byte = self.data[i]
+                i += 1
+                if shift == 56:
+                    value |= byte << 56
+                    break
+                value |= (byte & 0x7F) << shift
+                if byte < 0x80:
+                    break
+                shift += 7
+        self.at = i
+        if self.tracing:
+            self.step(field, "vle", start)
+        return value
+
+    def z(self, field, most):
+        """A VLE whose value may not pass `most`."""
+        start: cython.Py_ssize_t = self.at
+        value: cython.ulonglong = self.z64(field)
+        if value > most:
+            self.too_large(field, start, value, most)
+        return value
+
+    def z8(self, field):
+        return self.z(field, 0xFF)
+
+    def z16(self, field):
+        return self.z(field, 0xFFFF)
+
+    def z32(self, field):
+        return self.z(field, U32)
+
+    # Runs of bytes
+
+    def run(self, field, out, size):
+        """The next `size` bytes."""
+        if size > self.end - self.at:
+            self.declared(field, self.at, size)
+        out.at = self.at
+        out.size = size
+        self.at += size
+        if self.tracing:
+            self.step(field, "bytes", out.at)
+        return 0
+
+    def rest(self, field, out):
+        """Everything up to the end."""
+        return self.run(field, out, self.end - self.at)
+
+    def blob(self, field, out):
+        """A VLE length and that many bytes."""
+        start: cython.Py_ssize_t = self.at
+        size: cython.ulonglong = self.z64(field)
+        left: cython.ulonglong = self.end - self.at
+        if size > left:
+            self.declared(field, start, size)
+        return self.run(field, out, size)
+
+    def short_blob(self, field, out, most):
+        """As `blob`, of at most `most` bytes."""
+        start: cython.Py_ssize_t = self.at
+        self.blob(field, out)
+        if out.size > most:
+            self.too_large(field, start, out.size, most)
+        return 0
+
+    def text(self, field, out, most):
+        """As `short_blob`, and valid UTF-8."""
+        self.short_blob(field, out, most)
+        return self.utf8(field, out)
+
+    def utf8(self, field, out):
+        fault: cython.Py_ssize_t = utf8_fault(self.data, out.at, out.size)
+        if fault >= 0:
+            self.fail(field, fault, "not valid UTF-8")
+        return 0
+
+    def zid(self, field, out, size):
+        """The bytes of a ZenohID: 1 to 16, not all zero."""
+        if size < 1 or size > 16:
+            self.fail(field, self.at, "a ZenohID has 1 to 16 bytes")
+        self.run(field, out, size)
+        i: cython.Py_ssize_t = 0
+        while i < out.size:
+            if self.data[out.at + i] != 0:
+                return 0
+            i += 1
+        self.fail(field, out.at, "a ZenohID of zeros is no identity")
+        return 0
+
+    # Extensions
+
+    def ext(self, field):
+        """An extension's header byte: Z|ENC|M|ID."""
+        at: cython.Py_ssize_t = self.at
+        header: cython.int = self.u8(field)
+        if header & ENC == ENC:
+            self.fail(field, at, "the extension encoding 0b11 is reserved")
+        return header
+
+    def open(self, field):
+        """Enter a ZBuf extension: its end becomes ours. Returns the end to give back to `close`."""
+        start: cython.Py_ssize_t = self.at
+        size: cython.ulonglong = self.z32(field)
+        left: cython.ulonglong = self.end - self.at
+        if size > left:
+            self.declared(field, start, size)
+        outer: cython.Py_ssize_t = self.end
+        self.end = self.at + size
+        return outer
+
+    def close(self, field, outer):
+        """Leave a ZBuf extension: nothing of it may be left over."""
+        if self.at != self.end:
+            self.fail(field, self.at, "the extension is longer than its content")
+        self.end = outer
+        return 0
+
+    def unknown(self, field, header):
+        """Skip an extension that nobody here knows; a mandatory one refuses the message.
+
+        It stays in the message's raw chain and is written again from there.
+        """
+        if header & MANDATORY:
+            self.fail(field, self.at - 1, "unknown mandatory extension")
+        return self.skip(field, header)
+
+    def skip(self, field, header):
+        if header & ENC == ENC_Z64:
+            self.z64(field)
+        elif header & ENC == ENC_ZBUF:
+            outer: cython.Py_ssize_t = self.open(field)
+            self.at = self.end
+            self.end = outer
+        return 0

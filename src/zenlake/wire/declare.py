@@ -1,0 +1,472 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Declarations and interests: who has what, and who wants to know. DECLARE with its nine bodies, INTEREST."""
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.zenlake.wire.cursor import Blob, Cursor
+    from cython.cimports.zenlake.wire.fields import WireExpr
+    from cython.cimports.zenlake.wire.message import Message
+    from cython.cimports.zenlake.wire.network import NetworkMessage
+    from cython.cimports.zenlake.wire.writer import Writer, vle_size
+else:
+    from zenlake.wire.cursor import Blob, Cursor
+    from zenlake.wire.fields import WireExpr
+    from zenlake.wire.message import Message
+    from zenlake.wire.network import NetworkMessage
+    from zenlake.wire.writer import Writer, vle_size
+
+INTEREST = cython.declare(cython.int, 0x19)
+DECLARE = cython.declare(cython.int, 0x1E)
+
+# DECLARE bodies: an id space of their own. Even = declare, odd = undeclare.
+D_KEYEXPR = cython.declare(cython.int, 0x00)
+U_KEYEXPR = cython.declare(cython.int, 0x01)
+D_SUBSCRIBER = cython.declare(cython.int, 0x02)
+D_QUERYABLE = cython.declare(cython.int, 0x04)
+U_TOKEN = cython.declare(cython.int, 0x07)
+D_FINAL = cython.declare(cython.int, 0x1A)
+
+I = cython.declare(cython.int, 0x20)  # DECLARE: the interest that it answers  # noqa: E741
+N = cython.declare(cython.int, 0x20)
+M = cython.declare(cython.int, 0x40)
+
+# Extension header bytes without Z.
+NODE_ID = cython.declare(cython.int, 0x33)
+QUERYABLE_INFO = cython.declare(cython.int, 0x21)
+WIRE_EXPR = cython.declare(cython.int, 0x5F)
+
+# INTEREST: mode in its header, options in a byte of their own.
+MODE = cython.declare(cython.int, 0x60)
+RESTRICTED = cython.declare(cython.int, 0x10)
+OPTION_N = cython.declare(cython.int, 0x20)
+OPTION_M = cython.declare(cython.int, 0x40)
+
+
+class DeclareKeyExpr(Message):
+    """D_KEYEXPR: from now on this id stands for this key expression.
+
+     7 6 5 4 3 2 1 0
+    +-+-+-+-+-+-+-+-+
+    |Z|X|N|D_KEYEXPR|   0x00
+    +-+-+-+---------+
+    %      id       %   z16, not 0
+    +---------------+
+    %   key_scope   %   z16; the real network understands only 0 here (divergence A13)
+    +---------------+
+    ~  key_suffix   ~   if N==1: <u8;z16> UTF-8
+    +---------------+
+    ~     exts      ~   if Z==1: none is known
+    +---------------+
+    """
+
+    NAME = "D_KEYEXPR"
+    ID = 0x00
+    FIELDS = ("id", "key")
+
+    def __init__(self, **values):
+        self.id = 0
+        self.key = WireExpr()
+        self.key.sender = False
+        Message.__init__(self, (self.key,))
+        self.set(values)
+
+    def read(self, c, h):
+        c.message = "D_KEYEXPR"
+        at: cython.Py_ssize_t = c.at
+        self.id = c.z16("id")
+        if self.id == 0:
+            c.fail("id", at, "0 stands for no prefix and cannot be declared")
+        self.key.read(c, h & N)
+        return self.read_exts(c, h)
+
+    def write(self, w):
+        w.message = "D_KEYEXPR"
+        w.header(D_KEYEXPR | (self.key.flags() & N))
+        w.z16("id", self.id)
+        self.key.write(w)
+        return self.write_unknown(w)
+
+
+class UndeclareKeyExpr(Message):
+    """U_KEYEXPR: this id stands for nothing any more.
+
+     7 6 5 4 3 2 1 0
+    +-+-+-+-+-+-+-+-+
+    |Z|X|X|U_KEYEXPR|   0x01
+    +-+-+-+---------+
+    %      id       %   z16
+    +---------------+
+    ~     exts      ~   if Z==1: none is known
+    +---------------+
+    """
+
+    NAME = "U_KEYEXPR"
+    ID = 0x01
+    FIELDS = ("id",)
+
+    def __init__(self, **values):
+        self.id = 0
+        Message.__init__(self)
+        self.set(values)
+
+    def read(self, c, h):
+        c.message = "U_KEYEXPR"
+        self.id = c.z16("id")
+        return self.read_exts(c, h)
+
+    def write(self, w):
+        w.message = "U_KEYEXPR"
+        w.header(U_KEYEXPR)
+        w.z16("id", self.id)
+        return self.write_unknown(w)
+
+
+class DeclareEntity(Message):
+    """D_SUBSCRIBER (0x02), D_QUERYABLE (0x04), D_TOKEN (0x06): this node has one of these.
+
+     7 6 5 4 3 2 1 0
+    +-+-+-+-+-+-+-+-+
+    |Z|M|N| D_ENTITY|   0x02, 0x04 or 0x06
+    +-+-+-+---------+
+    %      id       %   z32
+    +---------------+
+    %   key_scope   %   z16
+    +---------------+
+    ~  key_suffix   ~   if N==1: <u8;z16> UTF-8
+    +---------------+
+    ~     exts      ~   if Z==1: of a queryable, info: bit 0 complete, bits 8..23 distance
+    +---------------+
+    """
+
+    NAME = "D_ENTITY"
+    ID = 0x02
+    FIELDS = ("kind", "id", "key", "info")
+    EXTS = {0x21: "info"}
+
+    def __init__(self, **values):
+        self.kind = D_SUBSCRIBER
+        self.id = 0
+        self.key = WireExpr()
+        self.info = 0
+        Message.__init__(self, (self.key,))
+        self.set(values)
+
+    def read(self, c, h):
+        c.message = "D_ENTITY"
+        self.kind = h & 0x1F
+        self.id = c.z32("id")
+        self.key.read(c, h)
+        self.info = 0
+        return self.read_exts(c, h)
+
+    def read_ext(self, c, kind):
+        if kind == QUERYABLE_INFO and self.kind == D_QUERYABLE:
+            self.info = c.z64("exts.info")
+            return 1
+        return 0
+
+    def write(self, w):
+        w.message = "D_ENTITY"
+        w.header(self.kind | self.key.flags())
+        w.z32("id", self.id)
+        self.key.write(w)
+        if self.info and self.kind == D_QUERYABLE:
+            w.ext_z64(QUERYABLE_INFO, self.info)
+        return self.write_unknown(w)
+
+
+class UndeclareEntity(Message):
+    """U_SUBSCRIBER (0x03), U_QUERYABLE (0x05), U_TOKEN (0x07): it has that one no more.
+
+     7 6 5 4 3 2 1 0
+    +-+-+-+-+-+-+-+-+
+    |Z|X|X| U_ENTITY|   0x03, 0x05 or 0x07
+    +-+-+-+---------+
+    %      id       %   z32; 0 between routers, which know it by its key
+    +---------------+
+    ~     exts      ~   if Z==1: key
+    +---------------+
+
+    The key extension has its own flags (bit 0 N, bit 1 M), the scope, and the suffix without a length up to the extension's end.
+    """
+
+    NAME = "U_ENTITY"
+    ID = 0x03
+    FIELDS = ("kind", "id", "key")
+    EXTS = {0x5F: "key"}
+
+    def __init__(self, **values):
+        self.kind = D_SUBSCRIBER | 1
+        self.id = 0
+        self.has_key = False
+        self.wire_expr = WireExpr()
+        Message.__init__(self, (self.wire_expr,))
+        self.set(values)
+
+    @property
+    def key(self):
+        return self.wire_expr.value if self.has_key else None
+
+    @key.setter
+    def key(self, value):
+        self.has_key = value is not None
+        if self.has_key:
+            self.wire_expr.set(value)
+        else:
+            self.wire_expr.clear()
+
+    def read(self, c, h):
+        c.message = "U_ENTITY"
+        self.kind = h & 0x1F
+        self.id = c.z32("id")
+        self.has_key = False
+        self.wire_expr.clear()
+        return self.read_exts(c, h)
+
+    def read_ext(self, c, kind):
+        if kind != WIRE_EXPR:
+            return 0
+        outer: cython.Py_ssize_t = c.open("exts.key")
+        flags: cython.int = c.u8("exts.key.flags")
+        self.has_key = True
+        self.wire_expr.sender = flags & 2 != 0
+        self.wire_expr.scope = c.z16("exts.key.scope")
+        if flags & 1:
+            c.rest("exts.key.suffix", self.wire_expr.suffix)
+            c.utf8("exts.key.suffix", self.wire_expr.suffix)
+        else:
+            self.wire_expr.suffix.clear()
+        c.close("exts.key", outer)
+        return 1
+
+    def write(self, w):
+        w.message = "U_ENTITY"
+        w.header(self.kind)
+        w.z32("id", self.id)
+        if self.has_key:
+            size: cython.Py_ssize_t = self.wire_expr.suffix.size
+            w.ext_size(WIRE_EXPR, 1 + vle_size(self.wire_expr.scope) + (size if size > 0 else 0))
+            w.u8("exts.key.flags", (1 if size >= 0 else 0) | (2 if self.wire_expr.sender else 0))
+            w.z16("exts.key.scope", self.wire_expr.scope)
+            if size >= 0:
+                w.run("exts.key.suffix", self.wire_expr.suffix)
+        return self.write_unknown(w)
+
+
+class DeclareFinal(Message):
+    """D_FINAL: that was all of the current declarations that the interest asked for.
+
+     7 6 5 4 3 2 1 0
+    +-+-+-+-+-+-+-+-+
+    |Z|X|X| D_FINAL |   0x1A
+    +-+-+-+---------+
+    ~     exts      ~   if Z==1: none is known
+    +---------------+
+    """
+
+    NAME = "D_FINAL"
+    ID = 0x1A
+    FIELDS = ()
+
+    def __init__(self, **values):
+        Message.__init__(self)
+        self.set(values)
+
+    def read(self, c, h):
+        c.message = "D_FINAL"
+        return self.read_exts(c, h)
+
+    def write(self, w):
+        w.message = "D_FINAL"
+        w.header(D_FINAL)
+        return self.write_unknown(w)
+
+
+class Declare(NetworkMessage):
+    """DECLARE: one declaration or undeclaration.
+
+     7 6 5 4 3 2 1 0
+    +-+-+-+-+-+-+-+-+
+    |Z|X|I| DECLARE |   0x1E
+    +-+-+-+---------+
+    %  interest_id  %   if I==1: z32, the INTEREST whose current phase this answers
+    +---------------+
+    ~     exts      ~   if Z==1: qos, network_timestamp, node_id
+    +---------------+
+    ~     body      ~   one of nine
+    +---------------+
+    """
+
+    NAME = "DECLARE"
+    ID = 0x1E
+    FIELDS = ("interest_id", "qos", "network_timestamp", "node_id", "body")
+    EXTS = {0x21: "qos", 0x42: "network_timestamp", 0x33: "node_id"}
+
+    def __init__(self, **values):
+        self.answers = False
+        self.interest = 0
+        self.node_id = 0
+        self.body_id = D_FINAL
+        self.key_expr = DeclareKeyExpr()
+        self.no_key_expr = UndeclareKeyExpr()
+        self.entity = DeclareEntity()
+        self.no_entity = UndeclareEntity()
+        self.final = DeclareFinal()
+        NetworkMessage.__init__(self, (self.key_expr, self.no_key_expr, self.entity, self.no_entity, self.final))
+        self.set(values)
+
+    @property
+    def interest_id(self):
+        return self.interest if self.answers else None
+
+    @interest_id.setter
+    def interest_id(self, value):
+        self.answers = value is not None
+        self.interest = value or 0
+
+    @property
+    def body(self):
+        if self.body_id == D_KEYEXPR:
+            return self.key_expr
+        if self.body_id == U_KEYEXPR:
+            return self.no_key_expr
+        if self.body_id == D_FINAL:
+            return self.final
+        return self.no_entity if self.body_id & 1 else self.entity
+
+    @body.setter
+    def body(self, value):
+        if isinstance(value, DeclareKeyExpr):
+            self.key_expr, self.body_id = value, D_KEYEXPR
+        elif isinstance(value, UndeclareKeyExpr):
+            self.no_key_expr, self.body_id = value, U_KEYEXPR
+        elif isinstance(value, DeclareFinal):
+            self.final, self.body_id = value, D_FINAL
+        elif isinstance(value, UndeclareEntity):
+            self.no_entity, self.body_id = value, value.kind
+        else:
+            self.entity, self.body_id = value, value.kind
+
+    def read(self, c, h):
+        c.message = "DECLARE"
+        self.answers = h & I != 0
+        self.interest = c.z32("interest_id") if h & I else 0
+        self.node_id = 0
+        self.read_exts(c, h)
+        at: cython.Py_ssize_t = c.at
+        b: cython.int = c.u8("body")
+        self.body_id = b & 0x1F
+        if self.body_id == D_KEYEXPR:
+            return self.key_expr.read(c, b)
+        if self.body_id == U_KEYEXPR:
+            return self.no_key_expr.read(c, b)
+        if self.body_id == D_FINAL:
+            return self.final.read(c, b)
+        if self.body_id > U_TOKEN:
+            c.fail("body", at, "no declaration has this id")
+        return self.no_entity.read(c, b) if b & 1 else self.entity.read(c, b)
+
+    def read_ext(self, c, kind):
+        if kind == NODE_ID:
+            self.node_id = c.z16("exts.node_id")
+            return 1
+        return self.read_common_ext(c, kind)
+
+    def write(self, w):
+        w.message = "DECLARE"
+        w.header(DECLARE | (I if self.answers else 0))
+        if self.answers:
+            w.z32("interest_id", self.interest)
+        self.write_common_exts(w)
+        if self.node_id:
+            w.ext_z64(NODE_ID, self.node_id)
+        self.write_unknown(w)
+        if self.body_id == D_KEYEXPR:
+            return self.key_expr.write(w)
+        if self.body_id == U_KEYEXPR:
+            return self.no_key_expr.write(w)
+        if self.body_id == D_FINAL:
+            return self.final.write(w)
+        return self.no_entity.write(w) if self.body_id & 1 else self.entity.write(w)
+
+
+class Interest(NetworkMessage):
+    """INTEREST: tell me of your declarations, those of now, those to come, or both.
+
+     7 6 5 4 3 2 1 0
+    +-+-+-+-+-+-+-+-+
+    |Z|MOD| INTEREST|   0x19; 00 final (no more interest), 01 current, 10 future, 11 both
+    +-+-+-+---------+
+    %      id       %   z32
+    +---------------+
+    |A|M|N|R|T|Q|S|K|   options, if MOD!=00: aggregate, key flags, restricted, tokens, queryables, subscribers, keys
+    +---------------+
+    %   key_scope   %   if MOD!=00 and R==1: z16
+    +---------------+
+    ~  key_suffix   ~   if MOD!=00 and R==1 and N==1: <u8;z16> UTF-8
+    +---------------+
+    ~     exts      ~   if Z==1: qos, network_timestamp, node_id
+    +---------------+
+    """
+
+    NAME = "INTEREST"
+    ID = 0x19
+    FIELDS = ("mode", "id", "options", "key", "qos", "network_timestamp", "node_id")
+    EXTS = {0x21: "qos", 0x42: "network_timestamp", 0x33: "node_id"}
+
+    def __init__(self, **values):
+        self.mode = 0
+        self.id = 0
+        self.options = 0
+        self.wire_expr = WireExpr()
+        self.node_id = 0
+        NetworkMessage.__init__(self, (self.wire_expr,))
+        self.set(values)
+
+    @property
+    def key(self):
+        """The key expression as (scope, sender, suffix), or None if the interest is not restricted."""
+        return self.wire_expr.value if self.options & RESTRICTED else None
+
+    @key.setter
+    def key(self, value):
+        """Set after `options`: its R, N and M bits follow from the key."""
+        self.options = self.options & ~(RESTRICTED | OPTION_N | OPTION_M)
+        if value is None:
+            self.wire_expr.clear()
+        else:
+            self.wire_expr.set(value)
+            # N and M stand at the same bits in the options byte as in a header
+            self.options = self.options | RESTRICTED | self.wire_expr.flags()
+
+    def read(self, c, h):
+        c.message = "INTEREST"
+        self.mode = (h & MODE) >> 5
+        self.id = c.z32("id")
+        self.options = c.u8("options") if self.mode else 0
+        if self.options & RESTRICTED:
+            self.wire_expr.read(c, self.options)
+        else:
+            self.wire_expr.clear()
+        self.node_id = 0
+        return self.read_exts(c, h)
+
+    def read_ext(self, c, kind):
+        if kind == NODE_ID:
+            self.node_id = c.z16("exts.node_id")
+            return 1
+        return self.read_common_ext(c, kind)
+
+    def write(self, w):
+        w.message = "INTEREST"
+        w.header(INTEREST | (self.mode & 3) << 5)
+        w.z32("id", self.id)
+        if self.mode:
+            w.u8("options", self.options)
+            if self.options & RESTRICTED:
+                self.wire_expr.write(w)
+        self.write_common_exts(w)
+        if self.node_id:
+            w.ext_z64(NODE_ID, self.node_id)
+        return self.write_unknown(w)

@@ -1,0 +1,61 @@
+cimport cython
+from zenlake.wire.cursor cimport Blob, Cursor, Field
+from zenlake.wire.writer cimport Writer
+
+@cython.final
+cdef class WireExpr(Field):
+    cdef public int scope
+    cdef public bint sender
+    cdef readonly Blob suffix
+    cdef int read(self, Cursor c, int h) except -1 nogil
+    cdef int flags(self) noexcept nogil
+    cdef int write(self, Writer w) except -1 nogil
+    cdef void clear(self) noexcept nogil
+
+@cython.final
+cdef class Stamp(Field):
+    cdef public unsigned long long ntp64
+    cdef readonly Blob id
+    cdef int read(self, Cursor c) except -1 nogil
+    cdef int read_ext(self, Cursor c) except -1 nogil
+    cdef int write(self, Writer w) except -1 nogil
+    cdef int write_ext(self, Writer w, int header) except -1 nogil
+    cdef void clear(self) noexcept nogil
+
+@cython.final
+cdef class EncodingField(Field):
+    cdef public unsigned int id
+    cdef readonly Blob schema
+    cdef int read(self, Cursor c) except -1 nogil
+    cdef bint told(self) noexcept nogil
+    cdef Py_ssize_t size(self) noexcept nogil
+    cdef int write(self, Writer w) except -1 nogil
+    cdef void clear(self) noexcept nogil
+
+@cython.final
+cdef class Entity(Field):
+    cdef readonly Blob zid
+    cdef public unsigned int eid
+    cdef int read(self, Cursor c) except -1 nogil
+    cdef int read_ext(self, Cursor c) except -1 nogil
+    cdef Py_ssize_t size(self) noexcept nogil
+    cdef int write(self, Writer w) except -1 nogil
+    cdef int write_ext(self, Writer w, int header) except -1 nogil
+    cdef void clear(self) noexcept nogil
+
+@cython.final
+cdef class Source(Field):
+    cdef readonly Entity entity
+    cdef public unsigned int sn
+    cdef int read_ext(self, Cursor c) except -1 nogil
+    cdef int write_ext(self, Writer w, int header) except -1 nogil
+    cdef void clear(self) noexcept nogil
+
+@cython.final
+cdef class OamBody(Field):
+    cdef readonly int enc
+    cdef readonly unsigned long long number
+    cdef readonly Blob data
+    cdef int begin(self, Cursor c, int h) except -1 nogil
+    cdef int read(self, Cursor c) except -1 nogil
+    cdef int write(self, Writer w) except -1 nogil

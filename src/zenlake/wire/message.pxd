@@ -1,0 +1,14 @@
+from zenlake.wire.cursor cimport Blob, Cursor, Field
+from zenlake.wire.writer cimport Writer
+
+cdef class Message(Field):
+    cdef readonly Blob exts
+    cdef readonly int unknown
+    cdef tuple parts
+
+    cdef int read(self, Cursor c, int h) except -1 nogil
+    cdef int write(self, Writer w) except -1 nogil
+    cdef int read_ext(self, Cursor c, int kind) except -1 nogil
+    cdef int read_exts(self, Cursor c, int h) except -1 nogil
+    cdef int write_unknown(self, Writer w) except -1 nogil
+    cdef int copy_unknown(self, Writer w) except -1 with gil

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all messages share: fields by name, extensions, equality, bytes.
+
+A message class has one `read` and one `write`, a line for each row of the diagram in its docstring, and three uses:
+
+- an object: `read_network(cursor)` makes one for each message;
+- a column's row: one record, read again and again, whose fields go to Arrow;
+- a forwarded message: one record, written again with another key, its body's bytes as they came.
+
+So a record is reused, and **each `read` assigns every field on every call**. `read` and `write` run without the GIL.
+Extension tables are data: `EXTS` maps a header byte without its Z bit (ENC, M and ID together are what identifies an extension)
+to the field that it fills. What is not in the table is kept in the raw chain `exts` and written again from there.
+"""
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.zenlake.wire.cursor import Blob, Cursor, Field
+    from cython.cimports.zenlake.wire.writer import Writer
+else:
+    from zenlake.wire.cursor import Blob, Cursor, Field
+    from zenlake.wire.writer import Writer
+
+Z = cython.declare(cython.int, 0x80)
+
+
+class Message(Field):
+    """The base of every message. Subclasses give NAME, ID, FIELDS (in the diagram's order), EXTS, `read` and `write`."""
+
+    NAME = ""
+    ID = 0
+    FIELDS: tuple[str, ...] = ()
+    EXTS: dict[int, str] = {}
+
+    def __init__(self, parts=()):
+        self.exts = Blob()
+        self.unknown = 0
+        self.parts = (self.exts, *parts)
+
+    def set(self, values):
+        """Fill fields from Python values; `unknown_exts` is a raw chain of extensions to carry along."""
+        for name, value in values.items():
+            if name == "unknown_exts":
+                self.keep(value)
+                continue
+            if name not in self.FIELDS:
+                raise TypeError(f"{self.NAME} has no field {name!r}; it has {', '.join(self.FIELDS)}")
+            field = getattr(self, name)
+            if isinstance(field, Field) and not isinstance(field, Message):
+                field.set(value)
+            else:
+                setattr(self, name, value)
+
+    def keep(self, chain):
+        self.exts.set(chain)
+        c = Cursor(chain)
+        while c.at < c.end:
+            c.skip("extension", c.ext("extension"))
+            self.unknown += 1
+
+    def bind(self, buf):
+        part: Field
+        for part in self.parts:
+            part.bind(buf)
+        return 0
+
+    # To be given by each message
+
+    def read(self, c, h):
+        """Read all that follows the header byte `h`."""
+        return 0
+
+    def write(self, w):
+        """Write all, the header byte first."""
+        return 0
+
+    def read_ext(self, c, kind):
+        """Read the extension whose header byte without Z is `kind`; 0 if this message does not know it."""
+        return 0
+
+    # Extensions
+
+    def read_exts(self, c, h):
+        """The extension chain, if the header's Z bit announces one."""
+        self.unknown = 0
+        if h & Z == 0:
+            self.exts.clear()
+            return 0
+        self.exts.at = c.at
+        header: cython.int = Z
+        while header & Z:
+            header = c.ext("exts")
+            if self.read_ext(c, header & 0x7F) == 0:
+                c.unknown("exts", header)
+                self.unknown += 1
+        self.exts.size = c.at - self.exts.at
+        return 0
+
+    def write_unknown(self, w):
+        """Write the extensions that were kept although nobody here knows them."""
+        if self.unknown:
+            self.copy_unknown(w)
+        return 0
+
+    def copy_unknown(self, w):
+        low, high = 0, 0
+        for kind in self.EXTS:
+            if kind < 0x40:
+                low |= 1 << kind
+            else:
+                high |= 1 << (kind - 0x40)
+        return w.unknown(self.exts, low, high)
+
+    # As Python sees it
+
+    @property
+    def unknown_exts(self):
+        """The extensions that this message carries unread, as a chain of their own, or None."""
+        if not self.unknown:
+            return None
+        w = Writer()
+        self.copy_unknown(w)
+        return w.taken()
+
+    def fields(self):
+        """Field names and values, as Python objects."""
+        values = {}
+        for name in self.FIELDS:
+            value = getattr(self, name)
+            if isinstance(value, Field) and not isinstance(value, Message):
+                value = value.value
+            values[name] = value
+        values["unknown_exts"] = self.unknown_exts
+        return values
+
+    def decode(self, c):
+        """Read this message, its header byte first, from a cursor that stands there; returns itself."""
+        cursor: Cursor = c
+        cursor.message = "message"
+        self.bind(cursor.buf)
+        self.read(cursor, cursor.u8("header"))
+        return self
+
+    def encode(self):
+        """The message as bytes."""
+        w = Writer()
+        self.write(w)
+        return w.taken()
+
+    def __bytes__(self):
+        return self.encode()
+
+    def __eq__(self, other):
+        return type(self) is type(other) and self.fields() == other.fields()
+
+    __hash__ = None
+
+    def __repr__(self):
+        blank = type(self)().fields()
+        told = (f"{name}={value!r}" for name, value in self.fields().items() if value != blank[name])
+        return f"{type(self).__name__}({', '.join(told)})"

@@ -1,0 +1,445 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Network messages that carry data or ask for it: PUSH, REQUEST, RESPONSE, RESPONSE_FINAL, OAM."""
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.zenlake.wire.cursor import Blob, Cursor
+    from cython.cimports.zenlake.wire.data import Del, Err, Put, Query, Reply
+    from cython.cimports.zenlake.wire.fields import Entity, OamBody, Stamp, WireExpr
+    from cython.cimports.zenlake.wire.message import Message
+    from cython.cimports.zenlake.wire.writer import Writer
+else:
+    from zenlake.wire.cursor import Blob, Cursor
+    from zenlake.wire.data import Del, Err, Put, Query, Reply
+    from zenlake.wire.fields import Entity, OamBody, Stamp, WireExpr
+    from zenlake.wire.message import Message
+    from zenlake.wire.writer import Writer
+
+RESPONSE_FINAL = cython.declare(cython.int, 0x1A)
+RESPONSE = cython.declare(cython.int, 0x1B)
+REQUEST = cython.declare(cython.int, 0x1C)
+PUSH = cython.declare(cython.int, 0x1D)
+OAM = cython.declare(cython.int, 0x1F)
+
+PUT = cython.declare(cython.int, 0x01)
+DEL = cython.declare(cython.int, 0x02)
+QUERY = cython.declare(cython.int, 0x03)
+REPLY = cython.declare(cython.int, 0x04)
+ERR = cython.declare(cython.int, 0x05)
+
+# Extension header bytes without Z. The same id with another ENC or M is another extension (divergence A9).
+QOS = cython.declare(cython.int, 0x21)
+TIMESTAMP = cython.declare(cython.int, 0x42)
+NODE_ID = cython.declare(cython.int, 0x33)
+RESPONDER = cython.declare(cython.int, 0x43)
+TARGET = cython.declare(cython.int, 0x34)
+BUDGET = cython.declare(cython.int, 0x25)
+TIMEOUT = cython.declare(cython.int, 0x26)
+STACK = cython.declare(cython.int, 0x47)
+
+# QoS without an extension: priority Data, Drop, not express. True for every message (divergence B1).
+DEFAULT_QOS = cython.declare(cython.int, 0x05)
+
+
+class NetworkMessage(Message):
+    """What every network message may carry: how urgent it is, and (defined, unused by the real network) a timestamp."""
+
+    def __init__(self, parts=()):
+        self.qos = DEFAULT_QOS
+        self.network_timestamp = Stamp()
+        Message.__init__(self, (self.network_timestamp, *parts))
+
+    def read_exts(self, c, h):
+        self.qos = DEFAULT_QOS
+        self.network_timestamp.clear()
+        return Message.read_exts(self, c, h)
+
+    def read_common_ext(self, c, kind):
+        if kind == QOS:
+            self.qos = c.z8("exts.qos")
+        elif kind == TIMESTAMP:
+            self.network_timestamp.read_ext(c)
+        else:
+            return 0
+        return 1
+
+    def read_ext(self, c, kind):
+        return self.read_common_ext(c, kind)
+
+    def write_common_exts(self, w):
+        if self.qos != DEFAULT_QOS:
+            w.ext_z64(QOS, self.qos)
+        if self.network_timestamp.id.size >= 0:
+            self.network_timestamp.write_ext(w, TIMESTAMP)
+        return 0
+
+
+class Push(NetworkMessage):
+    """PUSH: a publication, to every subscriber whose key expression intersects.
+
+     7 6 5 4 3 2 1 0
+    +-+-+-+-+-+-+-+-+
+    |Z|M|N|  PUSH   |   0x1D
+    +-+-+-+---------+
+    %   key_scope   %   z16
+    +---------------+
+    ~  key_suffix   ~   if N==1: <u8;z16> UTF-8
+    +---------------+
+    ~     exts      ~   if Z==1: qos, network_timestamp, node_id, timestamp_stack
+    +---------------+
+    ~     body      ~   PUT or DEL
+    +---------------+
+    """
+
+    NAME = "PUSH"
+    ID = 0x1D
+    FIELDS = ("key", "qos", "network_timestamp", "node_id", "timestamp_stack", "body")
+    EXTS = {0x21: "qos", 0x42: "network_timestamp", 0x33: "node_id", 0x47: "timestamp_stack"}
+
+    def __init__(self, **values):
+        self.key = WireExpr()
+        self.node_id = 0
+        self.timestamp_stack = Blob()
+        self.is_put = True
+        self.put = Put()
+        self.delete = Del()
+        self.body_at = 0
+        NetworkMessage.__init__(self, (self.key, self.timestamp_stack, self.put, self.delete))
+        self.set(values)
+
+    @property
+    def body(self):
+        return self.put if self.is_put else self.delete
+
+    @body.setter
+    def body(self, value):
+        self.is_put = isinstance(value, Put)
+        if self.is_put:
+            self.put = value
+        else:
+            self.delete = value
+
+    def read(self, c, h):
+        c.message = "PUSH"
+        self.key.read(c, h)
+        self.node_id = 0
+        self.timestamp_stack.clear()
+        self.read_exts(c, h)
+        self.body_at = c.at
+        b: cython.int = c.u8("body")
+        self.is_put = b & 0x1F == PUT
+        if self.is_put:
+            return self.put.read(c, b)
+        if b & 0x1F != DEL:
+            c.fail("body", self.body_at, "a push is a PUT (0x01) or a DEL (0x02)")
+        return self.delete.read(c, b)
+
+    def read_ext(self, c, kind):
+        if kind == NODE_ID:
+            self.node_id = c.z16("exts.node_id")
+        elif kind == STACK:
+            c.blob("exts.timestamp_stack", self.timestamp_stack)
+        else:
+            return self.read_common_ext(c, kind)
+        return 1
+
+    def write_head(self, w):
+        """Everything before the body, so that a forwarder can copy the body's bytes behind it."""
+        w.message = "PUSH"
+        w.header(PUSH | self.key.flags())
+        self.key.write(w)
+        self.write_common_exts(w)
+        if self.node_id:
+            w.ext_z64(NODE_ID, self.node_id)
+        if self.timestamp_stack.size >= 0:
+            w.ext_blob(STACK, self.timestamp_stack)
+        return self.write_unknown(w)
+
+    def write(self, w):
+        self.write_head(w)
+        return self.put.write(w) if self.is_put else self.delete.write(w)
+
+
+class Request(NetworkMessage):
+    """REQUEST: a query, to the queryables whose key expression intersects.
+
+     7 6 5 4 3 2 1 0
+    +-+-+-+-+-+-+-+-+
+    |Z|M|N| REQUEST |   0x1C
+    +-+-+-+---------+
+    %      id       %   z32, chosen by the asker; answers repeat it
+    +---------------+
+    %   key_scope   %   z16
+    +---------------+
+    ~  key_suffix   ~   if N==1: <u8;z16> UTF-8
+    +---------------+
+    ~     exts      ~   if Z==1: qos, network_timestamp, node_id, target, budget, timeout, timestamp_stack
+    +---------------+
+    ~     body      ~   QUERY
+    +---------------+
+    """
+
+    NAME = "REQUEST"
+    ID = 0x1C
+    FIELDS = (
+        "id", "key", "qos", "network_timestamp", "node_id", "target", "budget", "timeout", "timestamp_stack", "body",
+    )  # fmt: skip
+    EXTS = {
+        0x21: "qos", 0x42: "network_timestamp", 0x33: "node_id", 0x34: "target", 0x25: "budget", 0x26: "timeout",
+        0x47: "timestamp_stack",
+    }  # fmt: skip
+
+    def __init__(self, **values):
+        self.id = 0
+        self.key = WireExpr()
+        self.node_id = 0
+        self.target = 0
+        self.budget = 0
+        self.has_timeout = False
+        self.timeout_ms = 0
+        self.timestamp_stack = Blob()
+        self.body = Query()
+        self.body_at = 0
+        NetworkMessage.__init__(self, (self.key, self.timestamp_stack, self.body))
+        self.set(values)
+
+    @property
+    def timeout(self):
+        """Milliseconds, or None."""
+        return self.timeout_ms if self.has_timeout else None
+
+    @timeout.setter
+    def timeout(self, value):
+        self.has_timeout = value is not None
+        self.timeout_ms = value or 0
+
+    def read(self, c, h):
+        c.message = "REQUEST"
+        self.id = c.z32("id")
+        self.key.read(c, h)
+        self.node_id = 0
+        self.target = 0
+        self.budget = 0
+        self.has_timeout = False
+        self.timeout_ms = 0
+        self.timestamp_stack.clear()
+        self.read_exts(c, h)
+        self.body_at = c.at
+        b: cython.int = c.u8("body")
+        if b & 0x1F != QUERY:
+            c.fail("body", self.body_at, "a request is a QUERY (0x03)")
+        return self.body.read(c, b)
+
+    def read_ext(self, c, kind):
+        at: cython.Py_ssize_t = c.at
+        if kind == NODE_ID:
+            self.node_id = c.z16("exts.node_id")
+        elif kind == TARGET:
+            self.target = c.z("exts.target", 2)
+        elif kind == BUDGET:
+            self.budget = c.z32("exts.budget")
+            if self.budget == 0:
+                c.fail("exts.budget", at, "a budget of no reply is not allowed")
+        elif kind == TIMEOUT:
+            self.has_timeout = True
+            self.timeout_ms = c.z64("exts.timeout")
+        elif kind == STACK:
+            c.blob("exts.timestamp_stack", self.timestamp_stack)
+        else:
+            return self.read_common_ext(c, kind)
+        return 1
+
+    def write_head(self, w):
+        """Everything before the body, so that a forwarder can copy the body's bytes behind it."""
+        w.message = "REQUEST"
+        w.header(REQUEST | self.key.flags())
+        w.z32("id", self.id)
+        self.key.write(w)
+        self.write_common_exts(w)
+        if self.node_id:
+            w.ext_z64(NODE_ID, self.node_id)
+        if self.target:
+            if self.target > 2:
+                w.fail("exts.target", self.target, 2)
+            w.ext_z64(TARGET, self.target)
+        if self.budget:
+            w.ext_z64(BUDGET, self.budget)
+        if self.has_timeout:
+            w.ext_z64(TIMEOUT, self.timeout_ms)
+        if self.timestamp_stack.size >= 0:
+            w.ext_blob(STACK, self.timestamp_stack)
+        return self.write_unknown(w)
+
+    def write(self, w):
+        self.write_head(w)
+        return self.body.write(w)
+
+
+class Response(NetworkMessage):
+    """RESPONSE: one answer to a REQUEST.
+
+     7 6 5 4 3 2 1 0
+    +-+-+-+-+-+-+-+-+
+    |Z|M|N| RESPONSE|   0x1B
+    +-+-+-+---------+
+    %      id       %   z32, of the REQUEST
+    +---------------+
+    %   key_scope   %   z16
+    +---------------+
+    ~  key_suffix   ~   if N==1: <u8;z16> UTF-8; a router's "Timeout" has no key at all (divergence B4)
+    +---------------+
+    ~     exts      ~   if Z==1: qos, network_timestamp, responder, timestamp_stack
+    +---------------+
+    ~     body      ~   REPLY or ERR
+    +---------------+
+    """
+
+    NAME = "RESPONSE"
+    ID = 0x1B
+    FIELDS = ("id", "key", "qos", "network_timestamp", "responder", "timestamp_stack", "body")
+    EXTS = {0x21: "qos", 0x42: "network_timestamp", 0x43: "responder", 0x47: "timestamp_stack"}
+
+    def __init__(self, **values):
+        self.id = 0
+        self.key = WireExpr()
+        self.responder = Entity()
+        self.timestamp_stack = Blob()
+        self.is_reply = True
+        self.reply = Reply()
+        self.err = Err()
+        self.body_at = 0
+        NetworkMessage.__init__(self, (self.key, self.responder, self.timestamp_stack, self.reply, self.err))
+        self.set(values)
+
+    @property
+    def body(self):
+        return self.reply if self.is_reply else self.err
+
+    @body.setter
+    def body(self, value):
+        self.is_reply = isinstance(value, Reply)
+        if self.is_reply:
+            self.reply = value
+        else:
+            self.err = value
+
+    def read(self, c, h):
+        c.message = "RESPONSE"
+        self.id = c.z32("id")
+        self.key.read(c, h)
+        self.responder.clear()
+        self.timestamp_stack.clear()
+        self.read_exts(c, h)
+        self.body_at = c.at
+        b: cython.int = c.u8("body")
+        self.is_reply = b & 0x1F == REPLY
+        if self.is_reply:
+            return self.reply.read(c, b)
+        if b & 0x1F != ERR:
+            c.fail("body", self.body_at, "a response is a REPLY (0x04) or an ERR (0x05)")
+        return self.err.read(c, b)
+
+    def read_ext(self, c, kind):
+        if kind == RESPONDER:
+            self.responder.read_ext(c)
+        elif kind == STACK:
+            c.blob("exts.timestamp_stack", self.timestamp_stack)
+        else:
+            return self.read_common_ext(c, kind)
+        return 1
+
+    def write_head(self, w):
+        """Everything before the body, so that a forwarder can copy the body's bytes behind it."""
+        w.message = "RESPONSE"
+        w.header(RESPONSE | self.key.flags())
+        w.z32("id", self.id)
+        self.key.write(w)
+        self.write_common_exts(w)
+        if self.responder.zid.size >= 0:
+            self.responder.write_ext(w, RESPONDER)
+        if self.timestamp_stack.size >= 0:
+            w.ext_blob(STACK, self.timestamp_stack)
+        return self.write_unknown(w)
+
+    def write(self, w):
+        self.write_head(w)
+        return self.reply.write(w) if self.is_reply else self.err.write(w)
+
+
+class ResponseFinal(NetworkMessage):
+    """RESPONSE_FINAL: no more answers to this REQUEST.
+
+     7 6 5 4 3 2 1 0
+    +-+-+-+-+-+-+-+-+
+    |Z|X|X|  FINAL  |   0x1A
+    +-+-+-+---------+
+    %      id       %   z32, of the REQUEST
+    +---------------+
+    ~     exts      ~   if Z==1: qos, network_timestamp
+    +---------------+
+    """
+
+    NAME = "RESPONSE_FINAL"
+    ID = 0x1A
+    FIELDS = ("id", "qos", "network_timestamp")
+    EXTS = {0x21: "qos", 0x42: "network_timestamp"}
+
+    def __init__(self, **values):
+        self.id = 0
+        NetworkMessage.__init__(self)
+        self.set(values)
+
+    def read(self, c, h):
+        c.message = "RESPONSE_FINAL"
+        self.id = c.z32("id")
+        return self.read_exts(c, h)
+
+    def write(self, w):
+        w.message = "RESPONSE_FINAL"
+        w.header(RESPONSE_FINAL)
+        w.z32("id", self.id)
+        self.write_common_exts(w)
+        return self.write_unknown(w)
+
+
+class Oam(NetworkMessage):
+    """OAM: management between nodes; id 1 is the link state (see `linkstate`).
+
+     7 6 5 4 3 2 1 0
+    +-+-+-+-+-+-+-+-+
+    |Z|ENC|   OAM   |   0x1F; ENC as in an extension: 00 nothing, 01 a number, 10 bytes
+    +-+-+-+---------+
+    %      id       %   z16
+    +---------------+
+    ~     exts      ~   if Z==1: qos, network_timestamp
+    +---------------+
+    ~     body      ~   if ENC==01: z64; if ENC==10: <u8;z32>
+    +---------------+
+    """
+
+    NAME = "OAM"
+    ID = 0x1F
+    FIELDS = ("id", "qos", "network_timestamp", "body")
+    EXTS = {0x21: "qos", 0x42: "network_timestamp"}
+
+    def __init__(self, **values):
+        self.id = 0
+        self.body = OamBody()
+        NetworkMessage.__init__(self, (self.body,))
+        self.set(values)
+
+    def read(self, c, h):
+        c.message = "OAM"
+        self.body.begin(c, h)
+        self.id = c.z16("id")
+        self.read_exts(c, h)
+        return self.body.read(c)
+
+    def write(self, w):
+        w.message = "OAM"
+        w.header(OAM | self.body.enc)
+        w.z16("id", self.id)
+        self.write_common_exts(w)
+        self.write_unknown(w)
+        return self.body.write(w)

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writing: the mirror of `cursor`, one method for each primitive, into a buffer that grows.
+
+Extensions chain themselves: the `Z` bit of a message header says "an extension follows", and so does the `Z` bit of each extension
+header. So the writer remembers the last header it wrote and sets that bit when an extension comes; nobody counts ahead.
+"""
+
+import cython
+
+from zenlake.errors import EncodeError
+
+if cython.compiled:
+    from cython.cimports.zenlake.wire.cursor import Blob, Cursor
+    from cython.cimports.zenlake.wire.memory import copy, take
+else:
+    from zenlake.wire.cursor import Blob, Cursor
+    from zenlake.wire.memory import copy, take
+
+ENC = cython.declare(cython.int, 0x60)
+ENC_Z64 = cython.declare(cython.int, 0x20)
+ENC_ZBUF = cython.declare(cython.int, 0x40)
+MORE = cython.declare(cython.int, 0x80)
+U32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
+
+
+def vle_size(value):
+    """How many bytes the VLE of a value takes: one for each seven bits, nine at most."""
+    size: cython.int = 1
+    value >>= 7
+    while value != 0 and size < 9:
+        value >>= 7
+        size += 1
+    return size
+
+
+class Writer:
+    """A growing buffer and the place of the header that the next extension would chain to."""
+
+    def __init__(self, room=256):
+        self.point(bytearray(max(room, 16)))
+        self.at = 0
+        self.chain = -1
+        self.message = "batch"
+        self.walker = Cursor(b"")
+
+    def point(self, buf):
+        self.buf = buf
+        self.data = cython.address(self.buf[0]) if cython.compiled else buf
+        self.room = len(buf)
+        return 0
+
+    def clear(self):
+        self.at = 0
+        self.chain = -1
+
+    def taken(self):
+        """What was written, as a fresh object."""
+        return take(self.data, 0, self.at)
+
+    def grow(self, room):
+        larger = bytearray(max(room, 2 * self.room))
+        larger[: self.at] = memoryview(self.buf)[: self.at]
+        return self.point(larger)
+
+    def need(self, size):
+        if self.room - self.at < size:
+            self.grow(self.at + size)
+        return 0
+
+    def fail(self, field, value, most):
+        raise EncodeError(f"{self.message}.{field}", f"{value} is above the largest allowed, {most}")
+
+    def refuse(self, field, why):
+        raise EncodeError(f"{self.message}.{field}", why)
+
+    # Fixed and variable integers
+
+    def u8(self, field, value):
+        if value > 0xFF:
+            self.fail(field, value, 0xFF)
+        self.need(1)
+        self.data[self.at] = value
+        self.at += 1
+        return 0
+
+    def u16(self, field, value):
+        if value > 0xFFFF:
+            self.fail(field, value, 0xFFFF)
+        self.need(2)
+        self.data[self.at] = value & 0xFF
+        self.data[self.at + 1] = value >> 8
+        self.at += 2
+        return 0
+
+    def z64(self, field, value):
+        if not cython.compiled and not 0 <= value < 1 << 64:
+            raise OverflowError(f"{self.message}.{field}: {value} is not an unsigned 64-bit number")
+        self.need(9)
+        i: cython.Py_ssize_t = self.at
+        left: cython.int = 8
+        while value > 0x7F and left > 0:
+            self.data[i] = (value & 0x7F) | 0x80
+            value >>= 7
+            i += 1
+            left -= 1
+        self.data[i] = value & 0xFF  # the ninth byte carries eight raw bits
+        self.at = i + 1
+        return 0
+
+    def z8(self, field, value):
+        if value > 0xFF:
+            self.fail(field, value, 0xFF)
+        return self.z64(field, value)
+
+    def z16(self, field, value):
+        if value > 0xFFFF:
+            self.fail(field, value, 0xFFFF)
+        return self.z64(field, value)
+
+    def z32(self, field, value):
+        if value > U32:
+            self.fail(field, value, U32)
+        return self.z64(field, value)
+
+    # Runs of bytes
+
+    def run(self, field, data):
+        """The bytes as they are."""
+        if data.size < 0:
+            self.refuse(field, "missing")
+        if not data.inside():
+            self.refuse(field, "this run of bytes belongs to another buffer")
+        self.need(data.size)
+        copy(self.data, self.at, data.data, data.at, data.size)
+        self.at += data.size
+        return 0
+
+    def blob(self, field, data):
+        """A VLE length and the bytes; an absent run is written as an empty one."""
+        if data.size < 0:
+            return self.z64(field, 0)
+        self.z64(field, data.size)
+        return self.run(field, data)
+
+    def short_blob(self, field, data, most):
+        if data.size > most:
+            self.fail(field, data.size, most)
+        return self.blob(field, data)
+
+    def zid(self, field, data):
+        if data.size < 1 or data.size > 16:
+            self.refuse(field, "a ZenohID has 1 to 16 bytes")
+        return self.run(field, data)
+
+    # Headers and extensions
+
+    def header(self, value):
+        """A message's header byte, without its Z bit: the first extension sets that."""
+        self.need(1)
+        self.data[self.at] = value
+        self.chain = self.at
+        self.at += 1
+        return 0
+
+    def ext(self, header):
+        """An extension's header byte, without its Z bit."""
+        if self.chain >= 0:
+            self.data[self.chain] = self.data[self.chain] | MORE
+        return self.header(header)
+
+    def ext_z64(self, header, value):
+        self.ext(header)
+        return self.z64("extension", value)
+
+    def ext_blob(self, header, data):
+        self.ext(header)
+        return self.blob("extension", data)
+
+    def ext_size(self, header, size):
+        """A ZBuf extension whose `size` bytes the caller writes next."""
+        self.ext(header)
+        return self.z64("extension", size)
+
+    def unknown(self, chain, low, high):
+        """Write again the extensions of a chain that nobody here knew.
+
+        `low` and `high` are the bits of the known header bytes 0x00..0x3F and 0x40..0x7F. The chain was checked when it was read.
+        """
+        bits: cython.ulonglong
+        header: cython.int
+        start: cython.Py_ssize_t
+        self.walker.data = chain.data
+        self.walker.at = chain.at
+        self.walker.end = chain.at + chain.size
+        while self.walker.at < self.walker.end:
+            header = self.walker.ext("extension") & 0x7F
+            start = self.walker.at
+            self.walker.skip("extension", header)
+            bits = low if header < 0x40 else high
+            if not bits >> (header & 0x3F) & 1:
+                self.ext(header)
+                self.need(self.walker.at - start)
+                copy(self.data, self.at, chain.data, start, self.walker.at - start)
+                self.at += self.walker.at - start
+        return 0
