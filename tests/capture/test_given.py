@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recorded captures, against an oracle that sorts segments by sequence number and shares no code with the reader."""
+"""The recorded captures, against an oracle that sorts segments by sequence number and shares nothing with the reader."""
 
 import struct
 from pathlib import Path
@@ -7,8 +7,8 @@ from pathlib import Path
 import dpkt
 import lz4.block
 import pytest
-
 from tests.capture.forge import noted, read
+
 from zenlake import capture
 
 PCAPS = Path(__file__).parent.parent / "vectors" / "pcap"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who talks to whom: a flow is two ends and what is known of the session between them; a table finds a packet's lane.
 
-A flow becomes a face when its bytes turn out to be Zenoh. Who opened is known from SYN or INIT; where neither was captured
-it is guessed from the ports, and the face says so.
+A flow becomes a face when its bytes turn out to be Zenoh. Who opened is known from SYN or INIT; where neither was
+captured it is guessed from the ports, and the face says so.
 """
 
 import ipaddress
@@ -69,7 +69,7 @@ class Flow:
     def delivered(self, side: int) -> bool:
         """Whether the receiver of this side's bytes has acknowledged the one that we still wait for."""
         lane, other = self.lanes[side], self.lanes[1 - side]
-        return other.acknowledges and 0 < (other.acknowledged - lane.expected) & 0xFFFFFFFF < 1 << 31
+        return bool(other.acknowledges) and 0 < (other.acknowledged - lane.expected) & 0xFFFFFFFF < 1 << 31
 
     def recognised(self, stream, first: int) -> None:
         """These are batches; the first of them begins with the byte `first`."""
@@ -175,7 +175,7 @@ class Table:
     def __init__(self, most: int) -> None:
         self.most = most  # flows; beyond, the idle half makes room
         self.multiplier = (hash("flows") & 0xFFFFFFFFFFFFFFFF) | 1
-        self.flows = {}
+        self.flows: dict[tuple[int, ...], Flow] = {}
         self.resize(1024)
 
     def __dealloc__(self):
@@ -264,4 +264,4 @@ class Table:
 
 
 def idle_since(flow: Flow) -> int:
-    return max(lane.received for lane in flow.lanes)
+    return int(max(lane.received for lane in flow.lanes))

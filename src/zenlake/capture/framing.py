@@ -8,8 +8,8 @@ batch and a low-latency one has four-byte lengths. A stream is always in one of 
     SEEK    out of step, or not yet known to be Zenoh: bytes are held until batches can be made out among them
     DEAF    another protocol, or encrypted: bytes are only counted
 
-A gap that lies inside one batch costs that batch and nothing else, since its length says where the next begins. Any other
-gap, and a capture that starts midway, mean SEEK. Knows nothing of packets and ports; `flow` is asked who is who.
+A gap that lies inside one batch costs that batch and nothing else, since its length says where the next begins. Any
+other gap, and a capture that starts midway, mean SEEK. Knows nothing of packets and ports; `flow` is asked who is who.
 """
 
 import cython
@@ -205,13 +205,13 @@ class Stream:
         """A datagram is a batch."""
         if self.mode == SPLIT and (self.opening or end - at < 4 or p[at] & 0x3F != 1):
             return self.batch(p, at, end)
-        if self.mode == DEAF:  # the same ports may serve Zenoh later
-            if end - at < 4 or (p[at] & 0x1F != 1 and p[at] & 0x1F != 7) or weigh(p, at, end, PLAIN) < CERTAIN:
-                self.unread += end - at
-                self.unread_packets += 1
-                return 0
+        begins_anew: cython.bint = (p[at] & 0x1F == 1 or p[at] & 0x1F == 7) and weigh(p, at, end, PLAIN) >= CERTAIN
+        if self.mode == DEAF and begins_anew == 0:
+            self.unread += end - at
+            self.unread_packets += 1
+            return 0
         with cython.gil:
-            if self.mode != SEEK and weigh(p, at, end, PLAIN) >= CERTAIN:
+            if self.mode != SEEK and begins_anew:
                 self.flow.again()  # a new INIT: a new session between the same ports
             if self.mode == SPLIT:
                 self.batch(p, at, end)

@@ -5,11 +5,10 @@ import cython
 
 from zenlake.capture.flows import Flow, ends_of
 from zenlake.capture.fragments import Fragments
-from zenlake.capture.notes import Notes
+from zenlake.capture.notes import Address, Face, Notes
 
 if cython.compiled:
     from cython.cimports.libc.stdlib import calloc, free
-    from cython.cimports.zenlake.capture.files import Packets
     from cython.cimports.zenlake.capture.flows import Table
     from cython.cimports.zenlake.capture.framing import copied
     from cython.cimports.zenlake.capture.headers import Headers, u64
@@ -48,9 +47,9 @@ class Reader:
 
     def __init__(self, most_rows: int, most_bytes: int, most_held: int, most_flows: int) -> None:
         self.rows = Rows(most_rows, most_bytes, most_held)
-        self.faces = []
+        self.faces: list[Face] = []
         self.notes = Notes()
-        self.servers = set()  # ends that are known to listen
+        self.servers: set[tuple[Address, bool]] = set()  # ends that are known to listen
         self.fragments = Fragments(self.lost)
         self.table = Table(most_flows)
         self.headers = Headers()

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does this look like Zenoh? The shapes of messages, walked without keeping anything.
 
-A capture gives no ports to trust and may begin in the middle of a session, so bytes must speak for themselves. Each walker
-takes a position and returns the one after its part, or -1 where the bytes cannot be that part; -1 passes through, so that
-a message is one line of walkers. Evidence is a weight: a handshake message leaves no doubt, a lone KEEP_ALIVE little.
-Shapes are those of the companion pages `transport`, `session` and `scouting`; an unknown optional extension is no objection.
+A capture gives no ports to trust and may begin in the middle of a session, so bytes must speak for themselves. Each
+walker takes a position and returns the one after its part, or -1 where the bytes cannot be that part; -1 passes through,
+so that a message is one line of walkers. Evidence is a weight: a handshake message leaves no doubt, a lone KEEP_ALIVE
+little. Shapes are those of the companion pages `transport`, `session` and `scouting`; an unknown optional extension is no
+objection.
 """
 
 import cython
