@@ -78,7 +78,7 @@ def open(
     """A capture file, or the files of a rotation in any order; '-' is the standard input.
 
     A record batch has at most `rows` rows and `bytes` bytes of batches. While they are read, at most `held` bytes wait
-    for the rest of a batch or an earlier segment, and `flows` conversations are remembered: the longest silent make room.
+    for the rest of a batch or an earlier segment, and `flows` conversations are remembered: the silent make room.
     """
     return Capture([paths] if isinstance(paths, str | os.PathLike) else paths, rows, bytes, held, flows)
 

@@ -44,7 +44,7 @@ class Flow:
         self.ends = ends_of(*key)
         self.group = self.udp and ipaddress.ip_address(self.ends[1][0]).is_multicast
         self.client = client  # the side that opened, once known: for TCP, SYN was captured
-        self.lanes = tuple(Lane(book.rows, self, side, self.udp, client is not None) for side in (0, 1))
+        self.lanes = tuple(Lane(book.rows, book.judge, self, side, self.udp, client is not None) for side in (0, 1))
         self.face: Face | None = None
         self.framing = -1  # after the handshake, once known
         self.offers: dict[bool, int] = {}  # what InitSyn (False) and InitAck (True) offered
@@ -87,9 +87,9 @@ class Flow:
             self.lanes[side].stream.follow(self.face.id, direction)
         self.describe()
 
-    def scouts(self, side: int, header: int) -> bool:
-        """A SCOUT is three bytes, so it counts only where SCOUTs are sent."""
-        if header & 0x1F == 2 or self.group or SCOUTING_PORT in (self.ends[0][1], self.ends[1][1]):
+    def scouts(self, side: int, kind: int) -> bool:
+        """HELLO speaks for itself. A SCOUT is three bytes, so it counts only where SCOUTs are sent."""
+        if kind == 2 or self.group or SCOUTING_PORT in (self.ends[0][1], self.ends[1][1]):
             self.client = side
             self.add_face("scouting", "datagram", False, False)
             return True

@@ -12,12 +12,14 @@ if cython.compiled:
     from cython.cimports.zenlake.capture.flows import Table
     from cython.cimports.zenlake.capture.framing import copied
     from cython.cimports.zenlake.capture.headers import Headers, u64
+    from cython.cimports.zenlake.capture.recognise import Judge
     from cython.cimports.zenlake.capture.rows import Rows
     from cython.cimports.zenlake.capture.tcp import Lane
 else:
     from zenlake.capture.flows import Table
     from zenlake.capture.framing import copied
     from zenlake.capture.headers import Headers, u64
+    from zenlake.capture.recognise import Judge
     from zenlake.capture.rows import Rows
 
 PACKET = cython.declare(cython.int, 1)  # as in files
@@ -51,6 +53,7 @@ class Reader:
         self.notes = Notes()
         self.servers: set[tuple[Address, bool]] = set()  # ends that are known to listen
         self.fragments = Fragments(self.lost)
+        self.judge = Judge()
         self.table = Table(most_flows)
         self.headers = Headers()
         self.packets = None
@@ -124,6 +127,8 @@ class Reader:
         lane.file = self.file
         twin: cython.bint = h.end > h.at and self.twin(h, p)
         if h.protocol != TCP:
+            if h.end + h.missing == h.at:
+                return 0
             if twin or h.missing > 0:
                 with cython.gil:
                     lane.note("duplicated" if twin else "unfinished", h.end - h.at)
