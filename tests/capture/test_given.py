@@ -91,6 +91,14 @@ def test_a_session_seen_from_its_start_knows_its_ends():
     assert {face.server for face in found.faces} == {("127.0.0.1", 42273)}
 
 
+def test_a_face_names_its_first_packet():
+    found, _ = read(PCAPS / "two_clients_queries.pcap")
+    first = {}
+    for number, ip in packets(PCAPS / "two_clients_queries.pcap"):
+        first.setdefault(frozenset((ip.data.sport, ip.data.dport)), number)
+    assert {frozenset((face.client[1], face.server[1])): face.packet for face in found.faces} == first
+
+
 def test_a_session_seen_from_its_middle_takes_the_common_port_for_the_server():
     found, _ = read(PCAPS / "started_mid_session.pcap")
     assert [face.started_midway for face in found.faces] == [True, True]

@@ -327,7 +327,7 @@ class Stream:
         n: cython.Py_ssize_t = len(data)
         self.judge.point(data)
         if self.anchored:  # the first message of a connection is INIT or it is not Zenoh
-            verdict: cython.int = tls(p, 0, n)
+            verdict: cython.int = tls(p, 0, n) if self.face < 0 else 0
             if verdict != 0:
                 self.flow.secured("tls", verdict == 2)
                 return 0
@@ -365,7 +365,7 @@ class Stream:
         p: cython.p_const_uchar
         for data, _, _, _ in self.aside:
             p = data
-            if quic(p, 0, len(data)):
+            if self.face < 0 and quic(p, 0, len(data)):
                 self.flow.secured("quic", False)
                 return 0
             self.judge.point(data)
@@ -388,9 +388,12 @@ class Stream:
             if total >= CERTAIN or (total > 0 and self.face >= 0):
                 return self.settle(framing, 0)
             best = max(best, total)
-        if best == 0:
+        if best > 0:
+            return 0
+        if self.face < 0:
             self.flow.foreign()
-        return 0
+            return 0
+        return self.shed(1) + 1  # one of a known session that says nothing: on to the next
 
     def settle(self, framing, at):
         """In step from the byte `at` of those held."""

@@ -193,6 +193,9 @@ class Reader:
             return 1
         return 0
 
+    def place(self):
+        return self.file, self.packets.number
+
     def fragment(self, p):
         h = self.headers
         size: cython.Py_ssize_t = h.end - h.at

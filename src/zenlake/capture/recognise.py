@@ -2,8 +2,8 @@
 """Does this look like Zenoh? Evidence, weighed.
 
 A capture gives no ports to trust and may begin in the middle of a session, so bytes must speak for themselves: they do
-if the wire layer can read them as messages to their very end. Not all messages say as much: a handshake leaves no doubt,
-a FRAGMENT has the shape of anything. A weight of 1 stands for about five bits that chance would have had to hit.
+if the wire layer can read them as messages to their very end. Not all messages say as much: a handshake leaves no
+doubt, a FRAGMENT has the shape of anything. A weight of 1 stands for about five bits that chance would have had to hit.
 """
 
 import cython
@@ -299,7 +299,7 @@ def tls(p, at, end):
 
 
 def quic(p, at, end):
-    """A QUIC Initial of version 1 or 2: long header, version, connection id, and the 1200 bytes that RFC 9000 demands."""
+    """A QUIC Initial of version 1 or 2: long header, version, connection id, 1200 bytes as RFC 9000 demands."""
     if end - at < 1200 or p[at] & 0xC0 != 0xC0 or p[at + 5] > 20:
         return False
     if p[at + 1] == 0 and p[at + 2] == 0 and p[at + 3] == 0:

@@ -2,8 +2,8 @@
 """One direction of a TCP connection: segments as they were captured -> bytes in order.
 
 Segments may come twice, early, overlapping, cut short, or never. The first copy of a byte counts. An early segment is
-held until what lies before it comes, or is known to be lost: its receiver has acknowledged it, it is overdue, or too much
-is held. Then the stream is told how many bytes are missing. A UDP flow has lanes too; datagrams go straight on.
+held until what lies before it comes, or is known to be lost: its receiver has acknowledged it, it is overdue, or too
+much is held. Then the stream is told how many bytes are missing. A UDP flow has lanes too; datagrams go straight on.
 
 A byte is as late as the packet that carries it or any byte before it: that is when TCP could hand it over. So what was
 held for want of an earlier segment gets that segment's time, and what was held in vain keeps its own.
