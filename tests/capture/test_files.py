@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Containers: every flavour gives the same rows; a damaged file keeps what comes before the damage and says what is wrong."""
+"""Containers: every flavour gives the same rows; a damaged file keeps what comes before the damage and says so."""
 
 import gzip
 import struct
@@ -8,7 +8,6 @@ import sys
 
 import pyarrow as pa
 import pytest
-
 from tests.capture import forge
 from tests.capture.forge import (
     HANDSHAKE,

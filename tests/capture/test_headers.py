@@ -4,7 +4,6 @@
 import struct
 
 import pytest
-
 from tests.capture import forge
 from tests.capture.forge import HANDSHAKE, LINKS, Connection, frame, ipv4, ipv6, noted, on_link, read_packets, said, udp
 
