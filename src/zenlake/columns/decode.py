@@ -153,6 +153,7 @@ class Decoder:
 
     def decode_run(self, session, first, last):
         """Batches of one session, one after the other."""
+        self.place.generation = session.generation
         while first < last:
             try:
                 if session.is_scouting:
@@ -310,8 +311,7 @@ class Decoder:
                 reader.response.id, reader.response.qos, REPLY if reader.response.is_reply else ERR
             )
             if not reader.response.is_reply:
-                if reader.response.err.payload.size >= 0:
-                    self.messages.payload_size.put(self.messages.row, reader.response.err.payload.size)
+                self.messages.put_err(reader.response.err, reader.c.data)
             elif reader.response.reply.is_put and reader.response.reply.put.payload.size >= 0:
                 self.messages.payload_size.put(self.messages.row, reader.response.reply.put.payload.size)
             self.messages.end()
@@ -324,13 +324,7 @@ class Decoder:
                 self.messages.key, self.messages.unresolved_key, reader.request.key, keys, reader.c.data
             )
             self.messages.put_numbered(reader.request.id, reader.request.qos, QUERY)
-            if reader.request.query.parameters.size > 0:
-                self.messages.detail.put(
-                    self.messages.row, reader.c.data, reader.request.query.parameters.at,
-                    reader.request.query.parameters.size,
-                )  # fmt: skip
-            if reader.request.query.body.size >= 0:
-                self.messages.payload_size.put(self.messages.row, reader.request.query.body.size)
+            self.messages.put_request(reader.request, reader.c.data)
             self.messages.end()
         return 0
 
@@ -350,6 +344,7 @@ class Decoder:
         unknown = 0
         if kind == INIT:
             session.init(p.direction, reader.init)
+            p.generation = session.generation
             detail = f"{'InitAck' if reader.init.ack else 'InitSyn'} {node(reader.init)}"
             unknown = reader.init.unknown
         elif kind == OPEN:
@@ -366,7 +361,9 @@ class Decoder:
         elif kind == JOIN:
             unknown = reader.join.unknown
             detail = node(reader.join)
-            if session.joined(reader.join) and self.events.on:
+            first = session.joined(reader.join)
+            p.generation = session.generation
+            if first and self.events.on:
                 self.event("joined", detail=agreed(session))
         if self.messages.on:
             self.messages.begin(p, kind, reader.c.at - reader.start, unknown)
