@@ -10,11 +10,11 @@ from zenlake.encoding import Encoding
 from zenlake.values import EntityGlobalId, SourceInfo, Timestamp, ZenohId
 
 if cython.compiled:
-    from cython.cimports.zenlake.wire.cursor import Blob, Cursor, Field
-    from cython.cimports.zenlake.wire.writer import Writer, vle_size
+    from cython.cimports.zenlake.wire.cursor import Blob, Field
+    from cython.cimports.zenlake.wire.writer import vle_size
 else:
-    from zenlake.wire.cursor import Blob, Cursor, Field
-    from zenlake.wire.writer import Writer, vle_size
+    from zenlake.wire.cursor import Blob, Field
+    from zenlake.wire.writer import vle_size
 
 N = cython.declare(cython.int, 0x20)
 M = cython.declare(cython.int, 0x40)
@@ -31,7 +31,8 @@ class WireExpr(Field):
     % key_scope:z16 %   0 = no prefix
     ~  key_suffix   ~   if N==1: <u8;z16>
 
-    The M flag says whose id it is: 1 = the sender declared it, 0 = the receiver did. With scope 0 it means nothing, but it is kept.
+    The M flag says whose id it is: 1 = the sender declared it, 0 = the receiver did. With scope 0 it means nothing, but
+    it is kept.
     """
 
     def __init__(self):
@@ -95,7 +96,8 @@ class Stamp(Field):
 
     def read_ext(self, c):
         outer: cython.Py_ssize_t = c.open("exts.timestamp")
-        self.read(c)
+        self.ntp64 = c.z64("exts.timestamp.time")
+        c.zid("exts.timestamp.id", self.id, c.z64("exts.timestamp.id_len"))
         return c.close("exts.timestamp", outer)
 
     def write(self, w):
@@ -130,11 +132,12 @@ class EncodingField(Field):
     def bind(self, buf):
         return self.schema.bind(buf)
 
-    def read(self, c):
-        word: cython.ulonglong = c.z32("encoding.id")
+    def read(self, c, id, schema):
+        """The two names are those of the fields in the message that has the encoding."""
+        word: cython.ulonglong = c.z32(id)
         self.id = word >> 1
         if word & 1:
-            c.short_blob("encoding.schema", self.schema, 0xFF)
+            c.short_blob(schema, self.schema, 0xFF)
         else:
             self.schema.clear()
         return 0
