@@ -2,8 +2,8 @@
 """Capture -> batches, against dpkt parsing the same file down to the TCP payload. Run: python -m bench.capture
 
 Two captures are generated: small packets (about 150 bytes, one PUT each) and full ones (1500 bytes on the link, batches
-of 8 KiB across them). The peer does less: it finds no flow, puts nothing in order, splits no batch. Both are measured in
-seconds of one CPU, which a busy machine disturbs least.
+of 8 KiB across them). The peer does less: it finds no flow, puts nothing in order, splits no batch. Both are measured
+in seconds of one CPU, which a busy machine disturbs least.
 """
 
 import itertools

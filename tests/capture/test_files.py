@@ -9,6 +9,7 @@ import sys
 
 import pyarrow as pa
 import pytest
+
 from tests.capture import forge
 from tests.capture.forge import (
     HANDSHAKE,
@@ -23,7 +24,6 @@ from tests.capture.forge import (
     said,
     section,
 )
-
 from zenlake.capture.notes import WHY
 
 TALK = [*HANDSHAKE, (0, frame(0)), (1, frame(7, b"world"))]

@@ -15,6 +15,12 @@ if cython.compiled:
     from cython.cimports.libc.string import memcpy
 
 
+def address(buffer):
+    """Where a buffer lies, for compiled code."""
+    where: cython.size_t = buffer.address
+    return cython.cast(cython.p_void, where)
+
+
 @cython.cclass
 class Rows:
     def __init__(self, most_rows: int, most_bytes: int, most_held: int) -> None:
@@ -39,19 +45,15 @@ class Rows:
         self.memory = [pa.allocate_buffer(size) for size in sizes]
         self.memory[5] = pa.py_buffer(bytearray(sizes[5]))  # bits that are only ever set
         if cython.compiled:
-            at: cython.size_t[9]
-            i: cython.int
-            for i in range(9):
-                at[i] = self.memory[i].address
-            self.received = cython.cast(cython.p_longlong, at[0])
-            self.face = cython.cast(cython.p_int, at[1])
-            self.direction = cython.cast(cython.p_schar, at[2])
-            self.offset = cython.cast(cython.p_int, at[3])
-            self.wire_size = cython.cast(cython.p_int, at[4])
-            self.compressed = cython.cast(cython.p_uchar, at[5])
-            self.packet = cython.cast(cython.p_longlong, at[6])
-            self.file = cython.cast(cython.p_int, at[7])
-            self.data = cython.cast(cython.p_uchar, at[8])
+            self.received = cython.cast(cython.p_longlong, address(self.memory[0]))
+            self.face = cython.cast(cython.p_int, address(self.memory[1]))
+            self.direction = cython.cast(cython.p_schar, address(self.memory[2]))
+            self.offset = cython.cast(cython.p_int, address(self.memory[3]))
+            self.wire_size = cython.cast(cython.p_int, address(self.memory[4]))
+            self.compressed = cython.cast(cython.p_uchar, address(self.memory[5]))
+            self.packet = cython.cast(cython.p_longlong, address(self.memory[6]))
+            self.file = cython.cast(cython.p_int, address(self.memory[7]))
+            self.data = cython.cast(cython.p_uchar, address(self.memory[8]))
         else:
             views = [memoryview(m).cast("B").cast(c) for m, c in zip(self.memory, "qibiiBqiB", strict=True)]
             self.received, self.face, self.direction, self.offset, self.wire_size = views[:5]
