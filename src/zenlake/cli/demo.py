@@ -68,7 +68,7 @@ def demo(
     with console.status("starting Spark") as status:
         import zenlake.spark
 
-        spark = zenlake.spark.session()
+        spark = zenlake.spark.session(quick=paths is None or not paths)
         console.print(f"[green]✓[/] Spark {spark.version}, {spark.sparkContext.master}  {since(started)}")
         tables = zenlake.spark.tables(spark, given)
         landed = {}
