@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Capture -> batches, against dpkt parsing the same file down to the TCP payload. Run: python -m bench.capture
 
-Two captures are generated: small packets (about 150 bytes, one PUT each) and full ones (1500 bytes on the link, batches of
-8 KiB across them). The peer does less: it finds no flow, puts nothing in order, splits no batch.
+Two captures are generated: small packets (about 150 bytes, one PUT each) and full ones (1500 bytes on the link, batches
+of 8 KiB across them). The peer does less: it finds no flow, puts nothing in order, splits no batch.
 """
 
 import itertools
@@ -119,8 +119,9 @@ def measure(name: str, make, count: int, sessions: int = 4) -> None:
         peer = sorted(run[0] for run in runs)[2]
         seconds, rows, size = sorted(run[1:] for run in runs)[2]
         print(
-            f"{name}: {size // packets} bytes a packet, {rows} batches: {packets / seconds / 1e6:.2f} M packets/s, "
-            f"{size / seconds / 1e9:.2f} GB/s; dpkt {1 / peer / 1e6:.2f} M packets/s; ratio {peer * packets / seconds:.1f}"
+            f"{name} ({size // packets} bytes, {rows} batches): {packets / seconds / 1e6:.2f} M packets/s, "
+            f"{size / seconds / 1e9:.2f} GB/s; dpkt {1 / peer / 1e6:.2f} M packets/s; "
+            f"ratio {peer * packets / seconds:.1f}"
         )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Containers: every flavour gives the same rows; a damaged file keeps what comes before the damage and says what is wrong."""
+"""Containers: every flavour gives the same rows; a damaged file keeps what comes before the damage and says so."""
 
 import gzip
 import struct
@@ -8,9 +8,20 @@ import sys
 
 import pyarrow as pa
 import pytest
-
 from tests.capture import forge
-from tests.capture.forge import HANDSHAKE, Connection, enhanced, frame, interface, option, pcap, pcapng, read, said, section
+from tests.capture.forge import (
+    HANDSHAKE,
+    Connection,
+    enhanced,
+    frame,
+    interface,
+    option,
+    pcap,
+    pcapng,
+    read,
+    said,
+    section,
+)
 
 TALK = [*HANDSHAKE, (0, frame(0)), (1, frame(7, b"world"))]
 
@@ -128,7 +139,7 @@ def test_a_compressed_file_in_many_pieces(tmp_path):
 def test_standard_input(tmp_path):
     path = written(tmp_path, pcap(packets()))
     code = "from zenlake import capture; print(sum(len(b) for b in capture.open('-').batches()))"
-    for command in (f"cat {path} | {sys.executable} -c \"{code}\"", f"{sys.executable} -c \"{code}\" < {path}"):
+    for command in (f'cat {path} | {sys.executable} -c "{code}"', f'{sys.executable} -c "{code}" < {path}'):
         done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
         assert done.stdout == "6\n"
 

@@ -4,7 +4,6 @@
 import struct
 
 import pytest
-
 from tests.capture import forge
 from tests.capture.forge import HANDSHAKE, LINKS, Connection, frame, ipv4, ipv6, noted, on_link, read_packets, said, udp
 
@@ -49,7 +48,9 @@ def test_ipv4_and_tcp_options(tmp_path):
     packets = connection.open()
     for side, batch in TALK:
         plain = connection.send(side, forge.prefixed(batch), options=b"\x01\x01\x08\x0a" + bytes(8))
-        packets.append(plain[:14] + bytes([0x46]) + plain[15:16] + struct.pack(">H", len(plain) - 14 + 4) + plain[18:34])
+        packets.append(
+            plain[:14] + bytes([0x46]) + plain[15:16] + struct.pack(">H", len(plain) - 14 + 4) + plain[18:34]
+        )
         packets[-1] += bytes(4) + plain[34:]
     found, table = read_packets(tmp_path, packets)
     assert said(table) == TALK
@@ -76,7 +77,8 @@ def test_ipv6_extension_headers(tmp_path):
 def fragments4(body, size, id, src="10.0.0.2", dst="224.0.0.225"):
     parts = [(at, body[at : at + size]) for at in range(0, len(body), size)]
     return [
-        on_link("ethernet", ipv4(src, dst, 17, part, id=id, offset=at, more=at + size < len(body))) for at, part in parts
+        on_link("ethernet", ipv4(src, dst, 17, part, id=id, offset=at, more=at + size < len(body)))
+        for at, part in parts
     ]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What kind of session it is: from the handshake where it was captured, from the bytes where not; and what is no session."""
+"""What kind of session it is: from the handshake if captured, from the bytes if not; and what is no session."""
 
 import json
 import os
@@ -8,7 +8,6 @@ from pathlib import Path
 
 import lz4.block
 import pytest
-
 from tests.capture import forge
 from tests.capture.forge import (
     CLOSE,
@@ -211,7 +210,7 @@ def test_a_datagram_captured_twice(tmp_path):
 
 
 def test_a_datagram_cut_by_the_snap_length(tmp_path):
-    found, table = read_packets(tmp_path, on_udp(HANDSHAKE + [(0, frame(0, b"x" * 500))]), snaplen=150)
+    found, table = read_packets(tmp_path, on_udp([*HANDSHAKE, (0, frame(0, b"x" * 500))]), snaplen=150)
     assert said(table) == HANDSHAKE
     assert {kind for kind, _ in noted(found)} == {"cut", "unfinished"}
 
@@ -234,7 +233,14 @@ def test_recorded_scouting(tmp_path):
 
 
 def test_tls_is_a_face_without_batches(tmp_path):
-    hello = bytes.fromhex("16030100310100002d0303") + bytes(32) + b"\x00" + b"\x00\x02\x13\x01" + b"\x01\x00" + b"\x00\x02\x00\x00"
+    hello = (
+        bytes.fromhex("16030100310100002d0303")
+        + bytes(32)
+        + b"\x00"
+        + b"\x00\x02\x13\x01"
+        + b"\x01\x00"
+        + b"\x00\x02\x00\x00"
+    )
     connection = Connection()
     packets = [*connection.open(), connection.send(0, hello), connection.send(1, b"\x16\x03\x03" + bytes(50))]
     found, table = read_packets(tmp_path, packets)
@@ -245,7 +251,13 @@ def test_tls_is_a_face_without_batches(tmp_path):
 
 def test_tls_for_another_protocol_is_foreign(tmp_path):
     alpn = b"\x00\x10\x00\x05\x00\x03\x02h2"
-    hello = bytes.fromhex("16030100380100003403 03".replace(" ", "")) + bytes(32) + b"\x00" + b"\x00\x02\x13\x01" + b"\x01\x00"
+    hello = (
+        bytes.fromhex("16030100380100003403 03".replace(" ", ""))
+        + bytes(32)
+        + b"\x00"
+        + b"\x00\x02\x13\x01"
+        + b"\x01\x00"
+    )
     hello += b"\x00\x09" + alpn
     connection = Connection()
     found, _ = read_packets(tmp_path, [*connection.open(), connection.send(0, hello)])
@@ -277,7 +289,9 @@ def test_noise_is_not_taken_for_zenoh(tmp_path):
     packets = []
     for i in range(1 if os.environ.get("ZENLAKE_PURE") else 20):
         connection = Connection(client=("10.0.0.2", 40000 + i))
-        packets += [connection.send(side, noise.randbytes(noise.choice([3, 20, 500]))) for _ in range(150) for side in (0, 1)]
+        packets += [
+            connection.send(side, noise.randbytes(noise.choice([3, 20, 500]))) for _ in range(150) for side in (0, 1)
+        ]
     for i in range(200):
         packets += [datagram(noise.randbytes(noise.randint(1, 300)), ("10.0.0.3", 1000 + i)) for _ in range(3)]
     found, table = read_packets(tmp_path, packets)

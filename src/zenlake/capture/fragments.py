@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""IP fragments -> the payload of the whole packet. Bounded in packets, bytes and time, as identifiers are soon used again."""
+"""IP fragments -> the payload of the whole packet. Bounded in packets, bytes and time: identifiers come again soon."""
 
 from collections.abc import Callable
 
@@ -31,7 +31,9 @@ class Fragments:
         self._bytes = 0
         self._lost = lost
 
-    def add(self, key: Key, offset: int, more: bool, data: bytes, received: int, file: int, packet: int) -> bytes | None:
+    def add(
+        self, key: Key, offset: int, more: bool, data: bytes, received: int, file: int, packet: int
+    ) -> bytes | None:
         """Returns the whole payload if this was the fragment it lacked."""
         whole = self._wholes.get(key)
         if whole is not None and abs(received - whole.since) > PATIENCE:

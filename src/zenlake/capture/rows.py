@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of the batches schema, written straight into the memory that Arrow will own.
 
-A batch's bytes are copied once, from the packet to the column. The memory of a record batch is set aside in full when the
-first row needs it (untouched pages cost nothing) and handed over without a copy. Knows nothing of packets or sessions.
+A batch's bytes are copied once, from the packet to the column. The memory of a record batch is set aside in full
+beforehand (untouched pages cost nothing) and handed over without a copy. Knows nothing of packets or sessions.
 """
 
 import cython
@@ -22,7 +22,7 @@ class Rows:
         self.most_held = most_held
         self.most_rows = max(1, most_rows)
         self.most_bytes = min(max(1 << 16, most_bytes), (1 << 31) - 1)  # offsets of `binary` are 32 bits; a batch fits
-        self.ready = []  # finished record batches, oldest first
+        self.ready: list[pa.RecordBatch] = []  # finished record batches, oldest first
         self.finished = 0  # how many
         self.held = 0  # bytes that streams hold back until they can become rows, all together
         self.count = 0
@@ -100,7 +100,9 @@ class Rows:
             for field, parts in zip(BATCHES_SCHEMA, layout, strict=True)
         ]
         batch = pa.RecordBatch.from_arrays(arrays, schema=BATCHES_SCHEMA)
-        if self.unordered:  # a flow told late (out of order, or recognised late) goes back to its place; ties keep theirs
+        if (
+            self.unordered
+        ):  # a flow told late (out of order, or recognised late) goes back to its place; ties keep theirs
             place = pc.add(pc.shift_left(batch["file"].cast(pa.int64()), 40), batch["packet"])
             batch = batch.take(pc.array_sort_indices(place))
         self.ready.append(batch)

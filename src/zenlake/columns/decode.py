@@ -17,19 +17,15 @@ from zenlake.values import WhatAmI, ZenohId
 from zenlake.wire.scouting import read_scouting
 
 if cython.compiled:
-    from cython.cimports.zenlake.columns.rows import Messages, Place, Rare, Samples, Table
-    from cython.cimports.zenlake.session.keys import KeyTable
+    from cython.cimports.zenlake.columns.rows import Messages, Place, Rare, Samples
     from cython.cimports.zenlake.session.lanes import Lanes, lane_of
     from cython.cimports.zenlake.session.session import Session, Side
-    from cython.cimports.zenlake.wire.fields import WireExpr
     from cython.cimports.zenlake.wire.message import Message
     from cython.cimports.zenlake.wire.reader import Reader
 else:
-    from zenlake.columns.rows import Messages, Place, Rare, Samples, Table
-    from zenlake.session.keys import KeyTable
+    from zenlake.columns.rows import Messages, Place, Rare, Samples
     from zenlake.session.lanes import Lanes, lane_of
     from zenlake.session.session import Session, Side
-    from zenlake.wire.fields import WireExpr
     from zenlake.wire.message import Message
     from zenlake.wire.reader import Reader
 
@@ -66,6 +62,8 @@ class Decoder:
     """Decodes batches to tables. `tables` maps a table's name to the columns wanted, or None for all of them."""
 
     def __init__(self, tables=None, rows=16384, size=32 << 20):
+        if rows < 1 or size < 1:
+            raise ValueError("a record batch holds at least one row and one byte")
         wanted = {"samples": None} if tables is None else dict(tables)
         self.size = size
         self.rows = rows
@@ -236,9 +234,7 @@ class Decoder:
     def frame(self, session):
         self.lane(session, self.reader.frame.priority, self.reader.frame.reliable, self.reader.frame.sn)
         if self.messages.on:
-            self.messages.begin(
-                self.place, FRAME, self.reader.c.at - self.reader.start, self.reader.frame.unknown
-            )
+            self.messages.begin(self.place, FRAME, self.reader.c.at - self.reader.start, self.reader.frame.unknown)
             self.messages.end()
         return 0
 
@@ -337,6 +333,8 @@ class Decoder:
     def event(self, kind, **values):
         values["kind"] = kind
         self.events.add(self.place, values)
+        if self.events.row >= self.rows:
+            self.flush("events")
 
     def transport(self, session, kind):
         """INIT, OPEN, CLOSE, KEEP_ALIVE, JOIN, OAM."""
@@ -475,7 +473,9 @@ class Decoder:
         start, end = self.offsets[row], self.offsets[row + 1]
         data = bytes(memoryview(self.reader.c.buf)[start : min(end, start + LONGEST_ERROR)])
         self.place.index = max(self.place.index, 0)
-        self.errors.add(self.place, {"field": error.field, "at": error.at - self.origin, "why": error.why, "bytes": data})
+        self.errors.add(
+            self.place, {"field": error.field, "at": error.at - self.origin, "why": error.why, "bytes": data}
+        )
         self.flush_full()
 
 

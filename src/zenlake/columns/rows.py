@@ -11,23 +11,15 @@ import pyarrow as pa
 from zenlake.columns.schemas import chosen
 
 if cython.compiled:
-    from cython.cimports.zenlake.columns.buffers import Byte, Column, Int, Long, Text
+    from cython.cimports.zenlake.columns.buffers import Byte, Int, Long, Text
     from cython.cimports.zenlake.columns.words import Encodings, Ids, Words
-    from cython.cimports.zenlake.session.keys import KeyTable
     from cython.cimports.zenlake.wire.cursor import Blob
-    from cython.cimports.zenlake.wire.data import Del, Err, Put
-    from cython.cimports.zenlake.wire.fields import Source, Stamp, WireExpr
     from cython.cimports.zenlake.wire.memory import utf8_fault
-    from cython.cimports.zenlake.wire.network import Push, Request, Response
 else:
-    from zenlake.columns.buffers import Byte, Column, Int, Long, Text
+    from zenlake.columns.buffers import Byte, Int, Long, Text
     from zenlake.columns.words import Encodings, Ids, Words
-    from zenlake.session.keys import KeyTable
     from zenlake.wire.cursor import Blob
-    from zenlake.wire.data import Del, Err, Put
-    from zenlake.wire.fields import Source, Stamp, WireExpr
     from zenlake.wire.memory import utf8_fault
-    from zenlake.wire.network import Push, Request, Response
 
 from zenlake.columns.buffers import column
 
@@ -38,6 +30,9 @@ PRIORITY = cython.declare(cython.int, 0x07)
 BLOCK = cython.declare(cython.int, 0x08)
 EXPRESS = cython.declare(cython.int, 0x10)
 BLOCK_FIRST = cython.declare(cython.int, 0x20)
+
+# A step of the decoder adds a row or two to a table (a fragment, and the message it completes) before it looks whether that is full.
+SLACK = cython.declare(cython.int, 4)
 
 FRACTION = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 MILLION = cython.declare(cython.ulonglong, 1000000)
@@ -74,7 +69,7 @@ class Table:
         self.on = True
         self.room = rows
         self.row = 0
-        self.columns = {f.name: column(f.type, rows, f.name in self.schema.names) for f in whole}
+        self.columns = {f.name: column(f.type, rows + SLACK, rows > 0 and f.name in self.schema.names) for f in whole}
         self.received = self.columns["received"]
         self.received_ns = self.columns["received_ns"]
         self.session = self.columns["session"]

@@ -6,12 +6,8 @@ import cython
 from zenlake.encoding import Encoding
 
 if cython.compiled:
-    from cython.cimports.zenlake.columns.buffers import Text
-    from cython.cimports.zenlake.wire.cursor import Blob
     from cython.cimports.zenlake.wire.memory import copy, same, utf8_fault
 else:
-    from zenlake.columns.buffers import Text
-    from zenlake.wire.cursor import Blob
     from zenlake.wire.memory import copy, same, utf8_fault
 
 SLOTS = cython.declare(cython.int, 256)
@@ -49,12 +45,13 @@ class Encodings:
         """A schema that is not text is left out here; the column `schema` has its bytes."""
         if not column.on:
             return 0
+        readable: cython.bint = schema.size >= 0 and utf8_fault(data, schema.at, schema.size) < 0
         column.begin(row)
         if id < self.names.count:
             column.add(self.names.data, self.names.ends[id], self.names.ends[id + 1] - self.names.ends[id])
-        elif id != CUSTOM:
+        elif id != CUSTOM or not readable:
             self.spell(column, id)
-        if schema.size >= 0 and utf8_fault(data, schema.at, schema.size) < 0:
+        if readable:
             if id != CUSTOM:
                 column.add_byte(0x3B)
             column.add(data, schema.at, schema.size)
