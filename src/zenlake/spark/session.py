@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Spark session that finds Zenlake, Python and Java.
 
-Spark starts its workers with `python3` from the PATH unless it is told otherwise; in a virtual environment that was not activated this
-is another Python, which has no Zenlake, and the format is then "not found". So the session is told.
+Spark starts its workers with `python3` from the PATH unless it is told otherwise; in a virtual environment that was not
+activated this is another Python, which has no Zenlake, and the format is then "not found". So the session is told.
 """
 
 import os
