@@ -9,7 +9,19 @@ import pytest
 import zenlake
 
 ROOT = Path(zenlake.__file__).parent
-LEAVES = {"errors", "values", "encoding", "keyexpr", "endpoint", "parameters", "clock", "config", "batches", "_pure"}
+LEAVES = {
+    "errors",
+    "values",
+    "encoding",
+    "keyexpr",
+    "endpoint",
+    "parameters",
+    "clock",
+    "config",
+    "batches",
+    "examples",
+    "_pure",
+}
 
 # What each layer imports besides the leaves and itself; then what those import, and so on down.
 IMPORTS = {

@@ -16,7 +16,8 @@ SUFFIXES = {".jsonl": Format.jsonl, ".csv": Format.csv, ".parquet": Format.parqu
 
 def decode(
     paths: Annotated[
-        list[str], typer.Argument(metavar="PATH...", help="Capture files; `-` is the standard input.", show_default=False)
+        list[str],
+        typer.Argument(metavar="PATH...", help="Capture files; `-` is the standard input.", show_default=False),
     ],
     table: Annotated[str, typer.Option("--table", "-t", help=f"{', '.join((*TABLES, *DERIVED))}.")] = "samples",
     columns: Annotated[str | None, typer.Option("--columns", help="Only these, as a,b,c.")] = None,

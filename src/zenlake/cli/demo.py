@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zenlake demo`: from a capture to tables on Spark, to Parquet, to another engine; what `make demo` runs."""
 
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -56,7 +57,7 @@ def demo(
     lake: Annotated[Path, typer.Option("--lake", help="Where the Parquet files go.")] = Path("lake"),
 ) -> int:
     """Turn a capture of Zenoh traffic into Spark tables and Parquet, and show them."""
-    console = Console(highlight=False)
+    console = Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=120)
     started = time.monotonic()
     given = paths or captures()
     prepare(lake)
@@ -68,7 +69,7 @@ def demo(
     with console.status("starting Spark") as status:
         import zenlake.spark
 
-        spark = zenlake.spark.session()
+        spark = zenlake.spark.session(quick=paths is None or not paths)
         console.print(f"[green]✓[/] Spark {spark.version}, {spark.sparkContext.master}  {since(started)}")
         tables = zenlake.spark.tables(spark, given)
         landed = {}
@@ -81,8 +82,12 @@ def demo(
         counts = show(console, lake, landed)
     differing = {name: count for name, count in counts.items() if count != landed[name]}
     if differing:
-        raise InvalidValue(f"Spark wrote {landed}, but DuckDB reads {differing}: this should not happen, please tell us")
-    console.print(f"[green]✓[/] DuckDB reads from {lake}/ the {sum(counts.values())} rows that Spark wrote  {since(started)}")
+        raise InvalidValue(
+            f"Spark wrote {landed}, but DuckDB reads {differing}: this should not happen, please tell us"
+        )
+    console.print(
+        f"[green]✓[/] DuckDB reads from {lake}/ the {sum(counts.values())} rows that Spark wrote  {since(started)}"
+    )
     next_steps(console, lake)
     return 0
 

@@ -27,6 +27,7 @@ class Format(StrEnum):
 
 
 BINARY = (Format.parquet, Format.arrow)
+ENDLESS = 100_000  # columns of a page that nobody looks at directly
 
 
 def write(schema: pa.Schema, batches: Iterable[pa.RecordBatch], format: Format, out: Path | None) -> int:
@@ -96,10 +97,11 @@ def _parquet(schema: pa.Schema, file: BinaryIO) -> Any:
 
 
 def _print(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: Path | None) -> int:
-    if out is None:
-        return _print_to(Console(), schema, batches)
-    with out.open("w") as file:
-        return _print_to(Console(file=file, width=240), schema, batches)
+    """A terminal gets what fits its width, a file or a pipe gets everything."""
+    if out is not None:
+        with out.open("w") as file:
+            return _print_to(Console(file=file, width=ENDLESS), schema, batches)
+    return _print_to(Console() if sys.stdout.isatty() else Console(width=ENDLESS), schema, batches)
 
 
 def _print_to(console: Console, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
@@ -109,7 +111,7 @@ def _print_to(console: Console, schema: pa.Schema, batches: Iterable[pa.RecordBa
     shown = table.drop_columns(empty)
     console.print(rich_table(shown.column_names, _rows(shown)))
     console.print(f"{table.num_rows} rows" + (f"; without values: {', '.join(empty)}" if empty else ""), style="dim")
-    return table.num_rows
+    return int(table.num_rows)
 
 
 def _rows(table: pa.Table) -> Iterator[list[Any]]:
@@ -118,10 +120,10 @@ def _rows(table: pa.Table) -> Iterator[list[Any]]:
 
 
 def rich_table(names: list[str], rows: Iterable[Iterable[Any]], **options: Any) -> Table:
-    """Rows as a table: numbers to the right, times to the microsecond, bytes as text or hexadecimal, all of it short."""
+    """Rows as a table, a line for each: numbers to the right, times to the microsecond, bytes as text or hexadecimal."""
     table = Table(*names, box=box.SIMPLE_HEAD, header_style="bold cyan", pad_edge=False, **options)
     for column in table.columns:
-        column.overflow = "fold"
+        column.no_wrap = True
     for row in rows:
         values = list(row)
         table.add_row(*map(text, values))

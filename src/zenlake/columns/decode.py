@@ -217,17 +217,17 @@ class Decoder:
             gap = session.acceptor.lanes.accept(lane, sn)
         self.place.accepted = gap >= 0
         if gap != 0:
-            self.gap(gap)
+            self.gap(session, gap)
         return 0
 
-    def gap(self, gap):
+    def gap(self, session, gap):
         if gap == OUT_OF_RANGE:
             raise DecodeError("FRAME.sn", self.reader.start, "above the negotiated range")
         if self.events.on:
             kind = "gap" if gap > 0 else "duplicate"
             detail = "frames missing before this one" if gap > 0 else "not newer than the last one: receivers ignore it"
             p = self.place
-            first = p.sn - gap if gap > 0 else p.sn
+            first = (p.sn - gap) & session.opener.lanes.mask if gap > 0 else p.sn
             self.event(kind, priority=p.priority, reliable=p.reliable, sn=first, count=max(gap, 1), detail=detail)
         return 0
 
@@ -511,16 +511,15 @@ def reason(code):
 
 
 def agreed(session):
-    """What a session's two ends agreed on, as JSON."""
+    """What a session's two ends agreed on, as JSON; an end whose INIT was not recorded has neither id nor role."""
     ends = [
         {
-            "zid": zid_text(side.zid),
-            "whatami": str(WhatAmI.from_wire(side.whatami)),
+            "zid": None if side.zid is None else zid_text(side.zid),
+            "whatami": None if side.zid is None else str(WhatAmI.from_wire(side.whatami)),
             "lease_ms": side.lease_ms,
             "initial_sn": side.initial_sn,
         }
-        for side in session.sides
-        if side.zid is not None
+        for side in (session.sides[:1] if session.is_multicast else session.sides)
     ]
     return json.dumps(
         {

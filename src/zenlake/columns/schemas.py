@@ -27,7 +27,11 @@ _WHERE = (
     ("received", MICROSECONDS, "When the batch was received, by the recorder's clock; null in notes about a capture"),
     ("received_ns", INT64, "The same in nanoseconds since 1970, exact; null in notes about a capture"),
     ("session", STRING, "The session that it belongs to"),
-    ("generation", INT32, "Which handshake of that session, from 1; 0 if that was not recorded, null in notes about a capture"),
+    (
+        "generation",
+        INT32,
+        "Which handshake of that session, from 1; 0 if that was not recorded, null in notes about a capture",
+    ),
     ("direction", INT8, "0 = sent by the side that opened the session, 1 = by the side that accepted it"),
     ("file", STRING, "The capture file; null in a log"),
     ("packet", INT64, "The packet in which the batch ended, as Wireshark counts; in a log, the number of the batch"),
@@ -59,7 +63,11 @@ MESSAGES = _schema(
     ("target", STRING, "Of a REQUEST: whom it asks, best_matching, all or all_complete; null otherwise"),
     ("consolidation", STRING, "Of a REQUEST: auto, none, monotonic or latest; null otherwise"),
     ("timeout_ms", INT64, "Of a REQUEST: how long it may take; null otherwise and if it does not say"),
-    ("detail", STRING, "What else it says, in words: a close reason, a query's parameters, an ERR's text up to 4 KiB ..."),
+    (
+        "detail",
+        STRING,
+        "What else it says, in words: a close reason, a query's parameters, an ERR's text up to 4 KiB ...",
+    ),
 )
 
 SAMPLES = _schema(

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """`format("zenoh_capture")`: the decoded tables of capture files as a Spark source.
 
-All files of one `load` are one capture (those of a rotation may be given in any order): what a session declared in one file counts in
-the next. A capture is decoded in one pass, so it is one partition; several captures in parallel are several `load`s and a union.
+All files of one `load` are one capture (those of a rotation may be given in any order): what a session declared in one file
+counts in the next. A capture is decoded in one pass, so it is one partition; several captures in parallel are several `load`s
+and a union.
 
-Options are checked in `DataSource.__init__`, the only place that Spark calls on every path, so that a mistake is told at `load`. This
-module is imported by every Spark session of an environment in which Zenlake is installed: what it needs is imported where it is used.
+Options are checked in `DataSource.__init__`, the only place that Spark calls on every path, so that a mistake is told at `load`.
+Every Spark session of an environment in which Zenlake is installed imports this: what is heavy is imported where it is used.
 """
 
 import json
@@ -30,7 +31,7 @@ OPTIONS = {
 }
 
 
-class CaptureSource(DataSource):
+class CaptureSource(DataSource):  # type: ignore[misc]  # PySpark is not checked
     """The decoded tables of capture files."""
 
     def __init__(self, options: dict[str, str]) -> None:
@@ -63,7 +64,7 @@ class CaptureSource(DataSource):
         return CaptureReader({**self.chosen, "columns": schema.fieldNames()})
 
 
-class CaptureReader(DataSourceReader):
+class CaptureReader(DataSourceReader):  # type: ignore[misc]
     """Decodes where Spark runs it; only the choice travels there."""
 
     def __init__(self, choice: dict[str, Any]) -> None:
@@ -140,7 +141,9 @@ def instant(option: str, text: str | None) -> datetime | None:
             return datetime.fromtimestamp(int(text) / 1000, UTC)
         time = datetime.fromisoformat(text.strip())
     except (ValueError, OverflowError, OSError):
-        refuse(f"option {option!r}: {text!r} is neither milliseconds since 1970 nor a time such as 2026-01-31T12:00:00Z")
+        refuse(
+            f"option {option!r}: {text!r} is neither milliseconds since 1970 nor a time such as 2026-01-31T12:00:00Z"
+        )
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 

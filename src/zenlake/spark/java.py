@@ -16,7 +16,12 @@ from pathlib import Path
 
 OLDEST = 17
 
-_PLACES = ("/usr/lib/jvm/*", "/opt/java/*", "/opt/homebrew/opt/openjdk*", "/Library/Java/JavaVirtualMachines/*/Contents/Home")
+_PLACES = (
+    "/usr/lib/jvm/*",
+    "/opt/java/*",
+    "/opt/homebrew/opt/openjdk*",
+    "/Library/Java/JavaVirtualMachines/*/Contents/Home",
+)
 
 _LAUNCHER = """\
 #!/bin/sh

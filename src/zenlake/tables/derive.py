@@ -2,7 +2,7 @@
 """The derived tables without a JVM: their definitions, run by DuckDB over Arrow tables."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -87,7 +87,7 @@ def connect(tables: Mapping[str, pa.Table], derived: Iterable[str]) -> "duckdb.D
     return engine
 
 
-def import_duckdb():  # type: ignore[no-untyped-def]
+def import_duckdb() -> Any:
     try:
         import duckdb
     except ImportError:

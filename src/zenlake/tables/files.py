@@ -12,7 +12,7 @@ def files(path: PATHS) -> list[str]:
     """Paths and patterns as a list of files that exist."""
     given = [path] if isinstance(path, str | os.PathLike) else list(path)
     found = []
-    for each in map(os.fspath, given):
+    for each in (os.fspath(each) for each in given):
         matches = sorted(glob.glob(each)) if glob.has_magic(each) else [each]
         missing = [match for match in matches if match != "-" and not os.path.exists(match)]
         if not matches or missing:

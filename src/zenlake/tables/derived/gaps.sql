@@ -35,7 +35,6 @@ missing as (
         cast(null as string) as source_zid,
         cast(null as bigint) as source_eid,
         events.sn as first_sn,
-        events.sn + events.count - 1 as last_sn,
         events.count as missing,
         events.count = 1 and rejoined.sn is not null as harmless
     from events
@@ -56,7 +55,6 @@ missing as (
         source_zid,
         source_eid,
         before + 1 as first_sn,
-        source_sn - 1 as last_sn,
         source_sn - before - 1 as missing,
         false as harmless
     from stepped
@@ -73,7 +71,6 @@ select
     source_zid as source_zid,  -- The publisher's node; null for a lane
     source_eid as source_eid,  -- The publisher in that node; null for a lane
     first_sn as first_sn,  -- The first number that is missing
-    last_sn as last_sn,  -- The last number that is missing
-    missing as missing,  -- How many are missing
+    missing as missing,  -- How many are missing, from that one on
     harmless as harmless  -- True for the one number that Zenoh itself skips after a fragmented message: nothing was lost
 from missing
