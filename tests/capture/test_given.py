@@ -7,8 +7,8 @@ from pathlib import Path
 import dpkt
 import lz4.block
 import pytest
-from tests.capture.forge import noted, read
 
+from tests.capture.forge import noted, read
 from zenlake import capture
 
 PCAPS = Path(__file__).parent.parent / "vectors" / "pcap"

@@ -4,6 +4,7 @@
 import struct
 
 import pytest
+
 from tests.capture import forge
 from tests.capture.forge import HANDSHAKE, LINKS, Connection, frame, ipv4, ipv6, noted, on_link, read_packets, said, udp
 

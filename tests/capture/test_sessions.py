@@ -8,6 +8,7 @@ from pathlib import Path
 
 import lz4.block
 import pytest
+
 from tests.capture import forge
 from tests.capture.forge import (
     CLOSE,

@@ -6,6 +6,7 @@ import itertools
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from tests.capture import forge
 from tests.capture.forge import (
     CLOSE,
