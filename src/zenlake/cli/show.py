@@ -4,6 +4,7 @@
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -37,10 +38,10 @@ def write(schema: pa.Schema, batches: Iterable[pa.RecordBatch], format: Format, 
     if format is Format.table:
         return _print(schema, batches, out)
     writer: Callable[[pa.Schema, BinaryIO], Any] = {
-        Format.jsonl: JsonLines, Format.csv: _csv, Format.parquet: _parquet, Format.arrow: pa.ipc.new_stream,
+        Format.jsonl: JsonLines, Format.csv: _csv, Format.parquet: _parquet, Format.arrow: _arrow,
     }[format]  # fmt: skip
     rows = 0
-    with out.open("wb") if out is not None else sys.stdout.buffer as file, writer(schema, file) as sink:
+    with out.open("wb") if out is not None else nullcontext(sys.stdout.buffer) as file, writer(schema, file) as sink:
         for batch in batches:
             rows += batch.num_rows
             sink.write_batch(_plain(batch) if format is Format.csv else batch)
@@ -88,6 +89,10 @@ def _csv(schema: pa.Schema, file: BinaryIO) -> Any:
 
     types = [pa.string() if pa.types.is_binary(field.type) else field.type for field in schema]
     return pyarrow.csv.CSVWriter(file, pa.schema(list(zip(schema.names, types, strict=True))))
+
+
+def _arrow(schema: pa.Schema, file: BinaryIO) -> Any:
+    return pa.ipc.new_stream(file, schema)
 
 
 def _parquet(schema: pa.Schema, file: BinaryIO) -> Any:
