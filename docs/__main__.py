@@ -22,10 +22,10 @@ Ten tables, the same from Python (`zenlake.read`), the command line (`zenlake de
 *Decoded* tables come straight from the bytes. *Derived* tables are SQL over them, each defined once in
 `src/zenlake/tables/derived/` and run unchanged by Spark, and by DuckDB where there is no JVM.
 
-Times are UTC. `received` is the recorder's clock and is what days, windows, `since` and `until` go by; a sample's own (HLC) time is
-`timestamp`. Request and key ids are used again: `session` and `generation` are part of every key. Nothing is dropped silently: bytes
-that could not be decoded are rows of `errors`, keys that could not be resolved say so in their row, and what a capture
-lacks (packets lost, cut or encrypted) is told in `events` under kinds that begin with `capture`.
+Times are UTC. `received` is the recorder's clock and is what days, windows, `since` and `until` go by; a sample's own (HLC) time
+is `timestamp`. Request and key ids are used again: `session` and `generation` are part of every key. Nothing is dropped
+silently: bytes that could not be decoded are rows of `errors`, keys that could not be resolved say so in their row, and what a
+capture lacks (packets lost, cut or encrypted) is told in `events` under kinds that begin with `capture`.
 """
 
 EVENT_KINDS = """\

@@ -3,7 +3,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from datetime import datetime
 from enum import StrEnum
@@ -114,27 +114,21 @@ def _print_to(console: Console, schema: pa.Schema, batches: Iterable[pa.RecordBa
     table = pa.Table.from_batches(batches, schema=schema)
     empty = [name for name in table.column_names if table.num_rows and table[name].null_count == table.num_rows]
     shown = table.drop_columns(empty)
-    console.print(rich_table(shown.column_names, _rows(shown)))
+    console.print(rich_table(shown))
     console.print(f"{table.num_rows} rows" + (f"; without values: {', '.join(empty)}" if empty else ""), style="dim")
     return int(table.num_rows)
 
 
-def _rows(table: pa.Table) -> Iterator[list[Any]]:
-    for row in table.to_pylist():
-        yield list(row.values())
-
-
-def rich_table(names: list[str], rows: Iterable[Iterable[Any]], **options: Any) -> Table:
+def rich_table(rows: pa.Table, widest: int | None = None) -> Table:
     """Rows as a table, a line for each: numbers to the right, times to the microsecond, bytes as text or hexadecimal."""
-    table = Table(*names, box=box.SIMPLE_HEAD, header_style="bold cyan", pad_edge=False, **options)
-    for column in table.columns:
+    table = Table(*rows.column_names, box=box.SIMPLE_HEAD, header_style="bold cyan", pad_edge=False)
+    for column, type_ in zip(table.columns, rows.schema.types, strict=True):
         column.no_wrap = True
-    for row in rows:
-        values = list(row)
-        table.add_row(*map(text, values))
-        for column, value in zip(table.columns, values, strict=True):
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                column.justify = "right"
+        column.max_width = widest
+        if pa.types.is_integer(type_) or pa.types.is_floating(type_):
+            column.justify = "right"
+    for row in rows.to_pylist():
+        table.add_row(*map(text, row.values()))
     return table
 
 

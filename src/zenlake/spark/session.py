@@ -32,8 +32,9 @@ def session(
 ) -> "SparkSession":
     """The session in use, or a new one: on this machine, unless `master` or Spark's own settings say otherwise.
 
-    A new one keeps time in UTC (also in Parquet, for every other reader), runs its workers with this Python, and finds Java where there is one; on this machine it also
-    stays on the loopback, without a web page, and logs errors only. `quick` is for little data. `conf` has the last word.
+    A new one runs its workers with this Python, finds Java where there is one, and keeps time in UTC, in Parquet too. On this
+    machine it also stays on the loopback, without a web page, and logs errors only. `quick` is for little data. `conf` has the
+    last word.
     """
     try:
         from pyspark.sql import SparkSession
