@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the compiled chapters. Everything else about the package stands in pyproject.toml.
 
-A compiled chapter is a plain `.py` with a `.pxd` beside it that gives its C types; the list of them is therefore on disk
-and not repeated here. Without a C compiler the install succeeds and runs the same `.py` files, slower.
-`ZENLAKE_BUILD=yes` makes a failed build an error, `ZENLAKE_BUILD=no` skips it, `ZENLAKE_CFLAGS` adds flags (sanitizers).
+A compiled chapter is a plain `.py` with a `.pxd` beside it that gives its C types; the list of them is therefore on
+disk and not repeated here. Without a C compiler the install succeeds and runs the same `.py` files, slower.
+`ZENLAKE_BUILD=yes` makes a failed build an error, `ZENLAKE_BUILD=no` skips it, `ZENLAKE_CFLAGS` adds flags
+(sanitizers).
 """
 
 import os
@@ -17,6 +18,7 @@ DIRECTIVES = {
     "c_string_type": "str",
     "c_string_encoding": "ascii",  # a field's name is a literal in the source and a `const char*` in C
     "annotation_typing": True,
+    "auto_pickle": False,  # a record is C memory; what can be pickled says how
     "boundscheck": False,  # every read goes through Cursor, which checks against the end itself
     "wraparound": False,
     "cdivision": True,
@@ -36,9 +38,7 @@ def extensions() -> list[Extension]:
         source = pxd.with_suffix(".py")
         name = ".".join(source.with_suffix("").relative_to("src").parts)
         modules.append(
-            Extension(
-                name, [str(source)], extra_compile_args=flags, extra_link_args=flags[1:], optional=build != "yes"
-            )
+            Extension(name, [str(source)], extra_compile_args=flags, extra_link_args=flags[1:], optional=build != "yes")
         )
     return cythonize(modules, build_dir="build/cython", compiler_directives=DIRECTIVES, nthreads=os.cpu_count() or 1)
 

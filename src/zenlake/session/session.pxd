@@ -29,6 +29,7 @@ cdef class Session:
     cdef public int patch
     cdef public bint is_open
     cdef public bint is_multicast
+    cdef public bint is_scouting
     cdef public dict offer
     cpdef forget(self)
     cpdef init(self, int direction, Init init)

@@ -43,6 +43,7 @@ class Session:
     def __init__(self, name=""):
         self.name = name
         self.generation = 0
+        self.is_scouting = False
         self.is_multicast = False
         self.forget()
 

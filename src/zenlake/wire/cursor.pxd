@@ -16,19 +16,24 @@ cdef class Blob(Field):
 @cython.final
 cdef class Cursor:
     cdef const unsigned char[::1] buf
-    cdef public Py_ssize_t at
-    cdef public Py_ssize_t end
+    cdef readonly Py_ssize_t at
+    cdef readonly Py_ssize_t end
     cdef const char* message
+    cdef object named
     cdef readonly bint tracing
     cdef readonly list steps
 
     cpdef Cursor trace(self)
+    cpdef Blob span(self)
     cdef int step(self, const char* field, const char* kind, Py_ssize_t start) except -1 with gil
+    cdef int was(self, const char* kind) except -1 with gil
     cdef int fail(self, const char* field, Py_ssize_t at, const char* why) except -1 with gil
     cdef int short(self, const char* field, Py_ssize_t at, Py_ssize_t need) except -1 with gil
     cdef int too_large(self, const char* field, Py_ssize_t at, unsigned long long value,
                        unsigned long long most) except -1 with gil
     cdef int declared(self, const char* field, Py_ssize_t at, unsigned long long size) except -1 with gil
+
+    cdef int nowhere(self, const char* field) except -1 with gil
 
     cpdef int u8(self, const char* field) except -1 nogil
     cpdef int u16(self, const char* field) except -1 nogil

@@ -2,10 +2,11 @@
 """Reading: a cursor over a buffer, and the runs of bytes it finds.
 
 Every primitive of the spec's "Wire Primitives" page is one method here, and every method names the field it reads. The
-name costs nothing when compiled and serves three: the error ("PUT.payload at byte 17: ..."), the test that compares what was
-read with the diagram in the docstring, and `zenlake explain`.
+name costs nothing when compiled and serves three: the error ("PUT.payload at byte 17: ..."), the test that compares
+what was read with the diagram in the docstring, and `zenlake explain`.
 
-A length is checked against what is left before anything else happens, so no input makes us allocate or read past the end.
+A length is checked against what is left before anything else happens, so no input makes us allocate or read past the
+end.
 """
 
 import cython
@@ -38,7 +39,7 @@ class Field:
 
 
 class Blob(Field):
-    """A run of bytes somewhere: in the batch being read, in an Arrow buffer, in a user's object. Absent if size is -1."""
+    """A run of bytes in some buffer: the batch being read, an Arrow buffer, a user's object. Absent if size is -1."""
 
     def __init__(self, data=None):
         self.at = 0
@@ -46,13 +47,11 @@ class Blob(Field):
 
     def set(self, data):
         """Point at a whole bytes-like object; None makes the field absent."""
-        self.at = 0
-        if data is None:
-            self.size = ABSENT
-            data = b""
-        else:
-            self.size = len(data)
+        absent: cython.bint = data is None
+        data = b"" if absent else data
         self.buf = data if cython.compiled else memoryview(data)
+        self.at = 0
+        self.size = ABSENT if absent else self.buf.shape[0]
 
     def bind(self, buf):
         self.buf = buf
@@ -83,7 +82,7 @@ class Blob(Field):
         return memoryview(self.buf)[self.at : self.at + self.size]
 
     def inside(self):
-        return self.at >= 0 and self.at + self.size <= self.buf.shape[0]
+        return 0 <= self.at <= self.buf.shape[0] and self.size <= self.buf.shape[0] - self.at
 
     def check(self):
         if not self.inside():
@@ -103,24 +102,46 @@ class Blob(Field):
 class Cursor:
     """A place in a buffer, an end it may not pass, and the name of what is being read."""
 
-    def __init__(self, buf, at=0, end=None):
-        self.buf = buf if cython.compiled else memoryview(buf)
-        self.at = at
-        self.end = len(buf) if end is None else end
-        if not 0 <= self.at <= self.end <= len(buf):
-            raise ValueError(f"a cursor from {at} to {end} does not fit {len(buf)} bytes")
-        self.message = "batch"
+    def __init__(self, buf, at=0, end=None, message="batch"):
+        if buf is None:
+            raise TypeError("a cursor needs bytes, not None")
+        self.at = self.end = 0  # whatever fails below, nothing can be read
+        self.named = message  # keeps the bytes alive that `message` points at
+        self.message = message
         self.tracing = False
         self.steps = None
+        self.buf = buf if cython.compiled else memoryview(buf)
+        size: cython.Py_ssize_t = self.buf.shape[0]
+        start: cython.Py_ssize_t = at
+        stop: cython.Py_ssize_t = size if end is None else end
+        if not 0 <= start <= stop <= size:
+            raise ValueError(f"a cursor from {start} to {stop} does not fit {size} bytes")
+        self.at = start
+        self.end = stop
 
     def trace(self):
-        """Remember every step as (message, field, kind, start, stop): for `explain` and the diagram test."""
+        """Remember every step as (message, field, kind, start, stop): for `explain` and the diagram test.
+
+        A kind is u8, u16, vle, bytes, length (of the bytes that follow) or ext (an extension's header).
+        """
         self.tracing = True
         self.steps = []
         return self
 
+    def span(self):
+        """An absent run in this cursor's buffer: what is read into it, its `value` shows."""
+        out = Blob()
+        out.bind(self.buf)
+        return out
+
     def step(self, field, kind, start):
         self.steps.append((self.message, field, kind, start, self.at))
+        return 0
+
+    def was(self, kind):
+        """The last step turned out to be of this kind: a byte was an extension's header, a number was a length."""
+        message, field, _, start, stop = self.steps.pop()
+        self.steps.append((message, field, kind, start, stop))
         return 0
 
     def fail(self, field, at, why):
@@ -136,6 +157,9 @@ class Cursor:
     def declared(self, field, at, size):
         left: cython.Py_ssize_t = self.end - self.at
         raise DecodeError(f"{self.message}.{field}", at, f"{size} bytes declared, {left} left")
+
+    def nowhere(self, field):
+        raise TypeError(f"{self.message}.{field} must be read into a Blob, not into None")
 
     # Fixed and variable integers
 
@@ -203,7 +227,9 @@ class Cursor:
 
     def run(self, field, out, size):
         """The next `size` bytes."""
-        if size > self.end - self.at:
+        if out is None:
+            self.nowhere(field)
+        if size < 0 or size > self.end - self.at:
             self.declared(field, self.at, size)
         out.at = self.at
         out.size = size
@@ -220,6 +246,8 @@ class Cursor:
         """A VLE length and that many bytes."""
         start: cython.Py_ssize_t = self.at
         size: cython.ulonglong = self.z64(field)
+        if self.tracing:
+            self.was("length")
         left: cython.ulonglong = self.end - self.at
         if size > left:
             self.declared(field, start, size)
@@ -263,6 +291,8 @@ class Cursor:
         """An extension's header byte: Z|ENC|M|ID."""
         at: cython.Py_ssize_t = self.at
         header: cython.int = self.u8(field)
+        if self.tracing:
+            self.was("ext")
         if header & ENC == ENC:
             self.fail(field, at, "the extension encoding 0b11 is reserved")
         return header
@@ -271,6 +301,8 @@ class Cursor:
         """Enter a ZBuf extension: its end becomes ours. Returns the end to give back to `close`."""
         start: cython.Py_ssize_t = self.at
         size: cython.ulonglong = self.z32(field)
+        if self.tracing:
+            self.was("length")
         left: cython.ulonglong = self.end - self.at
         if size > left:
             self.declared(field, start, size)
@@ -282,6 +314,8 @@ class Cursor:
         """Leave a ZBuf extension: nothing of it may be left over."""
         if self.at != self.end:
             self.fail(field, self.at, "the extension is longer than its content")
+        if outer < self.end or outer > self.buf.shape[0]:
+            self.fail(field, self.at, "an extension ends inside what holds it")
         self.end = outer
         return 0
 
@@ -299,6 +333,9 @@ class Cursor:
             self.z64(field)
         elif header & ENC == ENC_ZBUF:
             outer: cython.Py_ssize_t = self.open(field)
+            start: cython.Py_ssize_t = self.at
             self.at = self.end
             self.end = outer
+            if self.tracing:
+                self.step(field, "bytes", start)
         return 0

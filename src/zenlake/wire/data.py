@@ -4,15 +4,13 @@
 import cython
 
 if cython.compiled:
-    from cython.cimports.zenlake.wire.cursor import Blob, Cursor
+    from cython.cimports.zenlake.wire.cursor import Blob
     from cython.cimports.zenlake.wire.fields import EncodingField, Source, Stamp
     from cython.cimports.zenlake.wire.message import Message
-    from cython.cimports.zenlake.wire.writer import Writer
 else:
-    from zenlake.wire.cursor import Blob, Cursor
+    from zenlake.wire.cursor import Blob
     from zenlake.wire.fields import EncodingField, Source, Stamp
     from zenlake.wire.message import Message
-    from zenlake.wire.writer import Writer
 
 PUT = cython.declare(cython.int, 0x01)
 DEL = cython.declare(cython.int, 0x02)
@@ -31,7 +29,9 @@ SOURCE = cython.declare(cython.int, 0x41)
 SHM = cython.declare(cython.int, 0x12)  # mandatory: whoever does not know it must refuse the message
 PUT_ATTACHMENT = cython.declare(cython.int, 0x43)
 DEL_ATTACHMENT = cython.declare(cython.int, 0x42)
-QUERY_SHM = cython.declare(cython.int, 0x04)  # a member of QUERY's own chain, before the body it is about (divergence B7)
+QUERY_SHM = cython.declare(
+    cython.int, 0x04
+)  # a member of QUERY's own chain, before the body it is about (divergence B7)
 QUERY_BODY = cython.declare(cython.int, 0x43)
 QUERY_ATTACHMENT = cython.declare(cython.int, 0x45)
 
@@ -84,9 +84,7 @@ class Put(Message):
         self.attachment = Blob()
         self.payload = Blob(b"")
         self.slices = Blob()
-        Message.__init__(
-            self, (self.timestamp, self.encoding, self.source, self.attachment, self.payload, self.slices)
-        )
+        Message.__init__(self, (self.timestamp, self.encoding, self.source, self.attachment, self.payload, self.slices))
         self.set(values)
 
     def read(self, c, h):
@@ -302,7 +300,7 @@ class Reply(Message):
         self.is_put = True
         self.put = Put()
         self.delete = Del()
-        Message.__init__(self, (self.put, self.delete))
+        Message.__init__(self)
         self.set(values)
 
     @property
@@ -311,11 +309,18 @@ class Reply(Message):
 
     @body.setter
     def body(self, value):
-        self.is_put = isinstance(value, Put)
-        if self.is_put:
-            self.put = value
+        if isinstance(value, Put):
+            self.put, self.is_put = value, True
+        elif isinstance(value, Del):
+            self.delete, self.is_put = value, False
         else:
-            self.delete = value
+            raise TypeError(f"the body of a REPLY is a Put or a Del, not {value!r}")
+
+    def bind(self, buf):
+        Message.bind(self, buf)
+        self.put.bind(buf)
+        self.delete.bind(buf)
+        return 0
 
     def read(self, c, h):
         c.message = "REPLY"

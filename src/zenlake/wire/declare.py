@@ -4,17 +4,15 @@
 import cython
 
 if cython.compiled:
-    from cython.cimports.zenlake.wire.cursor import Blob, Cursor
     from cython.cimports.zenlake.wire.fields import WireExpr
     from cython.cimports.zenlake.wire.message import Message
     from cython.cimports.zenlake.wire.network import NetworkMessage
-    from cython.cimports.zenlake.wire.writer import Writer, vle_size
+    from cython.cimports.zenlake.wire.writer import vle_size
 else:
-    from zenlake.wire.cursor import Blob, Cursor
     from zenlake.wire.fields import WireExpr
     from zenlake.wire.message import Message
     from zenlake.wire.network import NetworkMessage
-    from zenlake.wire.writer import Writer, vle_size
+    from zenlake.wire.writer import vle_size
 
 INTEREST = cython.declare(cython.int, 0x19)
 DECLARE = cython.declare(cython.int, 0x1E)
@@ -23,7 +21,10 @@ DECLARE = cython.declare(cython.int, 0x1E)
 D_KEYEXPR = cython.declare(cython.int, 0x00)
 U_KEYEXPR = cython.declare(cython.int, 0x01)
 D_SUBSCRIBER = cython.declare(cython.int, 0x02)
+U_SUBSCRIBER = cython.declare(cython.int, 0x03)
 D_QUERYABLE = cython.declare(cython.int, 0x04)
+U_QUERYABLE = cython.declare(cython.int, 0x05)
+D_TOKEN = cython.declare(cython.int, 0x06)
 U_TOKEN = cython.declare(cython.int, 0x07)
 D_FINAL = cython.declare(cython.int, 0x1A)
 
@@ -82,6 +83,8 @@ class DeclareKeyExpr(Message):
 
     def write(self, w):
         w.message = "D_KEYEXPR"
+        if self.id == 0:
+            w.refuse("id", "0 stands for no prefix and cannot be declared")
         w.header(D_KEYEXPR | (self.key.flags() & N))
         w.z16("id", self.id)
         self.key.write(w)
@@ -166,8 +169,13 @@ class DeclareEntity(Message):
             return 1
         return 0
 
+    def known(self):
+        return self.EXTS if self.kind == D_QUERYABLE else {}
+
     def write(self, w):
         w.message = "D_ENTITY"
+        if self.kind != D_SUBSCRIBER and self.kind != D_QUERYABLE and self.kind != D_TOKEN:
+            w.refuse("kind", "0x02 (subscriber), 0x04 (queryable) or 0x06 (token) can be declared")
         w.header(self.kind | self.key.flags())
         w.z32("id", self.id)
         self.key.write(w)
@@ -188,7 +196,8 @@ class UndeclareEntity(Message):
     ~     exts      ~   if Z==1: key
     +---------------+
 
-    The key extension has its own flags (bit 0 N, bit 1 M), the scope, and the suffix without a length up to the extension's end.
+    The key extension has its own flags (bit 0 N, bit 1 M), the scope, and the suffix without a length up to the
+    extension's end.
     """
 
     NAME = "U_ENTITY"
@@ -197,7 +206,7 @@ class UndeclareEntity(Message):
     EXTS = {0x5F: "key"}
 
     def __init__(self, **values):
-        self.kind = D_SUBSCRIBER | 1
+        self.kind = U_SUBSCRIBER
         self.id = 0
         self.has_key = False
         self.wire_expr = WireExpr()
@@ -242,6 +251,8 @@ class UndeclareEntity(Message):
 
     def write(self, w):
         w.message = "U_ENTITY"
+        if self.kind != U_SUBSCRIBER and self.kind != U_QUERYABLE and self.kind != U_TOKEN:
+            w.refuse("kind", "0x03 (subscriber), 0x05 (queryable) or 0x07 (token) can be undeclared")
         w.header(self.kind)
         w.z32("id", self.id)
         if self.has_key:
@@ -313,7 +324,7 @@ class Declare(NetworkMessage):
         self.entity = DeclareEntity()
         self.no_entity = UndeclareEntity()
         self.final = DeclareFinal()
-        NetworkMessage.__init__(self, (self.key_expr, self.no_key_expr, self.entity, self.no_entity, self.final))
+        NetworkMessage.__init__(self)
         self.set(values)
 
     @property
@@ -343,10 +354,21 @@ class Declare(NetworkMessage):
             self.no_key_expr, self.body_id = value, U_KEYEXPR
         elif isinstance(value, DeclareFinal):
             self.final, self.body_id = value, D_FINAL
-        elif isinstance(value, UndeclareEntity):
+        elif isinstance(value, UndeclareEntity) and value.kind in (U_SUBSCRIBER, U_QUERYABLE, U_TOKEN):
             self.no_entity, self.body_id = value, value.kind
-        else:
+        elif isinstance(value, DeclareEntity) and value.kind in (D_SUBSCRIBER, D_QUERYABLE, D_TOKEN):
             self.entity, self.body_id = value, value.kind
+        else:
+            raise TypeError(f"the body of a DECLARE is one of the nine declarations, not {value!r}")
+
+    def bind(self, buf):
+        NetworkMessage.bind(self, buf)
+        self.key_expr.bind(buf)
+        self.no_key_expr.bind(buf)
+        self.entity.bind(buf)
+        self.no_entity.bind(buf)
+        self.final.bind(buf)
+        return 0
 
     def read(self, c, h):
         c.message = "DECLARE"
@@ -380,7 +402,7 @@ class Declare(NetworkMessage):
             w.z32("interest_id", self.interest)
         self.write_common_exts(w)
         if self.node_id:
-            w.ext_z64(NODE_ID, self.node_id)
+            w.ext_z(NODE_ID, self.node_id, 0xFFFF)
         self.write_unknown(w)
         if self.body_id == D_KEYEXPR:
             return self.key_expr.write(w)
@@ -432,7 +454,8 @@ class Interest(NetworkMessage):
     @key.setter
     def key(self, value):
         """Set after `options`: its R, N and M bits follow from the key."""
-        self.options = self.options & ~(RESTRICTED | OPTION_N | OPTION_M)
+        if value is not None or self.options & RESTRICTED:
+            self.options = self.options & ~(RESTRICTED | OPTION_N | OPTION_M)
         if value is None:
             self.wire_expr.clear()
         else:
@@ -460,7 +483,9 @@ class Interest(NetworkMessage):
 
     def write(self, w):
         w.message = "INTEREST"
-        w.header(INTEREST | (self.mode & 3) << 5)
+        if self.mode < 0 or self.mode > 3:
+            w.refuse("mode", "0 (final), 1 (current), 2 (future) or 3 (both)")
+        w.header(INTEREST | self.mode << 5)
         w.z32("id", self.id)
         if self.mode:
             w.u8("options", self.options)
@@ -468,5 +493,5 @@ class Interest(NetworkMessage):
                 self.wire_expr.write(w)
         self.write_common_exts(w)
         if self.node_id:
-            w.ext_z64(NODE_ID, self.node_id)
+            w.ext_z(NODE_ID, self.node_id, 0xFFFF)
         return self.write_unknown(w)

@@ -10,11 +10,11 @@ from zenlake.encoding import Encoding
 from zenlake.values import EntityGlobalId, SourceInfo, Timestamp, ZenohId
 
 if cython.compiled:
-    from cython.cimports.zenlake.wire.cursor import Blob, Cursor, Field
-    from cython.cimports.zenlake.wire.writer import Writer, vle_size
+    from cython.cimports.zenlake.wire.cursor import Blob, Field
+    from cython.cimports.zenlake.wire.writer import vle_size
 else:
-    from zenlake.wire.cursor import Blob, Cursor, Field
-    from zenlake.wire.writer import Writer, vle_size
+    from zenlake.wire.cursor import Blob, Field
+    from zenlake.wire.writer import vle_size
 
 N = cython.declare(cython.int, 0x20)
 M = cython.declare(cython.int, 0x40)
@@ -31,7 +31,8 @@ class WireExpr(Field):
     % key_scope:z16 %   0 = no prefix
     ~  key_suffix   ~   if N==1: <u8;z16>
 
-    The M flag says whose id it is: 1 = the sender declared it, 0 = the receiver did. With scope 0 it means nothing, but it is kept.
+    The M flag says whose id it is: 1 = the sender declared it, 0 = the receiver did. With scope 0 it means nothing, but
+    it is kept.
     """
 
     def __init__(self):

@@ -32,7 +32,7 @@ cdef class Open(Message):
     cdef public bint ack
     cdef public bint seconds
     cdef public unsigned long long lease
-    cdef public unsigned int initial_sn
+    cdef public unsigned long long initial_sn
     cdef readonly Blob cookie
     cdef public bint qos
     cdef readonly Blob shm
@@ -53,9 +53,9 @@ cdef class Close(Message):
 cdef class Join(Node):
     cdef public bint seconds
     cdef public unsigned long long lease
-    cdef public unsigned int reliable_sn
-    cdef public unsigned int best_effort_sn
+    cdef public unsigned long long reliable_sn
+    cdef public unsigned long long best_effort_sn
     cdef readonly bint has_lanes
-    cdef unsigned int lane_sns[16]
+    cdef unsigned long long lane_sns[16]
     cdef readonly Blob shm
     cdef public int patch

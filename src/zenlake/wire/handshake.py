@@ -4,13 +4,13 @@
 import cython
 
 if cython.compiled:
-    from cython.cimports.zenlake.wire.cursor import Blob, Cursor
+    from cython.cimports.zenlake.wire.cursor import Blob
     from cython.cimports.zenlake.wire.message import Message
-    from cython.cimports.zenlake.wire.writer import Writer, vle_size
+    from cython.cimports.zenlake.wire.writer import vle_size
 else:
-    from zenlake.wire.cursor import Blob, Cursor
+    from zenlake.wire.cursor import Blob
     from zenlake.wire.message import Message
-    from zenlake.wire.writer import Writer, vle_size
+    from zenlake.wire.writer import vle_size
 
 INIT = cython.declare(cython.int, 0x01)
 OPEN = cython.declare(cython.int, 0x02)
@@ -23,7 +23,8 @@ T = cython.declare(cython.int, 0x40)  # OPEN: the lease is in seconds
 JOIN_T = cython.declare(cython.int, 0x20)  # JOIN has the same flag at another bit
 CLOSE_S = cython.declare(cython.int, 0x20)  # CLOSE: the whole session, not just this link
 
-# Extension header bytes without Z. INIT uses id 1 twice, OPEN id 2 and id 4 twice; only the whole byte tells them apart.
+# Extension header bytes without Z. INIT uses id 1 twice, OPEN id 2 and id 4 twice; only the whole byte tells them
+# apart.
 QOS = cython.declare(cython.int, 0x01)
 QOS_LINK = cython.declare(cython.int, 0x21)
 SHM = cython.declare(cython.int, 0x42)
@@ -39,12 +40,14 @@ REMOTE_BOUND = cython.declare(cython.int, 0x27)
 JOIN_QOS = cython.declare(cython.int, 0x51)
 JOIN_SHM = cython.declare(cython.int, 0x52)
 
-# What an absent S means: 32-bit sequence numbers and request ids; INIT and JOIN differ in the batch size (divergence B9).
+# What an absent S means: 32-bit sequence numbers and request ids; INIT and JOIN differ in the batch size (divergence
+# B9).
 DEFAULT_RESOLUTION = cython.declare(cython.int, 0x0A)
 INIT_BATCH_SIZE = cython.declare(cython.int, 65535)
 JOIN_BATCH_SIZE = cython.declare(cython.int, 8192)
 
 LANES = cython.declare(cython.int, 8)
+U32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 
 
 class Node(Message):
@@ -205,9 +208,10 @@ class Init(Node):
         if self.compression:
             w.ext(COMPRESSION)
         if self.patch:
-            w.ext_z64(PATCH, self.patch)
+            w.ext_z(PATCH, self.patch, 0xFF)
         if self.region.size >= 0:
-            w.ext_blob(REGION, self.region)
+            w.ext(REGION)
+            w.short_blob("exts.region", self.region, 32)
         return self.write_unknown(w)
 
 
@@ -220,7 +224,7 @@ class Open(Message):
     +-+-+-+---------+
     %     lease     %   z64, in seconds if T==1, else in milliseconds
     +---------------+
-    %  initial_sn   %   z32, of every lane
+    %  initial_sn   %   z64, of every lane
     +---------------+
     ~    cookie     ~   if A==0: <u8;z16>, as the InitAck gave it
     +---------------+
@@ -266,7 +270,7 @@ class Open(Message):
         self.ack = h & A != 0
         self.seconds = h & T != 0
         self.lease = c.z64("lease")
-        self.initial_sn = c.z32("initial_sn")
+        self.initial_sn = c.z64("initial_sn")
         if h & A:
             self.cookie.clear()
         else:
@@ -309,7 +313,7 @@ class Open(Message):
         w.message = "OPEN"
         w.header(OPEN | (A if self.ack else 0) | (T if self.seconds else 0))
         w.z64("lease", self.lease)
-        w.z32("initial_sn", self.initial_sn)
+        w.z64("initial_sn", self.initial_sn)
         if not self.ack:
             w.short_blob("cookie", self.cookie, 0xFFFF)
         if self.qos:
@@ -317,7 +321,7 @@ class Open(Message):
         if self.shm.size >= 0:
             w.ext_blob(SHM, self.shm)
         if self.shm_number >= 0:
-            w.ext_z64(SHM_NUMBER, self.shm_number)
+            w.ext_z(SHM_NUMBER, self.shm_number, U32)
         if self.auth.size >= 0:
             w.ext_blob(AUTH, self.auth)
         if self.multilink.size >= 0:
@@ -329,7 +333,7 @@ class Open(Message):
         if self.compression:
             w.ext(COMPRESSION)
         if self.remote_bound >= 0:
-            w.ext_z64(REMOTE_BOUND, self.remote_bound)
+            w.ext_z(REMOTE_BOUND, self.remote_bound, 0xFF)
         return self.write_unknown(w)
 
 
@@ -388,9 +392,9 @@ class Join(Node):
     +---------------+
     %     lease     %   z64, in seconds if T==1
     +---------------+
-    %  reliable_sn  %   z32, the next one
+    %  reliable_sn  %   z64, the next one
     +---------------+
-    % best_effort_sn%   z32, the next one
+    % best_effort_sn%   z64, the next one
     +---------------+
     ~     exts      ~   if Z==1: qos (the next numbers of all 16 lanes, instead of the two above), shm, patch
     +---------------+
@@ -439,8 +443,8 @@ class Join(Node):
         self.read_node(c, h, JOIN_BATCH_SIZE)
         self.seconds = h & JOIN_T != 0
         self.lease = c.z64("lease")
-        self.reliable_sn = c.z32("reliable_sn")
-        self.best_effort_sn = c.z32("best_effort_sn")
+        self.reliable_sn = c.z64("reliable_sn")
+        self.best_effort_sn = c.z64("best_effort_sn")
         self.has_lanes = False
         self.shm.clear()
         self.patch = 0
@@ -451,7 +455,7 @@ class Join(Node):
             i: cython.int
             outer: cython.Py_ssize_t = c.open("exts.lanes")
             for i in range(2 * LANES):
-                self.lane_sns[i] = c.z32("exts.lanes.sn")
+                self.lane_sns[i] = c.z64("exts.lanes.sn")
             c.close("exts.lanes", outer)
             self.has_lanes = True
         elif kind == JOIN_SHM:
@@ -467,8 +471,8 @@ class Join(Node):
         w.header(JOIN | (S if self.sized else 0) | (JOIN_T if self.seconds else 0))
         self.write_node(w)
         w.z64("lease", self.lease)
-        w.z32("reliable_sn", self.reliable_sn)
-        w.z32("best_effort_sn", self.best_effort_sn)
+        w.z64("reliable_sn", self.reliable_sn)
+        w.z64("best_effort_sn", self.best_effort_sn)
         if self.has_lanes:
             i: cython.int
             size: cython.Py_ssize_t = 0
@@ -476,9 +480,9 @@ class Join(Node):
                 size += vle_size(self.lane_sns[i])
             w.ext_size(JOIN_QOS, size)
             for i in range(2 * LANES):
-                w.z32("exts.lanes.sn", self.lane_sns[i])
+                w.z64("exts.lanes.sn", self.lane_sns[i])
         if self.shm.size >= 0:
             w.ext_blob(JOIN_SHM, self.shm)
         if self.patch:
-            w.ext_z64(PATCH, self.patch)
+            w.ext_z(PATCH, self.patch, 0xFF)
         return self.write_unknown(w)

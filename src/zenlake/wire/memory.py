@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The only chapter that touches raw memory: take bytes out, copy bytes across, judge UTF-8.
 
-Everything above names a run of bytes by (buffer, at, size) and has checked it against the buffer's end before it comes here.
+Everything above names a run of bytes by (buffer, at, size) and has checked it against the buffer's end before it comes
+here; that is why nothing of this can be called from Python once it is compiled.
 """
 
 import cython
@@ -40,7 +41,7 @@ def same(one, at, other, to, size):
 def utf8_fault(buf, at, size):
     """The offset of the first byte that is not UTF-8, or -1. ASCII, the usual case, is judged eight bytes at a time."""
     if cython.compiled:
-        word: cython.ulonglong
+        word: cython.ulonglong = 0
         i: cython.Py_ssize_t = 0
         while i + 8 <= size:
             memcpy(cython.address(word), cython.address(buf[at + i]), 8)

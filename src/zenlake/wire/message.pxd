@@ -8,7 +8,9 @@ cdef class Message(Field):
 
     cdef int read(self, Cursor c, int h) except -1 nogil
     cdef int write(self, Writer w) except -1 nogil
+    cdef int nowhere(self) except -1 with gil
     cdef int read_ext(self, Cursor c, int kind) except -1 nogil
     cdef int read_exts(self, Cursor c, int h) except -1 nogil
     cdef int write_unknown(self, Writer w) except -1 nogil
     cdef int copy_unknown(self, Writer w) except -1 with gil
+    cdef dict known(self)

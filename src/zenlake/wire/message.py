@@ -8,11 +8,14 @@ A message class has one `read` and one `write`, a line for each row of the diagr
 - a forwarded message: one record, written again with another key, its body's bytes as they came.
 
 So a record is reused, and **each `read` assigns every field on every call**. `read` and `write` run without the GIL.
-Extension tables are data: `EXTS` maps a header byte without its Z bit (ENC, M and ID together are what identifies an extension)
-to the field that it fills. What is not in the table is kept in the raw chain `exts` and written again from there.
+Extension tables are data: `EXTS` maps a header byte without its Z bit (ENC, M and ID together are what identifies an
+extension) to the field that it fills. What is not in the table is kept in the raw chain `exts` and written again from
+there.
 """
 
 import cython
+
+from zenlake.errors import InvalidValue
 
 if cython.compiled:
     from cython.cimports.zenlake.wire.cursor import Blob, Cursor, Field
@@ -24,8 +27,13 @@ else:
 Z = cython.declare(cython.int, 0x80)
 
 
+def rebuilt(kind, fields):
+    """How a message comes out of a pickle: from Python values, as anyone would make it."""
+    return kind(**fields)
+
+
 class Message(Field):
-    """The base of every message. Subclasses give NAME, ID, FIELDS (in the diagram's order), EXTS, `read` and `write`."""
+    """The base of every message. Each gives NAME, ID, FIELDS (in the diagram's order), EXTS, `read` and `write`."""
 
     NAME = ""
     ID = 0
@@ -53,9 +61,13 @@ class Message(Field):
 
     def keep(self, chain):
         self.exts.set(chain)
-        c = Cursor(chain)
+        self.unknown = 0
+        c = Cursor(chain or b"", 0, None, self.NAME)
         while c.at < c.end:
-            c.skip("extension", c.ext("extension"))
+            header = c.ext("unknown_exts")
+            if header & 0x7F in self.known():
+                raise InvalidValue(f"{self.NAME} knows the extension {header & 0x7F:#04x}: set its field instead")
+            c.unknown("unknown_exts", header)
             self.unknown += 1
 
     def bind(self, buf):
@@ -78,6 +90,9 @@ class Message(Field):
         """Read the extension whose header byte without Z is `kind`; 0 if this message does not know it."""
         return 0
 
+    def nowhere(self):
+        raise TypeError(f"{self.NAME} must be written into a Writer, not into None")
+
     # Extensions
 
     def read_exts(self, c, h):
@@ -96,6 +111,9 @@ class Message(Field):
         self.exts.size = c.at - self.exts.at
         return 0
 
+    def known(self):
+        return self.EXTS
+
     def write_unknown(self, w):
         """Write the extensions that were kept although nobody here knows them."""
         if self.unknown:
@@ -104,7 +122,7 @@ class Message(Field):
 
     def copy_unknown(self, w):
         low, high = 0, 0
-        for kind in self.EXTS:
+        for kind in self.known():
             if kind < 0x40:
                 low |= 1 << kind
             else:
@@ -136,6 +154,8 @@ class Message(Field):
     def decode(self, c):
         """Read this message, its header byte first, from a cursor that stands there; returns itself."""
         cursor: Cursor = c
+        if cursor is None:
+            raise TypeError("a message is read from a cursor, not from None")
         cursor.message = "message"
         self.bind(cursor.buf)
         self.read(cursor, cursor.u8("header"))
@@ -153,7 +173,10 @@ class Message(Field):
     def __eq__(self, other):
         return type(self) is type(other) and self.fields() == other.fields()
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self):
+        return rebuilt, (type(self), self.fields())
 
     def __repr__(self):
         blank = type(self)().fields()

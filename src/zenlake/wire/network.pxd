@@ -32,7 +32,7 @@ cdef class Request(NetworkMessage):
     cdef public bint has_timeout
     cdef public unsigned long long timeout_ms
     cdef readonly Blob timestamp_stack
-    cdef public Query body
+    cdef readonly Query query
     cdef readonly Py_ssize_t body_at
     cpdef int write_head(self, Writer w) except -1 nogil
 

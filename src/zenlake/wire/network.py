@@ -4,17 +4,15 @@
 import cython
 
 if cython.compiled:
-    from cython.cimports.zenlake.wire.cursor import Blob, Cursor
+    from cython.cimports.zenlake.wire.cursor import Blob
     from cython.cimports.zenlake.wire.data import Del, Err, Put, Query, Reply
     from cython.cimports.zenlake.wire.fields import Entity, OamBody, Stamp, WireExpr
     from cython.cimports.zenlake.wire.message import Message
-    from cython.cimports.zenlake.wire.writer import Writer
 else:
-    from zenlake.wire.cursor import Blob, Cursor
+    from zenlake.wire.cursor import Blob
     from zenlake.wire.data import Del, Err, Put, Query, Reply
     from zenlake.wire.fields import Entity, OamBody, Stamp, WireExpr
     from zenlake.wire.message import Message
-    from zenlake.wire.writer import Writer
 
 RESPONSE_FINAL = cython.declare(cython.int, 0x1A)
 RESPONSE = cython.declare(cython.int, 0x1B)
@@ -69,7 +67,7 @@ class NetworkMessage(Message):
 
     def write_common_exts(self, w):
         if self.qos != DEFAULT_QOS:
-            w.ext_z64(QOS, self.qos)
+            w.ext_z(QOS, self.qos, 0xFF)
         if self.network_timestamp.id.size >= 0:
             self.network_timestamp.write_ext(w, TIMESTAMP)
         return 0
@@ -105,7 +103,7 @@ class Push(NetworkMessage):
         self.put = Put()
         self.delete = Del()
         self.body_at = 0
-        NetworkMessage.__init__(self, (self.key, self.timestamp_stack, self.put, self.delete))
+        NetworkMessage.__init__(self, (self.key, self.timestamp_stack))
         self.set(values)
 
     @property
@@ -114,11 +112,18 @@ class Push(NetworkMessage):
 
     @body.setter
     def body(self, value):
-        self.is_put = isinstance(value, Put)
-        if self.is_put:
-            self.put = value
+        if isinstance(value, Put):
+            self.put, self.is_put = value, True
+        elif isinstance(value, Del):
+            self.delete, self.is_put = value, False
         else:
-            self.delete = value
+            raise TypeError(f"the body of a PUSH is a Put or a Del, not {value!r}")
+
+    def bind(self, buf):
+        Message.bind(self, buf)
+        self.put.bind(buf)
+        self.delete.bind(buf)
+        return 0
 
     def read(self, c, h):
         c.message = "PUSH"
@@ -146,12 +151,14 @@ class Push(NetworkMessage):
 
     def write_head(self, w):
         """Everything before the body, so that a forwarder can copy the body's bytes behind it."""
+        if w is None:
+            self.nowhere()
         w.message = "PUSH"
         w.header(PUSH | self.key.flags())
         self.key.write(w)
         self.write_common_exts(w)
         if self.node_id:
-            w.ext_z64(NODE_ID, self.node_id)
+            w.ext_z(NODE_ID, self.node_id, 0xFFFF)
         if self.timestamp_stack.size >= 0:
             w.ext_blob(STACK, self.timestamp_stack)
         return self.write_unknown(w)
@@ -199,10 +206,24 @@ class Request(NetworkMessage):
         self.has_timeout = False
         self.timeout_ms = 0
         self.timestamp_stack = Blob()
-        self.body = Query()
+        self.query = Query()
         self.body_at = 0
-        NetworkMessage.__init__(self, (self.key, self.timestamp_stack, self.body))
+        NetworkMessage.__init__(self, (self.key, self.timestamp_stack))
         self.set(values)
+
+    @property
+    def body(self):
+        return self.query
+
+    @body.setter
+    def body(self, value):
+        if not isinstance(value, Query):
+            raise TypeError(f"the body of a REQUEST is a Query, not {value!r}")
+        self.query = value
+
+    def bind(self, buf):
+        Message.bind(self, buf)
+        return self.query.bind(buf)
 
     @property
     def timeout(self):
@@ -229,7 +250,7 @@ class Request(NetworkMessage):
         b: cython.int = c.u8("body")
         if b & 0x1F != QUERY:
             c.fail("body", self.body_at, "a request is a QUERY (0x03)")
-        return self.body.read(c, b)
+        return self.query.read(c, b)
 
     def read_ext(self, c, kind):
         at: cython.Py_ssize_t = c.at
@@ -252,17 +273,17 @@ class Request(NetworkMessage):
 
     def write_head(self, w):
         """Everything before the body, so that a forwarder can copy the body's bytes behind it."""
+        if w is None:
+            self.nowhere()
         w.message = "REQUEST"
         w.header(REQUEST | self.key.flags())
         w.z32("id", self.id)
         self.key.write(w)
         self.write_common_exts(w)
         if self.node_id:
-            w.ext_z64(NODE_ID, self.node_id)
+            w.ext_z(NODE_ID, self.node_id, 0xFFFF)
         if self.target:
-            if self.target > 2:
-                w.fail("exts.target", self.target, 2)
-            w.ext_z64(TARGET, self.target)
+            w.ext_z(TARGET, self.target, 2)
         if self.budget:
             w.ext_z64(BUDGET, self.budget)
         if self.has_timeout:
@@ -273,7 +294,7 @@ class Request(NetworkMessage):
 
     def write(self, w):
         self.write_head(w)
-        return self.body.write(w)
+        return self.query.write(w)
 
 
 class Response(NetworkMessage):
@@ -309,7 +330,7 @@ class Response(NetworkMessage):
         self.reply = Reply()
         self.err = Err()
         self.body_at = 0
-        NetworkMessage.__init__(self, (self.key, self.responder, self.timestamp_stack, self.reply, self.err))
+        NetworkMessage.__init__(self, (self.key, self.responder, self.timestamp_stack))
         self.set(values)
 
     @property
@@ -318,11 +339,18 @@ class Response(NetworkMessage):
 
     @body.setter
     def body(self, value):
-        self.is_reply = isinstance(value, Reply)
-        if self.is_reply:
-            self.reply = value
+        if isinstance(value, Reply):
+            self.reply, self.is_reply = value, True
+        elif isinstance(value, Err):
+            self.err, self.is_reply = value, False
         else:
-            self.err = value
+            raise TypeError(f"the body of a RESPONSE is a Reply or an Err, not {value!r}")
+
+    def bind(self, buf):
+        Message.bind(self, buf)
+        self.reply.bind(buf)
+        self.err.bind(buf)
+        return 0
 
     def read(self, c, h):
         c.message = "RESPONSE"
@@ -351,6 +379,8 @@ class Response(NetworkMessage):
 
     def write_head(self, w):
         """Everything before the body, so that a forwarder can copy the body's bytes behind it."""
+        if w is None:
+            self.nowhere()
         w.message = "RESPONSE"
         w.header(RESPONSE | self.key.flags())
         w.z32("id", self.id)

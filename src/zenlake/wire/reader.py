@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Walking a batch: one record for each kind of message, read again and again.
 
-A batch is a sequence of transport messages. A FRAME is followed by network messages up to the first byte that is not the id of
-one (0x19..0x1F), or the batch's end. The two id ranges do not overlap, so nothing announces where a frame stops.
-In low latency there is no FRAME: a batch is one bare network message, KEEP_ALIVE or CLOSE.
+A batch is a sequence of transport messages. A FRAME is followed by network messages up to the first byte that is not
+the id of one (0x19..0x1F), or the batch's end. The two id ranges do not overlap, so nothing announces where a frame
+stops. In low latency there is no FRAME: a batch is one bare network message, KEEP_ALIVE or CLOSE.
 """
 
 import cython
@@ -66,6 +66,8 @@ class Reader:
     def bind(self, buf):
         """Say which buffer the next batches lie in."""
         record: Message
+        if buf is None:
+            raise TypeError("a reader needs bytes, not None")
         self.c.buf = buf if cython.compiled else memoryview(buf)
         for record in self.records:
             record.bind(self.c.buf)
@@ -94,6 +96,7 @@ class Reader:
         if self.c.at >= self.c.end:
             return END
         self.start = self.c.at
+        self.c.message = "batch"
         h: cython.int = self.c.u8("header")
         kind: cython.int = h & 0x1F
         if kind >= NETWORK:

@@ -64,10 +64,14 @@ class Scout(Message):
         w.message = "SCOUT"
         w.header(SCOUT)
         w.u8("version", self.version)
+        if self.what < 0 or self.what > 7:
+            w.refuse("what", "three bits: 1 (router), 2 (peer), 4 (client)")
         if self.zid.size < 0:
-            w.u8("what", self.what & 7)
+            w.u8("what", self.what)
         else:
-            w.u8("what", (self.zid.size - 1) << 4 | I | (self.what & 7))
+            if self.zid.size < 1 or self.zid.size > 16:
+                w.refuse("zid", "a ZenohID has 1 to 16 bytes")
+            w.u8("what", (self.zid.size - 1) << 4 | I | self.what)
             w.zid("zid", self.zid)
         return self.write_unknown(w)
 
@@ -155,6 +159,8 @@ class Hello(Message):
         w.u8("version", self.version)
         if self.zid.size < 1 or self.zid.size > 16:
             w.refuse("zid", "a ZenohID has 1 to 16 bytes")
+        if self.whatami < 0 or self.whatami > 2:
+            w.refuse("whatami", "a role is 0 (router), 1 (peer) or 2 (client)")
         w.u8("whatami", (self.zid.size - 1) << 4 | self.whatami)
         w.zid("zid", self.zid)
         if self.raw_locators.size >= 0:
@@ -163,13 +169,14 @@ class Hello(Message):
 
 
 def read_scouting(datagram):
-    """The one message of a scouting datagram."""
-    c = Cursor(datagram)
-    kind = c.u8("header") & 0x1F
-    if kind != Scout.ID and kind != Hello.ID:
-        raise DecodeError("scouting.header", 0, f"no scouting message has the id {kind:#04x}")
-    c.at = 0
-    message = (Scout() if kind == Scout.ID else Hello()).decode(c)
+    """The one message of a scouting datagram, which may also be a cursor over one."""
+    c: Cursor = datagram if isinstance(datagram, Cursor) else Cursor(datagram, 0, None, "scouting")
+    if c.at == c.end:
+        raise DecodeError("scouting.header", c.at, "1 byte needed, 0 left")
+    kind: cython.int = c.buf[c.at] & 0x1F
+    if kind != SCOUT and kind != HELLO:
+        raise DecodeError("scouting.header", c.at, f"no scouting message has the id {kind:#04x}")
+    message = (Scout() if kind == SCOUT else Hello()).decode(c)
     if c.at != c.end:
         raise DecodeError(f"{message.NAME}.end", c.at, f"{c.end - c.at} bytes left over")
     return message

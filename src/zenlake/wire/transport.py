@@ -4,15 +4,13 @@
 import cython
 
 if cython.compiled:
-    from cython.cimports.zenlake.wire.cursor import Blob, Cursor
+    from cython.cimports.zenlake.wire.cursor import Blob
     from cython.cimports.zenlake.wire.fields import OamBody
     from cython.cimports.zenlake.wire.message import Message
-    from cython.cimports.zenlake.wire.writer import Writer
 else:
-    from zenlake.wire.cursor import Blob, Cursor
+    from zenlake.wire.cursor import Blob
     from zenlake.wire.fields import OamBody
     from zenlake.wire.message import Message
-    from zenlake.wire.writer import Writer
 
 OAM = cython.declare(cython.int, 0x00)
 KEEP_ALIVE = cython.declare(cython.int, 0x04)
@@ -73,7 +71,7 @@ class Frame(Message):
         w.header(FRAME | (R if self.reliable else 0))
         w.z64("sn", self.sn)
         if self.priority != DATA:
-            w.ext_z64(PRIORITY, self.priority)
+            w.ext_z(PRIORITY, self.priority, 7)
         return self.write_unknown(w)
 
 
@@ -135,7 +133,7 @@ class Fragment(Message):
         w.header(FRAGMENT | (R if self.reliable else 0) | (M if self.more else 0))
         w.z64("sn", self.sn)
         if self.priority != DATA:
-            w.ext_z64(PRIORITY, self.priority)
+            w.ext_z(PRIORITY, self.priority, 7)
         if self.first:
             w.ext(FIRST)
         if self.drop:
@@ -219,6 +217,6 @@ class TransportOam(Message):
         w.header(OAM | self.body.enc)
         w.z16("id", self.id)
         if self.priority != DATA:
-            w.ext_z64(PRIORITY, self.priority)
+            w.ext_z(PRIORITY, self.priority, 7)
         self.write_unknown(w)
         return self.body.write(w)

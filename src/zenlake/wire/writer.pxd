@@ -7,12 +7,14 @@ cpdef int vle_size(unsigned long long value) noexcept nogil
 cdef class Writer:
     cdef unsigned char[::1] buf
     cdef readonly Py_ssize_t room
-    cdef public Py_ssize_t at
-    cdef public Py_ssize_t chain
+    cdef readonly Py_ssize_t at
+    cdef readonly Py_ssize_t chain
     cdef const char* message
+    cdef object named
     cdef Cursor walker
 
     cpdef void clear(self) noexcept nogil
+    cpdef int rewind(self, Py_ssize_t at) except -1
     cpdef bytes taken(self)
     cdef int grow(self, Py_ssize_t room) except -1 with gil
     cdef int need(self, Py_ssize_t size) except -1 nogil
@@ -32,6 +34,7 @@ cdef class Writer:
     cpdef int header(self, int value) except -1 nogil
     cpdef int ext(self, int header) except -1 nogil
     cpdef int ext_z64(self, int header, unsigned long long value) except -1 nogil
+    cpdef int ext_z(self, int header, unsigned long long value, unsigned long long most) except -1 nogil
     cpdef int ext_blob(self, int header, Blob data) except -1 nogil
     cpdef int ext_size(self, int header, Py_ssize_t size) except -1 nogil
     cdef int unknown(self, Blob chain, unsigned long long low, unsigned long long high) except -1 nogil

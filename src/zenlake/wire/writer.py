@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writing: the mirror of `cursor`, one method for each primitive, into a buffer that grows.
 
-Extensions chain themselves: the `Z` bit of a message header says "an extension follows", and so does the `Z` bit of each extension
-header. So the writer remembers the last header it wrote and sets that bit when an extension comes; nobody counts ahead.
+Extensions chain themselves: the `Z` bit of a message header says "an extension follows", and so does the `Z` bit of
+each extension header. So the writer remembers the last header it wrote and sets that bit when an extension comes;
+nobody counts ahead.
 """
 
 import cython
@@ -10,10 +11,10 @@ import cython
 from zenlake.errors import EncodeError
 
 if cython.compiled:
-    from cython.cimports.zenlake.wire.cursor import Blob, Cursor
+    from cython.cimports.zenlake.wire.cursor import Cursor
     from cython.cimports.zenlake.wire.memory import copy, take
 else:
-    from zenlake.wire.cursor import Blob, Cursor
+    from zenlake.wire.cursor import Cursor
     from zenlake.wire.memory import copy, take
 
 ENC = cython.declare(cython.int, 0x60)
@@ -36,17 +37,26 @@ def vle_size(value):
 class Writer:
     """A growing buffer and the place of the header that the next extension would chain to."""
 
-    def __init__(self, room=256):
+    def __init__(self, room=256, message="batch"):
         self.buf = bytearray(max(room, 16))
         self.room = len(self.buf)
         self.at = 0
         self.chain = -1
-        self.message = "batch"
+        self.named = message  # keeps the bytes alive that `message` points at
+        self.message = message
         self.walker = Cursor(b"")
 
     def clear(self):
         self.at = 0
         self.chain = -1
+
+    def rewind(self, at):
+        """Take back what was written from `at` on: it did not fit."""
+        if at < 0 or at > self.at:
+            raise ValueError(f"cannot go from byte {self.at} back to byte {at}")
+        self.at = at
+        self.chain = -1
+        return 0
 
     def taken(self):
         """What was written, as a fresh object."""
@@ -123,7 +133,7 @@ class Writer:
 
     def run(self, field, data):
         """The bytes as they are."""
-        if data.size < 0:
+        if data is None or data.size < 0:
             self.refuse(field, "missing")
         if not data.inside():
             self.refuse(field, "this run of bytes belongs to another buffer")
@@ -134,20 +144,26 @@ class Writer:
 
     def blob(self, field, data):
         """A VLE length and the bytes; an absent run is written as an empty one."""
-        if data.size < 0:
+        if data is None or data.size < 0:
             return self.z64(field, 0)
         self.z64(field, data.size)
         return self.run(field, data)
 
     def short_blob(self, field, data, most):
-        if data.size > most:
+        if data is not None and data.size > most:
             self.fail(field, data.size, most)
         return self.blob(field, data)
 
     def zid(self, field, data):
-        if data.size < 1 or data.size > 16:
+        if data is None or data.size < 1 or data.size > 16:
             self.refuse(field, "a ZenohID has 1 to 16 bytes")
-        return self.run(field, data)
+        self.run(field, data)
+        i: cython.Py_ssize_t = self.at - data.size
+        while self.buf[i] == 0:
+            i += 1
+            if i == self.at:
+                self.refuse(field, "a ZenohID of zeros is no identity")
+        return 0
 
     # Headers and extensions
 
@@ -169,6 +185,12 @@ class Writer:
         self.ext(header)
         return self.z64("extension", value)
 
+    def ext_z(self, header, value, most):
+        """A Z64 extension whose reader refuses what is above `most`."""
+        if value > most:
+            self.fail("extension", value, most)
+        return self.ext_z64(header, value)
+
     def ext_blob(self, header, data):
         self.ext(header)
         return self.blob("extension", data)
@@ -181,11 +203,14 @@ class Writer:
     def unknown(self, chain, low, high):
         """Write again the extensions of a chain that nobody here knew.
 
-        `low` and `high` are the bits of the known header bytes 0x00..0x3F and 0x40..0x7F. The chain was checked when it was read.
+        `low` and `high` are the bits of the known header bytes 0x00..0x3F and 0x40..0x7F. The chain was checked when it
+        was read.
         """
         bits: cython.ulonglong
         header: cython.int
         start: cython.Py_ssize_t
+        if not chain.inside():
+            self.refuse("extension", "this run of bytes belongs to another buffer")
         self.walker.buf = chain.buf
         self.walker.at = chain.at
         self.walker.end = chain.at + chain.size

@@ -1,0 +1,46 @@
+cimport cython
+from zenlake.columns.rows cimport Messages, Place, Rare, Samples
+from zenlake.session.keys cimport KeyTable
+from zenlake.session.session cimport Session
+from zenlake.wire.reader cimport Reader
+
+@cython.final
+cdef class Decoder:
+    cdef readonly Py_ssize_t size
+    cdef readonly Py_ssize_t rows
+    cdef Reader reader
+    cdef Reader rejoined
+    cdef Place place
+    cdef readonly list sessions
+    cdef public list files
+    cdef Py_ssize_t current
+    cdef Py_ssize_t origin
+    cdef Samples samples
+    cdef Messages messages
+    cdef Rare declarations
+    cdef Rare events
+    cdef Rare errors
+    cdef readonly dict tables
+    cdef list wanted
+    cdef dict done
+    cdef const int[::1] offsets
+    cdef const long long[::1] received
+    cdef const int[::1] faces
+    cdef const signed char[::1] directions
+    cdef const long long[::1] packets
+
+    cpdef Session session(self, Py_ssize_t face)
+    cdef int flush_full(self) except -1 with gil
+    cdef int decode_run(self, Session session, Py_ssize_t first, Py_ssize_t last) except -1
+    cdef void begin(self, Py_ssize_t row) noexcept nogil
+    cdef int walk_rows(self, Session session, Py_ssize_t first, Py_ssize_t last) except -1 nogil
+    cdef int lane(self, Session session, int priority, bint reliable, unsigned long long sn) except -1 nogil
+    cdef int gap(self, long long gap) except -1 with gil
+    cdef int frame(self, Session session) except -1 nogil
+    cdef int fragment(self, Session session) except -1 with gil
+    cdef int network(self, Session session, Reader reader, int kind) except -1 nogil
+    cdef int push(self, Reader reader, KeyTable keys) except -1 nogil
+    cdef int response(self, Reader reader, KeyTable keys) except -1 nogil
+    cdef int request(self, Reader reader, KeyTable keys) except -1 nogil
+    cdef int transport(self, Session session, int kind) except -1 with gil
+    cdef int declaration(self, Session session, Reader reader, int kind) except -1 with gil

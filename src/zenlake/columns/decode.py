@@ -1,0 +1,540 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches of sessions in, decoded tables out.
+
+Input is Arrow: record batches of the *batches schema* (`zenlake.batches`), a row for each Zenoh batch in the order of receipt. The
+decoder keeps a `Session` for each face, walks every batch with one `Reader`, and writes rows straight from the records: the bytes of
+keys and payloads are copied once, into the Arrow buffers, and no Python object is made for a sample.
+
+What cannot be read is a row of `errors`, never silence; the batches after it are read as usual.
+"""
+
+import json
+
+import cython
+
+from zenlake.errors import CloseReason, DecodeError
+from zenlake.values import WhatAmI, ZenohId
+from zenlake.wire.scouting import read_scouting
+
+if cython.compiled:
+    from cython.cimports.zenlake.columns.rows import Messages, Place, Rare, Samples, Table
+    from cython.cimports.zenlake.session.keys import KeyTable
+    from cython.cimports.zenlake.session.lanes import Lanes, lane_of
+    from cython.cimports.zenlake.session.session import Session, Side
+    from cython.cimports.zenlake.wire.fields import WireExpr
+    from cython.cimports.zenlake.wire.message import Message
+    from cython.cimports.zenlake.wire.reader import Reader
+else:
+    from zenlake.columns.rows import Messages, Place, Rare, Samples, Table
+    from zenlake.session.keys import KeyTable
+    from zenlake.session.lanes import Lanes, lane_of
+    from zenlake.session.session import Session, Side
+    from zenlake.wire.fields import WireExpr
+    from zenlake.wire.message import Message
+    from zenlake.wire.reader import Reader
+
+END = cython.declare(cython.int, -2)
+INIT = cython.declare(cython.int, 0x01)
+OPEN = cython.declare(cython.int, 0x02)
+CLOSE = cython.declare(cython.int, 0x03)
+FRAME = cython.declare(cython.int, 0x05)
+FRAGMENT = cython.declare(cython.int, 0x06)
+JOIN = cython.declare(cython.int, 0x07)
+NETWORK = cython.declare(cython.int, 0x19)
+INTEREST = cython.declare(cython.int, 0x19)
+RESPONSE_FINAL = cython.declare(cython.int, 0x1A)
+RESPONSE = cython.declare(cython.int, 0x1B)
+REQUEST = cython.declare(cython.int, 0x1C)
+PUSH = cython.declare(cython.int, 0x1D)
+DECLARE = cython.declare(cython.int, 0x1E)
+
+REPLY = cython.declare(cython.int, 4)
+ERR = cython.declare(cython.int, 5)
+QUERY = cython.declare(cython.int, 3)
+
+OLD = cython.declare(cython.longlong, -1)
+OUT_OF_RANGE = cython.declare(cython.longlong, -2)
+JOINED = cython.declare(cython.int, 1)
+WAITING = cython.declare(cython.int, 0)
+
+ENTITIES = {2: "subscriber", 4: "queryable", 6: "token"}
+MODES = {1: "current", 2: "future", 3: "both"}
+LONGEST_ERROR = 65536
+
+
+class Decoder:
+    """Decodes batches to tables. `tables` maps a table's name to the columns wanted, or None for all of them."""
+
+    def __init__(self, tables=None, rows=16384, size=32 << 20):
+        wanted = {"samples": None} if tables is None else dict(tables)
+        self.size = size
+        self.rows = rows
+        self.reader = Reader()
+        self.rejoined = Reader()
+        self.place = Place()
+        self.sessions = []
+        self.files = []
+        self.current = 0
+        self.origin = 0
+        self.samples = Samples(wanted.get("samples"), rows if "samples" in wanted else 0)
+        self.messages = Messages(wanted.get("messages"), rows if "messages" in wanted else 0)
+        self.declarations = Rare("declarations", wanted.get("declarations"), rows if "declarations" in wanted else 0)
+        self.events = Rare("events", wanted.get("events"), rows if "events" in wanted else 0)
+        self.errors = Rare("errors", wanted.get("errors"), rows if "errors" in wanted else 0)
+        self.tables = {
+            "samples": self.samples, "messages": self.messages, "declarations": self.declarations,
+            "events": self.events, "errors": self.errors,
+        }  # fmt: skip
+        for name, table in self.tables.items():
+            table.on = name in wanted
+        unknown = [name for name in wanted if name not in self.tables]
+        if unknown:
+            raise ValueError(f"no decoded table {unknown[0]!r}; there are {', '.join(self.tables)}")
+        self.wanted = list(wanted)
+        self.done = {name: [] for name in wanted}
+
+    # In and out
+
+    def session(self, face):
+        """The session of a face; a new one if it was not seen before. Callers may name it and set its state."""
+        while len(self.sessions) <= face:
+            self.sessions.append(Session(f"face {len(self.sessions)}"))
+        return self.sessions[face]
+
+    def decode(self, batches):
+        """Decode a record batch of the batches schema; what fills whole record batches comes out of `take`."""
+        count: cython.Py_ssize_t = batches.num_rows
+        if count == 0:
+            return
+        column = batches.column("batch")
+        _, offsets, data = column.buffers()
+        self.offsets = memoryview(offsets).cast("i")[column.offset :]
+        self.received = integers(batches.column("received"), "q")
+        self.faces = integers(batches.column("face"), "i")
+        self.directions = integers(batches.column("direction"), "b")
+        self.packets = integers(batches.column("packet"), "q")
+        self.reader.bind(b"" if data is None else memoryview(data).cast("B"))
+        files = integers(batches.column("file"), "i") if "file" in batches.schema.names else None
+        first: cython.Py_ssize_t = 0
+        last: cython.Py_ssize_t
+        while first < count:
+            last = first + 1
+            while last < count and self.faces[last] == self.faces[first]:
+                last += 1
+            session = self.session(self.faces[first])
+            self.place.session.set(session.name.encode())
+            self.place.file.set(self.files[files[first]].encode() if files is not None else None)
+            self.decode_run(session, first, last)
+            first = last
+
+    def take(self):
+        """The record batches that are complete so far, by table."""
+        done = self.done
+        self.done = {name: [] for name in self.wanted}
+        return done
+
+    def finish(self):
+        """Everything that is left, by table."""
+        for name in self.wanted:
+            if self.tables[name].row:
+                self.flush(name)
+        return self.take()
+
+    def flush(self, name):
+        self.done[name].append(self.tables[name].finish())
+
+    def flush_full(self):
+        """Hand over the tables that hold enough rows or bytes."""
+        for name in self.wanted:
+            table = self.tables[name]
+            if table.row >= self.rows or (table.row and table.size() >= self.size):
+                self.flush(name)
+        return 0
+
+    # Walking
+
+    def decode_run(self, session, first, last):
+        """Batches of one session, one after the other."""
+        while first < last:
+            try:
+                if session.is_scouting:
+                    self.scouting(session, first)
+                    first += 1
+                else:
+                    with cython.nogil:
+                        self.walk_rows(session, first, last)
+                    return 0
+            except DecodeError as error:
+                self.error(error, self.current)
+                first = self.current + 1
+        return 0
+
+    def begin(self, row):
+        self.current = row
+        self.origin = self.offsets[row]
+        self.place.received_ns = self.received[row]
+        self.place.direction = self.directions[row]
+        self.place.packet = self.packets[row]
+        self.place.index = -1
+        self.place.in_lane = False
+        self.place.accepted = True
+        self.place.fragments = 0
+
+    def walk_rows(self, session, first, last):
+        kind: cython.int
+        row: cython.Py_ssize_t = first
+        while row < last:
+            self.begin(row)
+            self.reader.low_latency = session.low_latency and session.is_open
+            self.reader.begin(self.offsets[row], self.offsets[row + 1])
+            kind = self.reader.next()
+            while kind != END:
+                self.place.index += 1
+                if kind == FRAME:
+                    self.frame(session)
+                elif kind >= NETWORK:
+                    self.network(session, self.reader, kind)
+                elif kind == FRAGMENT:
+                    self.fragment(session)
+                else:
+                    self.transport(session, kind)
+                if self.samples.row >= self.rows or self.messages.row >= self.rows or self.samples.held() >= self.size:
+                    self.flush_full()
+                kind = self.reader.next()
+            row += 1
+        return 0
+
+    def lane(self, session, priority, reliable, sn):
+        """Step into a lane; what is missing there, or does not belong there, is an event."""
+        self.place.in_lane = True
+        self.place.priority = priority
+        self.place.reliable = reliable
+        self.place.sn = sn
+        lane: cython.int = lane_of(priority, reliable)
+        gap: cython.longlong
+        if self.place.direction == 0:
+            gap = session.opener.lanes.accept(lane, sn)
+        else:
+            gap = session.acceptor.lanes.accept(lane, sn)
+        self.place.accepted = gap >= 0
+        if gap != 0:
+            self.gap(gap)
+        return 0
+
+    def gap(self, gap):
+        if gap == OUT_OF_RANGE:
+            raise DecodeError("FRAME.sn", self.reader.start, "above the negotiated range")
+        if self.events.on:
+            kind = "gap" if gap > 0 else "duplicate"
+            detail = "frames missing before this one" if gap > 0 else "not newer than the last one: receivers ignore it"
+            p = self.place
+            first = p.sn - gap if gap > 0 else p.sn
+            self.event(kind, priority=p.priority, reliable=p.reliable, sn=first, count=max(gap, 1), detail=detail)
+        return 0
+
+    def frame(self, session):
+        self.lane(session, self.reader.frame.priority, self.reader.frame.reliable, self.reader.frame.sn)
+        if self.messages.on:
+            self.messages.begin(
+                self.place, FRAME, self.reader.c.at - self.reader.start, self.reader.frame.unknown
+            )
+            self.messages.end()
+        return 0
+
+    def fragment(self, session):
+        f = self.reader.fragment
+        self.lane(session, f.priority, f.reliable, f.sn)
+        if self.messages.on:
+            self.messages.begin(self.place, FRAGMENT, self.reader.c.at - self.reader.start, f.unknown)
+            self.messages.payload_size.put(self.messages.row, f.payload.size)
+            self.messages.end()
+        if not self.place.accepted:
+            return 0
+        side: Side = session.sides[self.place.direction]
+        lanes: Lanes = side.lanes
+        lane: cython.int = lane_of(f.priority, f.reliable)
+        joined: cython.int = lanes.join(lane, f)
+        if joined == JOINED:
+            self.place.fragments = lanes.pieces[lane]
+            data = lanes.take(lane)
+            self.rejoined.bind(data)
+            self.rejoined.begin_network(0, len(data))
+            self.origin = 0  # an error in here counts from the message's first byte, not the batch's
+            self.network(session, self.rejoined, self.rejoined.next())
+            self.rejoined.bind(b"")
+            self.place.fragments = 0
+        elif joined != WAITING and self.events.on:
+            self.event("lost", priority=f.priority, reliable=f.reliable, sn=f.sn, count=1, detail=Lanes.MISSES[joined])
+        return 0
+
+    def network(self, session, reader, kind):
+        """A network message that `reader` has just read."""
+        if kind == PUSH:
+            if (self.place.direction == 0) == (reader.push.key.sender != 0):
+                self.push(reader, session.opener.keys)
+            else:
+                self.push(reader, session.acceptor.keys)
+        elif kind == RESPONSE:
+            if (self.place.direction == 0) == (reader.response.key.sender != 0):
+                self.response(reader, session.opener.keys)
+            else:
+                self.response(reader, session.acceptor.keys)
+        elif kind == REQUEST:
+            if (self.place.direction == 0) == (reader.request.key.sender != 0):
+                self.request(reader, session.opener.keys)
+            else:
+                self.request(reader, session.acceptor.keys)
+        elif kind == RESPONSE_FINAL:
+            if self.messages.on:
+                self.messages.begin(self.place, kind, reader.c.at - reader.start, reader.final.unknown)
+                self.messages.put_numbered(reader.final.id, reader.final.qos, 0)
+                self.messages.end()
+        else:
+            self.declaration(session, reader, kind)
+        return 0
+
+    def push(self, reader, keys):
+        if self.samples.on and self.place.accepted:
+            self.samples.add_push(self.place, reader.push, keys, reader.c.buf)
+        if self.messages.on:
+            self.messages.begin(self.place, PUSH, reader.c.at - reader.start, reader.push.unknown)
+            self.messages.put_push(reader.push, keys, reader.c.buf)
+            self.messages.end()
+        return 0
+
+    def response(self, reader, keys):
+        if self.samples.on and self.place.accepted and reader.response.is_reply:
+            self.samples.add_reply(self.place, reader.response, keys, reader.c.buf)
+        if self.messages.on:
+            self.messages.begin(self.place, RESPONSE, reader.c.at - reader.start, reader.response.unknown)
+            self.messages.put_key(
+                self.messages.key, self.messages.unresolved_key, reader.response.key, keys, reader.c.buf
+            )
+            self.messages.put_numbered(
+                reader.response.id, reader.response.qos, REPLY if reader.response.is_reply else ERR
+            )
+            if not reader.response.is_reply:
+                if reader.response.err.payload.size >= 0:
+                    self.messages.payload_size.put(self.messages.row, reader.response.err.payload.size)
+            elif reader.response.reply.is_put and reader.response.reply.put.payload.size >= 0:
+                self.messages.payload_size.put(self.messages.row, reader.response.reply.put.payload.size)
+            self.messages.end()
+        return 0
+
+    def request(self, reader, keys):
+        if self.messages.on:
+            self.messages.begin(self.place, REQUEST, reader.c.at - reader.start, reader.request.unknown)
+            self.messages.put_key(
+                self.messages.key, self.messages.unresolved_key, reader.request.key, keys, reader.c.buf
+            )
+            self.messages.put_numbered(reader.request.id, reader.request.qos, QUERY)
+            if reader.request.body.parameters.size > 0:
+                self.messages.detail.put(
+                    self.messages.row, reader.c.buf, reader.request.body.parameters.at,
+                    reader.request.body.parameters.size,
+                )  # fmt: skip
+            if reader.request.body.body.size >= 0:
+                self.messages.payload_size.put(self.messages.row, reader.request.body.body.size)
+            self.messages.end()
+        return 0
+
+    # The rare ones
+
+    def event(self, kind, **values):
+        values["kind"] = kind
+        self.events.add(self.place, values)
+
+    def transport(self, session, kind):
+        """INIT, OPEN, CLOSE, KEEP_ALIVE, JOIN, OAM."""
+        reader, p = self.reader, self.place
+        p.in_lane = False
+        detail = None
+        unknown = 0
+        if kind == INIT:
+            session.init(p.direction, reader.init)
+            detail = f"{'InitAck' if reader.init.ack else 'InitSyn'} {node(reader.init)}"
+            unknown = reader.init.unknown
+        elif kind == OPEN:
+            unknown = reader.open.unknown
+            detail = f"{'OpenAck' if reader.open.ack else 'OpenSyn'} lease {reader.open.lease_ms} ms"
+            if session.opened(p.direction, reader.open) and self.events.on:
+                self.event("opened", detail=agreed(session))
+        elif kind == CLOSE:
+            unknown = reader.close.unknown
+            session.closed()
+            detail = f"{reason(reader.close.reason)}{', whole session' if reader.close.session else ''}"
+            if self.events.on:
+                self.event("closed", count=reader.close.reason, detail=detail)
+        elif kind == JOIN:
+            unknown = reader.join.unknown
+            detail = node(reader.join)
+            if session.joined(reader.join) and self.events.on:
+                self.event("joined", detail=agreed(session))
+        if self.messages.on:
+            self.messages.begin(p, kind, reader.c.at - reader.start, unknown)
+            self.messages.put_words(None, detail)
+            self.messages.end()
+        return 0
+
+    def declaration(self, session, reader, kind):
+        """DECLARE, INTEREST and network OAM."""
+        p = self.place
+        row = {}
+        body = detail = None
+        if kind == DECLARE:
+            declare = reader.declare
+            row = self.declared(session, declare)
+            body = ("D_" if row["action"] == "declare" else "U_") + row["kind"].upper() if row["kind"] else "D_FINAL"
+            if body.endswith("KEY"):
+                body += "EXPR"
+            record: Message = declare
+        elif kind == INTEREST:
+            interest = reader.interest
+            row = {"action": "interest" if interest.mode else "end", "id": interest.id}
+            if interest.mode:
+                row["mode"] = MODES[interest.mode]
+                row["wants"] = "".join(letter for bit, letter in WANTS if interest.options & bit)
+            if interest.key is not None:
+                self.keyed(row, session, interest.wire_expr)
+            record = interest
+        else:
+            record = reader.oam
+            detail = "link state" if reader.oam.id == 1 else None
+        if row and self.declarations.on and p.accepted:
+            self.declarations.add(p, row)
+            if self.declarations.row >= self.rows:
+                self.flush("declarations")
+        if self.messages.on:
+            m = self.messages
+            m.begin(p, kind, reader.c.at - reader.start, record.unknown)
+            m.put_words(body, detail)
+            m.key.put_value(m.row, row.get("key"))
+            m.unresolved_key.put_value(m.row, row.get("unresolved_key"))
+            id = reader.oam.id if not row else row.get("id", row.get("interest_id"))
+            if id is not None:
+                m.id.put(m.row, id)
+            m.qos.put(m.row, record.qos)
+            m.end()
+        return 0
+
+    def declared(self, session, declare):
+        """Take note of a DECLARE, and tell it as a row."""
+        p = self.place
+        body = declare.body
+        row = {"action": "final", "kind": None, "interest_id": declare.interest_id}
+        if declare.body_id == 0x00:
+            row |= {"action": "declare", "kind": "key", "id": body.id}
+            self.keyed(row, session, body.key)
+            if p.accepted and not session.declare_key(p.direction, body.id, body.key) and self.events.on:
+                first = session.sides[p.direction].keys.get(body.id)
+                why = f"id {body.id} still means {first.decode()}" if first else f"id {body.id}: prefix unknown"
+                self.event("redeclared", count=1, detail=why)
+        elif declare.body_id == 0x01:
+            row |= {"action": "undeclare", "kind": "key", "id": body.id}
+            if p.accepted:
+                session.forget_key(p.direction, body.id)
+        elif declare.body_id != 0x1A:
+            row["kind"] = ENTITIES[declare.body_id & 6]
+            row["id"] = body.id
+            if declare.body_id & 1:
+                row["action"] = "undeclare"
+                if body.has_key and (body.wire_expr.scope or body.wire_expr.suffix.size > 0):
+                    self.keyed(row, session, body.wire_expr)
+            else:
+                row["action"] = "declare"
+                self.keyed(row, session, body.key)
+                if declare.body_id == 0x04:
+                    row["complete"] = body.info & 1
+                    row["distance"] = body.info >> 8 & 0xFFFF
+        return row
+
+    def keyed(self, row, session, expr):
+        key = session.key(self.place.direction, expr)
+        if key is None:
+            row["unresolved_key"] = f"{expr.scope}:{expr.suffix.text or ''}"
+        else:
+            row["key"] = key
+
+    def scouting(self, session, row):
+        self.begin(row)
+        start, end = self.offsets[row], self.offsets[row + 1]
+        self.reader.begin(start, end)
+        message = read_scouting(bytes(memoryview(self.reader.c.buf)[start:end]))
+        self.place.index = 0
+        if self.messages.on:
+            m = self.messages
+            m.put_where(self.place)
+            m.type.put_value(m.row, message.NAME)
+            m.size_column.put(m.row, end - start)
+            m.unknown_exts.put(m.row, message.unknown)
+            m.detail.put_value(m.row, told(message))
+            m.end()
+            self.flush_full()
+
+    def error(self, error, row):
+        """Bytes that could not be read."""
+        if not self.errors.on:
+            return
+        start, end = self.offsets[row], self.offsets[row + 1]
+        data = bytes(memoryview(self.reader.c.buf)[start : min(end, start + LONGEST_ERROR)])
+        self.place.index = max(self.place.index, 0)
+        self.errors.add(self.place, {"field": error.field, "at": error.at - self.origin, "why": error.why, "bytes": data})
+        self.flush_full()
+
+
+WANTS = ((0x01, "K"), (0x02, "S"), (0x04, "Q"), (0x08, "T"), (0x80, "A"))
+
+
+def integers(column, format):
+    """The values of a fixed-width column without nulls, as a view."""
+    width = {"q": 8, "i": 4, "b": 1}[format]
+    view = memoryview(column.buffers()[1]).cast("B")
+    return view[width * column.offset : width * (column.offset + len(column))].cast(format)
+
+
+def zid_text(zid):
+    return str(ZenohId.from_wire(zid))
+
+
+def node(message):
+    role = WhatAmI.from_wire(message.whatami)
+    return f"{role} {zid_text(message.zid.value)} version {message.version}"
+
+
+def told(message):
+    """A scouting message in words."""
+    if message.NAME == "HELLO":
+        return f"{node(message)} at {', '.join(message.locators) or 'no address'}"
+    roles = [name for bit, name in ((1, "router"), (2, "peer"), (4, "client")) if message.what & bit]
+    return f"looking for {' or '.join(roles) or 'nobody'}"
+
+
+def reason(code):
+    return CloseReason(code).name if code in list(CloseReason) else f"reason {code}"
+
+
+def agreed(session):
+    """What a session's two ends agreed on, as JSON."""
+    ends = [
+        {
+            "zid": zid_text(side.zid),
+            "whatami": str(WhatAmI.from_wire(side.whatami)),
+            "lease_ms": side.lease_ms,
+            "initial_sn": side.initial_sn,
+        }
+        for side in session.sides
+        if side.zid is not None
+    ]
+    return json.dumps(
+        {
+            "generation": session.generation,
+            "version": session.version,
+            "resolution": session.resolution,
+            "batch_size": session.batch_size,
+            "qos": bool(session.qos),
+            "low_latency": bool(session.low_latency),
+            "compression": bool(session.compression),
+            "patch": session.patch,
+            "ends": ends,
+        }
+    )

@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A row of each decoded table, from the records that were just read.
+
+`schemas` says what the columns mean; here is where each gets its value. Samples and messages are written without the GIL;
+declarations, events and errors are rare and are written with it.
+"""
+
+import cython
+import pyarrow as pa
+
+from zenlake.columns.schemas import chosen
+
+if cython.compiled:
+    from cython.cimports.zenlake.columns.buffers import Byte, Column, Int, Long, Text
+    from cython.cimports.zenlake.columns.words import Encodings, Ids, Words
+    from cython.cimports.zenlake.session.keys import KeyTable
+    from cython.cimports.zenlake.wire.cursor import Blob
+    from cython.cimports.zenlake.wire.data import Del, Put
+    from cython.cimports.zenlake.wire.fields import Source, Stamp, WireExpr
+    from cython.cimports.zenlake.wire.network import Push, Response
+else:
+    from zenlake.columns.buffers import Byte, Column, Int, Long, Text
+    from zenlake.columns.words import Encodings, Ids, Words
+    from zenlake.session.keys import KeyTable
+    from zenlake.wire.cursor import Blob
+    from zenlake.wire.data import Del, Put
+    from zenlake.wire.fields import Source, Stamp, WireExpr
+    from zenlake.wire.network import Push, Response
+
+from zenlake.columns.buffers import column
+
+PUT = cython.declare(cython.int, 0)
+DEL = cython.declare(cython.int, 1)
+
+PRIORITY = cython.declare(cython.int, 0x07)
+BLOCK = cython.declare(cython.int, 0x08)
+EXPRESS = cython.declare(cython.int, 0x10)
+BLOCK_FIRST = cython.declare(cython.int, 0x20)
+
+FRACTION = cython.declare(cython.ulonglong, 0xFFFFFFFF)
+MILLION = cython.declare(cython.ulonglong, 1000000)
+
+
+class Place:
+    """Where the message being read came from, and on which lane: what every row begins with."""
+
+    def __init__(self):
+        self.received_ns = 0
+        self.direction = 0
+        self.packet = 0
+        self.index = 0
+        self.session = Blob(b"")
+        self.file = Blob()
+        self.in_lane = False
+        self.priority = 0
+        self.reliable = False
+        self.sn = 0
+        self.accepted = True
+        self.fragments = 0
+
+
+class Table:
+    """One decoded table while it grows: its columns, and how many rows they hold."""
+
+    def __init__(self, name, columns, rows):
+        self.schema = chosen(name, columns)
+        whole = chosen(name, None)
+        self.on = True
+        self.room = rows
+        self.row = 0
+        self.columns = {f.name: column(f.type, rows, f.name in self.schema.names) for f in whole}
+        self.received = self.columns["received"]
+        self.received_ns = self.columns["received_ns"]
+        self.session = self.columns["session"]
+        self.direction = self.columns["direction"]
+        self.file = self.columns["file"]
+        self.packet = self.columns["packet"]
+        self.index = self.columns["index"]
+
+    def put_where(self, p):
+        self.received.put(self.row, p.received_ns // 1000)
+        self.received_ns.put(self.row, p.received_ns)
+        self.session.put(self.row, p.session.buf, 0, p.session.size)
+        self.direction.put(self.row, p.direction)
+        if p.file.size >= 0:
+            self.file.put(self.row, p.file.buf, 0, p.file.size)
+        self.packet.put(self.row, p.packet)
+        self.index.put(self.row, p.index)
+        return 0
+
+    def put_key(self, key, unresolved, expr, keys, buf):
+        """The key as text. An id that was not declared leaves it null and is told in the other column."""
+        if expr.scope == 0:
+            if expr.suffix.size > 0:
+                key.put(self.row, buf, expr.suffix.at, expr.suffix.size)
+        elif keys.known(expr.scope):
+            if key.on:
+                key.begin(self.row)
+                key.add(keys.text, keys.at[expr.scope], keys.size[expr.scope])
+                if expr.suffix.size > 0:
+                    key.add(buf, expr.suffix.at, expr.suffix.size)
+                key.end(self.row)
+        else:
+            self.put_unresolved(unresolved, expr, buf)
+        return 0
+
+    def put_unresolved(self, unresolved, expr, buf):
+        unresolved.put_value(self.row, f"{expr.scope}:{expr.suffix.text or ''}")
+        return 0
+
+    def size(self):
+        """Bytes held in columns of text and bytes."""
+        total = 0
+        for each in self.columns.values():
+            if isinstance(each, Text):
+                total += each.used
+        return total
+
+    def finish(self):
+        """What has gathered, as a RecordBatch; the table is then empty again."""
+        count = self.row
+        self.row = 0
+        arrays = {name: each.finish(count) for name, each in self.columns.items() if each.on}
+        return pa.RecordBatch.from_arrays([arrays[name] for name in self.schema.names], schema=self.schema)
+
+
+class Samples(Table):
+    """A row for each PUT and DEL, published (PUSH) or answered (REPLY)."""
+
+    def __init__(self, columns, rows):
+        Table.__init__(self, "samples", columns, rows)
+        self.encodings = Encodings()
+        self.ids = Ids()
+        self.kinds = Words(["put", "del"])
+        self.congestions = Words(["drop", "block", "block_first"])
+        of = self.columns
+        self.key = of["key"]
+        self.unresolved_key = of["unresolved_key"]
+        self.kind = of["kind"]
+        self.payload = of["payload"]
+        self.payload_size = of["payload_size"]
+        self.shm = of["shm"]
+        self.encoding = of["encoding"]
+        self.encoding_schema = of["schema"]
+        self.timestamp = of["timestamp"]
+        self.ntp64 = of["ntp64"]
+        self.timestamp_id = of["timestamp_id"]
+        self.source_zid = of["source_zid"]
+        self.source_eid = of["source_eid"]
+        self.source_sn = of["source_sn"]
+        self.attachment = of["attachment"]
+        self.priority = of["priority"]
+        self.congestion = of["congestion"]
+        self.express = of["express"]
+        self.reliable = of["reliable"]
+        self.sn = of["sn"]
+        self.fragments = of["fragments"]
+        self.request_id = of["request_id"]
+        self.responder_zid = of["responder_zid"]
+        self.responder_eid = of["responder_eid"]
+
+    def add_push(self, p, push, keys, buf):
+        self.put_key(self.key, self.unresolved_key, push.key, keys, buf)
+        if push.is_put:
+            self.put_put(push.put, buf)
+        else:
+            self.put_del(push.delete, buf)
+        self.put_rest(p, push.qos)
+        return 0
+
+    def add_reply(self, p, response, keys, buf):
+        self.put_key(self.key, self.unresolved_key, response.key, keys, buf)
+        if response.reply.is_put:
+            self.put_put(response.reply.put, buf)
+        else:
+            self.put_del(response.reply.delete, buf)
+        self.request_id.put(self.row, response.id)
+        self.ids.put(self.responder_zid, self.row, response.responder.zid, buf)
+        if response.responder.zid.size >= 0:
+            self.responder_eid.put(self.row, response.responder.eid)
+        self.put_rest(p, response.qos)
+        return 0
+
+    def put_put(self, put, buf):
+        self.kinds.put(self.kind, self.row, PUT)
+        if put.payload.size >= 0:
+            self.payload.put(self.row, buf, put.payload.at, put.payload.size)
+            self.payload_size.put(self.row, put.payload.size)
+        elif put.slices.size >= 0:
+            self.shm.put(self.row, buf, put.slices.at, put.slices.size)
+        self.encodings.put(self.encoding, self.row, put.encoding.id, put.encoding.schema, buf)
+        if put.encoding.schema.size >= 0:
+            self.encoding_schema.put(self.row, buf, put.encoding.schema.at, put.encoding.schema.size)
+        self.put_origin(put.timestamp, put.source, put.attachment, buf)
+        return 0
+
+    def put_del(self, delete, buf):
+        self.kinds.put(self.kind, self.row, DEL)
+        return self.put_origin(delete.timestamp, delete.source, delete.attachment, buf)
+
+    def put_origin(self, stamp, source, attachment, buf):
+        if stamp.id.size >= 0:
+            self.timestamp.put(self.row, microseconds(stamp.ntp64))
+            self.ntp64.put(self.row, as_signed(stamp.ntp64))
+            self.ids.put(self.timestamp_id, self.row, stamp.id, buf)
+        if source.entity.zid.size >= 0:
+            self.ids.put(self.source_zid, self.row, source.entity.zid, buf)
+            self.source_eid.put(self.row, source.entity.eid)
+            self.source_sn.put(self.row, source.sn)
+        if attachment.size >= 0:
+            self.attachment.put(self.row, buf, attachment.at, attachment.size)
+        return 0
+
+    def put_rest(self, p, qos):
+        self.put_where(p)
+        self.priority.put(self.row, qos & PRIORITY)
+        self.congestions.put(self.congestion, self.row, 1 if qos & BLOCK else 2 if qos & BLOCK_FIRST else 0)
+        self.express.put(self.row, qos & EXPRESS != 0)
+        if p.in_lane:
+            self.reliable.put(self.row, p.reliable)
+            self.sn.put(self.row, p.sn)
+        if p.fragments:
+            self.fragments.put(self.row, p.fragments)
+        self.row += 1
+        return 0
+
+    def held(self):
+        return self.payload.used + self.attachment.used + self.key.used
+
+
+def microseconds(ntp64):
+    """Seconds and a binary fraction since 1970, as microseconds since then."""
+    return (ntp64 >> 32) * MILLION + ((ntp64 & FRACTION) * MILLION >> 32)
+
+
+def as_signed(value):
+    """The same 64 bits as a signed number: Parquet, DuckDB and Spark share no unsigned one."""
+    if cython.compiled:
+        return value
+    return value - (1 << 64) if value >> 63 else value
+
+
+class Messages(Table):
+    """A row for each transport, network and scouting message."""
+
+    def __init__(self, columns, rows):
+        Table.__init__(self, "messages", columns, rows)
+        of = self.columns
+        self.type = of["type"]
+        self.body = of["body"]
+        self.size_column = of["size"]
+        self.fragments = of["fragments"]
+        self.priority = of["priority"]
+        self.reliable = of["reliable"]
+        self.sn = of["sn"]
+        self.accepted = of["accepted"]
+        self.qos = of["qos"]
+        self.key = of["key"]
+        self.unresolved_key = of["unresolved_key"]
+        self.id = of["id"]
+        self.payload_size = of["payload_size"]
+        self.unknown_exts = of["unknown_exts"]
+        self.detail = of["detail"]
+        # by id: transport 0x00..0x07, network 0x19..0x1F
+        self.types = Words(
+            ["OAM", "INIT", "OPEN", "CLOSE", "KEEP_ALIVE", "FRAME", "FRAGMENT", "JOIN"]
+            + [""] * 17
+            + ["INTEREST", "RESPONSE_FINAL", "RESPONSE", "REQUEST", "PUSH", "DECLARE", "OAM"]
+        )
+        # by id of the data message, 0x01..0x05
+        self.bodies = Words(["", "PUT", "DEL", "QUERY", "REPLY", "ERR"])
+
+    def begin(self, p, kind, size, unknown):
+        """What every message has. The columns of its own kind may follow, then `end`."""
+        self.put_where(p)
+        self.types.put(self.type, self.row, kind)
+        self.size_column.put(self.row, size)
+        self.unknown_exts.put(self.row, unknown)
+        if p.in_lane:
+            self.priority.put(self.row, p.priority)
+            self.reliable.put(self.row, p.reliable)
+            self.sn.put(self.row, p.sn)
+            self.accepted.put(self.row, p.accepted)
+        if p.fragments:
+            self.fragments.put(self.row, p.fragments)
+        return 0
+
+    def end(self):
+        self.row += 1
+
+    def put_push(self, push, keys, buf):
+        self.put_key(self.key, self.unresolved_key, push.key, keys, buf)
+        self.qos.put(self.row, push.qos)
+        if push.is_put:
+            self.bodies.put(self.body, self.row, 1)
+            if push.put.payload.size >= 0:
+                self.payload_size.put(self.row, push.put.payload.size)
+        else:
+            self.bodies.put(self.body, self.row, 2)
+        return 0
+
+    def put_numbered(self, id, qos, body):
+        """Messages with an id and a QoS: requests, responses, finals, interests, declarations, OAM."""
+        self.id.put(self.row, id)
+        self.qos.put(self.row, qos)
+        return self.bodies.put(self.body, self.row, body) if body else 0
+
+    def put_words(self, body, detail):
+        if body is not None:
+            self.body.put_value(self.row, body)
+        if detail is not None:
+            self.detail.put_value(self.row, detail)
+        return 0
+
+
+class Rare(Table):
+    """Declarations, events and errors: rows given as Python values."""
+
+    def add(self, p, values):
+        self.put_where(p)
+        for name, value in values.items():
+            each = self.columns[name]
+            if value is None or not each.on:
+                continue
+            if isinstance(each, Text):
+                each.put_value(self.row, value)
+            elif isinstance(each, Long):
+                put_long(each, self.row, value)
+            elif isinstance(each, Int):
+                put_int(each, self.row, value)
+            else:
+                put_byte(each, self.row, value)
+        self.row += 1
+
+
+def put_long(each: Long, row: cython.Py_ssize_t, value):
+    each.put(row, value)
+
+
+def put_int(each: Int, row: cython.Py_ssize_t, value):
+    each.put(row, value)
+
+
+def put_byte(each: Byte, row: cython.Py_ssize_t, value):
+    each.put(row, value)

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The decoded tables, field by field. This file is the one place where a column has a name, a type and a meaning.
+
+Types are those that Arrow, Parquet, DuckDB and Spark all have: no unsigned numbers, no dictionaries. A column may be null only
+where its comment says when. Every row knows where it came from (the first columns of each table).
+"""
+
+import pyarrow as pa
+
+STRING = pa.string()
+BINARY = pa.binary()
+INT8, INT16, INT32, INT64 = pa.int8(), pa.int16(), pa.int32(), pa.int64()
+BOOL = pa.bool_()
+MICROSECONDS = pa.timestamp("us", tz="UTC")
+
+VERSION = 1
+
+
+def _schema(table: str, *fields: tuple[str, pa.DataType, str]) -> pa.Schema:
+    return pa.schema(
+        [pa.field(name, type_, metadata={"comment": comment}) for name, type_, comment in fields],
+        metadata={"zenlake.table": table, "zenlake.version": str(VERSION)},
+    )
+
+
+_WHERE = (
+    ("received", MICROSECONDS, "When the batch was received, by the recorder's clock"),
+    ("received_ns", INT64, "The same in nanoseconds since 1970, exact"),
+    ("session", STRING, "The session that it belongs to"),
+    ("direction", INT8, "0 = sent by the side that opened the session, 1 = by the side that accepted it"),
+    ("file", STRING, "The capture file; null in a log"),
+    ("packet", INT64, "The packet in which the batch ended, as Wireshark counts; in a log, the number of the batch"),
+    ("index", INT32, "The message's number inside its batch, from 0"),
+)
+
+MESSAGES = _schema(
+    "messages",
+    *_WHERE,
+    ("type", STRING, "The message: FRAME, PUSH, REQUEST, DECLARE, INIT, SCOUT ..."),
+    ("body", STRING, "What it carries: PUT, DEL, QUERY, REPLY, ERR, D_SUBSCRIBER ...; null if nothing"),
+    ("size", INT64, "Its bytes on the wire, header included, after decompression and rejoining"),
+    ("fragments", INT32, "In how many fragments it came; null if whole"),
+    ("priority", INT8, "The lane's priority, 0 control to 7 background; null outside a lane"),
+    ("reliable", BOOL, "The lane's reliability; null outside a lane"),
+    ("sn", INT64, "The lane's sequence number; null outside a lane"),
+    ("accepted", BOOL, "False if the frame is a duplicate or older than one already seen: receivers ignore it"),
+    ("qos", INT16, "The message's own QoS byte: bits 0-2 priority, 8 block, 16 express, 32 block first; null if it has none"),
+    ("key", STRING, "The key expression, ids resolved; null if it has none or the id's declaration was not seen"),
+    ("unresolved_key", STRING, "Id and suffix of a key whose declaration was not seen, as '12:/pose'"),
+    ("id", INT64, "Request, interest or declaration id; OAM id; null if it has none"),
+    ("payload_size", INT64, "Bytes of payload; null if it has none"),
+    ("unknown_exts", INT32, "How many extensions nobody here knows"),
+    ("detail", STRING, "What else it says, in words: negotiated values, a close reason, parameters of a query"),
+)
+
+SAMPLES = _schema(
+    "samples",
+    *_WHERE,
+    ("key", STRING, "The key expression, ids resolved; null if the id's declaration was not seen"),
+    ("unresolved_key", STRING, "Id and suffix of a key whose declaration was not seen, as '12:/pose'"),
+    ("kind", STRING, "put or del"),
+    ("payload", BINARY, "The value; null for a del, and for a value that lies in shared memory"),
+    ("payload_size", INT64, "Bytes of the value; null where payload is"),
+    ("shm", BINARY, "The reference to a value in shared memory, as it travelled; null otherwise"),
+    ("encoding", STRING, "The content type as text, zenoh/bytes if none was given; null for a del"),
+    ("schema", BINARY, "The encoding's schema, as bytes; null if it has none"),
+    ("timestamp", MICROSECONDS, "HLC time of the sample; null if it was not stamped"),
+    ("ntp64", INT64, "The same, exact, as the 64 bits of NTP64 since 1970; order by (timestamp, ntp64)"),
+    ("timestamp_id", STRING, "The node whose clock stamped it"),
+    ("source_zid", STRING, "The node that published it; null unless it says so (SourceInfo)"),
+    ("source_eid", INT64, "The publisher in that node"),
+    ("source_sn", INT64, "The publisher's own count"),
+    ("attachment", BINARY, "The attachment; null if there is none"),
+    ("priority", INT8, "0 control to 7 background, 5 is the default"),
+    ("congestion", STRING, "What a full queue does with it: drop, block or block_first"),
+    ("express", BOOL, "Whether it asked not to wait for others in a batch"),
+    ("reliable", BOOL, "Whether it came on a reliable lane; null in low latency, which has none"),
+    ("sn", INT64, "The lane's sequence number; null in low latency"),
+    ("fragments", INT32, "In how many fragments it came; null if whole"),
+    ("request_id", INT64, "The request that it answers; null for a publication"),
+    ("responder_zid", STRING, "The node that answered; null for a publication and where it does not say"),
+    ("responder_eid", INT64, "The queryable in that node"),
+)
+
+DECLARATIONS = _schema(
+    "declarations",
+    *_WHERE,
+    ("action", STRING, "declare, undeclare, interest, final (that was all) or end (no more interest)"),
+    ("kind", STRING, "key, subscriber, queryable or token; null for interests and final"),
+    ("id", INT64, "The id that the declaring side gave it"),
+    ("key", STRING, "The key expression, ids resolved; null if it has none or the id's declaration was not seen"),
+    ("unresolved_key", STRING, "Id and suffix of a key whose declaration was not seen, as '12:/pose'"),
+    ("interest_id", INT64, "The interest that it answers; null if unsolicited"),
+    ("complete", BOOL, "Of a queryable: it has all there is; null otherwise"),
+    ("distance", INT32, "Of a queryable: how far; null otherwise"),
+    ("mode", STRING, "Of an interest: current, future or both; null otherwise"),
+    ("wants", STRING, "Of an interest: which of keys, subscribers, queryables, tokens, aggregated, as letters K S Q T A"),
+)
+
+EVENTS = _schema(
+    "events",
+    *_WHERE,
+    ("kind", STRING, "opened, closed, joined, gap, duplicate, lost, redeclared; docs/tables says what each cannot see"),
+    ("priority", INT8, "The lane's priority, where it is about a lane"),
+    ("reliable", BOOL, "The lane's reliability, where it is about a lane"),
+    ("sn", INT64, "The first sequence number concerned"),
+    ("count", INT64, "How many: missing frames, or a CLOSE's reason code"),
+    ("detail", STRING, "What happened, in words; for opened, joined: what was agreed, as JSON"),
+)
+
+ERRORS = _schema(
+    "errors",
+    *_WHERE,
+    ("field", STRING, "Message and field that could not be read, such as PUT.payload"),
+    ("at", INT64, "The byte of the batch at which reading stopped"),
+    ("why", STRING, "Why"),
+    ("bytes", BINARY, "The batch, up to 64 KiB of it"),
+)
+
+TABLES: dict[str, pa.Schema] = {
+    "messages": MESSAGES,
+    "samples": SAMPLES,
+    "declarations": DECLARATIONS,
+    "events": EVENTS,
+    "errors": ERRORS,
+}
+
+
+def chosen(table: str, columns: list[str] | None = None) -> pa.Schema:
+    """The schema of a table, or of some of its columns in the order asked for; a wrong name is answered with the valid ones."""
+    if table not in TABLES:
+        raise ValueError(f"no decoded table {table!r}; there are {', '.join(TABLES)}")
+    schema = TABLES[table]
+    if columns is None:
+        return schema
+    wrong = [name for name in columns if name not in schema.names]
+    if wrong:
+        raise ValueError(f"{table} has no column {wrong[0]!r}; it has {', '.join(schema.names)}")
+    return pa.schema([schema.field(name) for name in columns], metadata=schema.metadata)

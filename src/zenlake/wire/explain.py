@@ -1,0 +1,439 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A batch, byte by byte, in words: what `zenlake explain` prints.
+
+Nothing is decoded here. A tracing cursor tells which field each byte was read as; this chapter names the rows as the
+diagrams do, says what each value means, and ends at the byte where reading stopped. It knows no session: a key's id
+stays a number, and a fragment stays a fragment.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from zenlake.clock import NTP64
+from zenlake.encoding import Encoding
+from zenlake.errors import CloseReason, DecodeError, InvalidValue
+from zenlake.values import ConsolidationMode, QueryTarget, WhatAmI, WhatAmIMatcher, ZenohId
+from zenlake.wire import auth, linkstate, timestamp_stack
+from zenlake.wire.cursor import Cursor
+from zenlake.wire.data import Del, Err, Put, Query, Reply
+from zenlake.wire.declare import DeclareEntity, DeclareFinal, DeclareKeyExpr, UndeclareEntity, UndeclareKeyExpr
+from zenlake.wire.framing import Splitter, decompressed
+from zenlake.wire.qos_link import QosLink
+from zenlake.wire.reader import NETWORK_MESSAGES, TRANSPORT_MESSAGES, Reader
+from zenlake.wire.scouting import Hello, Scout, read_scouting
+
+__all__ = ["Explanation", "Row", "explain"]
+
+BYTES_A_LINE = 8
+LINES_A_ROW = 4
+TEXT_SHOWN = 48
+END = -2
+
+Step = tuple[str, str, str, int, int]  # what a tracing cursor remembers: message, field, kind, start, stop
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a diagram: where, which bytes, how deep in the messages, its name and its value in words."""
+
+    at: int
+    data: bytes
+    depth: int
+    name: str
+    words: str
+    kind: str = "field"  # or "message", "note", "error"
+
+    def lines(self) -> Iterator[tuple[str, str, str, str]]:
+        """Offset, bytes in hex, name and words, for each line that the row takes; a long run is cut short."""
+        pieces = [self.data[i : i + BYTES_A_LINE] for i in range(0, len(self.data), BYTES_A_LINE)] or [b""]
+        yield f"{self.at:04x}", pieces[0].hex(" "), "  " * self.depth + self.name, self.words
+        for i, piece in enumerate(pieces[1:LINES_A_ROW], 1):
+            yield f"{self.at + i * BYTES_A_LINE:04x}", piece.hex(" "), "", ""
+        left = len(self.data) - LINES_A_ROW * BYTES_A_LINE
+        if left > 0:
+            yield "", f"... {left} more", "", ""
+
+
+@dataclass(slots=True)
+class Explanation:
+    """The rows, and the error that they end with, if any."""
+
+    rows: list[Row] = field(default_factory=list)
+    error: DecodeError | None = None
+
+    def __str__(self) -> str:
+        lines = (line for row in self.rows for line in row.lines())
+        return "\n".join(f"{at:>6}  {data:<23}  {name:<26}  {words}".rstrip() for at, data, name, words in lines)
+
+
+def explain(
+    data: bytes,
+    *,
+    stream: bool = False,
+    scouting: bool = False,
+    low_latency: bool = False,
+    compressed: bool = False,
+) -> Explanation:
+    """What these bytes say: one batch, or with `stream` as many as there are, each behind its length."""
+    told = Explanation()
+    book = _Book(told.rows, data)
+    try:
+        if scouting:
+            book.scouting()
+        elif stream:
+            book.stream(low_latency, compressed)
+        else:
+            book.batch(0, len(data), low_latency, compressed)
+    except DecodeError as error:
+        told.error = error
+        bytes_there = book.data[error.at : error.at + BYTES_A_LINE]
+        told.rows.append(Row(error.at, bytes_there, 0, "error", f"{error.field}: {error.why}", "error"))
+    return told
+
+
+class _Book:
+    """Writes rows about one buffer: framing first, then the messages, then what lies in their fields."""
+
+    def __init__(self, rows: list[Row], data: bytes) -> None:
+        self.rows = rows
+        self.data = data
+
+    def note(self, start: int, stop: int, name: str, words: str) -> None:
+        self.rows.append(Row(start, self.data[start:stop], 0, name, words, "note"))
+
+    # Framing
+
+    def stream(self, low_latency: bool, compressed: bool) -> None:
+        splitter = Splitter(low_latency=low_latency)
+        splitter.feed(self.data)
+        width = 4 if low_latency else 2
+        at = 0
+        while (batch := next(splitter, None)) is not None:
+            self.note(at, at + width, "length", f"{len(batch)} bytes")
+            self.batch(at + width, splitter.at, low_latency, compressed)
+            at = splitter.at
+        if 0 < len(splitter) < width:
+            raise DecodeError("stream.length", at, f"{width} bytes needed, {len(splitter)} left")
+        if len(splitter):
+            size = int.from_bytes(self.data[at : at + width], "little")
+            raise DecodeError("stream.length", at, f"{size} bytes declared, {len(splitter) - width} left")
+
+    def batch(self, at: int, end: int, low_latency: bool, compressed: bool) -> None:
+        if compressed:
+            try:
+                plain = decompressed(self.data[at:end])
+            except DecodeError as error:
+                raise DecodeError(error.field, at + error.at, error.why) from None
+            if self.data[at]:
+                words = f"LZ4 block of {len(plain)} bytes; the rows below count from its first"
+                self.note(at, at + 1, "compression", words)
+                whole, self.data = self.data, plain
+                self.messages(0, len(plain), low_latency)
+                self.data = whole  # not if an error was met: its byte is one of the block's
+                return
+            self.note(at, at + 1, "compression", "none")
+            at += 1
+        self.messages(at, end, low_latency)
+
+    def messages(self, at: int, end: int, low_latency: bool) -> None:
+        if at == end:
+            raise DecodeError("batch.header", at, "1 byte needed, 0 left")
+        reader = Reader()
+        reader.low_latency = low_latency
+        reader.bind(self.data)
+        reader.begin(at, end)
+        steps = reader.cursor.trace().steps
+        error: DecodeError | None = None
+        while error is None:
+            steps.clear()
+            try:
+                if reader.next() == END:
+                    return
+            except DecodeError as caught:
+                error = caught
+            carried = reader.in_frame and self.data[reader.start] & 0x1F >= NETWORK_MESSAGES[0].ID
+            fault = _Message(self, MESSAGES).tell(steps, 1 if carried else 0)
+            error = error or fault
+        raise error
+
+    def scouting(self) -> None:
+        c = Cursor(self.data, 0, None, "scouting").trace()
+        _told(read_scouting, c, _Message(self, SCOUTING), 0)
+
+
+def _told(read: Callable[[Cursor], object], c: Cursor, message: "_Message", depth: int) -> None:
+    """Read, write the rows of what was read, and only then stop at what could not be."""
+    error: DecodeError | None = None
+    try:
+        read(c)
+    except DecodeError as caught:
+        error = caught
+    fault = message.tell(c.steps, depth)
+    if error or fault:
+        raise error or fault  # type: ignore[misc]
+
+
+class _Message:
+    """Writes the rows of one message and of those inside it."""
+
+    def __init__(self, book: _Book, kinds: dict[int, tuple[str, Any]]) -> None:
+        self.book = book
+        self.kinds = kinds
+        self.name = ""  # of the message whose fields come now
+        self.exts: dict[int, str] = {}  # those it knows
+        self.values: dict[str, Any] = {}  # its fields so far: what a later one means may depend on them
+
+    def tell(self, steps: list[Step], depth: int) -> DecodeError | None:
+        """Write a row for each step; stop at a value that has no meaning, and return what is wrong with it."""
+        inside = -1  # an extension, up to this byte
+        for i, (message, name, kind, start, stop) in enumerate(steps):
+            data = self.book.data[start:stop]
+            if kind == "u8" and name in ("header", "body"):
+                depth += name == "body"
+                self.begin(BODIES[message] if name == "body" else self.kinds, start, depth)
+            elif kind == "ext":
+                extension = self.exts.get(data[0] & 0x7F, "unknown extension")
+                self.book.rows.append(Row(start, data, depth + 1, extension, _extension(data[0])))
+                inside = stop + 1 if data[0] & 0x60 else -1
+            elif kind == "length":
+                size = _number(data, kind)
+                if steps[i - 1][2] == "ext":
+                    inside = stop + size
+                words = f"{size} byte{'s' * (size != 1)}"
+                self.book.rows.append(Row(start, data, depth + 1 + (start < inside), _short(name), words))
+            elif data:
+                value = data if kind == "bytes" else _number(data, kind)
+                fault = self.field(name, value, start, stop, depth + 1 + (start < inside))
+                if fault:
+                    return fault
+        return None
+
+    def begin(self, kinds: dict[int, tuple[str, Any]], at: int, depth: int) -> None:
+        header = self.book.data[at]
+        self.values = {"header": header}
+        if header & 0x1F not in kinds:  # the error that follows says so
+            return
+        self.name, known = kinds[header & 0x1F]
+        self.exts = known.EXTS if self.name not in ("D_SUBSCRIBER", "D_TOKEN") else {}
+        self.book.rows.append(Row(at, bytes((header,)), depth, self.name, _flags(self.name, header), "message"))
+
+    def field(self, name: str, value: Any, start: int, stop: int, depth: int) -> DecodeError | None:
+        short = _short(name)
+        chapter = self.chapter(short)
+        if chapter is not None:
+            inner = _Message(self.book, {})
+            inner.name, read, inner.exts = chapter
+            _told(read, Cursor(self.book.data, start, stop, inner.name).trace(), inner, depth - 1)
+            return None
+        say = WORDS.get(f"{self.name}.{short}") or WORDS.get(short) or _plain
+        fault = None
+        try:
+            words = say(value, self.values)
+        except InvalidValue as why:
+            words = str(why)
+            fault = DecodeError(f"{self.name}.{name}", start, words)
+        self.values[short] = value
+        self.book.rows.append(Row(start, self.book.data[start:stop], depth, short, words))
+        return fault
+
+    def chapter(self, name: str) -> tuple[str, Callable[[Cursor], object], dict[int, str]] | None:
+        """Which chapter reads what lies in this field, if it is more than bytes."""
+        if name == "body" and self.name == "OAM" and self.values.get("id") == linkstate.OAM_ID:
+            return "LINKSTATE", linkstate.read, {}
+        if name == "auth":
+            return "AUTH", auth.read, auth.EXTS
+        if name == "multilink":
+            return "PUBKEY", auth.read_offer if self.name == "INIT" else auth.read_proof, {}
+        if name == "timestamp_stack":
+            return "TIMESTAMP_STACK", timestamp_stack.read, {}
+        return None
+
+
+# What each byte of a header is
+
+MESSAGES = {kind.ID: (kind.NAME, kind) for kind in (*TRANSPORT_MESSAGES, *NETWORK_MESSAGES)}
+SCOUTING = {kind.ID: (kind.NAME, kind) for kind in (Scout, Hello)}
+BODIES: dict[str, dict[int, tuple[str, Any]]] = {
+    "PUSH": {0x01: ("PUT", Put), 0x02: ("DEL", Del)},
+    "REQUEST": {0x03: ("QUERY", Query)},
+    "RESPONSE": {0x04: ("REPLY", Reply), 0x05: ("ERR", Err)},
+    "REPLY": {0x01: ("PUT", Put), 0x02: ("DEL", Del)},
+    "DECLARE": {
+        0x00: ("D_KEYEXPR", DeclareKeyExpr),
+        0x01: ("U_KEYEXPR", UndeclareKeyExpr),
+        0x02: ("D_SUBSCRIBER", DeclareEntity),
+        0x03: ("U_SUBSCRIBER", UndeclareEntity),
+        0x04: ("D_QUERYABLE", DeclareEntity),
+        0x05: ("U_QUERYABLE", UndeclareEntity),
+        0x06: ("D_TOKEN", DeclareEntity),
+        0x07: ("U_TOKEN", UndeclareEntity),
+        0x1A: ("D_FINAL", DeclareFinal),
+    },
+}
+
+
+def _flags(name: str, header: int) -> str:
+    """What the header says beyond which fields follow."""
+    five, six = header & 0x20 != 0, header & 0x40 != 0
+    if name in ("INIT", "OPEN"):
+        return name.capitalize() + ("Ack" if five else "Syn")
+    if name == "CLOSE":
+        return "the whole session" if five else "this link"
+    if name in ("FRAME", "FRAGMENT"):
+        more = "" if name == "FRAME" else ", more follow" if six else ", the last"
+        return ("reliable" if five else "best effort") + more
+    if name == "INTEREST":
+        return ("no more", "current", "future", "current and future")[header >> 5 & 3]
+    return ""
+
+
+def _extension(header: int) -> str:
+    payload = ("nothing", "a number", "bytes", "reserved")[header >> 5 & 3]
+    return f"extension {header & 0x0F:#x}, {payload}, {'mandatory' if header & 0x10 else 'optional'}"
+
+
+# What each value means
+
+PRIORITIES = (
+    "Control", "RealTime", "InteractiveHigh", "InteractiveLow", "DataHigh", "Data", "DataLow", "Background",
+)  # fmt: skip
+INTEREST = ("keys", "subscribers", "queryables", "tokens", "restricted", "suffix", "sender's id", "aggregate")
+LINKSTATE = ("zid", "whatami", "locators", "weights", "gateway")
+POINTS = ("send", "route", "receive")
+
+
+def _number(data: bytes, kind: str) -> int:
+    if kind in ("u8", "u16"):
+        return int.from_bytes(data, "little")
+    return int(Cursor(data).z64("number"))
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("exts.")
+
+
+def _plain(value: Any, _: dict[str, Any]) -> str:
+    return str(value) if isinstance(value, int) else _bytes(value)
+
+
+def _bytes(data: bytes) -> str:
+    """Text if it is, cut short; otherwise the bytes in hex say it already. `repr` makes it safe for a terminal."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return ""
+    if not text.isprintable():
+        return ""
+    return repr(text) if len(text) <= TEXT_SHOWN else f"{text[:TEXT_SHOWN]!r}..."
+
+
+def _text(data: bytes, _: dict[str, Any]) -> str:
+    return repr(data.decode(errors="replace"))
+
+
+def _bits(value: int, names: tuple[str, ...]) -> str:
+    told = [name for i, name in enumerate(names) if value >> i & 1]
+    return ", ".join([*told, *([f"unknown {value >> len(names):#x}"] if value >> len(names) else [])]) or "none"
+
+
+def _qos(value: int, _: dict[str, Any]) -> str:
+    congestion = "Block" if value & 0x08 else "BlockFirst" if value & 0x20 else "Drop"
+    return f"{PRIORITIES[value & 7]}, {congestion}{', express' if value & 0x10 else ''}"
+
+
+def _scope(value: int, values: dict[str, Any]) -> str:
+    if value == 0:
+        return "no prefix"
+    whose = values.get("options", values["header"])  # INTEREST has the flag in its options, at the same bit
+    return f"id {value} of the {'sender' if whose & 0x40 else 'receiver'}"
+
+
+def _encoding(value: int, _: dict[str, Any]) -> str:
+    name = "a name of its own" if value >> 1 == 0xFFFF else str(Encoding.from_wire(value >> 1))
+    return f"{name}{', with a schema' if value & 1 else ''}"
+
+
+def _packed_role(value: int, _: dict[str, Any]) -> str:
+    return f"{WhatAmI.from_wire(value & 3)}, zid of {1 + (value >> 4)} bytes"
+
+
+def _what(value: int, _: dict[str, Any]) -> str:
+    zid = f", zid of {1 + (value >> 4)} bytes" if value & 0x08 else ""
+    return f"{WhatAmIMatcher.from_wire(value & 7) if value & 7 else 'nobody'}{zid}"
+
+
+def _resolution(value: int, _: dict[str, Any]) -> str:
+    return f"sequence numbers {8 << (value & 3)} bit, request ids {8 << (value >> 2 & 3)} bit"
+
+
+def _lane(value: int, values: dict[str, Any]) -> str:
+    lane = values["lane"] = values.get("lane", -1) + 1
+    return f"{value}, the next in {PRIORITIES[lane >> 1]}, {'best effort' if lane & 1 else 'reliable'}"
+
+
+def _reason(value: int, _: dict[str, Any]) -> str:
+    return CloseReason(value).name if value in list(CloseReason) else f"{value}: no such reason"
+
+
+def _consolidation(value: int, _: dict[str, Any]) -> str:
+    return ConsolidationMode(value).name if value <= 3 else f"{value}: taken as AUTO"
+
+
+def _info(value: int, _: dict[str, Any]) -> str:
+    return f"{'complete' if value & 1 else 'incomplete'}, distance {value >> 8 & 0xFFFF}"
+
+
+def _point(value: int, _: dict[str, Any]) -> str:
+    return _bits(value & 0x7F, POINTS) + (", in a format of its own" if value & 0x80 else "")
+
+
+def _fragment(value: bytes, values: dict[str, Any]) -> str:
+    return f"{len(value)} bytes of one network message, to be joined with the other fragments"
+
+
+WORDS: dict[str, Callable[[Any, dict[str, Any]], str]] = {
+    "key_scope": _scope,
+    "key_suffix": _text,
+    "key.flags": lambda v, _: _bits(v, ("suffix", "sender's id")),
+    "key.suffix": _text,
+    "parameters": _text,
+    "locators": lambda v, _: f"{v} of them" if isinstance(v, int) else _text(v, _),
+    "region": _text,
+    "qos": _qos,
+    "priority": lambda v, _: PRIORITIES[v] if v < 8 else str(v),
+    "timestamp.time": lambda v, _: NTP64.from_wire(v).to_string_rfc3339_lossy(),
+    "timestamp.id": lambda v, _: str(ZenohId.from_wire(v)),
+    "timestamp.id_len": lambda v, _: f"{v} bytes",
+    "encoding.id": _encoding,
+    "zid": lambda v, _: str(ZenohId.from_wire(v)),
+    "entity.zid": lambda v, _: str(ZenohId.from_wire(v)),
+    "zid_len": lambda v, _: f"{v} bytes",
+    "entity.zid_len": lambda v, _: f"{1 + (v >> 4)} bytes",
+    "whatami": _packed_role,
+    "LINKSTATE.whatami": lambda v, _: str(WhatAmI(v)),
+    "LINKSTATE.options": lambda v, _: _bits(v, LINKSTATE),
+    "LINKSTATE.count": lambda v, _: f"{v} nodes",
+    "what": _what,
+    "resolution": _resolution,
+    "batch_size": lambda v, _: f"{v} bytes",
+    "lanes.sn": _lane,
+    "OPEN.lease": lambda v, m: f"{v} {'s' if m['header'] & 0x40 else 'ms'}",
+    "JOIN.lease": lambda v, m: f"{v} {'s' if m['header'] & 0x20 else 'ms'}",
+    "reason": _reason,
+    "options": lambda v, _: _bits(v, INTEREST),
+    "consolidation": _consolidation,
+    "target": lambda v, _: QueryTarget(v).name if v <= 2 else str(v),
+    "timeout": lambda v, _: f"{v} ms",
+    "info": _info,
+    "qos_link": lambda v, _: str(QosLink.from_wire(v)),
+    "remote_bound": lambda v, _: ("north", "south")[v] if v < 2 else str(v),
+    "payload.slices": lambda v, _: f"{v} slices",
+    "payload.kind": lambda v, _: "shared memory" if v == 1 else "raw" if v == 0 else str(v),
+    "FRAGMENT.payload": _fragment,
+    "points": lambda v, _: _bits(v, POINTS),
+    "point": _point,
+    "data.time": lambda v, _: NTP64.from_wire(v).to_string_rfc3339_lossy(),
+    "data.id": lambda v, _: str(ZenohId.from_wire(v)),
+    "data.id_len": lambda v, _: f"{v} bytes",
+}

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The timestamp stack: who touched a message and when, one record for each place that was asked to leave one.
+
+     7 6 5 4 3 2 1 0
+    +-+-+-+-+-+-+-+-+
+    |X|X|X|X|X|R|F|S|   points: who shall leave a record: S whoever sends, F whoever routes, R whoever receives; not 0
+    +---------------+
+    %     count     %   z8, then for each record:
+    +---------------+
+    |C|    point    |   1 sent, 2 routed, 4 received; C: the data is in a format of one's own
+    +---------------+
+    ~     data      ~   <u8;z32>: a timestamp, unless C
+    +---------------+
+
+Extension 0x47 of PUSH, REQUEST and RESPONSE (divergence B19). Nothing obliges a node to read it or to add to it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from zenlake.errors import DecodeError
+from zenlake.values import InterceptionPoint, Timestamp
+from zenlake.wire.cursor import Blob, Cursor
+from zenlake.wire.writer import Writer
+
+__all__ = ["Record", "TimestampStack", "read"]
+
+CUSTOM = 0x80
+POINTS = 0x7F
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One place: its `point` (1 sent, 2 routed, 4 received) and a Timestamp, or bytes in a format of one's own."""
+
+    point: int
+    data: Timestamp | bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampStack:
+    """The points that were asked for, as wire bits, and what was recorded so far."""
+
+    points: int
+    records: tuple[Record, ...] = ()
+
+    @classmethod
+    def asking(cls, points: Iterable[InterceptionPoint]) -> "TimestampStack":
+        return cls(sum({1 << point for point in points}))
+
+    @classmethod
+    def decode(cls, payload: bytes) -> "TimestampStack":
+        return read(Cursor(payload, 0, None, "TIMESTAMP_STACK"))
+
+    def encode(self) -> bytes:
+        w = Writer(256, "TIMESTAMP_STACK")
+        w.u8("points", self.points)
+        w.z8("count", len(self.records))
+        for record in self.records:
+            if isinstance(record.data, bytes):
+                w.u8("point", record.point | CUSTOM)
+                w.blob("data", Blob(record.data))
+            else:
+                w.u8("point", record.point)
+                w.blob("data", Blob(_stamp_bytes(record.data)))
+        return w.taken()
+
+
+def read(c: Cursor) -> TimestampStack:
+    """The stack, from a cursor that ends where it ends."""
+    points = c.u8("points")
+    if points == 0:
+        raise DecodeError("TIMESTAMP_STACK.points", c.at - 1, "a stack that nobody shall add to")
+    one = c.span()
+    records = []
+    for _ in range(c.z8("count")):
+        flags = c.u8("point")
+        if flags & CUSTOM:
+            c.blob("data", one)
+            records.append(Record(flags & POINTS, one.value))
+            continue
+        outer = c.open("data")
+        time = c.z64("data.time")
+        c.zid("data.id", one, c.z64("data.id_len"))
+        c.close("data", outer)
+        records.append(Record(flags, Timestamp.from_wire(time, one.value)))
+    if c.at != c.end:
+        raise DecodeError("TIMESTAMP_STACK.end", c.at, f"{c.end - c.at} bytes left over")
+    return TimestampStack(points, tuple(records))
+
+
+def _stamp_bytes(stamp: Timestamp) -> bytes:
+    w = Writer(32, "TIMESTAMP_STACK")
+    w.z64("time", stamp.ntp64)
+    w.blob("id", Blob(stamp.id.to_wire()))
+    return w.taken()
