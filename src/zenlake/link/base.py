@@ -87,6 +87,10 @@ class Link(ABC):
     def port(self) -> Port | None:
         """What the loop has to poll for this link; None if somebody else's port serves it."""
 
+    def begin(self) -> None:
+        """The loop polls the port now: tell the owner if the link is `ready` already, or go on with what makes it so."""
+        self.owner.ready()
+
     @abstractmethod
     def write(self, data: memoryview) -> int:
         """How many bytes were taken; if not all, `owner.writable` follows. A datagram is taken whole or not at all."""

@@ -5,6 +5,7 @@ A plain stream reads straight into its owner's buffer and may be written from an
 the socket and those of the owner differ, and all happens in the loop's thread.
 """
 
+import errno
 import socket
 from collections.abc import Callable, Iterable
 from typing import Protocol
@@ -12,7 +13,7 @@ from typing import Protocol
 from zenlake.errors import LinkError
 from zenlake.link.base import Link, Listener, Port, describe, locator
 
-__all__ = ["Layer", "LayeredLink", "StreamLink", "StreamListener"]
+__all__ = ["Layer", "LayeredLink", "StreamLink", "StreamListener", "dial"]
 
 READ = 65536
 BACKLOG = 1024
@@ -38,6 +39,20 @@ class Layer(Protocol):
         """Say goodbye, if the protocol has a word for it."""
 
 
+def dial(family: int, address: object, name: str) -> socket.socket:
+    """A socket that is connecting."""
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setblocking(False)
+    try:
+        error = sock.connect_ex(address)  # type: ignore[arg-type]
+        if error not in (0, errno.EINPROGRESS):
+            raise OSError(error, "")
+    except OSError as fault:
+        sock.close()
+        raise LinkError(name, describe(fault)) from None
+    return sock
+
+
 class StreamLink(Link, Port):
     """A connected or connecting stream socket."""
 
@@ -54,23 +69,13 @@ class StreamLink(Link, Port):
         if not connecting:
             self._connected()
 
-    @classmethod
-    def connect(cls, family: int, address: object, protocol: str, name: str) -> "StreamLink":
-        """Begin to connect; `ready` or `lost` follows."""
-        sock = socket.socket(family, socket.SOCK_STREAM)
-        sock.setblocking(False)
-        try:
-            error = sock.connect_ex(address)  # type: ignore[arg-type]
-            if error not in (0, 115):
-                raise OSError(error, "")
-        except OSError as fault:
-            sock.close()
-            raise LinkError(name, describe(fault)) from None
-        return cls(sock, protocol, name, True)
-
     @property
     def port(self) -> Port:
         return self
+
+    def begin(self) -> None:
+        if not self._connecting:
+            self.owner.ready()
 
     def fileno(self) -> int:
         return self._sock.fileno()
@@ -150,7 +155,10 @@ class LayeredLink(StreamLink):
         self.stream = stream
 
     def begin(self) -> None:
-        """Start the layer's handshake: when connected, or when accepted and taken in by the loop."""
+        if not self._connecting:
+            self._start()
+
+    def _start(self) -> None:
         try:
             self._layer.start()
         except LinkError as error:
@@ -192,7 +200,7 @@ class LayeredLink(StreamLink):
                 return self._lose(OSError(error, ""))
             self._connecting = False
             self._connected()
-            self.begin()
+            self._start()
         else:
             self._flush()
             if self._full and not self._out and not self._closed:

@@ -6,17 +6,17 @@ import socket
 from zenlake.endpoint import EndPoint
 from zenlake.errors import LinkError
 from zenlake.link.base import Link, Listener, addresses, describe
-from zenlake.link.stream import StreamLink, StreamListener
+from zenlake.link.stream import StreamLink, StreamListener, dial
 
 __all__ = ["bind", "connect", "listen"]
 
 
-def connect(endpoint: EndPoint) -> Link:
-    family, address = addresses(endpoint, socket.SOCK_STREAM)[0]
-    return StreamLink.connect(family, address, "tcp", str(endpoint.locator))
+def connect(endpoint: EndPoint, tls: object = None) -> Link:
+    name = str(endpoint.locator)
+    return StreamLink(dial(*addresses(endpoint, socket.SOCK_STREAM)[0], name), "tcp", name, True)
 
 
-def listen(endpoint: EndPoint) -> Listener:
+def listen(endpoint: EndPoint, tls: object = None) -> Listener:
     return StreamListener(bind(endpoint), "tcp", lambda sock, remote: StreamLink(sock, "tcp", remote, False))
 
 

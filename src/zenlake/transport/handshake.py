@@ -67,6 +67,7 @@ S, E = State, Event
 TABLE: dict[tuple[State, Event], tuple[str, State]] = {
     # in state       on event        do                then
     (S.IDLE,         E.START):      ("send_init_syn",  S.INIT_SENT),
+    (S.IDLE,         E.TIMEOUT):    ("give_up",        S.CLOSED),
     (S.INIT_SENT,    E.INIT_ACK):   ("send_open_syn",  S.OPEN_SENT),
     (S.INIT_SENT,    E.CLOSE):      ("note_refusal",   S.CLOSED),
     (S.INIT_SENT,    E.TIMEOUT):    ("give_up",        S.CLOSED),
@@ -93,7 +94,7 @@ def close_reason(code: int) -> CloseReason:
 class Handshake:
     """What both ends share. `to_send` collects encoded messages, each to be sent as a batch of its own."""
 
-    def __init__(self, settings: Settings, state: State, batch_size: int, timeout: float, admit: Admit | None) -> None:
+    def __init__(self, settings: Settings, state: State, batch_size: int, deadline: float, admit: Admit | None) -> None:
         self.settings = settings
         self.state = state
         self.session = Session()
@@ -102,8 +103,7 @@ class Handshake:
         self.reason: CloseReason | None = None
         self.refused_by_peer = False
         self._batch_size = min(settings.batch_size, batch_size)
-        self._timeout = timeout
-        self._deadline: float | None = None
+        self._deadline = deadline
         self._admit = admit or (lambda zid: None)
 
     def receive(self, batch: bytes, now: float) -> None:
@@ -120,7 +120,7 @@ class Handshake:
         return self._deadline if self.state not in (State.OPEN, State.CLOSED) else None
 
     def on_timeout(self, now: float) -> None:
-        if self._deadline is not None and now >= self._deadline:
+        if now >= self._deadline and self.state not in (State.OPEN, State.CLOSED):
             self._step(Event.TIMEOUT, None, now)
 
     def _step(self, event: Event, message: object, now: float) -> None:
@@ -153,7 +153,7 @@ class Handshake:
         self.error = RemoteError("the other end refused the session", self.reason)
 
     def give_up(self, message: None, now: float) -> None:
-        raise RemoteError(f"no answer within {self._timeout:g} s while {self.state.name}", CloseReason.GENERIC)
+        raise RemoteError(f"nothing more came while the handshake was {self.state.name}", CloseReason.GENERIC)
 
     def _open_message(self, peer: bytes, **values: object) -> Open:
         lease = self.settings.lease_ms
@@ -180,16 +180,15 @@ class Opener(Handshake):
         self,
         settings: Settings,
         *,
+        now: float,
         batch_size: int = 65535,
         qos_link: QosLink | None = None,
         admit: Admit | None = None,
     ) -> None:
-        super().__init__(settings, State.IDLE, batch_size, settings.open_timeout, admit)
+        super().__init__(settings, State.IDLE, batch_size, now + settings.open_timeout, admit)
         self._qos_link = qos_link
-        self._password_nonce: int | None = None
 
     def start(self, now: float) -> None:
-        self._deadline = now + self._timeout
         self._step(Event.START, None, now)
 
     def send_init_syn(self, message: None, now: float) -> None:
@@ -249,11 +248,10 @@ class Acceptor(Handshake):
         qos_link: QosLink | None = None,
         admit: Admit | None = None,
     ) -> None:
-        super().__init__(settings, State.LISTENING, batch_size, settings.accept_timeout, admit)
+        super().__init__(settings, State.LISTENING, batch_size, now + settings.accept_timeout, admit)
         self._secret = secret
         self._context = context
         self._qos_link = qos_link
-        self._deadline = now + self._timeout
 
     def send_init_ack(self, syn: Init, now: float) -> None:
         own = self.settings

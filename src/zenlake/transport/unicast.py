@@ -11,12 +11,17 @@ call `on_timeout`. Network messages go to the sink, everything else that happens
     unicast.receive(link.read(), now)
     for event in unicast.events(): ...
 
+Receiving and sending may happen in two threads. The sending half (`send`, `data`, `sent`, `close`, `on_timeout`) is then for the caller
+to guard; what is received changes it only while `guard` is held, never while a message is handed on. `dropped` counts messages that found
+no room.
+
 Who breaks the protocol hears a CLOSE that says why, and the connection ends. (1.10.2 hangs up without a word in most of these cases;
 it reads the CLOSE all the same.)
 """
 
 from collections import deque
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from zenlake.errors import CloseReason, DecodeError, LocalError, ProtocolError, RemoteError
@@ -60,8 +65,10 @@ class Unicast:
     ) -> None:
         self.settings = handshake.settings
         self.session = handshake.session
+        self.guard: AbstractContextManager[object] = nullcontext()
         self.is_open = False
         self.is_closed = False
+        self.dropped = 0
         self.queue: Queue | LowLatencyQueue = Queue(2 if stream else 0)
         self.inbox = Inbox(arena or Arena(), self, sink or Sink(), 2 if stream else 0)
         self._handshake = handshake
@@ -111,12 +118,14 @@ class Unicast:
             self._fail(error)
 
     def on_batch(self, batch: bytes) -> None:
-        self._handshake.receive(batch, self._now)
-        self._after_handshake(self._now)
+        with self.guard:
+            self._handshake.receive(batch, self._now)
+            self._after_handshake(self._now)
 
     def on_close(self, reason: int, session: bool) -> None:
-        self.queue.discard()
-        self._end(Closed(close_reason(reason), True))
+        with self.guard:
+            self.queue.discard()
+            self._end(Closed(close_reason(reason), True))
 
     def _after_handshake(self, now: float) -> None:
         handshake = self._handshake
@@ -177,20 +186,17 @@ class Unicast:
             self._waiting_first.add(priority)
         return self.settings.wait_before_close
 
-    def wait_over(self, priority: int, congestion: int) -> None:
-        """The one that waited has its place, or gave up."""
-        if congestion == CongestionControl.BLOCK_FIRST:
+    def wait_over(self, priority: int, congestion: int, patience: float) -> None:
+        """The one that was told this patience has its place, or gave up."""
+        if congestion == CongestionControl.BLOCK_FIRST and patience:
             self._waiting_first.discard(priority)
 
-    def give_up(self, reliable: bool, congestion: int, waited: float, now: float) -> None:
+    def give_up(self, reliable: bool, congestion: int, patience: float) -> None:
         """There was no room in all that time: drop the message, or end the session with UNRESPONSIVE if it may not be dropped."""
-        if congestion == CongestionControl.DROP or not reliable or not waited:
+        if congestion == CongestionControl.DROP or not reliable or not patience:
             self.dropped += 1
-            return
-        self._fail(RemoteError(f"no room for a message in {waited:g} s", CloseReason.UNRESPONSIVE))
-
-    dropped = 0
-    """Messages that found no room."""
+        else:
+            self._fail(RemoteError(f"no room for a message in {patience:g} s", CloseReason.UNRESPONSIVE))
 
     def data(self, now: float) -> memoryview | None:
         """What to write next: (the rest of) one batch, or None."""
@@ -250,13 +256,13 @@ class Unicast:
         self._end(Closed(CloseReason.GENERIC, True, error))
 
     def _fail(self, error: DecodeError | ProtocolError) -> None:
-        if self.is_closed:
-            return
         if isinstance(error, DecodeError):
             error = RemoteError(str(error), error.reason)
-        self.queue.discard()
-        self.queue.control(Close(reason=error.reason).encode())
-        self._end(Closed(error.reason, False, error))
+        with self.guard:
+            if not self.is_closed:
+                self.queue.discard()
+                self.queue.control(Close(reason=error.reason).encode())
+                self._end(Closed(error.reason, False, error))
 
     def _end(self, event: Closed) -> None:
         if self.is_closed:
