@@ -14,9 +14,11 @@ from time import monotonic
 from zenlake import link as links
 from zenlake.endpoint import EndPoint
 from zenlake.errors import CloseReason, LinkError, ZenlakeError
+from zenlake.link import multicast
 from zenlake.link.base import Link, Listener
 from zenlake.runtime.engine import Engine, Timer
 from zenlake.runtime.face import Face, Node
+from zenlake.runtime.group import Group, Members
 from zenlake.transport.config import Settings
 from zenlake.transport.handshake import Acceptor, Opener
 from zenlake.transport.inbox import Arena
@@ -114,6 +116,7 @@ class Runtime(Node):
         self.faces: dict[bytes, Face] = {}
         self.listeners: list[Listener] = []
         self.connections: list[Connection] = []
+        self.groups: list[Group] = []
         self.refused = 0
         """Links turned away because too many handshakes were under way."""
         self._arena = Arena()
@@ -162,6 +165,20 @@ class Runtime(Node):
             connection.stop()
             raise LinkError(str(endpoint), f"not open after {timeout:g} s") from None
 
+    def join(self, endpoint: str | EndPoint, members: Members) -> Group:
+        """Become a member of a multicast group."""
+        end = EndPoint.parse(endpoint) if isinstance(endpoint, str) else endpoint
+        link = multicast.join(end)
+
+        def begin() -> Group:
+            group = Group(self.engine, link, self.settings, members, self._arena)
+            self.groups.append(group)
+            self.engine.add(link)
+            group.begin()
+            return group
+
+        return self.engine.run(begin)
+
     def close(self, timeout: float = 5.0) -> None:
         """Say CLOSE to everybody, wait until that is sent, and stop: no thread, socket or file descriptor is left."""
         if self._closing:
@@ -174,6 +191,8 @@ class Runtime(Node):
             for listener in self.listeners:
                 listener.close()
                 self.engine.remove(listener)
+            for group in self.groups:
+                group.close()
             for face in list(self._all):
                 face.close()
 

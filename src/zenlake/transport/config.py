@@ -58,6 +58,8 @@ class Settings:
 
     # Multicast
     multicast_qos: bool = False
+    multicast_batch_size: int = 8192
+    """Told in JOIN, and equal in all members or they ignore each other."""
     join_interval: float = 2.5
 
     def __post_init__(self) -> None:

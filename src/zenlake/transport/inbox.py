@@ -26,6 +26,7 @@ END = cython.declare(cython.int, -2)
 CLOSE = cython.declare(cython.int, 0x03)
 FRAME = cython.declare(cython.int, 0x05)
 FRAGMENT = cython.declare(cython.int, 0x06)
+JOIN = cython.declare(cython.int, 0x07)
 NETWORK = cython.declare(cython.int, 0x19)
 DATA = cython.declare(cython.int, 5)
 
@@ -57,7 +58,7 @@ class Arena:
 
 
 class Inbox:
-    """The receiving half of a connection. `owner` gets handshake batches (`on_batch`) and CLOSE (`on_close`), `sink` the rest."""
+    """The receiving half of a connection. `owner` gets handshake batches (`on_batch`), CLOSE and JOIN, `sink` the rest."""
 
     def __init__(self, arena, owner, sink, prefix):
         self.arena = arena
@@ -190,6 +191,10 @@ class Inbox:
             elif kind == CLOSE:
                 self.owner.on_close(reader.close.reason, reader.close.session)
                 return 0
+            elif kind == JOIN:
+                self.owner.on_join(reader.join)
+                if self.stopped:
+                    return 0
             # KEEP_ALIVE needs no answer; OAM and strays of the handshake (a repeated datagram) are not for us
 
     def accept(self, priority, reliable, sn):

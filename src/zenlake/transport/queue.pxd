@@ -70,4 +70,5 @@ cdef class Queue:
     cpdef discard(self)
     cdef Batch fresh(self)
     cdef int keep(self, Batch batch) except -1
+    cpdef list next_sns(self)
     cpdef list backlog(self)

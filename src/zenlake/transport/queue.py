@@ -340,6 +340,11 @@ class Queue:
         """Whether there is anything to write."""
         return self.current is not None or len(self.urgent) > 0 or self.complete > 0 or self.begun > 0
 
+    def next_sns(self):
+        """The next sequence numbers, (reliable, best effort) for each priority: what JOIN tells."""
+        stage: Stage
+        return [(stage.next_sn[1], stage.next_sn[0]) for stage in self.stages]
+
     def backlog(self):
         """Batches and messages that wait, by priority: for tests and statistics."""
         return [len(stage.jobs) + (stage.open is not None) for stage in self.stages]

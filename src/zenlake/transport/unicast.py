@@ -32,7 +32,7 @@ from zenlake.transport.inbox import Arena, Inbox, Sink
 from zenlake.transport.lowlatency import LowLatencyQueue
 from zenlake.transport.queue import Queue
 from zenlake.values import CongestionControl
-from zenlake.wire.handshake import Close
+from zenlake.wire.handshake import Close, Join
 from zenlake.wire.message import Message
 from zenlake.wire.transport import KeepAlive
 
@@ -126,6 +126,9 @@ class Unicast:
         with self.guard:
             self.queue.discard()
             self._end(Closed(close_reason(reason), True))
+
+    def on_join(self, join: Join) -> None:
+        """Multicast's word; it has no meaning here."""
 
     def _after_handshake(self, now: float) -> None:
         handshake = self._handshake
