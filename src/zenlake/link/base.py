@@ -65,6 +65,10 @@ class Port(ABC):
     def on_timeout(self, now: float) -> None:  # noqa: B027
         pass
 
+    def fail(self, error: Exception) -> None:
+        """Somebody's code failed while this port was being served: that ends it."""
+        self.close()
+
     @abstractmethod
     def close(self) -> None: ...
 

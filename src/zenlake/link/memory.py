@@ -53,7 +53,7 @@ class Bell(Port):
             os.close(self._write)
 
 
-class MemoryLink(Link, Bell):
+class MemoryLink(Bell, Link):
     """One end. Bytes for it lie in `inbound` until its loop turns."""
 
     direct = True

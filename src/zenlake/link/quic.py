@@ -7,6 +7,7 @@ everything travels on the one stream: no multi-stream, no datagrams. All of it h
 
 import socket
 import ssl
+from pathlib import Path
 from time import monotonic
 
 from aioquic.buffer import Buffer
@@ -147,6 +148,9 @@ class QuicClient(UdpPort):
     def on_error(self, error: OSError) -> None:
         self.link._lose(describe(error))
 
+    def fail(self, error: Exception) -> None:
+        self.link._lose(str(error))
+
     def on_writable(self, now: float) -> None:
         super_blocked, self._blocked = self._blocked, {}
         self.wants_write = False
@@ -267,7 +271,7 @@ def connect(endpoint: EndPoint, tls: Tls) -> Link:
     configuration.server_name = endpoint.host_and_port()[0]
     try:
         if tls.root_ca_certificate is not None:
-            configuration.load_verify_locations(tls.root_ca_certificate)
+            configuration.load_verify_locations(cadata=Path(tls.root_ca_certificate).read_bytes())
         if tls.connect_certificate is not None:
             configuration.load_cert_chain(tls.connect_certificate, tls.connect_private_key)
     except (OSError, ValueError) as error:

@@ -126,6 +126,11 @@ class StreamLink(Link, Port):
             self.changed()
         return size
 
+    def fail(self, error: Exception) -> None:
+        owner = self.owner
+        self.close()
+        owner.lost(LinkError(self.remote, f"{type(error).__name__}: {error}"))
+
     def _lose(self, error: OSError | None) -> None:
         owner = self.owner
         self.close()

@@ -92,7 +92,7 @@ class UdpPort(Port):
             self._sock.close()
 
 
-class UdpLink(Link, UdpPort):
+class UdpLink(UdpPort, Link):
     """The connecting end: its socket is its own."""
 
     stream = False
@@ -116,6 +116,11 @@ class UdpLink(Link, UdpPort):
         owner = self.owner
         self.close()
         owner.lost(LinkError(self.remote, describe(error)))
+
+    def fail(self, error: Exception) -> None:
+        owner = self.owner
+        self.close()
+        owner.lost(LinkError(self.remote, f"{type(error).__name__}: {error}"))
 
     def write(self, data: memoryview) -> int:
         return self.send(data, None, self)

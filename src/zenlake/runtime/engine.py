@@ -187,8 +187,8 @@ class Engine:
                         port.on_readable(now)
                     if mask & WRITE and port.wants_write:
                         port.on_writable(now)
-                except Exception:
-                    self._blame(port)
+                except Exception as error:
+                    self._blame(port, error)
             while self._timers and self._timers[0][0] <= now:
                 self._guard(heapq.heappop(self._timers)[2].fire)
             for _ in range(len(self._calls)):
@@ -206,10 +206,10 @@ class Engine:
         except Exception:
             log.exception("a call in the loop failed")
 
-    def _blame(self, port: Port) -> None:
+    def _blame(self, port: Port, error: Exception) -> None:
         """Somebody's code failed on this port: that ends the port, not the loop."""
         log.exception("%r failed and is closed", port)
-        self._guard(port.close)
+        self._guard(lambda: port.fail(error))
         self.remove(port)
 
     def _shut(self) -> None:
