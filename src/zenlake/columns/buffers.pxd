@@ -32,14 +32,16 @@ cdef class Text(Column):
     cdef object offsets_buffer
     cdef int[::1] offsets
     cdef object buffer
-    cdef unsigned char[::1] data
+    cdef unsigned char[::1] view
+    cdef unsigned char* data
+    cdef int keep(self, buffer) except -1
     cdef Py_ssize_t room
     cdef readonly Py_ssize_t used
     cdef Py_ssize_t told
     cdef int grow(self, Py_ssize_t room) except -1 with gil
     cdef void begin(self, Py_ssize_t row) noexcept nogil
-    cdef int add(self, const unsigned char[::1] source, Py_ssize_t at, Py_ssize_t size) except -1 nogil
+    cdef int add(self, const unsigned char* source, Py_ssize_t at, Py_ssize_t size) except -1 nogil
     cdef int add_byte(self, int value) except -1 nogil
     cdef void end(self, Py_ssize_t row) noexcept nogil
-    cdef int put(self, Py_ssize_t row, const unsigned char[::1] source, Py_ssize_t at, Py_ssize_t size) except -1 nogil
+    cdef int put(self, Py_ssize_t row, const unsigned char* source, Py_ssize_t at, Py_ssize_t size) except -1 nogil
     cpdef put_value(self, Py_ssize_t row, value)

@@ -129,19 +129,21 @@ class Text(Column):
         Column.reset(self)
         self.offsets_buffer = bytearray(4 * (self.rows + 1))
         self.offsets = memoryview(self.offsets_buffer).cast("i")
-        self.room = 16 * self.rows
-        self.buffer = pa.allocate_buffer(self.room)
-        self.data = memoryview(self.buffer).cast("B")
         self.used = 0
         self.told = 0
+        return self.keep(pa.allocate_buffer(max(16 * self.rows, 1)))
+
+    def keep(self, buffer):
+        self.buffer = buffer
+        self.view = memoryview(buffer).cast("B")
+        self.data = cython.address(self.view[0]) if cython.compiled else self.view
+        self.room = buffer.size
         return 0
 
     def grow(self, room):
         larger = pa.allocate_buffer(max(room, 2 * self.room))
-        view = memoryview(larger).cast("B")
-        view[: self.used] = memoryview(self.data)[: self.used]
-        self.buffer, self.data, self.room = larger, view, larger.size
-        return 0
+        memoryview(larger).cast("B")[: self.used] = memoryview(self.view)[: self.used]
+        return self.keep(larger)
 
     def begin(self, row):
         """Start a value; its runs follow, then `end`."""

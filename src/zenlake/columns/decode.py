@@ -17,19 +17,15 @@ from zenlake.values import WhatAmI, ZenohId
 from zenlake.wire.scouting import read_scouting
 
 if cython.compiled:
-    from cython.cimports.zenlake.columns.rows import Messages, Place, Rare, Samples, Table
-    from cython.cimports.zenlake.session.keys import KeyTable
+    from cython.cimports.zenlake.columns.rows import Messages, Place, Rare, Samples
     from cython.cimports.zenlake.session.lanes import Lanes, lane_of
     from cython.cimports.zenlake.session.session import Session, Side
-    from cython.cimports.zenlake.wire.fields import WireExpr
     from cython.cimports.zenlake.wire.message import Message
     from cython.cimports.zenlake.wire.reader import Reader
 else:
-    from zenlake.columns.rows import Messages, Place, Rare, Samples, Table
-    from zenlake.session.keys import KeyTable
+    from zenlake.columns.rows import Messages, Place, Rare, Samples
     from zenlake.session.lanes import Lanes, lane_of
     from zenlake.session.session import Session, Side
-    from zenlake.wire.fields import WireExpr
     from zenlake.wire.message import Message
     from zenlake.wire.reader import Reader
 
@@ -66,6 +62,8 @@ class Decoder:
     """Decodes batches to tables. `tables` maps a table's name to the columns wanted, or None for all of them."""
 
     def __init__(self, tables=None, rows=16384, size=32 << 20):
+        if rows < 1 or size < 1:
+            raise ValueError("a record batch holds at least one row and one byte")
         wanted = {"samples": None} if tables is None else dict(tables)
         self.size = size
         self.rows = rows
@@ -235,9 +233,7 @@ class Decoder:
     def frame(self, session):
         self.lane(session, self.reader.frame.priority, self.reader.frame.reliable, self.reader.frame.sn)
         if self.messages.on:
-            self.messages.begin(
-                self.place, FRAME, self.reader.c.at - self.reader.start, self.reader.frame.unknown
-            )
+            self.messages.begin(self.place, FRAME, self.reader.c.at - self.reader.start, self.reader.frame.unknown)
             self.messages.end()
         return 0
 
@@ -295,20 +291,20 @@ class Decoder:
 
     def push(self, reader, keys):
         if self.samples.on and self.place.accepted:
-            self.samples.add_push(self.place, reader.push, keys, reader.c.buf)
+            self.samples.add_push(self.place, reader.push, keys, reader.c.data)
         if self.messages.on:
             self.messages.begin(self.place, PUSH, reader.c.at - reader.start, reader.push.unknown)
-            self.messages.put_push(reader.push, keys, reader.c.buf)
+            self.messages.put_push(reader.push, keys, reader.c.data)
             self.messages.end()
         return 0
 
     def response(self, reader, keys):
         if self.samples.on and self.place.accepted and reader.response.is_reply:
-            self.samples.add_reply(self.place, reader.response, keys, reader.c.buf)
+            self.samples.add_reply(self.place, reader.response, keys, reader.c.data)
         if self.messages.on:
             self.messages.begin(self.place, RESPONSE, reader.c.at - reader.start, reader.response.unknown)
             self.messages.put_key(
-                self.messages.key, self.messages.unresolved_key, reader.response.key, keys, reader.c.buf
+                self.messages.key, self.messages.unresolved_key, reader.response.key, keys, reader.c.data
             )
             self.messages.put_numbered(
                 reader.response.id, reader.response.qos, REPLY if reader.response.is_reply else ERR
@@ -325,16 +321,16 @@ class Decoder:
         if self.messages.on:
             self.messages.begin(self.place, REQUEST, reader.c.at - reader.start, reader.request.unknown)
             self.messages.put_key(
-                self.messages.key, self.messages.unresolved_key, reader.request.key, keys, reader.c.buf
+                self.messages.key, self.messages.unresolved_key, reader.request.key, keys, reader.c.data
             )
             self.messages.put_numbered(reader.request.id, reader.request.qos, QUERY)
-            if reader.request.body.parameters.size > 0:
+            if reader.request.query.parameters.size > 0:
                 self.messages.detail.put(
-                    self.messages.row, reader.c.buf, reader.request.body.parameters.at,
-                    reader.request.body.parameters.size,
+                    self.messages.row, reader.c.data, reader.request.query.parameters.at,
+                    reader.request.query.parameters.size,
                 )  # fmt: skip
-            if reader.request.body.body.size >= 0:
-                self.messages.payload_size.put(self.messages.row, reader.request.body.body.size)
+            if reader.request.query.body.size >= 0:
+                self.messages.payload_size.put(self.messages.row, reader.request.query.body.size)
             self.messages.end()
         return 0
 
@@ -343,6 +339,8 @@ class Decoder:
     def event(self, kind, **values):
         values["kind"] = kind
         self.events.add(self.place, values)
+        if self.events.row >= self.rows:
+            self.flush("events")
 
     def transport(self, session, kind):
         """INIT, OPEN, CLOSE, KEEP_ALIVE, JOIN, OAM."""
@@ -478,7 +476,9 @@ class Decoder:
         start, end = self.offsets[row], self.offsets[row + 1]
         data = bytes(memoryview(self.reader.c.buf)[start : min(end, start + LONGEST_ERROR)])
         self.place.index = max(self.place.index, 0)
-        self.errors.add(self.place, {"field": error.field, "at": error.at - self.origin, "why": error.why, "bytes": data})
+        self.errors.add(
+            self.place, {"field": error.field, "at": error.at - self.origin, "why": error.why, "bytes": data}
+        )
         self.flush_full()
 
 

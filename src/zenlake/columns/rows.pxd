@@ -40,8 +40,8 @@ cdef class Table:
     cdef Int index
     cdef int put_where(self, Place p) except -1 nogil
     cdef int put_key(self, Text key, Text unresolved, WireExpr expr, KeyTable keys,
-                     const unsigned char[::1] buf) except -1 nogil
-    cdef int put_unresolved(self, Text unresolved, WireExpr expr, const unsigned char[::1] buf) except -1 with gil
+                     const unsigned char* data) except -1 nogil
+    cdef int put_unresolved(self, Text unresolved, WireExpr expr, const unsigned char* data) except -1 with gil
 
 @cython.final
 cdef class Samples(Table):
@@ -73,11 +73,11 @@ cdef class Samples(Table):
     cdef Long request_id
     cdef Text responder_zid
     cdef Long responder_eid
-    cdef int add_push(self, Place p, Push push, KeyTable keys, const unsigned char[::1] buf) except -1 nogil
-    cdef int add_reply(self, Place p, Response response, KeyTable keys, const unsigned char[::1] buf) except -1 nogil
-    cdef int put_put(self, Put put, const unsigned char[::1] buf) except -1 nogil
-    cdef int put_del(self, Del delete, const unsigned char[::1] buf) except -1 nogil
-    cdef int put_origin(self, Stamp stamp, Source source, Blob attachment, const unsigned char[::1] buf) except -1 nogil
+    cdef int add_push(self, Place p, Push push, KeyTable keys, const unsigned char* data) except -1 nogil
+    cdef int add_reply(self, Place p, Response response, KeyTable keys, const unsigned char* data) except -1 nogil
+    cdef int put_put(self, Put put, const unsigned char* data) except -1 nogil
+    cdef int put_del(self, Del delete, const unsigned char* data) except -1 nogil
+    cdef int put_origin(self, Stamp stamp, Source source, Blob attachment, const unsigned char* data) except -1 nogil
     cdef int put_rest(self, Place p, int qos) except -1 nogil
     cdef Py_ssize_t held(self) noexcept nogil
 
@@ -102,7 +102,7 @@ cdef class Messages(Table):
     cdef Text detail
     cdef int begin(self, Place p, int kind, Py_ssize_t size, int unknown) except -1 nogil
     cdef void end(self) noexcept nogil
-    cdef int put_push(self, Push push, KeyTable keys, const unsigned char[::1] buf) except -1 nogil
+    cdef int put_push(self, Push push, KeyTable keys, const unsigned char* data) except -1 nogil
     cdef int put_numbered(self, long long id, int qos, int body) except -1 nogil
     cdef int put_words(self, body, detail) except -1
 

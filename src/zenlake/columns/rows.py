@@ -11,21 +11,13 @@ import pyarrow as pa
 from zenlake.columns.schemas import chosen
 
 if cython.compiled:
-    from cython.cimports.zenlake.columns.buffers import Byte, Column, Int, Long, Text
+    from cython.cimports.zenlake.columns.buffers import Byte, Int, Long, Text
     from cython.cimports.zenlake.columns.words import Encodings, Ids, Words
-    from cython.cimports.zenlake.session.keys import KeyTable
     from cython.cimports.zenlake.wire.cursor import Blob
-    from cython.cimports.zenlake.wire.data import Del, Put
-    from cython.cimports.zenlake.wire.fields import Source, Stamp, WireExpr
-    from cython.cimports.zenlake.wire.network import Push, Response
 else:
-    from zenlake.columns.buffers import Byte, Column, Int, Long, Text
+    from zenlake.columns.buffers import Byte, Int, Long, Text
     from zenlake.columns.words import Encodings, Ids, Words
-    from zenlake.session.keys import KeyTable
     from zenlake.wire.cursor import Blob
-    from zenlake.wire.data import Del, Put
-    from zenlake.wire.fields import Source, Stamp, WireExpr
-    from zenlake.wire.network import Push, Response
 
 from zenlake.columns.buffers import column
 
@@ -36,6 +28,9 @@ PRIORITY = cython.declare(cython.int, 0x07)
 BLOCK = cython.declare(cython.int, 0x08)
 EXPRESS = cython.declare(cython.int, 0x10)
 BLOCK_FIRST = cython.declare(cython.int, 0x20)
+
+# A step of the decoder adds a row or two to a table (a fragment, and the message it completes) before it looks whether that is full.
+SLACK = cython.declare(cython.int, 4)
 
 FRACTION = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 MILLION = cython.declare(cython.ulonglong, 1000000)
@@ -68,7 +63,7 @@ class Table:
         self.on = True
         self.room = rows
         self.row = 0
-        self.columns = {f.name: column(f.type, rows, f.name in self.schema.names) for f in whole}
+        self.columns = {f.name: column(f.type, rows + SLACK, rows > 0 and f.name in self.schema.names) for f in whole}
         self.received = self.columns["received"]
         self.received_ns = self.columns["received_ns"]
         self.session = self.columns["session"]
@@ -80,31 +75,31 @@ class Table:
     def put_where(self, p):
         self.received.put(self.row, p.received_ns // 1000)
         self.received_ns.put(self.row, p.received_ns)
-        self.session.put(self.row, p.session.buf, 0, p.session.size)
+        self.session.put(self.row, p.session.data, 0, p.session.size)
         self.direction.put(self.row, p.direction)
         if p.file.size >= 0:
-            self.file.put(self.row, p.file.buf, 0, p.file.size)
+            self.file.put(self.row, p.file.data, 0, p.file.size)
         self.packet.put(self.row, p.packet)
         self.index.put(self.row, p.index)
         return 0
 
-    def put_key(self, key, unresolved, expr, keys, buf):
+    def put_key(self, key, unresolved, expr, keys, data):
         """The key as text. An id that was not declared leaves it null and is told in the other column."""
         if expr.scope == 0:
             if expr.suffix.size > 0:
-                key.put(self.row, buf, expr.suffix.at, expr.suffix.size)
+                key.put(self.row, data, expr.suffix.at, expr.suffix.size)
         elif keys.known(expr.scope):
             if key.on:
                 key.begin(self.row)
-                key.add(keys.text, keys.at[expr.scope], keys.size[expr.scope])
+                key.add(keys.data, keys.at[expr.scope], keys.size[expr.scope])
                 if expr.suffix.size > 0:
-                    key.add(buf, expr.suffix.at, expr.suffix.size)
+                    key.add(data, expr.suffix.at, expr.suffix.size)
                 key.end(self.row)
         else:
-            self.put_unresolved(unresolved, expr, buf)
+            self.put_unresolved(unresolved, expr, data)
         return 0
 
-    def put_unresolved(self, unresolved, expr, buf):
+    def put_unresolved(self, unresolved, expr, data):
         unresolved.put_value(self.row, f"{expr.scope}:{expr.suffix.text or ''}")
         return 0
 
@@ -159,56 +154,56 @@ class Samples(Table):
         self.responder_zid = of["responder_zid"]
         self.responder_eid = of["responder_eid"]
 
-    def add_push(self, p, push, keys, buf):
-        self.put_key(self.key, self.unresolved_key, push.key, keys, buf)
+    def add_push(self, p, push, keys, data):
+        self.put_key(self.key, self.unresolved_key, push.key, keys, data)
         if push.is_put:
-            self.put_put(push.put, buf)
+            self.put_put(push.put, data)
         else:
-            self.put_del(push.delete, buf)
+            self.put_del(push.delete, data)
         self.put_rest(p, push.qos)
         return 0
 
-    def add_reply(self, p, response, keys, buf):
-        self.put_key(self.key, self.unresolved_key, response.key, keys, buf)
+    def add_reply(self, p, response, keys, data):
+        self.put_key(self.key, self.unresolved_key, response.key, keys, data)
         if response.reply.is_put:
-            self.put_put(response.reply.put, buf)
+            self.put_put(response.reply.put, data)
         else:
-            self.put_del(response.reply.delete, buf)
+            self.put_del(response.reply.delete, data)
         self.request_id.put(self.row, response.id)
-        self.ids.put(self.responder_zid, self.row, response.responder.zid, buf)
+        self.ids.put(self.responder_zid, self.row, response.responder.zid, data)
         if response.responder.zid.size >= 0:
             self.responder_eid.put(self.row, response.responder.eid)
         self.put_rest(p, response.qos)
         return 0
 
-    def put_put(self, put, buf):
+    def put_put(self, put, data):
         self.kinds.put(self.kind, self.row, PUT)
         if put.payload.size >= 0:
-            self.payload.put(self.row, buf, put.payload.at, put.payload.size)
+            self.payload.put(self.row, data, put.payload.at, put.payload.size)
             self.payload_size.put(self.row, put.payload.size)
         elif put.slices.size >= 0:
-            self.shm.put(self.row, buf, put.slices.at, put.slices.size)
-        self.encodings.put(self.encoding, self.row, put.encoding.id, put.encoding.schema, buf)
+            self.shm.put(self.row, data, put.slices.at, put.slices.size)
+        self.encodings.put(self.encoding, self.row, put.encoding.id, put.encoding.schema, data)
         if put.encoding.schema.size >= 0:
-            self.encoding_schema.put(self.row, buf, put.encoding.schema.at, put.encoding.schema.size)
-        self.put_origin(put.timestamp, put.source, put.attachment, buf)
+            self.encoding_schema.put(self.row, data, put.encoding.schema.at, put.encoding.schema.size)
+        self.put_origin(put.timestamp, put.source, put.attachment, data)
         return 0
 
-    def put_del(self, delete, buf):
+    def put_del(self, delete, data):
         self.kinds.put(self.kind, self.row, DEL)
-        return self.put_origin(delete.timestamp, delete.source, delete.attachment, buf)
+        return self.put_origin(delete.timestamp, delete.source, delete.attachment, data)
 
-    def put_origin(self, stamp, source, attachment, buf):
+    def put_origin(self, stamp, source, attachment, data):
         if stamp.id.size >= 0:
             self.timestamp.put(self.row, microseconds(stamp.ntp64))
             self.ntp64.put(self.row, as_signed(stamp.ntp64))
-            self.ids.put(self.timestamp_id, self.row, stamp.id, buf)
+            self.ids.put(self.timestamp_id, self.row, stamp.id, data)
         if source.entity.zid.size >= 0:
-            self.ids.put(self.source_zid, self.row, source.entity.zid, buf)
+            self.ids.put(self.source_zid, self.row, source.entity.zid, data)
             self.source_eid.put(self.row, source.entity.eid)
             self.source_sn.put(self.row, source.sn)
         if attachment.size >= 0:
-            self.attachment.put(self.row, buf, attachment.at, attachment.size)
+            self.attachment.put(self.row, data, attachment.at, attachment.size)
         return 0
 
     def put_rest(self, p, qos):
@@ -288,8 +283,8 @@ class Messages(Table):
     def end(self):
         self.row += 1
 
-    def put_push(self, push, keys, buf):
-        self.put_key(self.key, self.unresolved_key, push.key, keys, buf)
+    def put_push(self, push, keys, data):
+        self.put_key(self.key, self.unresolved_key, push.key, keys, data)
         self.qos.put(self.row, push.qos)
         if push.is_put:
             self.bodies.put(self.body, self.row, 1)

@@ -44,7 +44,11 @@ MESSAGES = _schema(
     ("reliable", BOOL, "The lane's reliability; null outside a lane"),
     ("sn", INT64, "The lane's sequence number; null outside a lane"),
     ("accepted", BOOL, "False if the frame is a duplicate or older than one already seen: receivers ignore it"),
-    ("qos", INT16, "The message's own QoS byte: bits 0-2 priority, 8 block, 16 express, 32 block first; null if it has none"),
+    (
+        "qos",
+        INT16,
+        "The message's own QoS byte: bits 0-2 priority, 8 block, 16 express, 32 block first; null if it has none",
+    ),
     ("key", STRING, "The key expression, ids resolved; null if it has none or the id's declaration was not seen"),
     ("unresolved_key", STRING, "Id and suffix of a key whose declaration was not seen, as '12:/pose'"),
     ("id", INT64, "Request, interest or declaration id; OAM id; null if it has none"),
@@ -94,7 +98,11 @@ DECLARATIONS = _schema(
     ("complete", BOOL, "Of a queryable: it has all there is; null otherwise"),
     ("distance", INT32, "Of a queryable: how far; null otherwise"),
     ("mode", STRING, "Of an interest: current, future or both; null otherwise"),
-    ("wants", STRING, "Of an interest: which of keys, subscribers, queryables, tokens, aggregated, as letters K S Q T A"),
+    (
+        "wants",
+        STRING,
+        "Of an interest: which of keys, subscribers, queryables, tokens, aggregated, as letters K S Q T A",
+    ),
 )
 
 EVENTS = _schema(

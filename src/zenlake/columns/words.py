@@ -6,15 +6,12 @@ import cython
 from zenlake.encoding import Encoding
 
 if cython.compiled:
-    from cython.cimports.zenlake.columns.buffers import Text
-    from cython.cimports.zenlake.wire.cursor import Blob
     from cython.cimports.zenlake.wire.memory import copy, same, utf8_fault
 else:
-    from zenlake.columns.buffers import Text
-    from zenlake.wire.cursor import Blob
     from zenlake.wire.memory import copy, same, utf8_fault
 
 SLOTS = cython.declare(cython.int, 256)
+TEXTS = cython.declare(cython.int, 16 * 256)
 CUSTOM = cython.declare(cython.int, 65535)
 
 
@@ -24,13 +21,14 @@ class Words:
     def __init__(self, words):
         self.count = len(words)
         self.text = "".join(words).encode() or b" "
+        self.data = self.text
         self.ends = memoryview(bytearray(4 * (self.count + 1))).cast("i")
         for i, word in enumerate(words):
             self.ends[i + 1] = self.ends[i] + len(word.encode())
 
     def put(self, column, row, number):
         if column.on and 0 <= number < self.count:
-            column.put(row, self.text, self.ends[number], self.ends[number + 1] - self.ends[number])
+            column.put(row, self.data, self.ends[number], self.ends[number + 1] - self.ends[number])
         return 0
 
 
@@ -43,19 +41,20 @@ class Encodings:
             names.append(name)
         self.names = Words(names)
 
-    def put(self, column, row, id, schema, buf):
+    def put(self, column, row, id, schema, data):
         """A schema that is not text is left out here; the column `schema` has its bytes."""
         if not column.on:
             return 0
+        readable: cython.bint = schema.size >= 0 and utf8_fault(data, schema.at, schema.size) < 0
         column.begin(row)
         if id < self.names.count:
-            column.add(self.names.text, self.names.ends[id], self.names.ends[id + 1] - self.names.ends[id])
-        elif id != CUSTOM:
+            column.add(self.names.data, self.names.ends[id], self.names.ends[id + 1] - self.names.ends[id])
+        elif id != CUSTOM or not readable:
             self.spell(column, id)
-        if schema.size >= 0 and utf8_fault(buf, schema.at, schema.size) < 0:
+        if readable:
             if id != CUSTOM:
                 column.add_byte(0x3B)
-            column.add(buf, schema.at, schema.size)
+            column.add(data, schema.at, schema.size)
         column.end(row)
         return 0
 
@@ -69,36 +68,37 @@ class Ids:
     """The text form of a ZenohID: the little-endian number in hexadecimal, without leading zeros."""
 
     def __init__(self):
-        self.raw = bytearray(16 * SLOTS)
+        self.memory = bytearray((16 + 32) * SLOTS)  # the raw ids, then their texts
+        self.data = cython.address(self.memory[0]) if cython.compiled else self.memory
         self.raw_size = bytearray(SLOTS)
-        self.text = bytearray(32 * SLOTS)
         self.text_size = bytearray(SLOTS)
 
-    def put(self, column, row, id, buf):
-        """`id` is a run of `buf`; an absent one leaves the row null."""
+    def put(self, column, row, id, data):
+        """`id` is a run of `data`; an absent one leaves the row null."""
         if not column.on or id.size < 1:
             return 0
-        slot: cython.int = buf[id.at]
-        if self.raw_size[slot] != id.size or not same(self.raw, 16 * slot, buf, id.at, id.size):
-            self.spell(slot, id, buf)
-        return column.put(row, self.text, 32 * slot, self.text_size[slot])
+        slot: cython.int = data[id.at]
+        if self.raw_size[slot] != id.size or not same(self.data, 16 * slot, data, id.at, id.size):
+            self.spell(slot, id, data)
+        return column.put(row, self.data, TEXTS + 32 * slot, self.text_size[slot])
 
-    def spell(self, slot, id, buf):
-        copy(self.raw, 16 * slot, buf, id.at, id.size)
+    def spell(self, slot, id, data):
+        copy(self.data, 16 * slot, data, id.at, id.size)
         self.raw_size[slot] = id.size
-        at: cython.int = 32 * slot
+        start: cython.int = TEXTS + 32 * slot
+        at: cython.int = start
         i: cython.Py_ssize_t = id.at + id.size - 1
         byte: cython.int
         while i >= id.at:
-            byte = buf[i]
-            if byte >> 4 or at > 32 * slot:
-                self.text[at] = hex_digit(byte >> 4)
+            byte = data[i]
+            if byte >> 4 or at > start:
+                self.data[at] = hex_digit(byte >> 4)
                 at += 1
-            if byte or at > 32 * slot:
-                self.text[at] = hex_digit(byte & 15)
+            if byte or at > start:
+                self.data[at] = hex_digit(byte & 15)
                 at += 1
             i -= 1
-        self.text_size[slot] = at - 32 * slot
+        self.text_size[slot] = at - start
 
 
 def hex_digit(value):

@@ -7,8 +7,10 @@ cdef class KeyTable:
     cdef Py_ssize_t used
     cdef Py_ssize_t wasted
     cdef unsigned char[::1] text
+    cdef unsigned char* data
     cdef long long[::1] at
     cdef int[::1] size
+    cdef keep(self, text)
     cdef grow_ids(self, int room)
     cpdef bint declare(self, int id, bytes key) except -1
     cpdef forget(self, int id)

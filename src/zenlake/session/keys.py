@@ -26,10 +26,14 @@ class KeyTable:
         self.count = 0
         self.used = 0
         self.wasted = 0
-        self.text = bytearray(64)
+        self.keep(bytearray(64))
         self.at = array("q")
         self.size = array("i")
         self.grow_ids(16)
+
+    def keep(self, text):
+        self.text = text
+        self.data = cython.address(self.text[0]) if cython.compiled else text
 
     def grow_ids(self, room):
         at, size = array("q", bytes(8 * room)), array("i", b"\xff" * (4 * room))  # -1: not declared
@@ -45,7 +49,7 @@ class KeyTable:
         if id >= self.room:
             self.grow_ids(min(max(id + 1, 2 * self.room), MOST_IDS))
         if self.size[id] >= 0:
-            return take(self.text, self.at[id], self.size[id]) == key
+            return take(self.data, self.at[id], self.size[id]) == key
         if self.used + len(key) > len(self.text):
             self.make_room(len(key))
         text = memoryview(self.text)
@@ -69,7 +73,7 @@ class KeyTable:
         self.used = 0
         self.wasted = 0
         need = size + sum(len(key) for key in keys.values())
-        self.text = bytearray(max(2 * need, 64))
+        self.keep(bytearray(max(2 * need, 64)))
         text = memoryview(self.text)
         for id, key in keys.items():
             text[self.used : self.used + len(key)] = key
@@ -81,7 +85,7 @@ class KeyTable:
 
     def get(self, id):
         """The key as bytes, or None."""
-        return take(self.text, self.at[id], self.size[id]) if self.known(id) else None
+        return take(self.data, self.at[id], self.size[id]) if self.known(id) else None
 
     def save(self):
         return {id: self.get(id) for id in range(self.room) if self.known(id)}

@@ -9,9 +9,9 @@ for nothing is ever resent; duplicates and older numbers are dropped. The space 
 import cython
 
 if cython.compiled:
-    from cython.cimports.zenlake.wire.transport import Fragment
+    pass
 else:
-    from zenlake.wire.transport import Fragment
+    pass
 
 NOT_SEEN = cython.declare(cython.longlong, -1)
 

@@ -10,13 +10,9 @@ import cython
 if cython.compiled:
     from cython.cimports.zenlake.session.keys import KeyTable
     from cython.cimports.zenlake.session.lanes import Lanes
-    from cython.cimports.zenlake.wire.fields import WireExpr
-    from cython.cimports.zenlake.wire.handshake import Init, Join, Open
 else:
     from zenlake.session.keys import KeyTable
     from zenlake.session.lanes import Lanes
-    from zenlake.wire.fields import WireExpr
-    from zenlake.wire.handshake import Init, Join, Open
 
 from zenlake.session.lanes import mask_of
 

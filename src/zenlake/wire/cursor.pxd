@@ -6,9 +6,11 @@ cdef class Field:
 @cython.final
 cdef class Blob(Field):
     cdef const unsigned char[::1] buf
+    cdef const unsigned char* data
     cdef public Py_ssize_t at
     cdef public Py_ssize_t size
     cpdef set(self, data)
+    cdef int point(self, const unsigned char[::1] buf) except -1
     cdef void clear(self) noexcept nogil
     cdef bint inside(self) noexcept nogil
     cdef int check(self) except -1
@@ -16,6 +18,7 @@ cdef class Blob(Field):
 @cython.final
 cdef class Cursor:
     cdef const unsigned char[::1] buf
+    cdef const unsigned char* data
     cdef readonly Py_ssize_t at
     cdef readonly Py_ssize_t end
     cdef const char* message
@@ -23,6 +26,7 @@ cdef class Cursor:
     cdef readonly bint tracing
     cdef readonly list steps
 
+    cdef int point(self, const unsigned char[::1] buf) except -1
     cpdef Cursor trace(self)
     cpdef Blob span(self)
     cdef int step(self, const char* field, const char* kind, Py_ssize_t start) except -1 with gil
@@ -38,6 +42,7 @@ cdef class Cursor:
     cpdef int u8(self, const char* field) except -1 nogil
     cpdef int u16(self, const char* field) except -1 nogil
     cpdef unsigned long long z64(self, const char* field) except? 0xFFFFFFFFFFFFFFFF nogil
+    cdef unsigned long long long_z64(self, const char* field) except? 0xFFFFFFFFFFFFFFFF nogil
     cpdef unsigned long long z(self, const char* field, unsigned long long most) except? 0xFFFFFFFFFFFFFFFF nogil
     cpdef unsigned long long z8(self, const char* field) except? 0xFFFFFFFFFFFFFFFF nogil
     cpdef unsigned long long z16(self, const char* field) except? 0xFFFFFFFFFFFFFFFF nogil

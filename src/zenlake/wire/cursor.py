@@ -14,9 +14,9 @@ import cython
 from zenlake.errors import DecodeError
 
 if cython.compiled:
-    from cython.cimports.zenlake.wire.memory import take, utf8_fault
+    from cython.cimports.zenlake.wire.memory import nine_bytes, packed_bits, take, utf8_fault
 else:
-    from zenlake.wire.memory import take, utf8_fault
+    from zenlake.wire.memory import nine_bytes, packed_bits, take, utf8_fault
 
 ABSENT = cython.declare(cython.Py_ssize_t, -1)
 U32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
@@ -48,14 +48,21 @@ class Blob(Field):
     def set(self, data):
         """Point at a whole bytes-like object; None makes the field absent."""
         absent: cython.bint = data is None
-        data = b"" if absent else data
-        self.buf = data if cython.compiled else memoryview(data)
+        self.point(b"" if absent else data)
         self.at = 0
         self.size = ABSENT if absent else self.buf.shape[0]
 
     def bind(self, buf):
-        self.buf = buf
+        self.point(buf)
         self.size = ABSENT
+        return 0
+
+    def point(self, buf):
+        if cython.compiled:
+            self.buf = buf
+            self.data = cython.address(self.buf[0])
+        else:
+            self.buf = self.data = memoryview(buf)
         return 0
 
     def clear(self):
@@ -67,7 +74,7 @@ class Blob(Field):
         if self.size < 0:
             return None
         self.check()
-        return take(self.buf, self.at, self.size)
+        return take(self.data, self.at, self.size)
 
     @property
     def text(self):
@@ -110,7 +117,7 @@ class Cursor:
         self.message = message
         self.tracing = False
         self.steps = None
-        self.buf = buf if cython.compiled else memoryview(buf)
+        self.point(buf)
         size: cython.Py_ssize_t = self.buf.shape[0]
         start: cython.Py_ssize_t = at
         stop: cython.Py_ssize_t = size if end is None else end
@@ -118,6 +125,14 @@ class Cursor:
             raise ValueError(f"a cursor from {start} to {stop} does not fit {size} bytes")
         self.at = start
         self.end = stop
+
+    def point(self, buf):
+        if cython.compiled:
+            self.buf = buf
+            self.data = cython.address(self.buf[0])
+        else:
+            self.buf = self.data = memoryview(buf)
+        return 0
 
     def trace(self):
         """Remember every step as (message, field, kind, start, stop): for `explain` and the diagram test.
@@ -166,7 +181,7 @@ class Cursor:
     def u8(self, field):
         if self.at >= self.end:
             self.short(field, self.at, 1)
-        value: cython.int = self.buf[self.at]
+        value: cython.int = self.data[self.at]
         self.at += 1
         if self.tracing:
             self.step(field, "u8", self.at - 1)
@@ -176,7 +191,7 @@ class Cursor:
         """Two bytes, little-endian."""
         if self.end - self.at < 2:
             self.short(field, self.at, 2)
-        value: cython.int = self.buf[self.at] | self.buf[self.at + 1] << 8
+        value: cython.int = self.data[self.at] | self.data[self.at + 1] << 8
         self.at += 2
         if self.tracing:
             self.step(field, "u16", self.at - 2)
@@ -184,23 +199,37 @@ class Cursor:
 
     def z64(self, field):
         """VLE: seven bits a byte, little end first. The ninth byte carries eight raw bits, so this is not LEB128."""
+        value: cython.ulonglong
+        if self.at < self.end and self.data[self.at] < 0x80 and not self.tracing:  # most are one byte
+            value = self.data[self.at]
+            self.at += 1
+            return value
+        return self.long_z64(field)
+
+    def long_z64(self, field):
         start: cython.Py_ssize_t = self.at
         i: cython.Py_ssize_t = start
         shift: cython.int = 0
         byte: cython.ulonglong
         value: cython.ulonglong = 0
-        while True:
-            if i >= self.end:
-                self.short(field, i, 1)
-            byte = self.buf[i]
-            i += 1
-            if shift == 56:
-                value |= byte << 56
-                break
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                break
-            shift += 7
+        if self.end - i >= 9 and nine_bytes(self.data, i):  # every timestamp of today
+            value = packed_bits(self.data, i)
+            byte = self.data[i + 8]
+            value |= byte << 56
+            i += 9
+        else:
+            while True:
+                if i >= self.end:
+                    self.short(field, i, 1)
+                byte = self.data[i]
+                i += 1
+                if shift == 56:
+                    value |= byte << 56
+                    break
+                value |= (byte & 0x7F) << shift
+                if byte < 0x80:
+                    break
+                shift += 7
         self.at = i
         if self.tracing:
             self.step(field, "vle", start)
@@ -267,7 +296,7 @@ class Cursor:
         return self.utf8(field, out)
 
     def utf8(self, field, out):
-        fault: cython.Py_ssize_t = utf8_fault(self.buf, out.at, out.size)
+        fault: cython.Py_ssize_t = utf8_fault(self.data, out.at, out.size)
         if fault >= 0:
             self.fail(field, fault, "not valid UTF-8")
         return 0
@@ -279,7 +308,7 @@ class Cursor:
         self.run(field, out, size)
         i: cython.Py_ssize_t = 0
         while i < out.size:
-            if self.buf[out.at + i] != 0:
+            if self.data[out.at + i] != 0:
                 return 0
             i += 1
         self.fail(field, out.at, "a ZenohID of zeros is no identity")

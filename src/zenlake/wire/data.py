@@ -94,7 +94,7 @@ class Put(Message):
         else:
             self.timestamp.clear()
         if h & E:
-            self.encoding.read(c)
+            self.encoding.read(c, "encoding.id", "encoding.schema")
         else:
             self.encoding.clear()
         self.source.clear()
@@ -247,8 +247,8 @@ class Query(Message):
             self.shm = True
         elif kind == QUERY_BODY:
             outer: cython.Py_ssize_t = c.open("exts.body")
-            self.encoding.read(c)
-            c.rest("exts.body", self.body)
+            self.encoding.read(c, "exts.body.encoding", "exts.body.schema")
+            c.rest("exts.body.payload", self.body)
             c.close("exts.body", outer)
         elif kind == QUERY_ATTACHMENT:
             c.blob("exts.attachment", self.attachment)
@@ -376,7 +376,7 @@ class Err(Message):
     def read(self, c, h):
         c.message = "ERR"
         if h & E:
-            self.encoding.read(c)
+            self.encoding.read(c, "encoding.id", "encoding.schema")
         else:
             self.encoding.clear()
         self.source.clear()

@@ -110,7 +110,7 @@ class _Book:
         width = 4 if low_latency else 2
         at = 0
         while (batch := next(splitter, None)) is not None:
-            self.note(at, at + width, "length", f"{len(batch)} bytes")
+            self.note(at, at + width, "length", _counted(len(batch)))
             self.batch(at + width, splitter.at, low_latency, compressed)
             at = splitter.at
         if 0 < len(splitter) < width:
@@ -200,8 +200,7 @@ class _Message:
                 size = _number(data, kind)
                 if steps[i - 1][2] == "ext":
                     inside = stop + size
-                words = f"{size} byte{'s' * (size != 1)}"
-                self.book.rows.append(Row(start, data, depth + 1 + (start < inside), _short(name), words))
+                self.book.rows.append(Row(start, data, depth + 1 + (start < inside), _short(name), _counted(size)))
             elif data:
                 value = data if kind == "bytes" else _number(data, kind)
                 fault = self.field(name, value, start, stop, depth + 1 + (start < inside))
@@ -313,6 +312,10 @@ def _short(name: str) -> str:
     return name.removeprefix("exts.")
 
 
+def _counted(size: int, _: dict[str, Any] | None = None) -> str:
+    return f"{size} byte{'s' * (size != 1)}"
+
+
 def _plain(value: Any, _: dict[str, Any]) -> str:
     return str(value) if isinstance(value, int) else _bytes(value)
 
@@ -355,11 +358,11 @@ def _encoding(value: int, _: dict[str, Any]) -> str:
 
 
 def _packed_role(value: int, _: dict[str, Any]) -> str:
-    return f"{WhatAmI.from_wire(value & 3)}, zid of {1 + (value >> 4)} bytes"
+    return f"{WhatAmI.from_wire(value & 3)}, zid of {_counted(1 + (value >> 4))}"
 
 
 def _what(value: int, _: dict[str, Any]) -> str:
-    zid = f", zid of {1 + (value >> 4)} bytes" if value & 0x08 else ""
+    zid = f", zid of {_counted(1 + (value >> 4))}" if value & 0x08 else ""
     return f"{WhatAmIMatcher.from_wire(value & 7) if value & 7 else 'nobody'}{zid}"
 
 
@@ -404,19 +407,20 @@ WORDS: dict[str, Callable[[Any, dict[str, Any]], str]] = {
     "priority": lambda v, _: PRIORITIES[v] if v < 8 else str(v),
     "timestamp.time": lambda v, _: NTP64.from_wire(v).to_string_rfc3339_lossy(),
     "timestamp.id": lambda v, _: str(ZenohId.from_wire(v)),
-    "timestamp.id_len": lambda v, _: f"{v} bytes",
+    "timestamp.id_len": _counted,
     "encoding.id": _encoding,
+    "body.encoding": _encoding,
     "zid": lambda v, _: str(ZenohId.from_wire(v)),
     "entity.zid": lambda v, _: str(ZenohId.from_wire(v)),
-    "zid_len": lambda v, _: f"{v} bytes",
-    "entity.zid_len": lambda v, _: f"{1 + (v >> 4)} bytes",
+    "zid_len": _counted,
+    "entity.zid_len": lambda v, _: _counted(1 + (v >> 4)),
     "whatami": _packed_role,
     "LINKSTATE.whatami": lambda v, _: str(WhatAmI(v)),
     "LINKSTATE.options": lambda v, _: _bits(v, LINKSTATE),
     "LINKSTATE.count": lambda v, _: f"{v} nodes",
     "what": _what,
     "resolution": _resolution,
-    "batch_size": lambda v, _: f"{v} bytes",
+    "batch_size": _counted,
     "lanes.sn": _lane,
     "OPEN.lease": lambda v, m: f"{v} {'s' if m['header'] & 0x40 else 'ms'}",
     "JOIN.lease": lambda v, m: f"{v} {'s' if m['header'] & 0x20 else 'ms'}",
@@ -435,5 +439,5 @@ WORDS: dict[str, Callable[[Any, dict[str, Any]], str]] = {
     "point": _point,
     "data.time": lambda v, _: NTP64.from_wire(v).to_string_rfc3339_lossy(),
     "data.id": lambda v, _: str(ZenohId.from_wire(v)),
-    "data.id_len": lambda v, _: f"{v} bytes",
+    "data.id_len": _counted,
 }

@@ -26,7 +26,7 @@ cdef class Stamp(Field):
 cdef class EncodingField(Field):
     cdef public unsigned int id
     cdef readonly Blob schema
-    cdef int read(self, Cursor c) except -1 nogil
+    cdef int read(self, Cursor c, const char* id, const char* schema) except -1 nogil
     cdef bint told(self) noexcept nogil
     cdef Py_ssize_t size(self) noexcept nogil
     cdef int write(self, Writer w) except -1 nogil

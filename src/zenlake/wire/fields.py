@@ -96,7 +96,8 @@ class Stamp(Field):
 
     def read_ext(self, c):
         outer: cython.Py_ssize_t = c.open("exts.timestamp")
-        self.read(c)
+        self.ntp64 = c.z64("exts.timestamp.time")
+        c.zid("exts.timestamp.id", self.id, c.z64("exts.timestamp.id_len"))
         return c.close("exts.timestamp", outer)
 
     def write(self, w):
@@ -131,11 +132,12 @@ class EncodingField(Field):
     def bind(self, buf):
         return self.schema.bind(buf)
 
-    def read(self, c):
-        word: cython.ulonglong = c.z32("encoding.id")
+    def read(self, c, id, schema):
+        """The two names are those of the fields in the message that has the encoding."""
+        word: cython.ulonglong = c.z32(id)
         self.id = word >> 1
         if word & 1:
-            c.short_blob("encoding.schema", self.schema, 0xFF)
+            c.short_blob(schema, self.schema, 0xFF)
         else:
             self.schema.clear()
         return 0

@@ -222,7 +222,7 @@ class Open(Message):
     +-+-+-+-+-+-+-+-+
     |Z|T|A|   OPEN  |   0x02
     +-+-+-+---------+
-    %     lease     %   z64, in seconds if T==1, else in milliseconds
+    %     lease     %   z64, seconds where T==1, else milliseconds
     +---------------+
     %  initial_sn   %   z64, of every lane
     +---------------+
@@ -390,7 +390,7 @@ class Join(Node):
     +---------------+
     |   batch_size  |   if S==1: u16 LE
     +---------------+
-    %     lease     %   z64, in seconds if T==1
+    %     lease     %   z64, seconds where T==1, else milliseconds
     +---------------+
     %  reliable_sn  %   z64, the next one
     +---------------+

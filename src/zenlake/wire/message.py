@@ -47,17 +47,19 @@ class Message(Field):
 
     def set(self, values):
         """Fill fields from Python values; `unknown_exts` is a raw chain of extensions to carry along."""
-        for name, value in values.items():
-            if name == "unknown_exts":
-                self.keep(value)
-                continue
-            if name not in self.FIELDS:
+        for name in values:
+            if name not in self.FIELDS and name != "unknown_exts":
                 raise TypeError(f"{self.NAME} has no field {name!r}; it has {', '.join(self.FIELDS)}")
+        for name in self.FIELDS:  # in the diagram's order, whatever the caller's: one field may settle bits of another
+            if name not in values:
+                continue
             field = getattr(self, name)
             if isinstance(field, Field) and not isinstance(field, Message):
-                field.set(value)
+                field.set(values[name])
             else:
-                setattr(self, name, value)
+                setattr(self, name, values[name])
+        if "unknown_exts" in values:
+            self.keep(values["unknown_exts"])
 
     def keep(self, chain):
         self.exts.set(chain)

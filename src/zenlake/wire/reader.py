@@ -68,7 +68,7 @@ class Reader:
         record: Message
         if buf is None:
             raise TypeError("a reader needs bytes, not None")
-        self.c.buf = buf if cython.compiled else memoryview(buf)
+        self.c.point(buf)
         for record in self.records:
             record.bind(self.c.buf)
         self.begin(0, 0)

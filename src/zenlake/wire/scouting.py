@@ -173,7 +173,7 @@ def read_scouting(datagram):
     c: Cursor = datagram if isinstance(datagram, Cursor) else Cursor(datagram, 0, None, "scouting")
     if c.at == c.end:
         raise DecodeError("scouting.header", c.at, "1 byte needed, 0 left")
-    kind: cython.int = c.buf[c.at] & 0x1F
+    kind: cython.int = c.data[c.at] & 0x1F
     if kind != SCOUT and kind != HELLO:
         raise DecodeError("scouting.header", c.at, f"no scouting message has the id {kind:#04x}")
     message = (Scout() if kind == SCOUT else Hello()).decode(c)

@@ -81,7 +81,7 @@ def read(c: Cursor) -> TimestampStack:
             continue
         outer = c.open("data")
         time = c.z64("data.time")
-        c.zid("data.id", one, c.z64("data.id_len"))
+        c.zid("data.id", one, c.z8("data.id_len"))
         c.close("data", outer)
         records.append(Record(flags, Timestamp.from_wire(time, one.value)))
     if c.at != c.end:

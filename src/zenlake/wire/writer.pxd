@@ -6,6 +6,7 @@ cpdef int vle_size(unsigned long long value) noexcept nogil
 @cython.final
 cdef class Writer:
     cdef unsigned char[::1] buf
+    cdef unsigned char* data
     cdef readonly Py_ssize_t room
     cdef readonly Py_ssize_t at
     cdef readonly Py_ssize_t chain
@@ -13,6 +14,7 @@ cdef class Writer:
     cdef object named
     cdef Cursor walker
 
+    cdef int point(self, buf) except -1
     cpdef void clear(self) noexcept nogil
     cpdef int rewind(self, Py_ssize_t at) except -1
     cpdef bytes taken(self)

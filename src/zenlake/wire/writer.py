@@ -38,13 +38,18 @@ class Writer:
     """A growing buffer and the place of the header that the next extension would chain to."""
 
     def __init__(self, room=256, message="batch"):
-        self.buf = bytearray(max(room, 16))
-        self.room = len(self.buf)
+        self.point(bytearray(max(room, 16)))
         self.at = 0
         self.chain = -1
         self.named = message  # keeps the bytes alive that `message` points at
         self.message = message
         self.walker = Cursor(b"")
+
+    def point(self, buf):
+        self.buf = buf
+        self.data = cython.address(self.buf[0]) if cython.compiled else buf
+        self.room = len(buf)
+        return 0
 
     def clear(self):
         self.at = 0
@@ -60,14 +65,12 @@ class Writer:
 
     def taken(self):
         """What was written, as a fresh object."""
-        return take(self.buf, 0, self.at)
+        return take(self.data, 0, self.at)
 
     def grow(self, room):
         larger = bytearray(max(room, 2 * self.room))
         larger[: self.at] = memoryview(self.buf)[: self.at]
-        self.buf = larger
-        self.room = len(larger)
-        return 0
+        return self.point(larger)
 
     def need(self, size):
         if self.room - self.at < size:
@@ -86,7 +89,7 @@ class Writer:
         if value > 0xFF:
             self.fail(field, value, 0xFF)
         self.need(1)
-        self.buf[self.at] = value
+        self.data[self.at] = value
         self.at += 1
         return 0
 
@@ -94,8 +97,8 @@ class Writer:
         if value > 0xFFFF:
             self.fail(field, value, 0xFFFF)
         self.need(2)
-        self.buf[self.at] = value & 0xFF
-        self.buf[self.at + 1] = value >> 8
+        self.data[self.at] = value & 0xFF
+        self.data[self.at + 1] = value >> 8
         self.at += 2
         return 0
 
@@ -106,11 +109,11 @@ class Writer:
         i: cython.Py_ssize_t = self.at
         left: cython.int = 8
         while value > 0x7F and left > 0:
-            self.buf[i] = (value & 0x7F) | 0x80
+            self.data[i] = (value & 0x7F) | 0x80
             value >>= 7
             i += 1
             left -= 1
-        self.buf[i] = value & 0xFF  # the ninth byte carries eight raw bits
+        self.data[i] = value & 0xFF  # the ninth byte carries eight raw bits
         self.at = i + 1
         return 0
 
@@ -138,7 +141,7 @@ class Writer:
         if not data.inside():
             self.refuse(field, "this run of bytes belongs to another buffer")
         self.need(data.size)
-        copy(self.buf, self.at, data.buf, data.at, data.size)
+        copy(self.data, self.at, data.data, data.at, data.size)
         self.at += data.size
         return 0
 
@@ -159,7 +162,7 @@ class Writer:
             self.refuse(field, "a ZenohID has 1 to 16 bytes")
         self.run(field, data)
         i: cython.Py_ssize_t = self.at - data.size
-        while self.buf[i] == 0:
+        while self.data[i] == 0:
             i += 1
             if i == self.at:
                 self.refuse(field, "a ZenohID of zeros is no identity")
@@ -170,7 +173,7 @@ class Writer:
     def header(self, value):
         """A message's header byte, without its Z bit: the first extension sets that."""
         self.need(1)
-        self.buf[self.at] = value
+        self.data[self.at] = value
         self.chain = self.at
         self.at += 1
         return 0
@@ -178,7 +181,7 @@ class Writer:
     def ext(self, header):
         """An extension's header byte, without its Z bit."""
         if self.chain >= 0:
-            self.buf[self.chain] = self.buf[self.chain] | MORE
+            self.data[self.chain] = self.data[self.chain] | MORE
         return self.header(header)
 
     def ext_z64(self, header, value):
@@ -211,7 +214,7 @@ class Writer:
         start: cython.Py_ssize_t
         if not chain.inside():
             self.refuse("extension", "this run of bytes belongs to another buffer")
-        self.walker.buf = chain.buf
+        self.walker.data = chain.data
         self.walker.at = chain.at
         self.walker.end = chain.at + chain.size
         while self.walker.at < self.walker.end:
@@ -222,6 +225,6 @@ class Writer:
             if not bits >> (header & 0x3F) & 1:
                 self.ext(header)
                 self.need(self.walker.at - start)
-                copy(self.buf, self.at, chain.buf, start, self.walker.at - start)
+                copy(self.data, self.at, chain.data, start, self.walker.at - start)
                 self.at += self.walker.at - start
         return 0

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Capture -> batches, against dpkt parsing the same file down to the TCP payload. Run: python -m bench.capture
+
+Two captures are generated: small packets (about 150 bytes, one PUT each) and full ones (1500 bytes on the link, batches of
+8 KiB across them). The peer does less: it finds no flow, puts nothing in order, splits no batch.
+"""
+
+import itertools
+import struct
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import dpkt
+
+import zenlake.capture
+from zenlake.capture import reader
+
+ZID = bytes(range(1, 17))
+SERVER = (bytes([10, 0, 0, 1]), 7447)
+INIT_SYN = bytes([0x41, 9, 0xF2]) + ZID + bytes([0x0A, 0xFF, 0xFF])
+INIT_ACK = bytes([0x61, 9, 0xF0]) + ZID + bytes([0x0A, 0xFF, 0xFF]) + b"\x04cook"
+OPEN_SYN = bytes([0x42, 10, 0]) + b"\x04cook"
+OPEN_ACK = bytes([0x62, 10, 0])
+
+
+def vle(n: int) -> bytes:
+    out = bytearray()
+    while n > 0x7F:
+        out.append(n & 0x7F | 0x80)
+        n >>= 7
+    return bytes([*out, n])
+
+
+def batch(sn: int, payload: bytes) -> bytes:
+    put = b"\x01" + vle(len(payload)) + payload
+    body = b"\x25" + vle(sn) + b"\x3d\x00\x08demo/key" + put
+    return struct.pack("<H", len(body)) + body
+
+
+class Connection:
+    """Packets of one session, in order."""
+
+    def __init__(self, i: int) -> None:
+        client = (bytes([10, 0, 1, i + 1]), 40000 + i)
+        self.ends = (client, SERVER)
+        self.seq = [1000, 2000]
+
+    def packet(self, side: int, payload: bytes, flags: int = 0x18) -> bytes:
+        (src, sport), (dst, dport) = self.ends[side], self.ends[1 - side]
+        tcp = struct.pack(">HHIIBBHHH", sport, dport, self.seq[side], self.seq[1 - side], 0x50, flags, 65535, 0, 0)
+        ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 40 + len(payload), 0, 0x4000, 64, 6, 0, src, dst)
+        self.seq[side] = (self.seq[side] + len(payload) + (flags & 2) // 2) & 0xFFFFFFFF
+        return b"\x02\0\0\0\0\1\x02\0\0\0\0\2\x08\x00" + ip + tcp + payload
+
+    def handshake(self) -> Iterator[bytes]:
+        yield self.packet(0, b"", 0x02)
+        yield self.packet(1, b"", 0x12)
+        for side, body in ((0, INIT_SYN), (1, INIT_ACK), (0, OPEN_SYN), (1, OPEN_ACK)):
+            yield self.packet(side, struct.pack("<H", len(body)) + body)
+
+
+def small(connection: Connection, count: int) -> Iterator[bytes]:
+    payload = b"x" * 70
+    for sn in range(count):
+        yield connection.packet(0, batch(sn & 0xFFFFFFF, payload))
+
+
+def full(connection: Connection, count: int) -> Iterator[bytes]:
+    stream = bytearray()
+    sn = 0
+    for _ in range(count):
+        while len(stream) < 1446:
+            stream += batch(sn, b"y" * 8160)
+            sn += 1
+        yield connection.packet(0, bytes(stream[:1446]))
+        del stream[:1446]
+
+
+def write(path: Path, sessions: list[Iterator[bytes]]) -> None:
+    with path.open("wb") as file:
+        file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 1))
+        turns = itertools.chain.from_iterable(itertools.zip_longest(*sessions))
+        for i, packet in enumerate(p for p in turns if p):
+            file.write(struct.pack("<IIII", 1_700_000_000 + i // 1_000_000, i % 1_000_000, len(packet), len(packet)))
+            file.write(packet)
+
+
+def with_dpkt(path: Path, limit: int) -> tuple[float, int]:
+    """Seconds per packet, over at most `limit` packets."""
+    count = size = 0
+    start = time.perf_counter()
+    with path.open("rb") as file:
+        for _, data in dpkt.pcap.Reader(file):
+            payload = dpkt.ethernet.Ethernet(data).data.data.data
+            size += len(payload)
+            count += 1
+            if count == limit:
+                break
+    return (time.perf_counter() - start) / count, count
+
+
+def with_zenlake(path: Path) -> tuple[float, int, int]:
+    start = time.perf_counter()
+    rows = sum(len(batches) for batches in zenlake.capture.open(path).batches())
+    return time.perf_counter() - start, rows, path.stat().st_size
+
+
+def measure(name: str, make, count: int, sessions: int = 4) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "bench.pcap"
+        connections = [Connection(i) for i in range(sessions)]
+        write(path, [itertools.chain(c.handshake(), make(c, count // sessions)) for c in connections])
+        packets = count // sessions * sessions + 6 * sessions
+        with_zenlake(path)
+        runs = [(with_dpkt(path, 50_000)[0], *with_zenlake(path)) for _ in range(5)]
+        peer = sorted(run[0] for run in runs)[2]
+        seconds, rows, size = sorted(run[1:] for run in runs)[2]
+        print(
+            f"{name}: {size // packets} bytes a packet, {rows} batches: {packets / seconds / 1e6:.2f} M packets/s, "
+            f"{size / seconds / 1e9:.2f} GB/s; dpkt {1 / peer / 1e6:.2f} M packets/s; ratio {peer * packets / seconds:.1f}"
+        )
+
+
+def main(scale: float = 1.0) -> None:
+    print(f"capture, compiled: {not reader.__file__.endswith('.py')}")
+    measure("small packets", small, int(1_000_000 * scale))
+    measure("full packets", full, int(200_000 * scale))
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]) if len(sys.argv) > 1 else 1.0)

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+# Any bytes are explained: the rows lie in order and side by side, every byte in exactly one of them up to the error, if
+# any; and there is an error exactly where the reader finds one (or in what lies in a field, which it does not open).
+"""`zenlake explain`."""
+
+from fuzz import batch
+from zenlake.errors import DecodeError
+from zenlake.wire.explain import explain
+from zenlake.wire.reader import messages
+
+CORPUS = batch.CORPUS
+
+INNER = ("LINKSTATE.", "AUTH.", "PUBKEY.", "TIMESTAMP_STACK.", "INIT.exts.qos_link")
+
+
+def check(data: bytes) -> None:
+    if not data:
+        return
+    told = explain(data)
+    str(told)
+    at = 0
+    for row in told.rows:
+        if row.kind != "error":
+            assert row.at == at
+            assert row.data == data[at : at + len(row.data)]
+            at += len(row.data)
+    if told.error is None:
+        assert at == len(data)
+        assert messages(data)
+    elif not told.error.field.startswith(INNER):
+        try:
+            messages(data)
+        except DecodeError as error:
+            assert error.args == told.error.args
+        else:
+            raise AssertionError(f"only explain refused: {told.error}")

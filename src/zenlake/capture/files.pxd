@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+cdef class Packets:
+    cdef const unsigned char* p
+    cdef object owner
+    cdef Py_ssize_t at, end
+    cdef int container
+    cdef bint big
+    cdef long long* interfaces
+    cdef Py_ssize_t interface_count
+    cdef bytearray interface_memory
+    cdef dict drops
+    cdef long long drops_told
+    cdef readonly str trouble
+    cdef readonly long long number, received
+    cdef Py_ssize_t data, data_end, missing
+    cdef int link
+
+    cpdef int feed(self, buffer) except -1
+    cpdef int finish(self) except -1
+    cpdef bint peek(self) except -1
+    cdef int next(self) except -1 nogil
+    cdef int open(self) except -1
+    cdef int next_pcap(self) except -1 nogil
+    cdef int next_pcapng(self) except -1 nogil
+    cdef int packet(
+        self, long long interface, unsigned long long ticks, Py_ssize_t at, Py_ssize_t size, Py_ssize_t original
+    ) noexcept nogil
+    cdef int section(self, Py_ssize_t at) except -1
+    cdef int describe(self, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef int locate(self) except -1
+    cdef Packets ahead(self)
+    cdef int add_interface(self, long long link, int resolution, long long offset, long long snaplen) except -1
+    cdef int statistics(self, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef list options(self, Py_ssize_t at, Py_ssize_t end)
+    cdef int stop(self, str why) except -1
+
+cdef unsigned int u16(const unsigned char* p, Py_ssize_t at, bint big) noexcept nogil
+cdef unsigned int u32(const unsigned char* p, Py_ssize_t at, bint big) noexcept nogil

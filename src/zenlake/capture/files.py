@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Capture files: where their bytes come from, and the packets in them.
+
+`windows` yields a file's bytes: all at once if it can be mapped, piece by piece if it is compressed or a pipe. `Packets`
+walks records of pcap or blocks of pcapng in what it is fed. Trouble ends a file, with the reason; what came before stays.
+Knows nothing of what packets hold.
+"""
+
+import gzip
+import mmap
+import os
+import struct
+import sys
+import zlib
+
+import cython
+import pyarrow as pa
+
+if cython.compiled:
+    from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING
+
+MORE = cython.declare(cython.int, 0)  # fed too little
+PACKET = cython.declare(cython.int, 1)
+ENDED = cython.declare(cython.int, 2)
+
+PCAP = cython.declare(cython.int, 1)
+PCAPNG = cython.declare(cython.int, 2)
+
+MULTIPLY = cython.declare(cython.longlong, 0)  # how an interface's ticks become nanoseconds
+DIVIDE = cython.declare(cython.longlong, 1)
+BINARY = cython.declare(cython.longlong, 2)
+SECOND = cython.declare(cython.ulonglong, 1_000_000_000)
+LATEST = cython.declare(cython.ulonglong, (1 << 63) - 1)
+
+# Blocks of pcapng.
+SECTION = cython.declare(cython.uint, 0x0A0D0D0A)
+INTERFACE = cython.declare(cython.uint, 1)
+OBSOLETE = cython.declare(cython.uint, 2)
+SIMPLE = cython.declare(cython.uint, 3)
+STATISTICS = cython.declare(cython.uint, 5)
+ENHANCED = cython.declare(cython.uint, 6)
+JOURNAL = cython.declare(cython.uint, 9)
+
+LARGEST = cython.declare(cython.Py_ssize_t, 1 << 24)  # a longer record or block is taken for damage
+CHUNK = 1 << 18
+
+
+class Trouble(Exception):
+    """Why a file could not be read on."""
+
+
+def windows(path):
+    """Pieces of a capture file, decompressed; each begins where the last ended. '-' is the standard input."""
+    stream = sys.stdin.buffer if path == "-" else open(path, "rb")  # noqa: SIM115
+    try:
+        magic = stream.peek(4)[:4]
+        if magic[:2] == b"\x1f\x8b":
+            yield from pieces(gzip.GzipFile(fileobj=stream).read1)
+        elif magic == b"\x28\xb5\x2f\xfd":
+            yield from pieces(pa.CompressedInputStream(pa.PythonFile(stream, "r"), "zstd").read)
+        else:
+            size = os.fstat(stream.fileno()).st_size if stream.seekable() else 0
+            if size > 0:
+                yield mmap.mmap(stream.fileno(), size, access=mmap.ACCESS_READ)
+            else:
+                yield from pieces(stream.read1)
+    finally:
+        if path != "-":
+            stream.close()
+
+
+def pieces(read):
+    while True:
+        try:
+            piece = read(CHUNK)
+        except (EOFError, OSError, zlib.error) as error:
+            raise Trouble(f"the compressed data ends or breaks here: {error}") from error
+        if not piece:
+            return
+        yield piece
+
+
+def u16(p, at, big):
+    return p[at] << 8 | p[at + 1] if big else p[at + 1] << 8 | p[at]
+
+
+def u32(p, at, big):
+    high: cython.uint
+    if big:
+        high = p[at]
+        return high << 24 | p[at + 1] << 16 | p[at + 2] << 8 | p[at + 3]
+    high = p[at + 3]
+    return high << 24 | p[at + 2] << 16 | p[at + 1] << 8 | p[at]
+
+
+@cython.cclass
+class Packets:
+    """The packets of one file. After `next() == PACKET`: p[data:data_end], link, received, number, missing."""
+
+    def __init__(self) -> None:
+        self.owner = b""
+        self.at = 0
+        self.end = 0
+        self.container = 0
+        self.big = False  # the byte order of the writer
+        self.drops = {}  # by interface
+        self.drops_told = 0
+        self.trouble = ""
+        self.number = 0
+        self.received = 0
+        self.interface_count = 0
+        self.interface_memory = bytearray()
+
+    def feed(self, buffer):
+        """More of the file. What was not used of the last piece comes first."""
+        if self.at < self.end:
+            buffer = bytes(memoryview(self.owner)[self.at : self.end]) + bytes(buffer)
+        self.owner = buffer
+        self.at = 0
+        self.end = len(buffer)
+        if cython.compiled:
+            view: cython.const[cython.uchar][::1] = buffer
+            if self.end > 0:
+                self.p = cython.address(view[0])
+        else:
+            self.p = memoryview(buffer)
+        return 0
+
+    def finish(self):
+        """The file has ended: is that all right? Returns how many packets the capturing machine says it lost."""
+        if not self.trouble and self.number == 0 and self.container == 0:
+            self.stop("the file is empty" if self.at == self.end else "neither pcap nor pcapng")
+        elif not self.trouble and self.at < self.end:
+            self.stop(f"the file ends inside a packet: {self.end - self.at} bytes are left over")
+        self.owner = b""
+        self.at = self.end = 0
+        return max(sum(self.drops.values()), self.drops_told)
+
+    def peek(self):
+        """Whether a first packet can be read."""
+        return self.next() != MORE
+
+    def stop(self, why):
+        self.trouble = why
+        return ENDED
+
+    def next(self):
+        if self.container == PCAP:
+            return self.next_pcap()
+        if self.container == PCAPNG:
+            return self.next_pcapng()
+        found: cython.int
+        with cython.gil:
+            found = self.open()
+        return found
+
+    def open(self):
+        """The file's own header."""
+        if self.end < 24:
+            return MORE
+        magic: bytes = bytes(memoryview(self.owner)[:4])
+        if magic == b"\x0a\x0d\x0d\x0a":
+            self.container = PCAPNG
+            return self.next_pcapng()
+        digits = {
+            b"\xd4\xc3\xb2\xa1": (False, 6),
+            b"\xa1\xb2\xc3\xd4": (True, 6),
+            b"\x4d\x3c\xb2\xa1": (False, 9),
+            b"\xa1\xb2\x3c\x4d": (True, 9),
+        }.get(magic)
+        if digits is None:
+            return self.stop("neither pcap nor pcapng")
+        self.container = PCAP
+        self.big = digits[0]
+        self.at = 24
+        self.add_interface(u32(self.p, 20, self.big) & 0xFFFF, digits[1], 0, 0)
+        return self.next_pcap()
+
+    def next_pcap(self):
+        at: cython.Py_ssize_t = self.at
+        if self.end - at < 16:
+            return MORE
+        size: cython.Py_ssize_t = u32(self.p, at + 8, self.big)
+        if size > LARGEST:
+            with cython.gil:
+                return self.stop(f"packet {self.number + 1} claims {size} bytes: the file is damaged from here on")
+        if self.end - at - 16 < size:
+            return MORE
+        seconds: cython.ulonglong = u32(self.p, at, self.big)
+        scale: cython.ulonglong = self.interfaces[2]
+        ticks: cython.ulonglong = seconds * (SECOND // scale) + u32(self.p, at + 4, self.big)
+        self.at = at + 16 + size
+        return self.packet(0, ticks, at + 16, size, u32(self.p, at + 12, self.big))
+
+    def ahead(self):
+        """The same place in the same piece of the file, for looking ahead."""
+        other = Packets()
+        other.owner = self.owner
+        other.p = self.p
+        other.at = self.at
+        other.end = self.end
+        other.container = self.container
+        other.big = self.big
+        other.interface_memory = bytearray(self.interface_memory)
+        other.interface_count = self.interface_count
+        other.locate()
+        return other
+
+    def packet(self, interface, ticks, at, size, original):
+        """Fills the record."""
+        i: cython.Py_ssize_t = 5 * interface
+        kind: cython.longlong = self.interfaces[i + 1]
+        scale: cython.ulonglong = self.interfaces[i + 2]
+        bits: cython.int
+        rest: cython.ulonglong
+        if kind == MULTIPLY:
+            ticks *= scale
+        elif kind == DIVIDE:
+            ticks //= scale
+        else:  # a power of two: seconds, and the fraction down to 30 bits
+            bits = scale
+            rest = ticks - (ticks >> bits << bits)
+            if bits > 30:
+                rest >>= bits - 30
+            ticks = (ticks >> bits) * SECOND + (rest * SECOND >> min(bits, 30))
+        self.received = (ticks + self.interfaces[i + 3]) & LATEST
+        self.link = self.interfaces[i]
+        self.data = at
+        self.data_end = at + size
+        self.missing = max(0, original - size)
+        self.number += 1
+        return PACKET
+
+    def next_pcapng(self):
+        """The next packet; blocks of other kinds are read on the way."""
+        p: cython.p_const_uchar = self.p
+        at: cython.Py_ssize_t
+        body: cython.Py_ssize_t
+        size: cython.Py_ssize_t
+        kind: cython.uint
+        interface: cython.longlong
+        ticks: cython.ulonglong
+        while self.end - self.at >= 12:
+            at = self.at
+            kind = u32(p, at, self.big)
+            if kind == SECTION:
+                with cython.gil:
+                    if self.section(at) == ENDED:
+                        return ENDED
+            size = u32(p, at + 4, self.big)
+            if size < 12 or size > LARGEST or size & 3:
+                with cython.gil:
+                    return self.stop(f"after packet {self.number}, a block claims {size} bytes: the file is damaged")
+            if self.end - at < size:
+                return MORE
+            self.at = at + size
+            body = at + 8
+            size -= 12  # of the body
+            if kind == ENHANCED and size >= 20:
+                interface = u32(p, body, self.big)
+                ticks = u32(p, body + 4, self.big)
+                ticks = ticks << 32 | u32(p, body + 8, self.big)
+                at = u32(p, body + 12, self.big)
+                if interface < self.interface_count and at <= size - 20:
+                    if size - 24 >= at:
+                        with cython.gil:
+                            for code, value in self.options(body + 20 + (at + 3 & ~3), body + size):
+                                self.drops_told += value if code == 4 else 0
+                    return self.packet(interface, ticks, body + 20, at, u32(p, body + 16, self.big))
+            elif kind == SIMPLE and size >= 4:
+                at = u32(p, body, self.big)
+                if self.interface_count > 0:
+                    kind = min(at, size - 4)
+                    if self.interfaces[4] > 0:
+                        kind = min(kind, self.interfaces[4])
+                    when: cython.longlong = self.received
+                    self.packet(0, 0, body + 4, kind, at)
+                    self.received = when  # it has no time of its own
+                    return PACKET
+            elif kind == OBSOLETE and size >= 20:
+                interface = u16(p, body, self.big)
+                ticks = u32(p, body + 4, self.big)
+                ticks = ticks << 32 | u32(p, body + 8, self.big)
+                at = u32(p, body + 12, self.big)
+                if interface < self.interface_count and at <= size - 20:
+                    return self.packet(interface, ticks, body + 20, at, u32(p, body + 16, self.big))
+            else:
+                with cython.gil:
+                    if kind == INTERFACE and size >= 8:
+                        self.describe(body, body + size)
+                    elif kind == STATISTICS and size >= 12:
+                        self.statistics(body, body + size)
+                    elif kind == JOURNAL:
+                        self.number += 1  # Wireshark numbers these as well
+                continue
+            with cython.gil:
+                return self.stop(f"packet {self.number + 1} contradicts its block or names no interface: damaged")
+        return MORE
+
+    def section(self, at):
+        """A section's header: the byte order from here on; interfaces begin anew."""
+        magic: bytes = bytes(memoryview(self.owner)[at + 8 : at + 12])
+        if magic not in (b"\x1a\x2b\x3c\x4d", b"\x4d\x3c\x2b\x1a"):
+            return self.stop(f"after packet {self.number}, a section without a byte order: the file is damaged")
+        self.big = magic == b"\x1a\x2b\x3c\x4d"
+        self.interface_count = 0
+        return 0
+
+    def describe(self, at, end):
+        """An interface: its link type, its snap length, the unit of its clock."""
+        resolution: cython.int = 6
+        offset: cython.longlong = 0
+        for code, value in self.options(at + 8, end):
+            if code == 9:
+                resolution = value & 0xFF
+            elif code == 14:
+                offset = value - (1 << 64) if value >> 63 else value
+        return self.add_interface(u16(self.p, at, self.big), resolution, offset, u32(self.p, at + 4, self.big))
+
+    def add_interface(self, link, resolution, offset, snaplen):
+        """`resolution`: ticks are 10**-n seconds, or 2**-n with bit 7 set. `offset`: seconds to add."""
+        kind: cython.int = BINARY if resolution & 0x80 else MULTIPLY if resolution <= 9 else DIVIDE
+        n: cython.int = resolution & 0x7F
+        power: object = 9 - n if kind == MULTIPLY else min(n - 9, 18)  # an object: C's ** gives a float
+        scale = min(n, 63) if kind == BINARY else 10**power
+        seconds = max(-(1 << 32), min(offset, 1 << 32))
+        if not cython.compiled:
+            self.interfaces = None  # so that its memory may move
+        del self.interface_memory[40 * self.interface_count :]
+        self.interface_memory += struct.pack("=5q", link, kind, scale, seconds * 1_000_000_000, snaplen)
+        self.interface_count += 1
+        return self.locate()
+
+    def locate(self):
+        if cython.compiled:
+            self.interfaces = cython.cast(cython.p_longlong, PyByteArray_AS_STRING(self.interface_memory))
+        else:
+            self.interfaces = memoryview(self.interface_memory).cast("q")
+        return 0
+
+    def statistics(self, at, end):
+        """What the capturing machine counted; the last word on an interface holds."""
+        interface = u32(self.p, at, self.big)
+        if interface < self.interface_count:
+            self.drops[interface] = sum([value for code, value in self.options(at + 12, end) if code in (5, 7)])
+        return 0
+
+    def options(self, at, end):
+        """Options as (code, integer)."""
+        found = []
+        while end - at >= 4:
+            code = u16(self.p, at, self.big)
+            size: cython.Py_ssize_t = u16(self.p, at + 2, self.big)
+            if code == 0 or size > end - at - 4:
+                break
+            data = bytes(memoryview(self.owner)[at + 4 : at + 4 + min(size, 8)])
+            found.append((code, int.from_bytes(data, "big" if self.big else "little")))
+            at += 4 + (size + 3 & ~3)
+        return found

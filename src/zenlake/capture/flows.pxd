@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+from zenlake.capture.tcp cimport Lane
+
+cdef class Table:
+    cdef void** lanes
+    cdef unsigned long long* keys
+    cdef unsigned long long multiplier
+    cdef Py_ssize_t mask, most
+    cdef readonly dict flows
+
+    cdef Py_ssize_t find(
+        self,
+        unsigned long long src_hi,
+        unsigned long long src_lo,
+        unsigned long long dst_hi,
+        unsigned long long dst_lo,
+        unsigned long long ports
+    ) noexcept nogil
+    cdef int resize(self, Py_ssize_t size) except -1
+    cdef int enter(self, flow) except -1
+    cdef int place(
+        self,
+        Lane lane,
+        unsigned long long src_hi,
+        unsigned long long src_lo,
+        unsigned long long dst_hi,
+        unsigned long long dst_lo,
+        unsigned long long ports
+    ) except -1
+    cpdef int add(self, flow) except -1
+    cpdef int replace(self, old, new) except -1
+    cdef int thin(self) except -1

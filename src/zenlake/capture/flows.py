@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who talks to whom: a flow is two ends and what is known of the session between them; a table finds a packet's lane.
+
+A flow becomes a face when its bytes turn out to be Zenoh. Who opened is known from SYN or INIT; where neither was captured
+it is guessed from the ports, and the face says so.
+"""
+
+import ipaddress
+
+import cython
+
+from zenlake.capture.notes import Address, Face
+from zenlake.capture.recognise import Framing
+
+if cython.compiled:
+    from cython.cimports.libc.stdlib import calloc, free
+    from cython.cimports.zenlake.capture.tcp import Lane
+else:
+    from zenlake.capture.tcp import Lane
+
+DEFAULT_PORT = 7447
+SCOUTING_PORT = 7446
+
+MASK = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+
+
+def address(hi: int, lo: int, port: int) -> Address:
+    if hi == 0 and lo >> 32 == 0xFFFF:
+        return str(ipaddress.IPv4Address(lo & 0xFFFFFFFF)), port
+    return str(ipaddress.IPv6Address(hi << 64 | lo)), port
+
+
+def ends_of(src_hi: int, src_lo: int, dst_hi: int, dst_lo: int, ports: int) -> tuple[Address, Address]:
+    return address(src_hi, src_lo, ports >> 16 & 0xFFFF), address(dst_hi, dst_lo, ports & 0xFFFF)
+
+
+class Flow:
+    """What both lanes of a flow share. Side 0 sent the first packet of the flow that was captured."""
+
+    def __init__(self, book, key: tuple[int, int, int, int, int], client: int | None) -> None:
+        self.book = book  # the reader: rows, faces, notes, who listens
+        self.key = key  # source and destination address in halves; protocol and ports
+        self.udp = key[4] >> 32 == 17
+        self.ends = ends_of(*key)
+        self.group = self.udp and ipaddress.ip_address(self.ends[1][0]).is_multicast
+        self.client = client  # the side that opened, once known: for TCP, SYN was captured
+        self.lanes = tuple(Lane(book.rows, self, side, self.udp, client is not None) for side in (0, 1))
+        self.face: Face | None = None
+        self.framing = -1  # after the handshake, once known
+        self.offers: dict[bool, int] = {}  # what InitSyn (False) and InitAck (True) offered
+        self.doubtful = 0
+
+    # What streams ask and tell.
+
+    def note(self, kind: str, file: int, packet: int, size: int, count: int = 1) -> None:
+        self.book.notes.add(kind, file, packet, -1 if self.face is None else self.face.id, size, count)
+
+    def offered(self, ack: bool, features: int) -> None:
+        self.offers[ack] = max(features, 0)
+
+    def negotiated(self) -> int:
+        """The framing after OPEN: what both offered. -1 = not known."""
+        if len(self.offers) == 2:
+            both = self.offers[False] & self.offers[True]
+            self.framing = Framing.LOWLATENCY if both & 1 else Framing.COMPRESSED if both & 2 else Framing.PLAIN
+            self.describe()
+        return self.framing
+
+    def delivered(self, side: int) -> bool:
+        """Whether the receiver of this side's bytes has acknowledged the one that we still wait for."""
+        lane, other = self.lanes[side], self.lanes[1 - side]
+        return other.acknowledges and 0 < (other.acknowledged - lane.expected) & 0xFFFFFFFF < 1 << 31
+
+    def recognised(self, stream, first: int) -> None:
+        """These are batches; the first of them begins with the byte `first`."""
+        if not stream.opening and self.framing < 0:
+            self.framing = stream.framing
+        if self.face is None:
+            if stream.opening:  # InitSyn and OpenSyn come from the opener
+                self.client = 1 - stream.side if first & 0x20 else stream.side
+            protocol = "multicast" if self.group else "udp" if self.udp else "tcp"
+            self.add_face(
+                protocol, "datagram" if self.udp else "stream", False, not stream.opening and first & 0x1F != 7
+            )
+        for side in (0, 1):
+            direction = int(side != self.client and self.face.protocol != "scouting")
+            self.lanes[side].stream.follow(self.face.id, direction)
+        self.describe()
+
+    def scouts(self, side: int, header: int) -> bool:
+        """A SCOUT is three bytes, so it counts only where SCOUTs are sent."""
+        if header & 0x1F == 2 or self.group or SCOUTING_PORT in (self.ends[0][1], self.ends[1][1]):
+            self.client = side
+            self.add_face("scouting", "datagram", False, False)
+            return True
+        return False
+
+    def secured(self, protocol: str, other: bool) -> None:
+        if other or (protocol == "quic" and 443 in (self.ends[0][1], self.ends[1][1])):
+            return self.foreign()
+        self.add_face(protocol, "stream", True, False)
+        for lane in self.lanes:
+            lane.stream.face = self.face.id
+            lane.stream.deafen()
+
+    def foreign(self) -> None:
+        for lane in self.lanes:
+            if lane.stream.face < 0:
+                lane.stream.deafen()
+
+    def doubt(self, stream) -> None:
+        """Much was held and given up, and nothing made out."""
+        self.doubtful += 1
+        if self.face is None and self.doubtful > 4:
+            stream.deafen()
+
+    def again(self) -> None:
+        """INIT on a datagram flow that has had its session, or that was taken for foreign."""
+        self.finish()
+        self.face, self.client, self.framing = None, None, -1
+        self.offers.clear()
+        for lane in self.lanes:
+            lane.stream.reset(False)
+
+    def unread(self, file: int, packet: int, size: int, count: int) -> None:
+        self.note(
+            "encrypted" if self.face is not None and self.face.encrypted else "foreign", file, packet, size, count
+        )
+
+    def finish(self) -> None:
+        for lane in self.lanes:
+            lane.finish()
+
+    # The face.
+
+    def add_face(self, protocol: str, framing: str, encrypted: bool, midway: bool) -> None:
+        if self.client is None:
+            self.client = self.guess_client()
+        client, server = self.ends[self.client], self.ends[1 - self.client]
+        lane = self.lanes[0] if self.lanes[0].packet else self.lanes[1]
+        self.face = Face(
+            len(self.book.faces), protocol, client, server, framing, False, encrypted, midway, lane.file, lane.packet
+        )
+        self.book.faces.append(self.face)
+        if not midway:
+            self.book.servers.add((server, self.udp))
+
+    def guess_client(self) -> int:
+        """The other end listens: known to, on Zenoh's port, or on the lower port."""
+        if self.group:
+            return 0
+        self.book.look_ahead()
+        for side in (0, 1):
+            if (self.ends[1 - side], self.udp) in self.book.servers:
+                return side
+        for side in (0, 1):
+            if self.ends[1 - side][1] == DEFAULT_PORT:
+                return side
+        return 0 if self.ends[1][1] < self.ends[0][1] else 1
+
+    def describe(self) -> None:
+        if self.face is not None and self.framing > 0:
+            self.face.compression = self.framing == Framing.COMPRESSED
+            if self.framing == Framing.LOWLATENCY:
+                self.face.framing = "lowlatency"
+
+
+@cython.cclass
+class Table:
+    """From source, destination, ports and protocol to the lane. Open addressing; flows leave only when it is rebuilt.
+
+    The multiplier differs in each process, as Python's own hashes do, so that no capture can be made to collide.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most  # flows; beyond, the idle half makes room
+        self.multiplier = (hash("flows") & 0xFFFFFFFFFFFFFFFF) | 1
+        self.flows = {}
+        self.resize(1024)
+
+    def __dealloc__(self):
+        if cython.compiled:
+            free(self.keys)
+            free(self.lanes)
+
+    def find(self, src_hi, src_lo, dst_hi, dst_lo, ports):
+        """The slot of this key, or the empty one where it belongs."""
+        m: cython.ulonglong = self.multiplier
+        h: cython.ulonglong = (src_lo * m + dst_lo) & MASK
+        h = ((h ^ (h >> 29)) * m + ports) & MASK
+        h = ((h ^ (h >> 31)) * m + (src_hi ^ (dst_hi >> 1))) & MASK
+        i: cython.Py_ssize_t = (h >> 33) & self.mask
+        k: cython.Py_ssize_t = 5 * i
+        while self.keys[k + 4] != 0:
+            if (
+                self.keys[k + 4] == ports
+                and self.keys[k + 1] == src_lo
+                and self.keys[k + 3] == dst_lo
+                and self.keys[k] == src_hi
+                and self.keys[k + 2] == dst_hi
+            ):
+                break
+            i = (i + 1) & self.mask
+            k = 5 * i
+        return i
+
+    def resize(self, size):
+        if cython.compiled:
+            free(self.keys)
+            free(self.lanes)
+            self.keys = cython.cast(cython.pointer(cython.ulonglong), calloc(5 * size, 8))
+            self.lanes = cython.cast(cython.pp_void, calloc(size, 8))
+            if self.keys == cython.NULL or self.lanes == cython.NULL:
+                raise MemoryError(f"a table of {size} lanes")
+        else:
+            self.keys = [0] * (5 * size)
+            self.lanes = [None] * size
+        self.mask = size - 1
+        for flow in self.flows.values():
+            self.enter(flow)
+        return 0
+
+    def enter(self, flow):
+        src_hi, src_lo, dst_hi, dst_lo, ports = flow.key
+        self.place(flow.lanes[0], src_hi, src_lo, dst_hi, dst_lo, ports)
+        ports = ports >> 32 << 32 | (ports & 0xFFFF) << 16 | (ports >> 16 & 0xFFFF)
+        self.place(flow.lanes[1], dst_hi, dst_lo, src_hi, src_lo, ports)
+        return 0
+
+    def place(self, lane, src_hi, src_lo, dst_hi, dst_lo, ports):
+        i: cython.Py_ssize_t = self.find(src_hi, src_lo, dst_hi, dst_lo, ports)
+        self.keys[5 * i] = src_hi
+        self.keys[5 * i + 1] = src_lo
+        self.keys[5 * i + 2] = dst_hi
+        self.keys[5 * i + 3] = dst_lo
+        self.keys[5 * i + 4] = ports
+        if cython.compiled:
+            self.lanes[i] = cython.cast(cython.p_void, lane)
+        else:
+            self.lanes[i] = lane
+        return 0
+
+    def add(self, flow):
+        if len(self.flows) >= self.most:
+            self.thin()
+        self.flows[flow.key] = flow
+        if 4 * len(self.flows) > self.mask:
+            return self.resize(2 * (self.mask + 1))
+        return self.enter(flow)
+
+    def replace(self, old, new):
+        """A new connection between the same ends."""
+        del self.flows[old.key]
+        old.finish()
+        return self.add(new)
+
+    def thin(self):
+        idle = sorted(self.flows.values(), key=idle_since)
+        for flow in idle[: (len(idle) >> 1) + 1]:
+            flow.note("limit", flow.lanes[0].file, flow.lanes[0].packet, 0)
+            flow.finish()
+            del self.flows[flow.key]
+        return self.resize(self.mask + 1)
+
+
+def idle_since(flow: Flow) -> int:
+    return max(lane.received for lane in flow.lanes)

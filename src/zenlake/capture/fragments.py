@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""IP fragments -> the payload of the whole packet. Bounded in packets, bytes and time, as identifiers are soon used again."""
+
+from collections.abc import Callable
+
+Key = tuple[int, int, int, int, int, int]
+
+MOST_PACKETS = 1024
+MOST_BYTES = 1 << 24
+LARGEST = 1 << 16
+PATIENCE = 2_000_000_000  # ns
+
+
+class Whole:
+    """A packet of which some fragments have come."""
+
+    __slots__ = ("file", "have", "packet", "parts", "since", "size")
+
+    def __init__(self, since: int, file: int, packet: int) -> None:
+        self.parts: dict[int, bytes] = {}  # by offset
+        self.have = 0
+        self.size = -1  # known from the last fragment
+        self.since = since
+        self.file = file
+        self.packet = packet
+
+
+class Fragments:
+    def __init__(self, lost: Callable[[Whole], None]) -> None:
+        self._wholes: dict[Key, Whole] = {}  # oldest first
+        self._bytes = 0
+        self._lost = lost
+
+    def add(
+        self, key: Key, offset: int, more: bool, data: bytes, received: int, file: int, packet: int
+    ) -> bytes | None:
+        """Returns the whole payload if this was the fragment it lacked."""
+        whole = self._wholes.get(key)
+        if whole is not None and abs(received - whole.since) > PATIENCE:
+            self._give_up(key)
+            whole = None
+        if whole is None:
+            while len(self._wholes) >= MOST_PACKETS or self._bytes > MOST_BYTES:
+                self._give_up(next(iter(self._wholes)))
+            whole = self._wholes[key] = Whole(received, file, packet)
+        if offset in whole.parts or offset + len(data) > LARGEST:
+            return None
+        whole.parts[offset] = data
+        whole.have += len(data)
+        self._bytes += len(data)
+        if not more:
+            whole.size = offset + len(data)
+        if whole.size < 0 or whole.have < whole.size:
+            return None
+        del self._wholes[key]
+        self._bytes -= whole.have
+        payload = bytearray()
+        for at, part in sorted(whole.parts.items()):
+            if at > len(payload):
+                self._lost(whole)  # fragments overlap and yet leave a hole
+                return None
+            payload += part[len(payload) - at :]
+        return bytes(payload[: whole.size])
+
+    def _give_up(self, key: Key) -> None:
+        whole = self._wholes.pop(key)
+        self._bytes -= whole.have
+        self._lost(whole)
+
+    def finish(self) -> None:
+        for key in list(self._wholes):
+            self._give_up(key)

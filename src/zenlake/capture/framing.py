@@ -1,0 +1,492 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One direction of a session: bytes in order (or datagrams) -> batches.
+
+On a stream a batch has a two-byte length before it; after the handshake a compressed session adds a header byte to each
+batch and a low-latency one has four-byte lengths. A stream is always in one of three modes:
+
+    SPLIT   in step: the next byte is the next length, or inside a batch whose end is known
+    SEEK    out of step, or not yet known to be Zenoh: bytes are held until batches can be made out among them
+    DEAF    another protocol, or encrypted: bytes are only counted
+
+A gap that lies inside one batch costs that batch and nothing else, since its length says where the next begins. Any other
+gap, and a capture that starts midway, mean SEEK. Knows nothing of packets and ports; `flow` is asked who is who.
+"""
+
+import cython
+from lz4 import block as lz4_block
+
+if cython.compiled:
+    from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+    from cython.cimports.libc.stdlib import free, malloc
+    from cython.cimports.libc.string import memcpy
+    from cython.cimports.zenlake.capture.recognise import (
+        begins,
+        chain,
+        features,
+        find,
+        lz4_size,
+        number,
+        quic,
+        scouting,
+        tls,
+        weigh,
+    )
+else:
+    from zenlake.capture.recognise import begins, chain, features, find, lz4_size, number, quic, scouting, tls, weigh
+
+SPLIT = cython.declare(cython.int, 0)
+SEEK = cython.declare(cython.int, 1)
+DEAF = cython.declare(cython.int, 2)
+
+PLAIN = cython.declare(cython.int, 0)  # as in recognise
+COMPRESSED = cython.declare(cython.int, 1)
+LOWLATENCY = cython.declare(cython.int, 2)
+REJECTED = cython.declare(cython.int, 0)
+ACCEPTED = cython.declare(cython.int, 1)
+
+CERTAIN = cython.declare(cython.int, 8)
+
+PATIENCE = cython.declare(cython.Py_ssize_t, 1 << 18)  # bytes held while looking: two of the largest batches and more
+
+
+def copied(p, at, end):
+    if cython.compiled:
+        return PyBytes_FromStringAndSize(cython.cast(cython.p_const_char, p + at), end - at)
+    else:
+        return bytes(p[at:end])
+
+
+@cython.cclass
+class Stream:
+    def __init__(self, rows, flow, side: int, datagrams: bool, anchored: bool) -> None:
+        self.rows = rows
+        self.flow = flow
+        self.side = side  # which end of the flow sends; `direction` is known once the face is
+        self.datagrams = datagrams
+        self.received = 0  # of the packet in hand: time, number, file
+        self.packet = 0
+        self.file = 0
+        self.have = 0  # of a batch in several pieces: bytes so far, and bytes that make it whole
+        self.need = 0
+        self.unread = 0  # bytes while deaf; the packets, and the first of them
+        self.unread_packets = 0
+        self.unread_from = 0
+        self.reset(anchored)
+
+    def reset(self, anchored):
+        self.face = -1
+        self.direction = 0
+        self.mode = SEEK
+        self.anchored = anchored  # the first byte to come is the first of the connection
+        self.certain = False  # in step since that first byte
+        self.opening = False  # INIT and OPEN are still expected, and tell what follows them
+        self.skip = 0  # bytes until the next batch, of one that a gap has spoilt
+        self.aside = []  # held while looking: (bytes, received, packet, file)
+        self.aside_size = 0
+        self.look_at = 0  # look again when this many are held
+        self.feeding = False
+        return self.frame(PLAIN)
+
+    def __dealloc__(self):
+        if cython.compiled:
+            free(self.part)
+
+    # In step.
+
+    def take(self, data):
+        p: cython.p_const_uchar = data
+        n: cython.Py_ssize_t = len(data)
+        return self.receive(p, 0, n) if self.width != 0 else self.datagram(p, 0, n)
+
+    def receive(self, p, at, end):
+        n: cython.Py_ssize_t
+        while at < end:
+            if self.mode == DEAF:
+                self.unread += end - at
+                self.unread_packets += 1
+                return 0
+            if self.mode == SEEK:
+                with cython.gil:
+                    self.hold(p, at, end)
+                return 0
+            if self.skip > 0:
+                n = min(self.skip, end - at)
+                self.skip -= n
+                at += n
+                with cython.gil:
+                    self.note("skipped", n)
+            elif self.have > 0:
+                at = self.complete(p, at, end)
+            elif end - at < self.width:
+                return self.keep(p, at, end, self.width)
+            else:
+                n = p[at] | p[at + 1] << 8
+                if self.width == 4 and (p[at + 2] | p[at + 3]) != 0:  # no batch is that long
+                    with cython.gil:
+                        self.seek()
+                elif end - at < self.width + n:
+                    return self.keep(p, at, end, self.width + n)
+                else:
+                    at += self.width
+                    self.batch(p, at, at + n)
+                    at += n
+        return 0
+
+    def keep(self, p, at, end, need):
+        """Begins a batch, or only its length, that goes on in a later segment."""
+        if self.rows.held + need > self.rows.most_held:
+            with cython.gil:
+                self.note("limit", end - at)
+                self.seek()
+            return 0
+        self.rows.held += need
+        if cython.compiled:
+            self.part = cython.cast(cython.p_uchar, malloc(need))
+            if self.part == cython.NULL:
+                with cython.gil:
+                    raise MemoryError(f"{need} bytes for a batch in pieces")
+            memcpy(self.part, p + at, end - at)
+        else:
+            self.part = bytearray(need)
+            self.part[: end - at] = p[at:end]
+        self.have = end - at
+        self.need = need
+        return 0
+
+    def complete(self, p, at, end):
+        """Adds to the batch begun, and splits it off when whole. Returns where the bytes not used begin."""
+        n: cython.Py_ssize_t = min(self.need - self.have, end - at)
+        if cython.compiled:
+            memcpy(self.part + self.have, p + at, n)
+        else:
+            self.part[self.have : self.have + n] = p[at : at + n]
+        self.have += n
+        at += n
+        if self.have < self.need:
+            return at
+        part: cython.p_uchar = self.part
+        n = self.need
+        self.have = 0
+        self.rows.held -= n
+        if cython.compiled:
+            self.part = cython.NULL
+        if n == self.width and (part[0] | part[1]) != 0 and (n == 2 or (part[2] | part[3]) == 0):
+            self.keep(part, 0, n, n + (part[0] | part[1] << 8))  # its length, complete at last
+        elif n == self.width and n == 4 and (part[2] | part[3]) != 0:
+            with cython.gil:
+                self.seek()
+        else:
+            self.batch(part, self.width, n)
+        if cython.compiled:
+            free(part)
+        return at
+
+    def batch(self, p, at, end):
+        """A whole batch: to the rows."""
+        wire_size: cython.Py_ssize_t = end - at + self.width
+        if self.certain == 0 and begins(p, at, end, self.framing) == 0:
+            with cython.gil:  # not in step after all: look again, from here on
+                self.seek()
+                self.hold(p, at - self.width, end)
+            return 0
+        if self.framing == COMPRESSED and at < end:
+            if p[at] & 1:
+                with cython.gil:
+                    self.inflate(p, at, end)
+                return 0
+            at += 1
+        self.rows.append(p, at, end, self.face, self.direction, wire_size, False, self.received, self.packet, self.file)
+        if self.opening:
+            with cython.gil:
+                self.handshake(p, at, end)
+        return 0
+
+    def datagram(self, p, at, end):
+        """A datagram is a batch."""
+        if self.mode == SPLIT and (self.opening or end - at < 4 or p[at] & 0x3F != 1):
+            return self.batch(p, at, end)
+        if self.mode == DEAF:  # the same ports may serve Zenoh later
+            if end - at < 4 or (p[at] & 0x1F != 1 and p[at] & 0x1F != 7) or weigh(p, at, end, PLAIN) < CERTAIN:
+                self.unread += end - at
+                self.unread_packets += 1
+                return 0
+        with cython.gil:
+            if self.mode != SEEK and weigh(p, at, end, PLAIN) >= CERTAIN:
+                self.flow.again()  # a new INIT: a new session between the same ports
+            if self.mode == SPLIT:
+                self.batch(p, at, end)
+            else:
+                self.hold(p, at, end)
+        return 0
+
+    def inflate(self, p, at, end):
+        size: cython.Py_ssize_t = lz4_size(p, at + 1, end)
+        plain: bytes = b""
+        if size > 0:
+            try:
+                plain = lz4_block.decompress(copied(p, at + 1, end), uncompressed_size=size)
+            except lz4_block.LZ4BlockError:
+                size = 0
+        if size <= 0:
+            return self.note("undecodable", end - at + self.width)
+        q: cython.p_const_uchar = plain
+        return self.rows.append(
+            q,
+            0,
+            len(plain),
+            self.face,
+            self.direction,
+            end - at + self.width,
+            True,
+            self.received,
+            self.packet,
+            self.file,
+        )
+
+    def handshake(self, p, at, end):
+        """INIT tells what is offered, OPEN is the last batch before it takes effect."""
+        if at >= end:
+            return 0
+        kind: cython.int = p[at] & 0x1F
+        if kind == 1:
+            self.flow.offered(p[at] & 0x20 != 0, features(p, at, end))
+        elif kind == 2:
+            self.opening = False
+            framing: cython.int = self.flow.negotiated()
+            if framing >= 0:
+                self.frame(framing)
+            else:
+                self.seek()  # half of the handshake was not captured: let the batches tell
+        return 0
+
+    def frame(self, framing):
+        self.framing = framing
+        self.width = 0 if self.datagrams else 4 if framing == LOWLATENCY else 2  # of the length before a batch
+        return 0
+
+    # Out of step.
+
+    def gap(self, n):
+        """The next n bytes will never come."""
+        if self.mode == DEAF:
+            return 0
+        if self.mode == SEEK:
+            self.look()
+            if self.mode == SEEK:
+                self.shed(self.aside_size)
+                self.anchored = False
+                return 0
+        self.certain = False
+        left: cython.Py_ssize_t = self.skip
+        if self.have > 0 and self.need > self.width:
+            left = self.need - self.have
+        self.drop()
+        self.skip = max(left - n, 0)
+        if n > left:
+            self.seek()
+        return 0
+
+    def drop(self):
+        """Gives up the batch begun."""
+        if self.have > 0:
+            self.note("unfinished", self.have)
+            self.rows.held -= self.need
+            self.have = 0
+            if cython.compiled:
+                free(self.part)
+                self.part = cython.NULL
+        return 0
+
+    def seek(self):
+        self.mode = SEEK
+        self.certain = False
+        self.opening = False
+        self.look_at = 0
+        return 0
+
+    def hold(self, p, at, end):
+        self.aside.append((copied(p, at, end), self.received, self.packet, self.file))
+        self.aside_size += end - at
+        self.rows.held += end - at
+        full: cython.bint = self.aside_size > PATIENCE or self.rows.held > self.rows.most_held
+        if self.feeding or (self.aside_size < self.look_at and full == 0):
+            return 0
+        self.look()
+        if self.mode == SEEK and full:
+            self.shed(self.aside_size >> 1)
+            self.flow.doubt(self)
+        return 0
+
+    def look(self):
+        """Looks for batches among the bytes held, until in step or at a loss."""
+        while self.mode == SEEK and self.aside and self.look_once():
+            pass
+        self.look_at = self.aside_size + (self.aside_size >> 2 if self.aside_size > 4096 else 0)
+        return 0
+
+    def look_once(self):
+        if self.width == 0:
+            return self.look_at_datagrams()
+        data: bytes = self.aside[0][0] if len(self.aside) == 1 else b"".join([held[0] for held in self.aside])
+        p: cython.p_const_uchar = data
+        n: cython.Py_ssize_t = len(data)
+        if self.anchored:  # the first message of a connection is INIT or it is not Zenoh
+            verdict: cython.int = tls(p, 0, n)
+            if verdict != 0:
+                self.flow.secured("tls", verdict == 2)
+                return 0
+            verdict = chain(p, 0, n, PLAIN, CERTAIN, -1)
+            if verdict == ACCEPTED:
+                return self.settle(PLAIN, 0)
+            if verdict == REJECTED or n > 4096:
+                self.flow.foreign()
+            return 0
+        framings = (PLAIN, COMPRESSED, LOWLATENCY) if self.flow.framing < 0 else (self.flow.framing,)
+        enough: cython.int = CERTAIN if self.face < 0 else CERTAIN // 2
+        start: cython.Py_ssize_t = 0
+        end: cython.Py_ssize_t
+        at: cython.Py_ssize_t
+        framing: cython.int
+        for held in self.aside:  # a batch is likelier to begin with a segment than inside one
+            end = start + len(held[0])
+            for framing in framings:
+                if chain(p, start, n, framing, enough, end) == ACCEPTED:
+                    return self.settle(framing, start)
+                at = find(p, start + 1, end, n, framing, enough + CERTAIN // 2)
+                if at >= 0:
+                    return self.settle(framing, at)
+            start = end
+        return 0
+
+    def look_at_datagrams(self):
+        """One strong datagram, or several weak ones and none that speaks against."""
+        best: cython.int = 0
+        framing: cython.int
+        weight: cython.int
+        total: cython.int
+        last: cython.longlong
+        sequence: cython.longlong
+        p: cython.p_const_uchar
+        for data, _, _, _ in self.aside:
+            p = data
+            if quic(p, 0, len(data)):
+                self.flow.secured("quic", False)
+                return 0
+            if scouting(p, 0, len(data)) and self.flow.scouts(self.side, data[0]):
+                return self.settle(PLAIN, 0)
+        for framing in (PLAIN, COMPRESSED, LOWLATENCY) if self.flow.framing < 0 else (self.flow.framing,):
+            total = 0
+            last = -2
+            for data, _, _, _ in self.aside:
+                p = data
+                weight = weigh(p, 0, len(data), framing)
+                if weight == 0:
+                    total = 0
+                    break
+                sequence = number(p, 0, len(data), framing)
+                total += weight + (6 if sequence >= 0 and sequence == ((last + 1) & 0xFFFFFFF) else 0)
+                last = sequence if sequence >= 0 else last
+            if total >= CERTAIN or (total > 0 and self.face >= 0):
+                return self.settle(framing, 0)
+            best = max(best, total)
+        if best == 0:
+            self.flow.foreign()
+        return 0
+
+    def settle(self, framing, at):
+        """In step from the byte `at` of those held."""
+        held = self.aside
+        self.rows.held -= self.aside_size
+        self.aside = []
+        self.aside_size = 0
+        self.mode = SPLIT
+        self.skip = 0
+        self.certain = self.anchored
+        self.anchored = False
+        self.frame(framing)
+        start: cython.Py_ssize_t = 0
+        size: cython.Py_ssize_t
+        begun: cython.bint = False
+        self.feeding = True
+        for data, received, packet, file in held:
+            size = len(data)
+            if start + size > at:
+                self.received = received
+                self.packet = packet
+                self.file = file
+                if not begun:
+                    begun = True
+                    data = data[max(0, at - start) :]
+                    self.meet(data)
+                    if at > 0:
+                        self.note("skipped", at)
+                self.take(data)
+            start += size
+        self.feeding = False
+        return 1
+
+    def meet(self, data):
+        """The first batches since the flow began, or since step was lost."""
+        first: cython.int = data[self.width] if len(data) > self.width else 0
+        self.opening = self.framing == PLAIN and (first & 0x1F == 1 or first & 0x1F == 2)
+        self.flow.recognised(self, first)
+        return 0
+
+    def shed(self, n):
+        """Gives up the oldest n bytes held, or a few more."""
+        done: cython.Py_ssize_t = 0
+        count: cython.Py_ssize_t = 0
+        for data, _, _, _ in self.aside:
+            if done >= n:
+                break
+            done += len(data)
+            count += 1
+        if count > 0:
+            self.note("skipped" if self.face >= 0 else "foreign", done)
+            del self.aside[:count]
+            self.aside_size -= done
+            self.rows.held -= done
+        self.look_at = 0
+        return 0
+
+    def follow(self, face, direction):
+        """Bytes the other way turned out to be Zenoh, or these."""
+        self.face = face
+        self.direction = direction
+        if (
+            self.anchored and self.mode == SEEK and not self.aside
+        ):  # both ways began together: in step from the first byte
+            self.anchored = False
+            self.certain = True
+            self.opening = True
+            self.mode = SPLIT
+        elif self.mode == DEAF:
+            self.seek()
+        return 0
+
+    def deafen(self):
+        self.mode = DEAF
+        self.unread_from = self.packet
+        self.unread += self.aside_size
+        self.unread_packets += len(self.aside)
+        self.rows.held -= self.aside_size
+        self.aside = []
+        self.aside_size = 0
+        self.drop()
+        return 0
+
+    def note(self, kind, size):
+        self.flow.note(kind, self.file, self.packet, size)
+        return 0
+
+    def finish(self):
+        """No more will come."""
+        if self.mode == SEEK:
+            self.look()
+        self.drop()
+        self.shed(self.aside_size)
+        if self.unread_packets > 0:
+            self.flow.unread(self.file, self.unread_from, self.unread, self.unread_packets)
+            self.unread = 0
+            self.unread_packets = 0
+        return 0

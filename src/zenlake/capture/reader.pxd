@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+from zenlake.capture.files cimport Packets
+from zenlake.capture.flows cimport Table
+from zenlake.capture.headers cimport Headers
+from zenlake.capture.rows cimport Rows
+from zenlake.capture.tcp cimport Lane
+
+cdef class Reader:
+    cdef readonly Rows rows
+    cdef readonly list faces
+    cdef readonly object notes
+    cdef readonly set servers
+    cdef object fragments
+    cdef Table table
+    cdef Headers headers
+    cdef Packets packets
+    cdef int file, looked_ahead
+    cdef unsigned long long* recent
+    cdef long long* recent_times
+
+    cpdef int begin(self, Packets packets, int file) except -1
+    cpdef int run(self) except -1
+    cdef int step(self) except -1 nogil
+    cdef int packet(self, Headers h, const unsigned char* p) except -1 nogil
+    cdef int carry(self, Lane lane, Headers h, const unsigned char* p) except -1 nogil
+    cdef bint twin(self, Headers h, const unsigned char* p) noexcept nogil
+    cdef int new_flow(self) except -1
+    cdef int connect(self, Lane lane) except -1
+    cdef int fragment(self, const unsigned char* p) except -1
+    cdef int odd(self, int found) except -1
+    cpdef int finish(self) except -1

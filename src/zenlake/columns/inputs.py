@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrow columns as a loop without the GIL reads them: runs of bytes, numbers, and values of which there are few."""
+
+import cython
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from zenlake.errors import InvalidValue
+
+if cython.compiled:
+    pass
+else:
+    pass
+
+ABSENT = cython.declare(cython.Py_ssize_t, -1)
+
+
+class Runs:
+    """A column of strings or bytes. A row without a value, and every row of a missing column, is absent."""
+
+    def __init__(self, column=None):
+        self.on = column is not None
+        self.first = 0
+        self.bits = b"\0"
+        self.has_bits = False
+        self.offsets = memoryview(bytes(8)).cast("i")
+        self.data = b""
+        if column is None:
+            return
+        if pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type):
+            column = column.cast(pa.binary())
+        if not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
+            raise InvalidValue(f"text or bytes are needed, not {column.type}")
+        valid, offsets, data = column.buffers()
+        self.first = column.offset
+        self.has_bits = valid is not None
+        if valid is not None:
+            self.bits = memoryview(valid).cast("B")
+        if offsets is not None and offsets.size:
+            self.offsets = memoryview(offsets).cast("i")
+        if data is not None:
+            self.data = memoryview(data).cast("B")
+
+    def point(self, row, blob):
+        """Let a field that is bound to `data` stand at this row's run."""
+        i: cython.Py_ssize_t = self.first + row
+        if not self.on or (self.has_bits and not self.bits[i >> 3] >> (i & 7) & 1):
+            blob.size = ABSENT
+        else:
+            blob.at = self.offsets[i]
+            blob.size = self.offsets[i + 1] - self.offsets[i]
+
+
+class Numbers:
+    """A column of whole numbers or booleans; `default` where there is none."""
+
+    def __init__(self, column=None, default=0):
+        self.on = column is not None
+        self.default = default
+        self.values = memoryview(bytes(8)).cast("q")
+        if column is not None:
+            if not (pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)):
+                raise InvalidValue(f"whole numbers are needed, not {column.type}")
+            whole = pc.fill_null(column.cast(pa.int64()), default)
+            self.values = memoryview(whole.buffers()[1]).cast("q")[whole.offset :] if len(whole) else self.values
+
+    def get(self, row):
+        return self.values[row] if self.on else self.default
+
+
+class Choices:
+    """A column of few distinct values, each made into a number once; rows then have the number."""
+
+    def __init__(self, column, number, default):
+        self.on = column is not None
+        self.default = default
+        self.numbers = memoryview(bytearray(8)).cast("q")
+        self.codes = memoryview(bytes(4)).cast("i")
+        if column is None:
+            return
+        encoded = pc.dictionary_encode(column)
+        values = encoded.dictionary.to_pylist()
+        self.numbers = memoryview(bytearray(8 * (len(values) + 1))).cast("q")
+        for i, value in enumerate(values):
+            self.numbers[i] = number(value)
+        self.numbers[len(values)] = default
+        codes = pc.fill_null(encoded.indices, len(values))
+        if len(codes):
+            self.codes = memoryview(codes.buffers()[1]).cast("i")[codes.offset :]
+
+    def get(self, row):
+        return self.numbers[self.codes[row]] if self.on else self.default

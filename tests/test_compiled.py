@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A compiled chapter is one text in two files: what its `.pxd` declares, its `.py` defines; and it is compiled."""
+
+import ast
+import importlib
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+import zenlake
+
+ROOT = Path(zenlake.__file__).parent.parent
+CHAPTERS = sorted(ROOT.glob("zenlake/**/*.pxd"))
+
+FUNCTION = re.compile(r"^(?:cdef|cpdef)\s[^(=]*?(\w+)\((.*)\)")
+ATTRIBUTE = re.compile(r"^cdef\s.*[\s*\]](\w+)(?:\[\d+\])?$")
+CLASS = re.compile(r"^cdef class (\w+)")
+
+each_chapter = pytest.mark.parametrize(
+    "pxd", CHAPTERS, ids=lambda pxd: pxd.relative_to(ROOT).with_suffix("").as_posix()
+)
+
+
+def declared(pxd):
+    """(class or None, name, argument names or None for an attribute) of each declaration."""
+    text = re.sub(r",\s*\n\s*", ", ", pxd.read_text())
+    scope = None
+    for line in text.splitlines():
+        code = line.partition("#")[0].rstrip()
+        if code and not code.startswith(" "):
+            scope = None
+        code = code.strip()
+        if match := CLASS.match(code):
+            scope = match[1]
+        elif match := FUNCTION.match(code):
+            arguments = [one.partition("=")[0].strip() for one in match[2].split(",") if one.strip()]
+            yield scope, match[1], [re.findall(r"\w+", one)[-1] for one in arguments if one != "self"]
+        elif match := ATTRIBUTE.match(code):
+            yield scope, match[1], None
+        else:
+            assert not code.startswith(("cdef ", "cpdef ")) or code.startswith("cdef struct"), f"not understood: {code}"
+
+
+def defined(source):
+    """The same of the `.py`: attributes are those that some method assigns or the class body names."""
+    for node in ast.parse(source.read_text()).body:
+        if isinstance(node, ast.FunctionDef):
+            yield None, node.name, [argument.arg for argument in node.args.args]
+        elif isinstance(node, ast.Assign):
+            yield from ((None, target.id, None) for target in node.targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.ClassDef):
+            for part in ast.walk(node):
+                if isinstance(part, ast.FunctionDef):
+                    yield node.name, part.name, [argument.arg for argument in part.args.args if argument.arg != "self"]
+                elif isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store):
+                    if isinstance(part.value, ast.Name) and part.value.id == "self":
+                        yield node.name, part.attr, None
+                elif isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
+                    yield node.name, part.target.id, None
+
+
+def test_there_are_chapters():
+    assert len(CHAPTERS) >= 12
+
+
+@each_chapter
+def test_what_is_declared_is_defined(pxd):
+    there = [*defined(pxd.with_suffix(".py"))]
+    for declaration in declared(pxd):
+        assert declaration in there, f"{pxd.name} declares {declaration}"
+
+
+@each_chapter
+def test_it_is_compiled_where_it_can_be(pxd):
+    module = importlib.import_module(".".join(pxd.relative_to(ROOT).with_suffix("").parts))
+    pure = bool(os.environ.get("ZENLAKE_PURE"))
+    can = any(map(shutil.which, ("cc", "gcc", "clang")))
+    assert module.__file__.endswith(".py") == (pure or not can)
+
+
+def test_a_difference_would_be_seen(tmp_path):
+    """The test's own eyes."""
+    (tmp_path / "x.pxd").write_text(
+        "cdef int f(int a,\n           const char* b) except -1\ncdef class C:\n    cdef readonly unsigned int[::1] n\n"
+        "    cdef int sns[16]\n    cpdef int g(self, Py_ssize_t size) except -1 nogil\n"
+    )
+    (tmp_path / "x.py").write_text(
+        "def f(a, b): pass\nclass C:\n    def __init__(self):\n        self.n = 1\n        self.sns = []\n"
+        "    def g(self, size): pass\n"
+    )
+    assert {*map(str, declared(tmp_path / "x.pxd"))} <= {*map(str, defined(tmp_path / "x.py"))}
+    assert [*declared(tmp_path / "x.pxd")] == [
+        (None, "f", ["a", "b"]),
+        ("C", "n", None),
+        ("C", "sns", None),
+        ("C", "g", ["size"]),
+    ]

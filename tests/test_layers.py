@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may import whom: nothing imports upward or sideways, and what is sans-IO stays so."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import zenlake
+
+ROOT = Path(zenlake.__file__).parent
+LEAVES = {"errors", "values", "encoding", "keyexpr", "endpoint", "parameters", "clock", "config", "_pure", "__init__"}
+
+# What each layer imports besides the leaves and itself; then what those import, and so on down.
+IMPORTS = {
+    "wire": set(), "session": {"wire"}, "columns": {"session"}, "transport": {"session"}, "network": {"transport"},
+    "link": set(), "runtime": {"network", "link"}, "api": {"runtime"}, "log": {"columns"}, "capture": {"columns"},
+    "tables": {"columns"}, "tap": {"runtime", "log"}, "spark": {"log", "capture", "tables", "api"},
+    "report": {"tables"}, "cli": {"spark", "report", "tap"},
+}  # fmt: skip
+
+SANS_IO = {"wire", "session", "columns", "transport", "network"}
+WORLD = {"socket", "asyncio", "threading", "time", "random", "secrets", "selectors", "ssl", "multiprocessing"}
+SPARK = {"spark", "pyspark_zenoh", "pyspark_zenoh_capture"}
+
+
+def below(layer):
+    return {layer}.union(*map(below, IMPORTS[layer]))
+
+
+def imported(source):
+    for node in ast.walk(ast.parse(source.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+
+
+SOURCES = sorted(ROOT.parent.glob("zenlake/**/*.py")) + sorted(ROOT.parent.glob("*.py"))
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.relative_to(ROOT.parent).as_posix())
+def test_imports_go_down(source):
+    parts = source.relative_to(ROOT.parent).with_suffix("").parts
+    layer = parts[1] if parts[0] == "zenlake" else parts[0]
+    allowed = LEAVES | (set() if layer in LEAVES else below(layer) if parts[0] == "zenlake" else below("spark"))
+    for name in imported(source):
+        path = name.removeprefix("cython.cimports.").split(".")
+        if path[0] == "zenlake":
+            assert path[1] in allowed or path[1].startswith("__"), f"{layer} imports {name}"
+        assert not (layer in SANS_IO | LEAVES and path[0] in WORLD), f"{layer} imports {name}"
+        assert path[0] != "pyspark" or layer in SPARK, f"{layer} imports {name}"
