@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from partner import PATIENCE, Ours, Wheel, subscribe
+from tests.interop.partner import PATIENCE, Ours, Wheel, subscribe
 
 from zenlake.errors import CloseReason, LinkError
 from zenlake.link import Tls

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from partner import Wheel
+from tests.interop.partner import Wheel
 
 HERE = Path(__file__).parent
 GROUP = "udp/224.0.0.225:7448#iface=lo"

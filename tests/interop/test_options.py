@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Iterator
 
 import pytest
-from partner import PATIENCE, Ours, Wheel
+from tests.interop.partner import PATIENCE, Ours, Wheel
 
 from zenlake.errors import CloseReason, LocalError, RemoteError
 from zenlake.runtime.face import Face

@@ -13,9 +13,8 @@ from zenlake.errors import EndpointError, LinkError
 from zenlake.link.base import Link, Listener, Port, addresses
 from zenlake.link.base import needs_asking as _needs_asking
 from zenlake.link.tls import Tls
-from zenlake.wire.qos_link import QosLink
 
-__all__ = ["Link", "Listener", "Port", "Tls", "ask", "connect", "listen", "needs_asking", "qos_link"]
+__all__ = ["Link", "Listener", "Port", "Tls", "ask", "connect", "listen", "needs_asking"]
 
 CHAPTERS = {
     "tcp": "tcp",
@@ -63,16 +62,3 @@ def needs_asking(endpoint: EndPoint) -> bool:
 def ask(endpoint: EndPoint) -> object:
     """Ask for the host's address; raises a LinkError if it is unknown. This may take its time."""
     return addresses(endpoint, socket.SOCK_STREAM)
-
-
-def qos_link(endpoint: EndPoint) -> QosLink | None:
-    """What the endpoint's metadata restricts the link to: `?prio=1-3;rel=0`."""
-    prio, rel = endpoint.metadata.get("prio"), endpoint.metadata.get("rel")
-    if prio is None and rel is None:
-        return None
-    try:
-        first, _, last = (prio or "").partition("-")
-        priorities = None if prio is None else (int(first), int(last or first))
-        return QosLink(True, priorities, None if rel is None else {"0": False, "1": True}[rel])
-    except (ValueError, KeyError):
-        raise EndpointError(f"endpoint `{endpoint}`: metadata is like ?prio=1-3;rel=0, with priorities 0 to 7") from None

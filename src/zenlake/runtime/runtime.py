@@ -13,7 +13,7 @@ from time import monotonic
 
 from zenlake import link as links
 from zenlake.endpoint import EndPoint
-from zenlake.errors import CloseReason, LinkError, ZenlakeError
+from zenlake.errors import CloseReason, EndpointError, LinkError, ZenlakeError
 from zenlake.link import multicast
 from zenlake.link.base import Link, Listener
 from zenlake.runtime.engine import Engine, Timer
@@ -134,8 +134,8 @@ class Runtime(Node):
         """Accept sessions there; returns the locator, with the port that was chosen."""
         end = EndPoint.parse(endpoint) if isinstance(endpoint, str) else endpoint
         listener = links.listen(end, self.tls)
-        qos_link = links.qos_link(end)
-        listener.on_link = lambda link: self._accept(link, qos_link)
+        restriction = qos_link(end)
+        listener.on_link = lambda link: self._accept(link, restriction)
 
         def begin() -> None:
             self.listeners.append(listener)
@@ -225,11 +225,11 @@ class Runtime(Node):
     def opening(self, link: Link, endpoint: EndPoint, connection: Connection) -> None:
         """A link that we began."""
         opener = Opener(
-            self.settings, now=monotonic(), batch_size=link.mtu, qos_link=links.qos_link(endpoint), admit=self._admit
+            self.settings, now=monotonic(), batch_size=link.mtu, qos_link=qos_link(endpoint), admit=self._admit
         )
         self._begin(link, opener, connection)
 
-    def _accept(self, link: Link, qos_link: QosLink | None) -> None:
+    def _accept(self, link: Link, restriction: QosLink | None) -> None:
         """A link that somebody began with us."""
         if self._pending >= PENDING or self._closing:
             self.refused += 1
@@ -238,7 +238,7 @@ class Runtime(Node):
         self._pending += 1
         acceptor = Acceptor(
             self.settings, secret=self._secret, context=link.context, now=monotonic(), batch_size=link.mtu,
-            qos_link=qos_link, admit=self._admit,
+            qos_link=restriction, admit=self._admit,
         )  # fmt: skip
         self._begin(link, acceptor, None)
 
@@ -290,3 +290,16 @@ class Runtime(Node):
     def _notify(self) -> None:
         with self._gone:
             self._gone.notify_all()
+
+
+def qos_link(endpoint: EndPoint) -> QosLink | None:
+    """What the endpoint's metadata restricts the link to: `?prio=1-3;rel=0`."""
+    prio, rel = endpoint.metadata.get("prio"), endpoint.metadata.get("rel")
+    if prio is None and rel is None:
+        return None
+    try:
+        first, _, last = (prio or "").partition("-")
+        priorities = None if prio is None else (int(first), int(last or first))
+        return QosLink(True, priorities, None if rel is None else {"0": False, "1": True}[rel])
+    except (ValueError, KeyError):
+        raise EndpointError(f"endpoint `{endpoint}`: metadata is like ?prio=1-3;rel=0, with priorities 0 to 7") from None

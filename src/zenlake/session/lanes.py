@@ -97,13 +97,22 @@ class Lanes:
             self.lose(lane)
             return NOT_NEXT
         message: bytearray = self.parts[lane]
-        if len(message) + len(fragment.payload) > self.most:
+        if self.held() + len(fragment.payload) > self.most:
             self.lose(lane)
             return TOO_LARGE
         message += fragment.payload.view
         self.pieces[lane] += 1
         self.expected[lane] = (fragment.sn + 1) & self.mask
         return WAITING if fragment.more else JOINED
+
+    def held(self):
+        """The bytes of all half-received messages: a sender may not fill our memory by beginning one on every lane."""
+        lane: cython.int
+        total: cython.Py_ssize_t = 0
+        for lane in range(LANES):
+            if self.parts[lane] is not None:
+                total += len(self.parts[lane])
+        return total
 
     def take(self, lane):
         """The message that `join` completed."""

@@ -8,6 +8,7 @@ cdef class Sink:
 @cython.final
 cdef class Arena:
     cdef unsigned char[::1] buf
+    cdef unsigned char* data
     cdef Reader reader
     cdef Reader joined
     cdef Reader plain

@@ -51,6 +51,7 @@ class Arena:
 
     def __init__(self):
         self.buf = bytearray(ROOM)
+        self.data = cython.address(self.buf[0]) if cython.compiled else self.buf
         self.reader = Reader()
         self.reader.bind(self.buf)
         self.joined = Reader()
@@ -104,12 +105,12 @@ class Inbox:
         """Where to read into; then say `filled`. What was kept lies before it."""
         size: cython.Py_ssize_t = len(self.kept)
         if size:
-            copy(self.arena.buf, 0, self.kept if cython.compiled else memoryview(self.kept), 0, size)
+            copy(self.arena.data, 0, self.kept, 0, size)
         return memoryview(self.arena.buf)[size:]
 
     def filled(self, size):
         """Walk the batches that are whole now, and keep the rest."""
-        buf = self.arena.buf
+        arena: Arena = self.arena
         end: cython.Py_ssize_t = len(self.kept) + size
         at: cython.Py_ssize_t = 0
         i: cython.int
@@ -119,7 +120,7 @@ class Inbox:
             start: cython.Py_ssize_t = at + self.prefix
             length: cython.Py_ssize_t = 0
             for i in range(self.prefix):
-                byte = buf[at + i]
+                byte = arena.data[at + i]
                 length |= byte << (8 * i)
             if length > self.limit:
                 raise RemoteError(
@@ -130,7 +131,7 @@ class Inbox:
             at = start + length
             self.batch(start, at)
         if end > at and not self.stopped:
-            self.kept = take(buf, at, end - at)
+            self.kept = take(arena.data, at, end - at)
         return 0
 
     def receive(self, data):
@@ -159,13 +160,13 @@ class Inbox:
         self.batches += 1
         self.bytes_in += end - at
         if not self.is_open:
-            self.owner.on_batch(take(self.arena.buf, at, end - at))
+            self.owner.on_batch(take(self.arena.data, at, end - at))
             return 0
         if not self.compression:
             return self.walk(self.arena.reader, at, end)
-        if self.arena.buf[at] == 0:
+        if self.arena.data[at] == 0:
             return self.walk(self.arena.reader, at + 1, end)
-        data = decompressed(take(self.arena.buf, at, end - at), self.batch_size)
+        data = decompressed(take(self.arena.data, at, end - at), self.batch_size)
         self.arena.plain.bind(data)
         return self.walk(self.arena.plain, 0, len(data))
 

@@ -51,7 +51,7 @@ cdef class Queue:
     cpdef bint push(self, Message message, int priority, bint reliable, bint express, bint droppable) except -1
     cpdef bint push_encoded(self, bytes data, int priority, bint reliable, bint express, bint droppable) except -1
     cdef bint place(self, bytes data, Stage stage, bint reliable, bint express, bint droppable) except -1
-    cdef int append(self, const unsigned char[::1] data, Py_ssize_t size, Stage stage, Batch batch, bint reliable,
+    cdef int append(self, bytes data, Py_ssize_t size, Stage stage, Batch batch, bint reliable,
                     bint express, bint fresh) except -1
     cdef int commit(self, Stage stage, Batch batch, bint reliable, bint express, bint fresh) except -1
     cdef int shut(self, Stage stage) except -1

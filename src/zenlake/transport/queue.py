@@ -80,6 +80,10 @@ class Queue:
         self.dropped = 0
         self.compression = False
         self.qos = False
+        self.head = prefix
+        self.limit = 0
+        self.mask = 0
+        self.patience = 0.0
 
     def start(self, batch_size, mask, initial_sn, qos, compression, size, patience):
         """The handshake is over: from here on, messages."""
@@ -118,7 +122,7 @@ class Queue:
             stage.open = batch
             self.commit(stage, batch, reliable, express, fresh)
             return True
-        encoded = take(w.buf, body, w.at - body)
+        encoded = take(w.data, body, w.at - body)
         w.at = start
         if fresh:
             self.keep(batch)
@@ -157,7 +161,7 @@ class Queue:
         if batch.lane != reliable:
             self.write_frame(w, stage, reliable)
         w.need(size)
-        copy(w.buf, w.at, data if cython.compiled else memoryview(data), 0, size)
+        copy(w.data, w.at, data, 0, size)
         w.at += size
         self.commit(stage, batch, reliable, express, fresh)
         return 0
@@ -288,22 +292,22 @@ class Queue:
         w: Writer = batch.w
         if self.compression:
             plain: cython.Py_ssize_t = self.head
-            data = compressed(take(w.buf, plain, w.at - plain))
+            data: bytes = compressed(take(w.data, plain, w.at - plain))
             w.at = self.prefix
             w.need(len(data))
-            copy(w.buf, w.at, data if cython.compiled else memoryview(data), 0, len(data))
+            copy(w.data, w.at, data, 0, len(data))
             w.at += len(data)
         size: cython.Py_ssize_t = w.at - self.prefix
         i: cython.Py_ssize_t = 0
         while i < self.prefix:
-            w.buf[i] = size >> (8 * i) & 0xFF
+            w.data[i] = size >> (8 * i) & 0xFF
             i += 1
         return batch
 
     def bare(self, data):
         batch = Batch(len(data))
         w: Writer = batch.w
-        copy(w.buf, 0, data if cython.compiled else memoryview(data), 0, len(data))
+        copy(w.data, 0, data, 0, len(data))
         w.at = len(data)
         return batch
 
