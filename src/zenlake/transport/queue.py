@@ -347,8 +347,15 @@ class Queue:
     def next_sns(self):
         """The next sequence numbers, (reliable, best effort) for each priority: what JOIN tells."""
         stage: Stage
-        return [(stage.next_sn[1], stage.next_sn[0]) for stage in self.stages]
+        numbers = []
+        for stage in self.stages:
+            numbers.append((stage.next_sn[1], stage.next_sn[0]))
+        return numbers
 
     def backlog(self):
         """Batches and messages that wait, by priority: for tests and statistics."""
-        return [len(stage.jobs) + (stage.open is not None) for stage in self.stages]
+        stage: Stage
+        counts = []
+        for stage in self.stages:
+            counts.append(len(stage.jobs) + (stage.open is not None))
+        return counts
