@@ -5,9 +5,11 @@ Threading rules. Everything that arrives is handled in the loop's thread; `send`
 the sending half; it is never held while a message is handed on, so a sink may send on any face, and may be slow, but must not
 wait for another thread that sends.
 
-When a message is written. If the line is quiet, by the thread that sends it. If messages follow each other more closely than
-`QUIET`, they are gathered: the sending thread writes whenever a batch is full or `batching_limit` has passed, and the loop writes
-what is left as soon as it gets its turn. So a lone message leaves at once and a flood leaves in large batches.
+When a message is written. If the line is quiet, at once, by the thread that sends it. If messages follow each other more closely
+than `QUIET`, they are gathered: the sending thread writes when a batch is full or the last write is `GATHER` ago, and the loop, which
+looks every `batching_limit` while there is traffic, writes what is left when the flood ends. So a lone message leaves at once, a
+flood leaves in large batches, and neither wakes the loop for each message. What is sent in the loop's thread leaves at the end
+of its turn.
 """
 
 import threading
@@ -25,6 +27,7 @@ from zenlake.wire.message import Message
 __all__ = ["Face", "Node"]
 
 QUIET = 5e-6  # seconds between two messages that make gathering not worth while: a write costs about that much
+GATHER = 50e-6  # seconds for which messages of a flood are gathered: ten times what a write costs
 LINGER = 1.0  # seconds that the last bytes of a closed connection may take
 
 DROP = CongestionControl.DROP
@@ -64,8 +67,9 @@ class Face:
         self._waiters = 0
         self._blocked = False
         self._armed = False
-        self._oldest = 0.0
-        self._last = 0.0
+        self._direct = link.direct
+        self._last = 0.0  # when something was last sent, and when it was last written
+        self._flushed = 0.0
         self._done = False
         self._timer: Timer | None = None
         self._linger: Timer | None = None
@@ -105,28 +109,27 @@ class Face:
         that must not be dropped is refused (False) and stays yours; `Node.room` tells when to try again.
         """
         with self._lock:
-            transport = self.transport
-            if not transport.send(message, priority, reliable, congestion, express) and not self._wait(
+            queue = self.transport.queue
+            if not queue.send(message, priority, reliable, congestion, express) and not self._wait(
                 message, priority, reliable, congestion, express
             ):
                 return False
             if self._blocked:
                 return True
+            if not self._direct or self._engine.inside:
+                if not self._armed:
+                    self._armed = True
+                    self._engine.call_soon(self._turn)
+                return True
             now = monotonic()
-            if self.link.direct and (
-                express
-                or transport.queue.complete
-                or now - self._last > QUIET
-                or (self._armed and now - self._oldest > transport.settings.batching_limit)
-            ):
+            if express or now - self._last > QUIET or now - self._flushed > GATHER or queue.complete:
                 self._flush(now)
-                self._last = monotonic()
+                self._last = self._flushed = monotonic()
             else:
                 self._last = now
                 if not self._armed:
                     self._armed = True
-                    self._oldest = now
-                    self._engine.call_soon(self._turn)
+                    self._engine.call_soon(self._watch)
             return True
 
     def _wait(self, message: Message | bytes, priority: int, reliable: bool, congestion: int, express: bool) -> bool:
@@ -202,7 +205,8 @@ class Face:
         self._after()
 
     def writable(self) -> None:
-        self._blocked = False
+        with self._lock:  # else a writer that has just met a full socket might say so after us
+            self._blocked = False
         self._turn()
         if not self._blocked and self.was_open and not self._done:
             self.node.room(self)
@@ -214,16 +218,26 @@ class Face:
             self.transport.queue.discard()
         self._finish()
 
+    def _watch(self) -> None:
+        """There is a flood: look again in a moment whether it is over."""
+        now = monotonic()
+        if now - self._last < self.transport.settings.batching_limit and not self._done:
+            self._engine.call_at(now + self.transport.settings.batching_limit, self._watch)
+        else:
+            self._turn()
+
     def _turn(self) -> None:
         """Write what waits."""
         self._armed = False
-        if not self._blocked and not self._done:
+        if not self._done:
             with self._lock:
                 self._flush(monotonic())
         self._after()
 
     def _flush(self, now: float) -> None:
         """With the lock held: write batches until the link takes no more."""
+        if self._blocked:
+            return
         transport, link = self.transport, self.link
         while (view := transport.data(now)) is not None:
             size = link.write(view)
@@ -248,7 +262,7 @@ class Face:
                 self._event = event
                 with self._lock:
                     self._room.notify_all()
-        if transport.queue.waiting and not self._blocked:
+        if transport.queue.waiting:
             with self._lock:
                 self._flush(monotonic())
         if transport.is_closed:

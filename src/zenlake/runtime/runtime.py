@@ -44,6 +44,7 @@ class Connection:
 
     def __init__(self, runtime: "Runtime", endpoint: EndPoint, backoff: Backoff | None) -> None:
         self.endpoint = endpoint
+        self.restriction = qos_link(endpoint)
         self.face: Face | None = None
         self.error: ZenlakeError | None = None
         self.first: Future[Face] = Future()
@@ -75,7 +76,7 @@ class Connection:
             link = links.connect(self.endpoint, self._runtime.tls)
         except ZenlakeError as error:
             return self._failed(error)
-        self._runtime.opening(link, self.endpoint, self)
+        self._runtime.opening(link, self)
 
     def opened(self, face: Face) -> None:
         self.face = face
@@ -222,10 +223,10 @@ class Runtime(Node):
 
         self._resolver.submit(links.ask, endpoint).add_done_callback(done)
 
-    def opening(self, link: Link, endpoint: EndPoint, connection: Connection) -> None:
+    def opening(self, link: Link, connection: Connection) -> None:
         """A link that we began."""
         opener = Opener(
-            self.settings, now=monotonic(), batch_size=link.mtu, qos_link=qos_link(endpoint), admit=self._admit
+            self.settings, now=monotonic(), batch_size=link.mtu, qos_link=connection.restriction, admit=self._admit
         )
         self._begin(link, opener, connection)
 

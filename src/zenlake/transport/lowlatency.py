@@ -25,13 +25,15 @@ class LowLatencyQueue:
         self._handshake = handshake
         self._room = size * batch_size
         self._held = 0
+        self._ended = False
         self._waiting: deque[bytes] = deque()
         self._current: memoryview | None = None
 
-    def push(self, message: Message, priority: int, reliable: bool, express: bool, droppable: bool) -> bool:
-        return self.push_encoded(message.encode(), priority, reliable, express, droppable)
-
-    def push_encoded(self, data: bytes, priority: int, reliable: bool, express: bool, droppable: bool) -> bool:
+    def send(self, message: Message | bytes, priority: int, reliable: bool, congestion: int, express: bool) -> bool:
+        """As `Queue.send`; of all that a message may ask for, only its size matters here."""
+        if self._ended:
+            raise LocalError("the session is closed")
+        data = message if isinstance(message, bytes) else message.encode()
         if len(data) > self.limit:
             raise LocalError(
                 f"a message of {len(data)} bytes on a low-latency session, which carries at most {self.limit}: "
@@ -42,6 +44,9 @@ class LowLatencyQueue:
         self.messages += 1
         self._append(data)
         return True
+
+    def end(self) -> None:
+        self._ended = True
 
     def control(self, message: bytes) -> None:
         self._append(message)

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 
-from zenlake.errors import CloseReason, DecodeError, LocalError, ProtocolError
+from zenlake.errors import CloseReason, DecodeError, ProtocolError
 from zenlake.session.lanes import mask_of
 from zenlake.session.session import Session
 from zenlake.transport.config import Settings
@@ -165,12 +165,7 @@ class Multicast:
         express: bool = False,
     ) -> bool:
         """Queue a message to all. False if there is no room."""
-        if self.is_closed:
-            raise LocalError("the group was left")
-        droppable = congestion == CongestionControl.DROP or not reliable
-        if isinstance(message, bytes):
-            return bool(self.queue.push_encoded(message, priority, reliable, express, droppable))
-        return bool(self.queue.push(message, priority, reliable, express, droppable))
+        return bool(self.queue.send(message, priority, reliable, congestion, express))
 
     def data(self, now: float) -> memoryview | None:
         """The next datagram. A JOIN goes when nothing waits: it tells the numbers that come next."""
@@ -205,6 +200,7 @@ class Multicast:
         """Leave: the group hears a CLOSE."""
         if not self.is_closed:
             self.is_closed = True
+            self.queue.end()
             self.queue.discard()
             self.queue.control(Close(reason=CloseReason.GENERIC).encode())
 

@@ -36,6 +36,7 @@ cdef class Queue:
     cdef Frame frame
     cdef Fragment fragment
     cdef readonly bint is_open
+    cdef bint ended
     cdef readonly int complete
     cdef readonly int begun
     cdef readonly unsigned long long messages
@@ -48,6 +49,8 @@ cdef class Queue:
     cdef double patience
     cpdef start(self, Py_ssize_t batch_size, unsigned long long mask, unsigned long long initial_sn, bint qos,
                 bint compression, Py_ssize_t size, double patience)
+    cpdef bint send(self, message, int priority, bint reliable, int congestion, bint express) except -1
+    cpdef end(self)
     cpdef bint push(self, Message message, int priority, bint reliable, bint express, bint droppable) except -1
     cpdef bint push_encoded(self, bytes data, int priority, bint reliable, bint express, bint droppable) except -1
     cdef bint place(self, bytes data, Stage stage, bint reliable, bint express, bint droppable) except -1

@@ -11,6 +11,7 @@ wait, drop or close is up to the caller, who knows the message's congestion cont
 
 import cython
 
+from zenlake.errors import LocalError
 from zenlake.wire.framing import compressed
 
 if cython.compiled:
@@ -26,6 +27,7 @@ else:
 
 PRIORITIES = cython.declare(cython.int, 8)
 DATA = cython.declare(cython.int, 5)
+DROP = cython.declare(cython.int, 0)
 SPARES = cython.declare(cython.Py_ssize_t, 2)
 SMALL = cython.declare(cython.Py_ssize_t, 512)
 
@@ -74,6 +76,7 @@ class Queue:
         self.frame = Frame()
         self.fragment = Fragment()
         self.is_open = False
+        self.ended = False
         self.complete = 0
         self.begun = 0
         self.messages = 0
@@ -97,6 +100,19 @@ class Queue:
         self.is_open = True
 
     # Messages in
+
+    def send(self, message, priority, reliable, congestion, express):
+        """Queue a network message, or one that is bytes already. False, and nothing happened, if its priority is full."""
+        if not self.is_open or self.ended:
+            raise LocalError("the session is closed" if self.ended else "the session is not open yet")
+        droppable: cython.bint = congestion == DROP or not reliable
+        if isinstance(message, bytes):
+            return self.push_encoded(message, priority, reliable, express, droppable)
+        return self.push(message, priority, reliable, express, droppable)
+
+    def end(self):
+        """Take no more messages; what waits still goes."""
+        self.ended = True
 
     def push(self, message, priority, reliable, express, droppable):
         """Queue a message. False, and nothing happened, if its priority is full."""
@@ -186,8 +202,6 @@ class Queue:
         return 0
 
     def stage(self, priority):
-        if not self.is_open:
-            raise RuntimeError("the session is not open yet")
         return self.stages[priority & 7 if self.qos else DATA]
 
     # FRAME and FRAGMENT

@@ -170,14 +170,7 @@ class Unicast:
         express: bool = False,
     ) -> bool:
         """Queue a network message, or one that is bytes already. False if its priority is full: see `patience`."""
-        if not self.is_open or self._closing is not None:
-            raise LocalError("the session is not open" if not self.is_closed else "the session is closed")
-        droppable = congestion == CongestionControl.DROP or not reliable
-        if isinstance(message, bytes):
-            queued = self.queue.push_encoded(message, priority, reliable, express, droppable)
-        else:
-            queued = self.queue.push(message, priority, reliable, express, droppable)
-        return bool(queued)
+        return bool(self.queue.send(message, priority, reliable, congestion, express))
 
     def patience(self, priority: int, reliable: bool, congestion: int) -> float:
         """How long the sender of a message that found no room waits before it says `give_up`."""
@@ -251,6 +244,7 @@ class Unicast:
             return
         if self.is_open:
             self._closing = reason
+            self.queue.end()
         else:
             self._fail(LocalError("closed before it was open", reason))
 
@@ -272,6 +266,7 @@ class Unicast:
             return
         self.is_closed = True
         self.is_open = False
+        self.queue.end()
         self.session.closed()
         self.inbox.stop()
         self._events.append(event)
