@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages and bytes per second through one connection over loopback TCP, as a ratio to a bare socket that moves the same bytes.
+"""Messages and bytes per second through one connection over loopback TCP, as a ratio to a bare socket that moves the
+same bytes.
 
-Two processes, each run once: a sender and a receiver that counts. The bare socket writes chunks of a batch's size and reads into one
-buffer; the transport encodes, queues and numbers each message, and reads and hands on each at the other end.
+Two processes, each run once: a sender and a receiver that counts. The bare socket writes chunks of a batch's size and
+reads into one buffer; the transport encodes, queues and numbers each message, and reads and hands on each at the other
+end.
 
     python -m bench.transport
 """
@@ -65,7 +67,10 @@ def receive_bare() -> None:
 
 def partner(role: str, amount: int) -> tuple[subprocess.Popen[str], str]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "bench.transport", role, str(amount)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "bench.transport", role, str(amount)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout is not None
     return process, process.stdout.readline().strip()

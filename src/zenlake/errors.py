@@ -11,7 +11,7 @@
     ├── ProtocolError      a well-formed message at the wrong moment, or beyond what was agreed
     │   ├── LocalError         ours: what we were asked to send would break the protocol
     │   └── RemoteError        theirs: what we received breaks it
-    └── LinkError          the network's fault: an address that cannot be reached, a certificate that nobody trusts, a lost connection
+    └── LinkError          the network's fault: an address out of reach, a certificate that nobody trusts
 
 InvalidValue, DecodeError and EncodeError are ValueErrors too. DecodeError and ProtocolError know the `reason` to give
 in a CLOSE that they cause. All of them survive a pickle, so a Spark task can tell its driver what it met.

@@ -40,6 +40,7 @@ def wheel_tls(certificates: Path) -> dict[str, object]:
 @pytest.fixture(scope="session")
 def ports() -> Iterator[int]:
     """Ports that were free a moment ago, each handed out once."""
+
     def free() -> Iterator[int]:
         while True:
             with socket.socket() as tcp, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
@@ -49,4 +50,3 @@ def ports() -> Iterator[int]:
             yield port
 
     return free()
-

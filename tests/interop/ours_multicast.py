@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Our member of a multicast group, in a process of its own so that it can live in another network namespace.
 
-`python ours_multicast.py ENDPOINT`: joins, sends a message on `to/x` and a large one to whoever joins, prints what comes back and who
-leaves, and leaves when a line comes in.
+`python ours_multicast.py ENDPOINT`: joins, sends a message on `to/x` and a large one to whoever joins, prints what
+comes back and who leaves, and leaves when a line comes in.
 """
 
 import os

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.interop.partner import PATIENCE, Ours, Wheel, subscribe
 
+from tests.interop.partner import PATIENCE, Ours, Wheel, subscribe
 from zenlake.errors import CloseReason, LinkError
 from zenlake.link import Tls
 from zenlake.values import WhatAmI
@@ -71,9 +71,7 @@ def test_we_accept_and_large_messages_go_both_ways(
         assert (end.reason, end.by_peer) == (CloseReason.GENERIC, True)
 
 
-def test_idle_sessions_outlive_two_leases_on_every_link(
-    router: Wheel, endpoints: dict[str, str], our_tls: Tls
-) -> None:
+def test_idle_sessions_outlive_two_leases_on_every_link(router: Wheel, endpoints: dict[str, str], our_tls: Tls) -> None:
     """Leases of a second: both ends must send signs of life and hear the other's."""
     everyone = [Ours(our_tls) for _ in LINKS]
     try:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.interop.partner import Wheel
 
 HERE = Path(__file__).parent
@@ -16,7 +17,7 @@ SETUP = ("ip link set lo up multicast on", "ip route add 224.0.0.0/4 dev lo")
 
 @pytest.fixture
 def namespace() -> Iterator[tuple[str, ...]]:
-    """What to put before a command so that it runs where multicast on the loopback interface works and nobody else is."""
+    """What to put before a command so that it runs where multicast on loopback works and nobody else is."""
     holder = subprocess.Popen(
         ["unshare", "--net", "--", "sh", "-c", f"{' && '.join(SETUP)} && echo up && exec cat"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -28,7 +29,7 @@ def namespace() -> Iterator[tuple[str, ...]]:
     try:
         if not up:
             pytest.skip(f"no network namespace here: {holder.stderr.read().strip()}")
-        yield ("nsenter", "--net=/proc/%d/ns/net" % holder.pid, "--")
+        yield ("nsenter", f"--net=/proc/{holder.pid}/ns/net", "--")
     finally:
         holder.stdin.close()
         holder.wait()

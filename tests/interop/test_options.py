@@ -5,8 +5,8 @@ import random
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.interop.partner import PATIENCE, Ours, Wheel
 
+from tests.interop.partner import PATIENCE, Ours, Wheel
 from zenlake.errors import CloseReason, LocalError, RemoteError
 from zenlake.runtime.face import Face
 from zenlake.values import WhatAmI
@@ -101,7 +101,10 @@ def test_sequence_numbers_wrap(bits: int, ports: Iterator[int], monkeypatch: pyt
 
 
 def test_the_wheels_numbers_wrap(ports: Iterator[int]) -> None:
-    """Sixteen bits are 16384 frames: more than the wheel sends here only if each echo is a frame of its own, which it is."""
+    """Sixteen bits are 16384 frames.
+
+    More than the wheel sends here only if each echo is a frame of its own, which it is.
+    """
     endpoint = f"tcp/127.0.0.1:{next(ports)}"
     router = Wheel({"mode": "router", "listen/endpoints": [endpoint]})
     router.expect("READY")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real Zenoh in a process of its own: `python wheel.py CONFIG`, where CONFIG is JSON, a key of Zenoh's configuration each.
+"""The real Zenoh in a process of its own: `python wheel.py CONFIG`, where CONFIG is JSON, a key of Zenoh's
+configuration each.
 
-It opens a session, says READY (or FAILED and why), sends everything that it receives on `to/**` back on `back/to/**` with the same
-payload and priority (best effort if the key says so), and closes when a line (or the end) comes in.
+It opens a session, says READY (or FAILED and why), sends everything that it receives on `to/**` back on `back/to/**`
+with the same payload and priority (best effort if the key says so), and closes when a line (or the end) comes in.
 """
 
 import json

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A peer that does not read, on every kind of link: what Drop, Block and BlockFirst promise, and who overtakes.
 
-The peer is a runtime of ours whose sink blocks its loop until the test lets it go on; so the kernel's buffers fill, then our queues.
+The peer is a runtime of ours whose sink blocks its loop until the test lets it go on; so the kernel's buffers fill,
+then our queues.
 """
 
 import os
@@ -53,7 +54,10 @@ class Peer(Recorder):
 
 
 class Bench:
-    """We, connected to a peer that does not read yet, with every buffer on the way full: no room for a tenth of a second."""
+    """We, connected to a peer that does not read yet, with every buffer on the way full.
+
+    No room for a tenth of a second.
+    """
 
     def __init__(self, link: str, tls: Tls, folder: Path, **settings: object) -> None:
         where = {"unixsock-stream": f"{link}/{folder}/z.sock", "memory": f"{link}/{folder}"}.get(
@@ -62,7 +66,13 @@ class Bench:
         self.peer = Peer()
         self.theirs = Runtime(Settings(os.urandom(15) + b"\x01", WhatAmI.ROUTER, lease=60.0), self.peer, tls)
         where = self.theirs.listen(where).replace("127.0.0.1", "localhost")
-        values = {"zid": os.urandom(15) + b"\x01", "lease": 60.0, "wait_before_close": 0.3, "wait_before_drop": 0.1, **settings}
+        values = {
+            "zid": os.urandom(15) + b"\x01",
+            "lease": 60.0,
+            "wait_before_close": 0.3,
+            "wait_before_drop": 0.1,
+            **settings,
+        }
         self.node = Recorder()
         self.ours = Runtime(Settings(**values), self.node, tls)  # type: ignore[arg-type]
         self.face = self.ours.open(where, PATIENCE)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peers that mean harm, or are broken: each is ended or limited with a reason, memory stays bounded, others notice nothing."""
+"""Peers that mean harm, or are broken.
+
+Each is ended or limited with a reason, memory stays bounded, others notice nothing.
+"""
 
 import os
 import queue
@@ -27,7 +30,12 @@ def victim() -> Iterator[tuple[Runtime, Recorder, str]]:
     """A router of ours, with an honest neighbour connected to it."""
     recorder = Recorder()
     settings = Settings(
-        os.urandom(15) + b"\x01", WhatAmI.ROUTER, accept_timeout=0.6, max_message_size=1 << 20, compression=True, lease=30.0
+        os.urandom(15) + b"\x01",
+        WhatAmI.ROUTER,
+        accept_timeout=0.6,
+        max_message_size=1 << 20,
+        compression=True,
+        lease=30.0,
     )
     runtime = Runtime(settings, recorder)
     where = runtime.listen("tcp/127.0.0.1:0")
@@ -213,7 +221,7 @@ def test_silence_after_the_handshake(victim: Victim) -> None:
 
 
 def test_somebody_who_never_reads_does_not_fill_our_memory(victim: Victim) -> None:
-    runtime, recorder, where = victim
+    runtime, _, where = victim
     with Raw(where).open() as raw:
         until(lambda: raw.zid in runtime.faces)
         face = runtime.faces[raw.zid]

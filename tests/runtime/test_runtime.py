@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connecting, connecting again, crowds, errors that tell what is wrong, and stopping with nothing left."""
 
+import itertools
 import os
 import socket
 import threading
@@ -119,7 +120,7 @@ def test_attempts_grow_rarer(monkeypatch: pytest.MonkeyPatch) -> None:
     one.connect("tcp/127.0.0.1:1", Backoff(0.05, 2.0, 0.2))
     until(lambda: len(times) == 5)
     one.close()
-    gaps = [later - sooner for sooner, later in zip(times, times[1:], strict=False)]
+    gaps = [later - sooner for sooner, later in itertools.pairwise(times)]
     for gap, least in zip(gaps, (0.05, 0.1, 0.2, 0.2), strict=True):
         assert gap >= least
 

@@ -208,7 +208,8 @@ def test_a_links_restriction_is_the_openers_if_ours_includes_it(
 
 @pytest.mark.parametrize(
     ("values", "named"),
-    [({"zid": b""}, "zid"), ({"zid": b"\x01\x00"}, "zid"), ({"resolution": 64}, "resolution"), ({"batch_size": 10}, "batch_size"),
+    [({"zid": b""}, "zid"), ({"zid": b"\x01\x00"}, "zid"), ({"resolution": 64}, "resolution"),
+     ({"batch_size": 10}, "batch_size"),
      ({"low_latency": True}, "low_latency"), ({"lease": 0}, "lease"), ({"keep_alive": 1}, "keep_alive"),
      ({"queue_size": 0}, "queue_size"), ({"patch": 2}, "patch"), ({"password": b"x"}, "user")],
 )  # fmt: skip

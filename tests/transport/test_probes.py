@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hand-made bytes that were sent to a real router and to real clients, sent to ours: it reacts as they did.
 
-Where ours differs on purpose, it says more: a breach inside an open session is answered with a CLOSE before the connection
-ends (a real router just ends it).
+Where ours differs on purpose, it says more: a breach inside an open session is answered with a CLOSE before the
+connection ends (a real router just ends it).
 """
 
 from typing import Any
@@ -52,9 +52,7 @@ def replay(case: str) -> tuple[Unicast, Collector, list[bytes]]:
     sent, answers, _ = recorded(case)
     heard = Collector()
     settings = Settings(ACCEPTOR, WhatAmI.ROUTER, batch_size=49152)
-    acceptor = Unicast(
-        Acceptor(settings, secret=SECRET, context=LINK, now=0.0), stream=True, sink=heard
-    )
+    acceptor = Unicast(Acceptor(settings, secret=SECRET, context=LINK, now=0.0), stream=True, sink=heard)
     said: list[bytes] = []
     for batch in sent:
         if batch[0] & 0x3F == 0x02 and case != "bad_cookie":
@@ -72,7 +70,9 @@ def replay(case: str) -> tuple[Unicast, Collector, list[bytes]]:
 def test_handshakes_go_as_with_the_real_router(case: str) -> None:
     _, answers, _ = recorded(case)
     _, _, said = replay(case)
-    for theirs, ours in zip([m for b in answers for m in messages(b)], [m for b in said for m in messages(b)], strict=True):
+    for theirs, ours in zip(
+        [m for b in answers for m in messages(b)], [m for b in said for m in messages(b)], strict=True
+    ):
         assert type(ours) is type(theirs)
         if isinstance(ours, Init):
             for field in ("ack", "resolution", "batch_size", "qos", "qos_link", "low_latency", "compression", "patch"):
@@ -176,5 +176,3 @@ def test_what_was_not_asked_for_stays_off() -> None:
     assert opener.session.qos
     assert not opener.session.compression
     assert not opener.session.low_latency
-
-

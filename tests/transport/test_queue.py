@@ -99,7 +99,9 @@ def test_one_full_priority_leaves_room_in_the_others() -> None:
 # What a full queue does to a message
 
 
-@pytest.mark.parametrize(("congestion", "reliable"), [(DROP, True), (DROP, False), (BLOCK, False), (BLOCK_FIRST, False)])
+@pytest.mark.parametrize(
+    ("congestion", "reliable"), [(DROP, True), (DROP, False), (BLOCK, False), (BLOCK_FIRST, False)]
+)
 def test_droppable_messages_wait_a_moment_and_are_dropped(congestion: CongestionControl, reliable: bool) -> None:
     pair = Pair(batch_size=2000).open()
     fill(pair)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ways to reach another node: `connect` and `listen` by an endpoint's protocol.
 
-Each kind of link is a chapter that knows its socket and nothing of Zenoh's messages; the loop that drives them is in `runtime`.
+Each kind of link is a chapter that knows its socket and nothing of Zenoh's messages; the loop that drives them is in
+`runtime`.
 """
 
 import socket
@@ -34,7 +35,8 @@ def _chapter(endpoint: EndPoint) -> ModuleType:
     name = CHAPTERS.get(endpoint.protocol)
     if name is None:
         raise EndpointError(
-            f"endpoint `{endpoint}`: `{endpoint.protocol}` links cannot be made here; those that can are {', '.join(CHAPTERS)}"
+            f"endpoint `{endpoint}`: `{endpoint.protocol}` links cannot be made here; "
+            f"those that can are {', '.join(CHAPTERS)}"
         )
     try:
         return import_module(f"zenlake.link.{name}")

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every kind of link offers, and what it asks of its two users.
 
-A `Port` is something to be polled: it has a file descriptor and is told when that is readable, writable, or late. A `Link` carries
-the batches of one connection; often it is its own port, but the links of one UDP socket share theirs. All of them are
-non-blocking and none of them has a thread: one loop drives them all. An `Owner` is told what happens to its link.
+A `Port` is something to be polled: it has a file descriptor and is told when that is readable, writable, or late. A
+`Link` carries the batches of one connection; often it is its own port, but the links of one UDP socket share theirs.
+All of them are non-blocking and none of them has a thread: one loop drives them all. An `Owner` is told what happens to
+its link.
 """
 
 import errno
@@ -31,7 +32,7 @@ class Owner(Protocol):
     def filled(self, size: int) -> None:
         """That many bytes were read into `space`."""
 
-    def receive(self, data: bytes) -> None:
+    def receive(self, data: bytes | memoryview) -> None:
         """A piece of a stream, or a whole datagram."""
 
     def writable(self) -> None:
@@ -42,12 +43,15 @@ class Owner(Protocol):
 
 
 class Port(ABC):
-    """Something the loop polls. `changed` is set by the loop; call it when `wants_write`, `wants_read` or the timeout change."""
+    """Something the loop polls.
+
+    `changed` is set by the loop; call it when `wants_write`, `wants_read` or the timeout change.
+    """
 
     wants_read = True
     wants_write = False
 
-    def changed(self) -> None:
+    def changed(self) -> None:  # noqa: B027
         """Replaced by the loop when it takes the port in."""
 
     @abstractmethod
@@ -92,7 +96,10 @@ class Link(ABC):
         """What the loop has to poll for this link; None if somebody else's port serves it."""
 
     def begin(self) -> None:
-        """The loop polls the port now: tell the owner if the link is `ready` already, or go on with what makes it so."""
+        """The loop polls the port now.
+
+        Tell the owner if the link is `ready` already, or go on with what makes it so.
+        """
         self.owner.ready()
 
     @abstractmethod
@@ -115,8 +122,13 @@ class Listener(Port):
     on_link: Callable[[Link], None]
 
 
-def addresses(endpoint: EndPoint, kind: socket.SocketKind, passive: bool = False) -> list[tuple[int, tuple[object, ...]]]:
-    """The (family, address) pairs behind an endpoint's host and port. Blocks if the host is a name that needs asking for."""
+def addresses(
+    endpoint: EndPoint, kind: socket.SocketKind, passive: bool = False
+) -> list[tuple[int, tuple[object, ...]]]:
+    """The (family, address) pairs behind an endpoint's host and port.
+
+    Blocks if the host is a name that needs asking for.
+    """
     host, port = endpoint.host_and_port()
     try:
         found = socket.getaddrinfo(host, port, type=kind, flags=socket.AI_PASSIVE if passive else 0)

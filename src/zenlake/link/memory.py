@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`memory/name`: two ends in one process, for tests that need a link and no network.
 
-It behaves like a stream socket whose buffer holds `ROOM` bytes: `write` takes what fits, and the other end's reading makes room.
+It behaves like a stream socket whose buffer holds `ROOM` bytes: `write` takes what fits, and the other end's reading
+makes room.
 """
 
 import os
 from collections import deque
+from contextlib import suppress
 
 from zenlake.endpoint import EndPoint
 from zenlake.errors import LinkError
@@ -29,10 +31,8 @@ class Bell(Port):
 
     def ring(self) -> None:
         if not self._closed:
-            try:
+            with suppress(BlockingIOError):  # it rings already
                 os.write(self._write, b"\0")
-            except BlockingIOError:
-                pass  # it rings already
 
     def on_readable(self, now: float) -> None:
         os.read(self._read, 4096)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`udp/224.0.0.225:7447#iface=eth0`: a multicast group. What is sent reaches every member, and every member is heard.
 
-Two sockets: one bound to the group hears, one of our own address speaks, so that members can be told apart by where datagrams come from.
+Two sockets: one bound to the group hears, one of our own address speaks, so that members can be told apart by where
+datagrams come from.
 """
 
 import fcntl

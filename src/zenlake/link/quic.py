@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`quic/host:port`: one bidirectional stream, opened by the end that connects, with the framing of TCP inside.
 
-The protocol is the sans-IO core of the `aioquic` package. We offer the plain ALPN `zenoh` (and `hq-29`, as 1.8 and older say), so
-everything travels on the one stream: no multi-stream, no datagrams. All of it happens in the loop's thread.
+The protocol is the sans-IO core of the `aioquic` package. We offer the plain ALPN `zenoh` (and `hq-29`, as 1.8 and
+older say), so everything travels on the one stream: no multi-stream, no datagrams. All of it happens in the loop's
+thread.
 """
 
 import socket

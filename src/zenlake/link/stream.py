@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stream sockets: TCP and Unix, plain or with a protocol in between (TLS, WebSocket).
 
-A plain stream reads straight into its owner's buffer and may be written from any thread. With a `Layer` in between, the bytes of
-the socket and those of the owner differ, and all happens in the loop's thread.
+A plain stream reads straight into its owner's buffer and may be written from any thread. With a `Layer` in between, the
+bytes of the socket and those of the owner differ, and all happens in the loop's thread.
 """
 
 import errno

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tls/host:port`, with the other end's certificate checked and, if asked for, our own shown (mutual TLS).
 
-The encryption is `ssl.SSLObject` between two memory buffers, so the loop that drives plain sockets drives these too. No ALPN; the
-same framing inside as on TCP.
+The encryption is `ssl.SSLObject` between two memory buffers, so the loop that drives plain sockets drives these too. No
+ALPN; the same framing inside as on TCP.
 """
 
 import socket
 import ssl
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from zenlake.endpoint import EndPoint
@@ -109,10 +110,8 @@ class TlsLayer:
         return self._out.read()
 
     def end(self) -> None:
-        try:
+        with suppress(ssl.SSLError, ValueError):  # the other end's goodbye has not come, and we do not wait for it
             self._ssl.unwrap()
-        except (ssl.SSLError, ValueError):
-            pass  # the other end's goodbye has not come, and we do not wait for it
 
 
 def _why(error: ssl.SSLError) -> str:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`udp/host:port`: one batch a datagram, nothing resent. A listener tells its links apart by where datagrams come from."""
+"""`udp/host:port`.
+
+One batch a datagram, nothing resent. A listener tells its links apart by where datagrams come from.
+"""
 
 import socket
 from collections.abc import Callable
@@ -16,8 +19,8 @@ MTU = 65487
 """The largest payload that 1.10.2 sends on Linux."""
 BURST = 64  # datagrams in one turn of the loop
 LINKS = 4096
-"""Sources that a listener keeps apart. A datagram costs a sender nothing and its source is easily forged; see also the runtime's bound on
-handshakes under way, which is far lower."""
+"""Sources that a listener keeps apart. A datagram costs a sender nothing and its source is easily forged; see also the
+runtime's bound on handshakes under way, which is far lower."""
 
 
 def is_multicast(endpoint: EndPoint) -> bool:

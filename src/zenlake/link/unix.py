@@ -41,7 +41,9 @@ def listen(endpoint: EndPoint, tls: object = None) -> Listener:
     # Those who connect have no address of their own: number them, so that a cookie is bound to one of them.
     count = iter(range(1, 1 << 62))
     return UnixListener(
-        sock, PROTOCOL, lambda accepted, remote: StreamLink(accepted, PROTOCOL, f"{PROTOCOL}/{path}#{next(count)}", False)
+        sock,
+        PROTOCOL,
+        lambda accepted, remote: StreamLink(accepted, PROTOCOL, f"{PROTOCOL}/{path}#{next(count)}", False),
     )
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The loop: one thread that waits for every port at once, and for the time.
 
-Threading rules. Ports, timers and callbacks belong to the loop's thread: they are touched nowhere else. From other threads there
-are exactly three ways in: `call_soon`, `run` (the same, waiting for the result) and `stop`. A port's `changed` may be called from any
-thread too; it takes effect in the loop's. Nothing that runs in the loop may block.
+Threading rules. Ports, timers and callbacks belong to the loop's thread: they are touched nowhere else. From other
+threads there are exactly three ways in: `call_soon`, `run` (the same, waiting for the result) and `stop`. A port's
+`changed` may be called from any thread too; it takes effect in the loop's. Nothing that runs in the loop may block.
 """
 
 import heapq

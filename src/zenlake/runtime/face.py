@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A face: one connection as the node sees it. It joins a link, a transport and the clock.
 
-Threading rules. Everything that arrives is handled in the loop's thread; `send` and `close` may be called from any. A lock guards
-the sending half; it is never held while a message is handed on, so a sink may send on any face, and may be slow, but must not
-wait for another thread that sends.
+Threading rules. Everything that arrives is handled in the loop's thread; `send` and `close` may be called from any. A
+lock guards the sending half; it is never held while a message is handed on, so a sink may send on any face, and may be
+slow, but must not wait for another thread that sends.
 
-When a message is written. If the line is quiet, at once, by the thread that sends it. If messages follow each other more closely
-than `QUIET`, they are gathered: the sending thread writes when a batch is full or the last write is `GATHER` ago, and the loop, which
-looks every `batching_limit` while there is traffic, writes what is left when the flood ends. So a lone message leaves at once, a
-flood leaves in large batches, and neither wakes the loop for each message. What is sent in the loop's thread leaves at the end
-of its turn.
+When a message is written. If the line is quiet, at once, by the thread that sends it. If messages follow each other
+more closely than `QUIET`, they are gathered: the sending thread writes when a batch is full or the last write is
+`GATHER` ago, and the loop, which looks every `batching_limit` while there is traffic, writes what is left when the
+flood ends. So a lone message leaves at once, a flood leaves in large batches, and neither wakes the loop for each
+message. What is sent in the loop's thread leaves at the end of its turn.
 """
 
 import threading
@@ -105,8 +105,8 @@ class Face:
     ) -> bool:
         """Send a network message, or one that is bytes already. False if it was dropped because there was no room.
 
-        From a thread of your own it waits as the congestion control says. In the loop's thread nothing may wait: there a message
-        that must not be dropped is refused (False) and stays yours; `Node.room` tells when to try again.
+        From a thread of your own it waits as the congestion control says. In the loop's thread nothing may wait: there
+        a message that must not be dropped is refused (False) and stays yours; `Node.room` tells when to try again.
         """
         with self._lock:
             queue = self.transport.queue
@@ -200,7 +200,7 @@ class Face:
         self.transport.filled(size, monotonic())
         self._after()
 
-    def receive(self, data: bytes) -> None:
+    def receive(self, data: bytes | memoryview) -> None:
         self.transport.receive(data, monotonic())
         self._after()
 

@@ -38,7 +38,12 @@ class Group:
         self._lock = threading.RLock()
         self._timer: Timer | None = None
         self.transport = Multicast(
-            settings, initial_sn=int.from_bytes(os.urandom(4)), now=monotonic(), sink=members.sink, arena=arena, mtu=link.mtu
+            settings,
+            initial_sn=int.from_bytes(os.urandom(4)),
+            now=monotonic(),
+            sink=members.sink,
+            arena=arena,
+            mtu=link.mtu,
         )
         link.on_member = self._receive
         link.owner = self

@@ -303,4 +303,6 @@ def qos_link(endpoint: EndPoint) -> QosLink | None:
         priorities = None if prio is None else (int(first), int(last or first))
         return QosLink(True, priorities, None if rel is None else {"0": False, "1": True}[rel])
     except (ValueError, KeyError):
-        raise EndpointError(f"endpoint `{endpoint}`: metadata is like ?prio=1-3;rel=0, with priorities 0 to 7") from None
+        raise EndpointError(
+            f"endpoint `{endpoint}`: metadata is like ?prio=1-3;rel=0, with priorities 0 to 7"
+        ) from None

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sequence numbers of one direction: 8 priorities x 2 reliabilities, and what of a message has arrived so far.
 
-The rule (companion transport.md): a number is new if it lies less than half the space ahead of the last one; gaps are accepted,
-for nothing is ever resent; duplicates and older numbers are dropped. The space is smaller than the resolution's name says:
-7, 14 and 28 bits for "8", "16" and "32" (divergence A2).
+The rule (companion transport.md): a number is new if it lies less than half the space ahead of the last one; gaps are
+accepted, for nothing is ever resent; duplicates and older numbers are dropped. The space is smaller than the
+resolution's name says: 7, 14 and 28 bits for "8", "16" and "32" (divergence A2).
 """
 
 import cython
@@ -32,7 +32,10 @@ GIB = cython.declare(cython.Py_ssize_t, 1 << 30)
 
 
 def mask_of(resolution):
-    """The largest sequence number of a resolution code. The 64-bit code is never negotiated; nothing here can exceed it."""
+    """The largest sequence number of a resolution code.
+
+    The 64-bit code is never negotiated; nothing here can exceed it.
+    """
     return (0x7F, 0x3FFF, 0x0FFFFFFF, 0x7FFFFFFFFFFFFFFF)[resolution & 3]
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one end brings to a connection: who it is, what it offers, and how patient it is.
 
-Times are in seconds, sizes in bytes. The defaults are those of eclipse-zenoh 1.10.2 (companion defaults.md). A setting that
-contradicts itself is refused here, before anything is sent.
+Times are in seconds, sizes in bytes. The defaults are those of eclipse-zenoh 1.10.2 (companion defaults.md). A setting
+that contradicts itself is refused here, before anything is sent.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cookie of an InitAck: all that the acceptor would otherwise have to remember until the OpenSyn.
 
-It holds the INIT that was agreed on, when that was, and a tag that only we can compute over both and the link's two addresses.
-So a flood of InitSyn costs no memory, and a cookie that was forged, changed, used on another link or too late is refused.
+It holds the INIT that was agreed on, when that was, and a tag that only we can compute over both and the link's two
+addresses. So a flood of InitSyn costs no memory, and a cookie that was forged, changed, used on another link or too
+late is refused.
 """
 
 import hashlib

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opening a session: INIT and OPEN, each with its answer, and what is agreed in them.
 
-Theory of operation. The opener proposes (InitSyn), the acceptor answers with what both can do and a cookie (InitAck), the opener
-returns the cookie and tells its lease and first sequence number (OpenSyn), the acceptor tells its own (OpenAck). The acceptor
-remembers nothing in between: the cookie holds what was agreed (see `cookie`), so LISTENING is one state and InitSyn leads
-from it to itself.
+Theory of operation. The opener proposes (InitSyn), the acceptor answers with what both can do and a cookie (InitAck),
+the opener returns the cookie and tells its lease and first sequence number (OpenSyn), the acceptor tells its own
+(OpenAck). The acceptor remembers nothing in between: the cookie holds what was agreed (see `cookie`), so LISTENING is
+one state and InitSyn leads from it to itself.
 
     opener                                acceptor
     IDLE
@@ -15,8 +15,9 @@ from it to itself.
       │  OpenAck                              │
     OPEN                                    OPEN
 
-`TABLE` is the whole machine; what is not in it is a breach and ends with CLOSE INVALID. Each message travels alone in its batch,
-uncompressed; low latency and compression hold from the batch after OpenAck on. No clock, socket or randomness here.
+`TABLE` is the whole machine; what is not in it is a breach and ends with CLOSE INVALID. Each message travels alone in
+its batch, uncompressed; low latency and compression hold from the batch after OpenAck on. No clock, socket or
+randomness here.
 """
 
 import hashlib
@@ -214,7 +215,9 @@ class Opener(Handshake):
         own = self.settings
         code = own.resolution_code
         if ack.resolution & 0x03 > code & 0x03 or ack.resolution & 0x0C > code & 0x0C:
-            raise RemoteError(f"InitAck.resolution {ack.resolution:#04x} above the {code:#04x} proposed", CloseReason.INVALID)
+            raise RemoteError(
+                f"InitAck.resolution {ack.resolution:#04x} above the {code:#04x} proposed", CloseReason.INVALID
+            )
         if ack.patch > own.patch:
             raise RemoteError(f"InitAck.patch {ack.patch} above the {own.patch} proposed", CloseReason.GENERIC)
         zid = ack.zid.value
@@ -330,12 +333,15 @@ def _settle_link(own: QosLink | None, syn: Init) -> QosLink | None:
     theirs = QosLink.from_wire(syn.qos_link) if syn.qos_link else None
     if own is None or theirs is None:
         return theirs
-    if own.priorities is not None and theirs.priorities is not None:
-        if not (own.priorities[0] <= theirs.priorities[0] and theirs.priorities[1] <= own.priorities[1]):
-            raise RemoteError(f"a link for {theirs}, where ours is for {own}", CloseReason.GENERIC)
-    if own.reliable is not None and theirs.reliable is not None and own.reliable != theirs.reliable:
+    range_fits = own.priorities is None or theirs.priorities is None or _includes(own.priorities, theirs.priorities)
+    kind_fits = own.reliable is None or theirs.reliable is None or own.reliable == theirs.reliable
+    if not (range_fits and kind_fits):
         raise RemoteError(f"a link for {theirs}, where ours is for {own}", CloseReason.GENERIC)
     return theirs
+
+
+def _includes(outer: tuple[int, int], inner: tuple[int, int]) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
 def _event(message: object) -> Event:

@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """What arrives: bytes cut into batches, batches walked, lanes checked, fragments joined, messages handed on.
 
-Messages are handed on in the reader's own records, which the next message overwrites: who wants to keep something copies it
-(`value`), and who forwards copies the bytes. `reader.frame` tells the lane that the message came on.
+Messages are handed on in the reader's own records, which the next message overwrites: who wants to keep something
+copies it (`value`), and who forwards copies the bytes. `reader.frame` tells the lane that the message came on.
 
-The buffer into which a link reads, and the readers over it, are an `Arena`: one serves all connections of a thread, so that a
-thousand idle connections hold no buffers. A connection keeps only the beginning of a batch whose end has not come.
+The buffer into which a link reads, and the readers over it, are an `Arena`: one serves all connections of a thread, so
+that a thousand idle connections hold no buffers. A connection keeps only the beginning of a batch whose end has not
+come.
 """
 
 import cython
 
-from zenlake.errors import RemoteError, CloseReason
+from zenlake.errors import CloseReason, RemoteError
 from zenlake.wire.framing import decompressed, room_on_stream
 
 if cython.compiled:
-    from cython.cimports.zenlake.session.lanes import Lanes, lane_of
+    from cython.cimports.zenlake.session.lanes import lane_of
     from cython.cimports.zenlake.wire.memory import copy, take
     from cython.cimports.zenlake.wire.reader import Reader
 else:
-    from zenlake.session.lanes import Lanes, lane_of
+    from zenlake.session.lanes import lane_of
     from zenlake.wire.memory import copy, take
     from zenlake.wire.reader import Reader
 
@@ -59,7 +60,10 @@ class Arena:
 
 
 class Inbox:
-    """The receiving half of a connection. `owner` gets handshake batches (`on_batch`), CLOSE and JOIN, `sink` the rest."""
+    """The receiving half of a connection.
+
+    `owner` gets handshake batches (`on_batch`), CLOSE and JOIN, `sink` the rest.
+    """
 
     def __init__(self, arena, owner, sink, prefix):
         self.arena = arena

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The queue of a low-latency session: each message is its own batch; no FRAME, no number, no fragment, no priority.
 
-On a stream each message follows its length of four bytes, so several of them still leave in one write. What is larger than the
-agreed batch size cannot be sent at all, and the caller hears so at once.
+On a stream each message follows its length of four bytes, so several of them still leave in one write. What is larger
+than the agreed batch size cannot be sent at all, and the caller hears so at once.
 """
 
 from collections import deque

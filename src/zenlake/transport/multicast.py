@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A multicast group: everybody tells who they are (JOIN) again and again, and everybody hears everybody.
 
-There is no handshake, so nothing is negotiated: a JOIN whose parameters are not ours is ignored. A peer is known by the address
-that its datagrams come from, has lanes of its own, and is forgotten when its lease passes without a word from it. What we send goes to
-all, from one set of lanes. Sans-IO, as `unicast`.
+There is no handshake, so nothing is negotiated: a JOIN whose parameters are not ours is ignored. A peer is known by the
+address that its datagrams come from, has lanes of its own, and is forgotten when its lease passes without a word from
+it. What we send goes to all, from one set of lanes. Sans-IO, as `unicast`.
 """
 
 from collections import deque
@@ -39,7 +39,7 @@ class Peer:
         self.session = Session()
         self.session.joined(join)
         self.session.opener.lanes.most = group.settings.max_message_size
-        self.lease = join.lease_ms / 1000
+        self.lease: float = join.lease_ms / 1000
         self.last_received = now
         self.inbox = Inbox(group.arena, self, group.sink(self), 0)
         self.inbox.start(self.session.opener.lanes, MTU, self.session.qos, False, False)
@@ -103,8 +103,8 @@ class Multicast:
         self.is_closed = False
         self.queue = Queue(0)
         self.queue.start(
-            min(settings.multicast_batch_size, mtu), mask_of(settings.resolution_code), initial_sn, settings.multicast_qos,
-            False, settings.queue_size, settings.wait_before_drop_fragments,
+            min(settings.multicast_batch_size, mtu), mask_of(settings.resolution_code), initial_sn,
+            settings.multicast_qos, False, settings.queue_size, settings.wait_before_drop_fragments,
         )  # fmt: skip
         self._next_join = now
         self._events: deque[Joined | Left] = deque()

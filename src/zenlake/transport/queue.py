@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What waits to be sent: eight bounded queues, the urgent ones first.
 
-A message is written straight into the open batch of its priority, behind a FRAME of its lane; when a batch is full it waits, closed,
-and the next is begun. A message that no batch holds waits as it is and is cut into fragments one at a time, when the link asks:
-so a batch of a more urgent priority passes between two fragments, and cutting costs no second copy.
+A message is written straight into the open batch of its priority, behind a FRAME of its lane; when a batch is full it
+waits, closed, and the next is begun. A message that no batch holds waits as it is and is cut into fragments one at a
+time, when the link asks: so a batch of a more urgent priority passes between two fragments, and cutting costs no second
+copy.
 
-At most `size` batches (or messages to be cut) wait in a priority. Beyond that `push` answers False and changes nothing; whether to
-wait, drop or close is up to the caller, who knows the message's congestion control.
+At most `size` batches (or messages to be cut) wait in a priority. Beyond that `push` answers False and changes nothing;
+whether to wait, drop or close is up to the caller, who knows the message's congestion control.
 """
 
 import cython
@@ -16,12 +17,10 @@ from zenlake.wire.framing import compressed
 
 if cython.compiled:
     from cython.cimports.zenlake.wire.memory import copy, take
-    from cython.cimports.zenlake.wire.message import Message
     from cython.cimports.zenlake.wire.transport import Fragment, Frame
     from cython.cimports.zenlake.wire.writer import Writer, vle_size
 else:
     from zenlake.wire.memory import copy, take
-    from zenlake.wire.message import Message
     from zenlake.wire.transport import Fragment, Frame
     from zenlake.wire.writer import Writer, vle_size
 
@@ -54,7 +53,10 @@ class Cut:
 
 
 class Stage:
-    """One priority: what waits (oldest first), the batch being filled, and the next sequence number of its two lanes."""
+    """One priority.
+
+    What waits (oldest first), the batch being filled, and the next sequence number of its two lanes.
+    """
 
     def __init__(self, priority, size, initial_sn):
         self.priority = priority
@@ -102,7 +104,10 @@ class Queue:
     # Messages in
 
     def send(self, message, priority, reliable, congestion, express):
-        """Queue a network message, or one that is bytes already. False, and nothing happened, if its priority is full."""
+        """Queue a network message, or one that is bytes already.
+
+        False, and nothing happened, if its priority is full.
+        """
         if not self.is_open or self.ended:
             raise LocalError("the session is closed" if self.ended else "the session is not open yet")
         droppable: cython.bint = congestion == DROP or not reliable
@@ -326,7 +331,10 @@ class Queue:
         return batch
 
     def discard(self):
-        """Nobody will read the rest: forget what waits, but for a batch that is partly sent and what `control` queued."""
+        """Nobody will read the rest.
+
+        Forget what waits, but for a batch that is partly sent and what `control` queued.
+        """
         stage: Stage
         for stage in self.stages:
             stage.jobs.clear()

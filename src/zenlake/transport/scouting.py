@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who is there? SCOUT goes out in rounds, HELLO comes back. Sans-IO: datagrams and `now` in, datagrams out.
 
-A `Scouter` asks until it is stopped: at once, then after 1, 2, 4 and 8 seconds, and every 8. A `Responder` answers those who ask for
-its role. Neither checks the version byte: the mismatch shows at INIT (companion scouting.md).
+A `Scouter` asks until it is stopped: at once, then after 1, 2, 4 and 8 seconds, and every 8. A `Responder` answers
+those who ask for its role. Neither checks the version byte: the mismatch shows at INIT (companion scouting.md).
 """
 
 from collections.abc import Callable, Sequence

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """One connection between two nodes, from its first byte to its last.
 
-Sans-IO: bytes come in through `receive` (or straight into the buffer, `space` and `filled`), bytes to be written come out of `data`
-and are acknowledged with `sent`; time comes in as `now`, a float in seconds that never goes back, and `next_timeout` says when to
-call `on_timeout`. Network messages go to the sink, everything else that happens is an event.
+Sans-IO: bytes come in through `receive` (or straight into the buffer, `space` and `filled`), bytes to be written come
+out of `data` and are acknowledged with `sent`; time comes in as `now`, a float in seconds that never goes back, and
+`next_timeout` says when to call `on_timeout`. Network messages go to the sink, everything else that happens is an
+event.
 
     unicast = Unicast(Opener(settings), stream=True, sink=sink)
     unicast.start(now)
@@ -11,12 +12,12 @@ call `on_timeout`. Network messages go to the sink, everything else that happens
     unicast.receive(link.read(), now)
     for event in unicast.events(): ...
 
-Receiving and sending may happen in two threads. The sending half (`send`, `data`, `sent`, `close`, `on_timeout`) is then for the caller
-to guard; what is received changes it only while `guard` is held, never while a message is handed on. `dropped` counts messages that found
-no room.
+Receiving and sending may happen in two threads. The sending half (`send`, `data`, `sent`, `close`, `on_timeout`) is
+then for the caller to guard; what is received changes it only while `guard` is held, never while a message is handed
+on. `dropped` counts messages that found no room.
 
-Who breaks the protocol hears a CLOSE that says why, and the connection ends. (1.10.2 hangs up without a word in most of these cases;
-it reads the CLOSE all the same.)
+Who breaks the protocol hears a CLOSE that says why, and the connection ends. (1.10.2 hangs up without a word in most of
+these cases; it reads the CLOSE all the same.)
 """
 
 from collections import deque
@@ -188,7 +189,10 @@ class Unicast:
             self._waiting_first.discard(priority)
 
     def give_up(self, reliable: bool, congestion: int, patience: float) -> None:
-        """There was no room in all that time: drop the message, or end the session with UNRESPONSIVE if it may not be dropped."""
+        """There was no room in all that time.
+
+        Drop the message, or end the session with UNRESPONSIVE if it may not be dropped.
+        """
         if congestion == CongestionControl.DROP or not reliable or not patience:
             self.dropped += 1
         else:
