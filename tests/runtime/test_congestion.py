@@ -154,6 +154,25 @@ def test_the_urgent_overtake_what_waits(full: Bench) -> None:
     assert 1 <= len(full.peer.keys) - 2 - place <= 3
 
 
+@each_link
+def test_closing_loses_nothing_that_was_sent(link: str, tls: Tls, tmp_path: Path) -> None:
+    where = {"unixsock-stream": f"{link}/{tmp_path}/z.sock", "memory": f"{link}/{tmp_path}"}.get(
+        link, f"{link}/localhost:0"
+    )
+    peer = Peer()
+    peer.may.set()
+    theirs = Runtime(Settings(os.urandom(15) + b"\x01", WhatAmI.ROUTER, lease=60.0), peer, tls)
+    ours = Runtime(Settings(os.urandom(15) + b"\x01", lease=60.0), Recorder(), tls)
+    face = ours.open(theirs.listen(where).replace("127.0.0.1", "localhost"), PATIENCE)
+    for number in range(40):
+        assert face.send(push(f"{number}", LARGE), congestion=BLOCK)
+    ours.close()
+    until(lambda: len(peer.keys) == 40)
+    _, end = peer.closings.get(timeout=PATIENCE)
+    assert (end.reason, end.by_peer, end.error) == (CloseReason.GENERIC, True, None)
+    theirs.close()
+
+
 def test_udp_never_waits(tls: Tls) -> None:
     """Datagrams are lost rather than kept: Block has nothing to wait for."""
     peer, node = Peer(), Recorder()

@@ -60,7 +60,7 @@ def test_stopping_leaves_no_thread_and_no_descriptor(tmp_path: Path) -> None:
     for one, where in zip(ones, wheres, strict=True):
         one.open(where, PATIENCE)
         one.connect("tcp/127.0.0.1:1", SOON)
-    for each in (*ones, two):
+    for each in (two, *ones):  # those who listen first, with their links open
         each.close()
     assert (descriptors(), threading.active_count()) == (before, threads)
     assert not (tmp_path / "z").exists()

@@ -38,6 +38,9 @@ class Owner(Protocol):
     def writable(self) -> None:
         """There is room again after `write` took less than all."""
 
+    def drained(self) -> None:
+        """A link that holds bytes back itself has sent them all."""
+
     def lost(self, error: LinkError | None) -> None:
         """The link is gone: with a reason, or because the other end closed it in order."""
 
@@ -94,6 +97,11 @@ class Link(ABC):
     @abstractmethod
     def port(self) -> Port | None:
         """What the loop has to poll for this link; None if somebody else's port serves it."""
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether everything that was written has left, so that closing loses nothing."""
+        return True
 
     def begin(self) -> None:
         """The loop polls the port now.

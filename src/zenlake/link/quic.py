@@ -64,6 +64,11 @@ class QuicLink(Link):
         stream = self._quic._streams.get(self._stream)  # aioquic tells nowhere else how much it holds
         return self._written - stream.sender.next_offset if stream is not None else 0
 
+    @property
+    def is_drained(self) -> bool:
+        stream = self._quic._streams.get(self._stream)
+        return stream is None or not stream.sender._buffer  # what was not acknowledged might have to be sent again
+
     def write(self, data: memoryview) -> int:
         if self._closed or self._stream is None:
             return len(data)
@@ -111,6 +116,8 @@ class QuicLink(Link):
             if self._starved and self._unsent() <= AHEAD // 2:
                 self._starved = False
                 self.owner.writable()
+            if self.is_drained:
+                self.owner.drained()
 
     def next_timeout(self) -> float | None:
         timer: float | None = self._quic.get_timer()

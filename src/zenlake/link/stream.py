@@ -208,9 +208,15 @@ class LayeredLink(StreamLink):
             self._start()
         else:
             self._flush()
-            if self._full and not self._out and not self._closed:
-                self._full = False
-                self.owner.writable()
+            if not self._out and not self._closed:
+                if self._full:
+                    self._full = False
+                    self.owner.writable()
+                self.owner.drained()
+
+    @property
+    def is_drained(self) -> bool:
+        return not self._out
 
     def write(self, data: memoryview) -> int:
         if self._out:

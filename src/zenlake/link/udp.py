@@ -151,7 +151,7 @@ class UdpPeer(Link):
         return self._listener.send(data, self._source, self)
 
     def close(self) -> None:
-        self._listener.links.pop(self._source, None)
+        self._listener.forget(self._source)
 
 
 class UdpListener(UdpPort, Listener):
@@ -161,11 +161,12 @@ class UdpListener(UdpPort, Listener):
         super().__init__(sock)
         self.locator = locator("udp", sock.getsockname())
         self.links: dict[tuple[object, ...], UdpPeer] = {}
+        self._ended = False
 
     def on_datagram(self, data: memoryview, source: tuple[object, ...], now: float) -> None:
         link = self.links.get(source)
         if link is None:
-            if len(self.links) >= LINKS:
+            if self._ended or len(self.links) >= LINKS:
                 return
             link = self.links[source] = UdpPeer(self, source)
             self.on_link(link)
@@ -173,11 +174,15 @@ class UdpListener(UdpPort, Listener):
                 return  # turned away
         link.owner.receive(data)
 
+    def forget(self, source: tuple[object, ...]) -> None:
+        self.links.pop(source, None)
+        if self._ended and not self.links:
+            super().close()
+
     def close(self) -> None:
         """Listen no more; links that are open go on until they close."""
-        if self.links:
-            self.on_link = lambda link: link.close()
-        else:
+        self._ended = True
+        if not self.links:
             super().close()
 
 

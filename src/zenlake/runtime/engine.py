@@ -126,7 +126,7 @@ class Engine:
         self._update(port)
 
     def _update(self, port: Port) -> None:
-        """Poll for what the port wants now; forget a port that wants nothing any more and is closed."""
+        """Poll for what the port wants now."""
         if port not in self._ports:
             return
         number, before = self._ports[port]

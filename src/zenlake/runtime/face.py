@@ -211,6 +211,10 @@ class Face:
         if not self._blocked and self.was_open and not self._done:
             self.node.room(self)
 
+    def drained(self) -> None:
+        if self.transport.is_closed:
+            self._after()
+
     def lost(self, error: LinkError | None) -> None:
         self.link_error = error
         with self._lock:
@@ -266,7 +270,7 @@ class Face:
             with self._lock:
                 self._flush(monotonic())
         if transport.is_closed:
-            if not transport.queue.waiting:
+            if not transport.queue.waiting and self.link.is_drained:
                 self._finish()
             elif self._linger is None:
                 self._linger = self._engine.call_at(monotonic() + LINGER, self._finish)

@@ -191,7 +191,6 @@ class Runtime(Node):
                 connection.stop()
             for listener in self.listeners:
                 listener.close()
-                self.engine.remove(listener)
             for group in self.groups:
                 group.close()
             for face in list(self._all):
