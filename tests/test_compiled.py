@@ -26,7 +26,7 @@ each_chapter = pytest.mark.parametrize(
 
 def declared(pxd):
     """(class or None, name, argument names or None for an attribute) of each declaration."""
-    text = re.sub(r",\s*\n\s*", ", ", pxd.read_text())
+    text = re.sub(r"([,(])\s*\n\s*|\n\s*(?=\))", r"\1", pxd.read_text())
     scope = None
     for line in text.splitlines():
         code = line.partition("#")[0].rstrip()

@@ -9,9 +9,9 @@ BATCHES_SCHEMA = pa.schema(
         pa.field("received", pa.timestamp("ns", tz="UTC"), nullable=False),
         # Which session, as an index into the list of faces that travels beside the rows.
         pa.field("face", pa.int32(), nullable=False),
-        # 0 = sent by the opener (the TCP connector, the sender of InitSyn), 1 = by the acceptor; multicast, scouting: 0.
+        # 0 = sent by the opener (TCP's connector, the sender of InitSyn), 1 = by the acceptor; multicast, scouting: 0.
         pa.field("direction", pa.int8(), nullable=False),
-        # One batch: transport messages, without the stream's length prefix, decompressed, without the compression header.
+        # One batch: transport messages, decompressed, without the stream's length prefix and the compression header.
         pa.field("batch", pa.binary(), nullable=False),
         # Bytes it took on the wire above TCP or UDP: the length prefix counts, as does the compression header.
         pa.field("wire_size", pa.int32(), nullable=False),

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from zenlake import capture
+from zenlake.batches import BATCHES_SCHEMA
 
 ZID = bytes(range(1, 17))
 START = 1_700_000_000_000_000_000  # ns
@@ -167,12 +168,12 @@ def datagram(payload, src=("10.0.0.2", 40000), dst=("10.0.0.1", 7447), id=0):
 
 
 def pcap(packets, link=1, order="<", ns=False, times=None, snaplen=262144):
-    out = struct.pack(order + "IHHiIII", 0xA1B23C4D if ns else 0xA1B2C3D4, 2, 4, 0, 0, snaplen, link)
+    out = bytearray(struct.pack(order + "IHHiIII", 0xA1B23C4D if ns else 0xA1B2C3D4, 2, 4, 0, 0, snaplen, link))
     for i, packet in enumerate(packets):
         seconds, rest = divmod(times[i] if times else START + i * STEP, 1_000_000_000)
         kept = packet[:snaplen]
         out += struct.pack(order + "IIII", seconds, rest if ns else rest // 1000, len(kept), len(packet)) + kept
-    return out
+    return bytes(out)
 
 
 def padded(data):
@@ -219,8 +220,6 @@ def read(*files, **limits):
     batches = list(found.batches())
     for batch in batches:
         batch.validate(full=True)
-    from zenlake.batches import BATCHES_SCHEMA
-
     return found, pa.Table.from_batches(batches, BATCHES_SCHEMA)
 
 

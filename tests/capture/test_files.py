@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Containers: every flavour gives the same rows; a damaged file keeps what comes before the damage and says what is wrong."""
+"""Containers: every flavour gives the same rows; a damaged file keeps what comes before the damage and says so."""
 
 import gzip
+import random
 import struct
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from tests.capture.forge import (
     said,
     section,
 )
+from zenlake.capture.notes import WHY
 
 TALK = [*HANDSHAKE, (0, frame(0)), (1, frame(7, b"world"))]
 
@@ -234,3 +236,20 @@ def test_a_capture_can_be_read_again(tmp_path):
     found, table = read(written(tmp_path, pcap(packets())))
     assert pa.Table.from_batches(found.batches()) == table
     assert len(found.faces) == 1
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_damage_never_raises_and_every_row_stays_well_formed(tmp_path, seed):
+    chance = random.Random(seed)
+    data = bytearray(chance.choice([pcap, pcapng])(packets()))
+    for _ in range(chance.choice([1, 5, 40])):
+        at = chance.randrange(24, len(data))
+        if chance.random() < 0.7:
+            data[at] = chance.randrange(256)
+        elif chance.random() < 0.5:
+            del data[at : at + chance.choice([1, 4, 60])]
+        else:
+            data[at:at] = chance.randbytes(chance.choice([1, 4, 60]))
+    found, table = read(written(tmp_path, data), rows=3, held=chance.choice([100, 1 << 20]))
+    assert set(table["face"].to_pylist()) <= {face.id for face in found.faces}
+    assert all(note.kind in WHY and note.why for note in found.notes())

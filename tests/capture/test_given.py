@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recorded captures, against an oracle that sorts segments by sequence number and shares no code with the reader."""
+"""The recorded captures, against an oracle that sorts segments by number and shares nothing with the reader."""
 
 import struct
 from pathlib import Path
@@ -9,6 +9,7 @@ import lz4.block
 import pytest
 
 from tests.capture.forge import noted, read
+from zenlake import capture
 
 PCAPS = Path(__file__).parent.parent / "vectors" / "pcap"
 NAMES = sorted(path.stem for path in PCAPS.glob("*.pcap"))
@@ -90,6 +91,14 @@ def test_a_session_seen_from_its_start_knows_its_ends():
     assert {face.server for face in found.faces} == {("127.0.0.1", 42273)}
 
 
+def test_a_face_names_its_first_packet():
+    found, _ = read(PCAPS / "two_clients_queries.pcap")
+    first = {}
+    for number, ip in packets(PCAPS / "two_clients_queries.pcap"):
+        first.setdefault(frozenset((ip.data.sport, ip.data.dport)), number)
+    assert {frozenset((face.client[1], face.server[1])): face.packet for face in found.faces} == first
+
+
 def test_a_session_seen_from_its_middle_takes_the_common_port_for_the_server():
     found, _ = read(PCAPS / "started_mid_session.pcap")
     assert [face.started_midway for face in found.faces] == [True, True]
@@ -110,8 +119,6 @@ def test_a_multicast_sender_is_a_face():
 
 @pytest.mark.parametrize("rows", [1, 7])
 def test_record_batches_are_bounded_by_rows(rows):
-    from zenlake import capture
-
     path = PCAPS / "peer_peer.pcap"
     small = list(capture.open(path, rows=rows).batches())
     assert max(len(batch) for batch in small) == rows
@@ -119,8 +126,6 @@ def test_record_batches_are_bounded_by_rows(rows):
 
 
 def test_record_batches_are_bounded_by_bytes():
-    from zenlake import capture
-
     small = list(capture.open(PCAPS / "udp_session.pcap", bytes=1 << 16).batches())
     assert len(small) > 3
     assert all(sum(len(b) for b in batch["batch"].to_pylist()) <= 1 << 16 for batch in small)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What kind of session it is: from the handshake where it was captured, from the bytes where not; and what is no session."""
+"""What kind of session it is: from the handshake if captured, from the bytes if not; and what is no session."""
 
 import json
 import os
@@ -211,7 +211,7 @@ def test_a_datagram_captured_twice(tmp_path):
 
 
 def test_a_datagram_cut_by_the_snap_length(tmp_path):
-    found, table = read_packets(tmp_path, on_udp(HANDSHAKE + [(0, frame(0, b"x" * 500))]), snaplen=150)
+    found, table = read_packets(tmp_path, on_udp([*HANDSHAKE, (0, frame(0, b"x" * 500))]), snaplen=150)
     assert said(table) == HANDSHAKE
     assert {kind for kind, _ in noted(found)} == {"cut", "unfinished"}
 

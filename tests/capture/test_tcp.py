@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """TCP as captures show it: early, late, twice, overlapping, cut, missing. Same byte streams, same batches."""
 
+import itertools
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -54,7 +56,7 @@ def sliced(connection, side, data, cuts):
     """Segments of `data` from the connection's present place."""
     edges = sorted({0, len(data), *cuts})
     start = connection.seq[side]
-    out = [connection.segment(side, start + a, data[a:b]) for a, b in zip(edges, edges[1:], strict=False)]
+    out = [connection.segment(side, start + a, data[a:b]) for a, b in itertools.pairwise(edges)]
     connection.seq[side] = start + len(data) & 0xFFFFFFFF
     return out
 
@@ -96,7 +98,7 @@ def test_a_segment_sent_again(tmp_path):
 
 
 def test_a_packet_captured_twice(tmp_path):
-    connection, packets = opened([*HANDSHAKE, (0, frame(0)), (1, frame(1))])
+    _connection, packets = opened([*HANDSHAKE, (0, frame(0)), (1, frame(1))])
     found, table = read_packets(tmp_path, [packet for packet in packets for _ in range(2)])
     assert said(table) == [*HANDSHAKE, (0, frame(0)), (1, frame(1))]
     ((kind, (count, _)),) = noted(found).items()
@@ -181,7 +183,7 @@ def test_the_snap_length_cuts_batches(tmp_path):
 
 
 def test_a_new_connection_between_the_same_ends_is_a_new_face(tmp_path):
-    first, packets = opened(TALK)
+    _first, packets = opened(TALK)
     second = Connection(seq=[777_777, 888_888])
     packets += second.open() + second.say(TALK)
     found, table = read_packets(tmp_path, packets)
@@ -230,7 +232,7 @@ def test_little_is_held_for_a_gap_that_never_closes(tmp_path):
     packets += connection.say(talk)
     found, table = read_packets(tmp_path, packets, times=[forge.START] * len(packets))
     assert said(table) == HANDSHAKE + talk
-    count, size = noted(found)["out-of-order", 0]
+    _count, size = noted(found)["out-of-order", 0]
     assert size < (1 << 20) + 2000
 
 
@@ -242,7 +244,7 @@ def capture_orders(draw):
         data = stream(side)
         cuts = sorted(draw(st.sets(st.integers(1, len(data) - 1), max_size=25)))
         edges = [0, *cuts, len(data)]
-        for i, (a, b) in enumerate(zip(edges, edges[1:], strict=False)):
+        for i, (a, b) in enumerate(itertools.pairwise(edges)):
             events.append((10 * i + side, side, a, b))
             if draw(st.booleans()) and draw(st.booleans()):  # again, beginning earlier, perhaps ending earlier
                 start = draw(st.integers(max(0, a - 100), a))

@@ -104,5 +104,5 @@ def test_missing_frames_are_an_event_with_their_number():
 def test_a_wrong_table_or_column_is_answered_with_the_valid_ones():
     with pytest.raises(ValueError, match="no decoded table 'queries'; there are"):
         Decoder({"queries": None})
-    with pytest.raises(ValueError, match="samples has no column 'keys'; it has .*key"):
+    with pytest.raises(ValueError, match=r"samples has no column 'keys'; it has .*key"):
         Decoder({"samples": ["keys"]})

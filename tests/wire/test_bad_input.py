@@ -208,6 +208,12 @@ def test_a_batch_outside_the_buffer_is_not_begun():
             reader.begin(at, end)
 
 
+@pytest.mark.parametrize("kind", [-2, -1, 8, 0x18, 0x20, 1 << 20])
+def test_there_is_a_record_for_each_message_and_for_nothing_else(kind):
+    with pytest.raises(ValueError, match="no message has the id"):
+        Reader().record(kind)
+
+
 def test_a_writer_is_taken_back_only_to_where_it_was():
     w = Writer()
     w.u8("x", 1)

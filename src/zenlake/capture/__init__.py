@@ -7,7 +7,8 @@
     capture.faces, capture.notes()  # who spoke; what did not become a row, and why
 
 The path of a packet: `files` (pcap, pcapng, compressed, piped), `headers` (link layer, IP, TCP or UDP), `fragments`,
-`flows` (which lane), `tcp` (order), `framing` (batches), `recognise` (is it Zenoh?), `rows` (Arrow); `reader` is the loop.
+`flows` (which lane), `tcp` (order), `framing` (batches), `recognise` (is it Zenoh?), `rows` (Arrow); `reader` is the
+loop.
 """
 
 import os
@@ -76,8 +77,8 @@ def open(
 ) -> Capture:
     """A capture file, or the files of a rotation in any order; '-' is the standard input.
 
-    A record batch has at most `rows` rows and `bytes` bytes of batches. While they are read, at most `held` bytes wait for
-    the rest of a batch or for an earlier segment, and `flows` conversations are remembered: the longest silent make room.
+    A record batch has at most `rows` rows and `bytes` bytes of batches. While they are read, at most `held` bytes wait
+    for the rest of a batch or an earlier segment, and `flows` conversations are remembered: the silent make room.
     """
     return Capture([paths] if isinstance(paths, str | os.PathLike) else paths, rows, bytes, held, flows)
 

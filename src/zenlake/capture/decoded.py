@@ -23,16 +23,22 @@ def decode(
     decoder.files = list(source.files)
     names: dict[str, int] = {}
     for batches in source.batches():
-        for face in source.faces[len(decoder.sessions) :]:
-            session = decoder.session(face.id)
-            session.name = name_of(face, names)
-            session.is_scouting = face.protocol == "scouting"
-            session.is_multicast = face.protocol == "multicast"
+        introduce(source, decoder, names)
         decoder.decode(batches)
         yield from told(decoder.take())
+    introduce(source, decoder, names)  # those from whom no batch came: encrypted ones
     yield from told(decoder.finish())
     if "events" in tables:
         yield from noted(source, decoder, tables["events"])
+
+
+def introduce(source: capture.Capture, decoder: Decoder, names: dict[str, int]) -> None:
+    """Tell the decoder of the faces that the capture has met since."""
+    for face in source.faces[len(decoder.sessions) :]:
+        session = decoder.session(face.id)
+        session.name = name_of(face, names)
+        session.is_scouting = face.protocol == "scouting"
+        session.is_multicast = face.protocol == "multicast"
 
 
 def told(done: Mapping[str, list[pa.RecordBatch]]) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Capture files: where their bytes come from, and the packets in them.
 
-`windows` yields a file's bytes: all at once if it can be mapped, piece by piece if it is compressed or a pipe. `Packets`
-walks records of pcap or blocks of pcapng in what it is fed. Trouble ends a file, with the reason; what came before stays.
-Knows nothing of what packets hold.
+`windows` yields a file's bytes: all at once if it can be mapped, piece by piece if it is compressed or a pipe.
+`Packets` walks records of pcap or blocks of pcapng in what it is fed. Trouble ends a file, with the reason; what came
+before stays. Knows nothing of what packets hold.
 """
 
 import gzip
@@ -103,7 +103,7 @@ class Packets:
         self.end = 0
         self.container = 0
         self.big = False  # the byte order of the writer
-        self.drops = {}  # by interface
+        self.drops: dict[int, int] = {}  # by interface
         self.drops_told = 0
         self.trouble = ""
         self.number = 0

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who talks to whom: a flow is two ends and what is known of the session between them; a table finds a packet's lane.
 
-A flow becomes a face when its bytes turn out to be Zenoh. Who opened is known from SYN or INIT; where neither was captured
-it is guessed from the ports, and the face says so.
+A flow becomes a face when its bytes turn out to be Zenoh. Who opened is known from SYN or INIT; where neither was
+captured it is guessed from the ports, and the face says so.
 """
 
 import ipaddress
@@ -20,6 +20,7 @@ else:
 
 DEFAULT_PORT = 7447
 SCOUTING_PORT = 7446
+HTTPS_PORT = 443
 
 MASK = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
@@ -43,8 +44,9 @@ class Flow:
         self.udp = key[4] >> 32 == 17
         self.ends = ends_of(*key)
         self.group = self.udp and ipaddress.ip_address(self.ends[1][0]).is_multicast
+        self.first = book.place()  # file and packet
         self.client = client  # the side that opened, once known: for TCP, SYN was captured
-        self.lanes = tuple(Lane(book.rows, self, side, self.udp, client is not None) for side in (0, 1))
+        self.lanes = tuple(Lane(book.rows, book.judge, self, side, self.udp, client is not None) for side in (0, 1))
         self.face: Face | None = None
         self.framing = -1  # after the handshake, once known
         self.offers: dict[bool, int] = {}  # what InitSyn (False) and InitAck (True) offered
@@ -69,38 +71,37 @@ class Flow:
     def delivered(self, side: int) -> bool:
         """Whether the receiver of this side's bytes has acknowledged the one that we still wait for."""
         lane, other = self.lanes[side], self.lanes[1 - side]
-        return other.acknowledges and 0 < (other.acknowledged - lane.expected) & 0xFFFFFFFF < 1 << 31
+        return bool(other.acknowledges) and 0 < (other.acknowledged - lane.expected) & 0xFFFFFFFF < 1 << 31
 
     def recognised(self, stream, first: int) -> None:
         """These are batches; the first of them begins with the byte `first`."""
         if not stream.opening and self.framing < 0:
             self.framing = stream.framing
-        if self.face is None:
-            if stream.opening:  # InitSyn and OpenSyn come from the opener
-                self.client = 1 - stream.side if first & 0x20 else stream.side
-            protocol = "multicast" if self.group else "udp" if self.udp else "tcp"
-            self.add_face(
-                protocol, "datagram" if self.udp else "stream", False, not stream.opening and first & 0x1F != 7
-            )
+        if self.face is None and stream.opening:  # InitSyn and OpenSyn come from the opener
+            self.client = 1 - stream.side if first & 0x20 else stream.side
+        protocol = "multicast" if self.group else "udp" if self.udp else "tcp"
+        midway = not stream.opening and first & 0x1F != 7
+        face = self.face or self.add_face(protocol, "datagram" if self.udp else "stream", False, midway)
         for side in (0, 1):
-            direction = int(side != self.client and self.face.protocol != "scouting")
-            self.lanes[side].stream.follow(self.face.id, direction)
+            direction = int(side != self.client and face.protocol != "scouting")
+            self.lanes[side].stream.follow(face.id, direction)
         self.describe()
 
-    def scouts(self, side: int, header: int) -> bool:
-        """A SCOUT is three bytes, so it counts only where SCOUTs are sent."""
-        if header & 0x1F == 2 or self.group or SCOUTING_PORT in (self.ends[0][1], self.ends[1][1]):
-            self.client = side
-            self.add_face("scouting", "datagram", False, False)
-            return True
-        return False
+    def scouts(self, side: int, kind: int) -> bool:
+        """HELLO speaks for itself. A SCOUT is three bytes, so it counts only where SCOUTs are sent."""
+        if self.face is not None or not (kind == 2 or self.group or SCOUTING_PORT in (end[1] for end in self.ends)):
+            return False
+        self.client = side
+        self.add_face("scouting", "datagram", False, False)
+        return True
 
     def secured(self, protocol: str, other: bool) -> None:
-        if other or (protocol == "quic" and 443 in (self.ends[0][1], self.ends[1][1])):
+        """TLS or QUIC; `other`: for something that is not Zenoh, as QUIC on HTTP's port is as well."""
+        if other or (protocol == "quic" and HTTPS_PORT in (end[1] for end in self.ends)):
             return self.foreign()
-        self.add_face(protocol, "stream", True, False)
+        face = self.add_face(protocol, "stream", True, False)
         for lane in self.lanes:
-            lane.stream.face = self.face.id
+            lane.stream.face = face.id
             lane.stream.deafen()
 
     def foreign(self) -> None:
@@ -133,17 +134,16 @@ class Flow:
 
     # The face.
 
-    def add_face(self, protocol: str, framing: str, encrypted: bool, midway: bool) -> None:
+    def add_face(self, protocol: str, framing: str, encrypted: bool, midway: bool) -> Face:
         if self.client is None:
             self.client = self.guess_client()
         client, server = self.ends[self.client], self.ends[1 - self.client]
-        lane = self.lanes[0] if self.lanes[0].packet else self.lanes[1]
-        self.face = Face(
-            len(self.book.faces), protocol, client, server, framing, False, encrypted, midway, lane.file, lane.packet
-        )
-        self.book.faces.append(self.face)
+        face = Face(len(self.book.faces), protocol, client, server, framing, False, encrypted, midway, *self.first)
+        self.face = face
+        self.book.faces.append(face)
         if not midway:
             self.book.servers.add((server, self.udp))
+        return face
 
     def guess_client(self) -> int:
         """The other end listens: known to, on Zenoh's port, or on the lower port."""
@@ -175,7 +175,7 @@ class Table:
     def __init__(self, most: int) -> None:
         self.most = most  # flows; beyond, the idle half makes room
         self.multiplier = (hash("flows") & 0xFFFFFFFFFFFFFFFF) | 1
-        self.flows = {}
+        self.flows: dict[tuple[int, ...], Flow] = {}
         self.resize(1024)
 
     def __dealloc__(self):
@@ -264,4 +264,4 @@ class Table:
 
 
 def idle_since(flow: Flow) -> int:
-    return max(lane.received for lane in flow.lanes)
+    return int(max(lane.received for lane in flow.lanes))

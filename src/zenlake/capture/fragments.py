@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""IP fragments -> the payload of the whole packet. Bounded in packets, bytes and time, as identifiers are soon used again."""
+"""IP fragments -> the payload of the whole packet. Bounded in packets, bytes and time: identifiers come again soon."""
 
 from collections.abc import Callable
 

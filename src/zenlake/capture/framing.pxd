@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+from zenlake.capture.recognise cimport Judge
 from zenlake.capture.rows cimport Rows
 
 cdef bytes copied(const unsigned char* p, Py_ssize_t at, Py_ssize_t end)
 
 cdef class Stream:
     cdef Rows rows
+    cdef Judge judge
     cdef public object flow
     cdef public int side, face, direction, mode, framing
     cdef public Py_ssize_t width

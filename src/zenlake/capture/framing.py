@@ -8,8 +8,8 @@ batch and a low-latency one has four-byte lengths. A stream is always in one of 
     SEEK    out of step, or not yet known to be Zenoh: bytes are held until batches can be made out among them
     DEAF    another protocol, or encrypted: bytes are only counted
 
-A gap that lies inside one batch costs that batch and nothing else, since its length says where the next begins. Any other
-gap, and a capture that starts midway, mean SEEK. Knows nothing of packets and ports; `flow` is asked who is who.
+A gap that lies inside one batch costs that batch and nothing else, since its length says where the next begins. Any
+other gap, and a capture that starts midway, mean SEEK. Knows nothing of packets and ports; `flow` is asked who is who.
 """
 
 import cython
@@ -19,20 +19,9 @@ if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
     from cython.cimports.libc.stdlib import free, malloc
     from cython.cimports.libc.string import memcpy
-    from cython.cimports.zenlake.capture.recognise import (
-        begins,
-        chain,
-        features,
-        find,
-        lz4_size,
-        number,
-        quic,
-        scouting,
-        tls,
-        weigh,
-    )
+    from cython.cimports.zenlake.capture.recognise import begins, lz4_size, number, quic, tls
 else:
-    from zenlake.capture.recognise import begins, chain, features, find, lz4_size, number, quic, scouting, tls, weigh
+    from zenlake.capture.recognise import begins, lz4_size, number, quic, tls
 
 SPLIT = cython.declare(cython.int, 0)
 SEEK = cython.declare(cython.int, 1)
@@ -58,8 +47,9 @@ def copied(p, at, end):
 
 @cython.cclass
 class Stream:
-    def __init__(self, rows, flow, side: int, datagrams: bool, anchored: bool) -> None:
+    def __init__(self, rows, judge, flow, side: int, datagrams: bool, anchored: bool) -> None:
         self.rows = rows
+        self.judge = judge
         self.flow = flow
         self.side = side  # which end of the flow sends; `direction` is known once the face is
         self.datagrams = datagrams
@@ -205,18 +195,22 @@ class Stream:
         """A datagram is a batch."""
         if self.mode == SPLIT and (self.opening or end - at < 4 or p[at] & 0x3F != 1):
             return self.batch(p, at, end)
-        if self.mode == DEAF:  # the same ports may serve Zenoh later
-            if end - at < 4 or (p[at] & 0x1F != 1 and p[at] & 0x1F != 7) or weigh(p, at, end, PLAIN) < CERTAIN:
-                self.unread += end - at
-                self.unread_packets += 1
-                return 0
+        if self.mode == DEAF and p[at] & 0x1F != 1 and p[at] & 0x1F != 7:
+            self.unread += end - at
+            self.unread_packets += 1
+            return 0
         with cython.gil:
-            if self.mode != SEEK and weigh(p, at, end, PLAIN) >= CERTAIN:
-                self.flow.again()  # a new INIT: a new session between the same ports
+            if self.mode != SEEK:
+                self.judge.point(copied(p, at, end))
+                if self.judge.weigh(0, end - at, PLAIN) >= CERTAIN:
+                    self.flow.again()  # INIT, or JOIN: a new session between the same ports
             if self.mode == SPLIT:
                 self.batch(p, at, end)
-            else:
+            elif self.mode == SEEK:
                 self.hold(p, at, end)
+            else:
+                self.unread += end - at
+                self.unread_packets += 1
         return 0
 
     def inflate(self, p, at, end):
@@ -249,7 +243,8 @@ class Stream:
             return 0
         kind: cython.int = p[at] & 0x1F
         if kind == 1:
-            self.flow.offered(p[at] & 0x20 != 0, features(p, at, end))
+            self.judge.point(copied(p, at, end))
+            self.flow.offered(p[at] & 0x20 != 0, self.judge.features())
         elif kind == 2:
             self.opening = False
             framing: cython.int = self.flow.negotiated()
@@ -330,12 +325,13 @@ class Stream:
         data: bytes = self.aside[0][0] if len(self.aside) == 1 else b"".join([held[0] for held in self.aside])
         p: cython.p_const_uchar = data
         n: cython.Py_ssize_t = len(data)
+        self.judge.point(data)
         if self.anchored:  # the first message of a connection is INIT or it is not Zenoh
-            verdict: cython.int = tls(p, 0, n)
+            verdict: cython.int = tls(p, 0, n) if self.face < 0 else 0
             if verdict != 0:
                 self.flow.secured("tls", verdict == 2)
                 return 0
-            verdict = chain(p, 0, n, PLAIN, CERTAIN, -1)
+            verdict = self.judge.chain(0, n, PLAIN, CERTAIN, -1)
             if verdict == ACCEPTED:
                 return self.settle(PLAIN, 0)
             if verdict == REJECTED or n > 4096:
@@ -350,9 +346,9 @@ class Stream:
         for held in self.aside:  # a batch is likelier to begin with a segment than inside one
             end = start + len(held[0])
             for framing in framings:
-                if chain(p, start, n, framing, enough, end) == ACCEPTED:
+                if self.judge.chain(start, n, framing, enough, end) == ACCEPTED:
                     return self.settle(framing, start)
-                at = find(p, start + 1, end, n, framing, enough + CERTAIN // 2)
+                at = self.judge.find(start + 1, end, n, framing, enough + CERTAIN // 2)
                 if at >= 0:
                     return self.settle(framing, at)
             start = end
@@ -369,17 +365,20 @@ class Stream:
         p: cython.p_const_uchar
         for data, _, _, _ in self.aside:
             p = data
-            if quic(p, 0, len(data)):
+            if self.face < 0 and quic(p, 0, len(data)):
                 self.flow.secured("quic", False)
                 return 0
-            if scouting(p, 0, len(data)) and self.flow.scouts(self.side, data[0]):
+            self.judge.point(data)
+            kind = self.judge.scouts()
+            if kind != 0 and self.flow.scouts(self.side, kind):
                 return self.settle(PLAIN, 0)
         for framing in (PLAIN, COMPRESSED, LOWLATENCY) if self.flow.framing < 0 else (self.flow.framing,):
             total = 0
             last = -2
             for data, _, _, _ in self.aside:
                 p = data
-                weight = weigh(p, 0, len(data), framing)
+                self.judge.point(data)
+                weight = self.judge.weigh(0, len(data), framing)
                 if weight == 0:
                     total = 0
                     break
@@ -389,9 +388,12 @@ class Stream:
             if total >= CERTAIN or (total > 0 and self.face >= 0):
                 return self.settle(framing, 0)
             best = max(best, total)
-        if best == 0:
+        if best > 0:
+            return 0
+        if self.face < 0:
             self.flow.foreign()
-        return 0
+            return 0
+        return self.shed(1) + 1  # one of a known session that says nothing: on to the next
 
     def settle(self, framing, at):
         """In step from the byte `at` of those held."""

@@ -6,7 +6,9 @@ cdef class Headers:
     cdef int flags, protocol
     cdef bint more
 
-    cdef int read(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end, Py_ssize_t missing, int link) noexcept nogil
+    cdef int read(
+        self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end, Py_ssize_t missing, int link
+    ) noexcept nogil
     cdef int ip(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end, Py_ssize_t missing) noexcept nogil
     cdef int ipv4(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end, Py_ssize_t missing) noexcept nogil
     cdef int ipv6(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end, Py_ssize_t missing) noexcept nogil

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a captured packet's first byte to what TCP or UDP carries: link layer, IP, transport header.
 
-One record, reused: `read` fills it and says what was found. Lengths are the headers' own where the capture has the bytes,
-so padding and trailers fall away; `missing` is how many bytes of the payload the snap length cut off.
+One record, reused: `read` fills it and says what was found. Lengths are the headers' own where the capture has the
+bytes, so padding and trailers fall away; `missing` is how many bytes of the payload the snap length cut off.
 """
 
 import cython
@@ -66,7 +66,7 @@ class Headers:
                 kind = u16(p, at + 2)
                 at += 4
             return self.ip(p, at, end, missing) if kind == 0x0800 or kind == 0x86DD else NOT_IP
-        elif link == NULL or link == LOOP:  # a protocol family in somebody's byte order; IP's own version tells as much
+        elif link in (NULL, LOOP):  # a protocol family in somebody's byte order; IP's own version tells as much
             return self.ip(p, at + 4, end, missing)
         elif link == 12 or link == 14 or link == 101 or link == 228 or link == 229:
             return self.ip(p, at, end, missing)

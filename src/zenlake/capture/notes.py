@@ -2,7 +2,6 @@
 """Who spoke, and what did not become a row: the two lists that travel beside the batches."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 Address = tuple[str, int]
 
@@ -23,7 +22,8 @@ class Face:
     packet: int
 
 
-class Note(NamedTuple):
+@dataclass(slots=True, frozen=True)
+class Note:
     """Something that was skipped, repaired or odd, summed over one face (or none: -1) in one file."""
 
     kind: str

@@ -2,11 +2,13 @@
 from zenlake.capture.files cimport Packets
 from zenlake.capture.flows cimport Table
 from zenlake.capture.headers cimport Headers
+from zenlake.capture.recognise cimport Judge
 from zenlake.capture.rows cimport Rows
 from zenlake.capture.tcp cimport Lane
 
 cdef class Reader:
     cdef readonly Rows rows
+    cdef readonly Judge judge
     cdef readonly list faces
     cdef readonly object notes
     cdef readonly set servers

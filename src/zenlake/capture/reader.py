@@ -5,19 +5,21 @@ import cython
 
 from zenlake.capture.flows import Flow, ends_of
 from zenlake.capture.fragments import Fragments
-from zenlake.capture.notes import Notes
+from zenlake.capture.notes import Address, Face, Notes
 
 if cython.compiled:
     from cython.cimports.libc.stdlib import calloc, free
     from cython.cimports.zenlake.capture.flows import Table
     from cython.cimports.zenlake.capture.framing import copied
     from cython.cimports.zenlake.capture.headers import Headers, u64
+    from cython.cimports.zenlake.capture.recognise import Judge
     from cython.cimports.zenlake.capture.rows import Rows
     from cython.cimports.zenlake.capture.tcp import Lane
 else:
     from zenlake.capture.flows import Table
     from zenlake.capture.framing import copied
     from zenlake.capture.headers import Headers, u64
+    from zenlake.capture.recognise import Judge
     from zenlake.capture.rows import Rows
 
 PACKET = cython.declare(cython.int, 1)  # as in files
@@ -47,10 +49,11 @@ class Reader:
 
     def __init__(self, most_rows: int, most_bytes: int, most_held: int, most_flows: int) -> None:
         self.rows = Rows(most_rows, most_bytes, most_held)
-        self.faces = []
+        self.faces: list[Face] = []
         self.notes = Notes()
-        self.servers = set()  # ends that are known to listen
+        self.servers: set[tuple[Address, bool]] = set()  # ends that are known to listen
         self.fragments = Fragments(self.lost)
+        self.judge = Judge()
         self.table = Table(most_flows)
         self.headers = Headers()
         self.packets = None
@@ -124,6 +127,8 @@ class Reader:
         lane.file = self.file
         twin: cython.bint = h.end > h.at and self.twin(h, p)
         if h.protocol != TCP:
+            if h.end + h.missing == h.at:
+                return 0
             if twin or h.missing > 0:
                 with cython.gil:
                     lane.note("duplicated" if twin else "unfinished", h.end - h.at)
@@ -187,6 +192,9 @@ class Reader:
             self.table.replace(old, Flow(self, (h.src_hi, h.src_lo, h.dst_hi, h.dst_lo, h.ports), client))
             return 1
         return 0
+
+    def place(self):
+        return self.file, self.packets.number
 
     def fragment(self, p):
         h = self.headers

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+cdef void* address(buffer) except NULL
+
 cdef class Rows:
     cdef list ready
     cdef Py_ssize_t finished, count

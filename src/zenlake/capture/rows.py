@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of the batches schema, written straight into the memory that Arrow will own.
 
-A batch's bytes are copied once, from the packet to the column. The memory of a record batch is set aside in full when the
-first row needs it (untouched pages cost nothing) and handed over without a copy. Knows nothing of packets or sessions.
+A batch's bytes are copied once, from the packet to the column. The memory of a record batch is set aside in full
+beforehand (untouched pages cost nothing) and handed over without a copy. Knows nothing of packets or sessions.
 """
 
 import cython
@@ -12,8 +12,13 @@ import pyarrow.compute as pc
 from zenlake.batches import BATCHES_SCHEMA
 
 if cython.compiled:
-    from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING
     from cython.cimports.libc.string import memcpy
+
+
+def address(buffer):
+    """Where a buffer lies, for compiled code."""
+    where: cython.size_t = buffer.address
+    return cython.cast(cython.p_void, where)
 
 
 @cython.cclass
@@ -22,7 +27,7 @@ class Rows:
         self.most_held = most_held
         self.most_rows = max(1, most_rows)
         self.most_bytes = min(max(1 << 16, most_bytes), (1 << 31) - 1)  # offsets of `binary` are 32 bits; a batch fits
-        self.ready = []  # finished record batches, oldest first
+        self.ready: list[pa.RecordBatch] = []  # finished record batches, oldest first
         self.finished = 0  # how many
         self.held = 0  # bytes that streams hold back until they can become rows, all together
         self.count = 0
@@ -37,21 +42,23 @@ class Rows:
     def renew(self):
         n: cython.Py_ssize_t = self.most_rows
         sizes = (8 * n, 4 * n, n, 4 * (n + 1), 4 * n, (n + 7) >> 3, 8 * n, 4 * n, self.most_bytes)
-        self.memory = [bytearray(size) for size in sizes]
+        self.memory = [pa.allocate_buffer(size) for size in sizes]
+        self.memory[5] = pa.py_buffer(bytearray(sizes[5]))  # bits that are only ever set
         if cython.compiled:
-            self.received = cython.cast(cython.p_longlong, PyByteArray_AS_STRING(self.memory[0]))
-            self.face = cython.cast(cython.p_int, PyByteArray_AS_STRING(self.memory[1]))
-            self.direction = cython.cast(cython.p_schar, PyByteArray_AS_STRING(self.memory[2]))
-            self.offset = cython.cast(cython.p_int, PyByteArray_AS_STRING(self.memory[3]))
-            self.wire_size = cython.cast(cython.p_int, PyByteArray_AS_STRING(self.memory[4]))
-            self.compressed = cython.cast(cython.p_uchar, PyByteArray_AS_STRING(self.memory[5]))
-            self.packet = cython.cast(cython.p_longlong, PyByteArray_AS_STRING(self.memory[6]))
-            self.file = cython.cast(cython.p_int, PyByteArray_AS_STRING(self.memory[7]))
-            self.data = cython.cast(cython.p_uchar, PyByteArray_AS_STRING(self.memory[8]))
+            self.received = cython.cast(cython.p_longlong, address(self.memory[0]))
+            self.face = cython.cast(cython.p_int, address(self.memory[1]))
+            self.direction = cython.cast(cython.p_schar, address(self.memory[2]))
+            self.offset = cython.cast(cython.p_int, address(self.memory[3]))
+            self.wire_size = cython.cast(cython.p_int, address(self.memory[4]))
+            self.compressed = cython.cast(cython.p_uchar, address(self.memory[5]))
+            self.packet = cython.cast(cython.p_longlong, address(self.memory[6]))
+            self.file = cython.cast(cython.p_int, address(self.memory[7]))
+            self.data = cython.cast(cython.p_uchar, address(self.memory[8]))
         else:
-            views = [memoryview(m).cast(c) for m, c in zip(self.memory, "qibiiBqiB", strict=True)]
+            views = [memoryview(m).cast("B").cast(c) for m, c in zip(self.memory, "qibiiBqiB", strict=True)]
             self.received, self.face, self.direction, self.offset, self.wire_size = views[:5]
             self.compressed, self.packet, self.file, self.data = views[5:]
+        self.offset[0] = 0
         self.count = 0
         self.used = 0
         self.unordered = False
@@ -91,8 +98,7 @@ class Rows:
         n: cython.Py_ssize_t = self.count
         if n == 0:
             return 0
-        buffers = [pa.py_buffer(m) for m in self.memory]
-        received, face, direction, offset, wire_size, compressed, packet, file, data = buffers
+        received, face, direction, offset, wire_size, compressed, packet, file, data = self.memory
         layout = [[received], [face], [direction], [offset, data.slice(0, self.used)], [wire_size], [compressed]]
         layout += [[packet], [file]]
         arrays = [

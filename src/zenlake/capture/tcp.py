@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """One direction of a TCP connection: segments as they were captured -> bytes in order.
 
-Segments may come twice, early, overlapping, cut short, or never. The first copy of a byte counts. An early segment is held
-until what lies before it comes, or until that is known to be lost: its receiver has acknowledged it, it is overdue, or too
+Segments may come twice, early, overlapping, cut short, or never. The first copy of a byte counts. An early segment is
+held until what lies before it comes, or is known to be lost: its receiver has acknowledged it, it is overdue, or too
 much is held. Then the stream is told how many bytes are missing. A UDP flow has lanes too; datagrams go straight on.
 
-A byte is as late as the packet that carries it or any byte before it: that is when TCP could hand it over. So what was held
-for want of an earlier segment gets that segment's time, and what was held in vain keeps its own.
+A byte is as late as the packet that carries it or any byte before it: that is when TCP could hand it over. So what was
+held for want of an earlier segment gets that segment's time, and what was held in vain keeps its own.
 """
 
 from bisect import bisect_left
@@ -30,8 +30,8 @@ OVERDUE = cython.declare(cython.longlong, 10_000_000_000)  # ns to wait for byte
 
 @cython.cclass
 class Lane:
-    def __init__(self, rows, flow, side: int, datagrams: bool, anchored: bool) -> None:
-        self.stream = Stream(rows, flow, side, datagrams, anchored)
+    def __init__(self, rows, judge, flow, side: int, datagrams: bool, anchored: bool) -> None:
+        self.stream = Stream(rows, judge, flow, side, datagrams, anchored)
         self.flow = flow
         self.side = side  # which end of the flow sends
         self.received = 0  # of the packet in hand: time, number, file
@@ -44,7 +44,7 @@ class Lane:
         self.position = 0  # the same, counted from where the lane began and never wrapping
         self.acknowledged = 0  # what this side has of the other lane
         self.acknowledges = False
-        self.held = []  # early segments, in order: (position, packet, bytes, missing, received, file)
+        self.held: list[tuple] = []  # early segments, in order: (position, packet, bytes, missing, received, file)
         self.held_size = 0
         self.gap_since = 0
 

@@ -11,7 +11,10 @@ from typing import Annotated
 import typer
 
 from zenlake import __version__
+from zenlake.cli.decode import decode
+from zenlake.cli.demo import demo
 from zenlake.cli.explain import explain
+from zenlake.cli.sql import sql
 from zenlake.errors import ZenlakeError
 from zenlake.wire.memory import COMPILED
 
@@ -24,7 +27,8 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(explain)
+for command in (demo, decode, sql, explain):
+    app.command()(command)
 
 
 def _version(asked: bool) -> None:
@@ -53,7 +57,7 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         typer.echo(f"zenlake: {error.format_message()} (`zenlake --help` lists what there is)", err=True)
         sys.exit(error.exit_code)
-    except (ZenlakeError, OSError) as error:
+    except (ZenlakeError, OSError, ImportError) as error:
         if "--debug" in arguments:
             raise
         typer.echo(f"zenlake: {error} (`zenlake --debug ...` shows where)", err=True)

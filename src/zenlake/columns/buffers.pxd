@@ -34,7 +34,7 @@ cdef class Text(Column):
     cdef object buffer
     cdef unsigned char[::1] view
     cdef unsigned char* data
-    cdef int keep(self, buffer) except -1
+    cdef int keep(self, buffer, view) except -1
     cdef Py_ssize_t room
     cdef readonly Py_ssize_t used
     cdef Py_ssize_t told

@@ -14,6 +14,17 @@ else:
     from zenlake.wire.memory import copy
 
 
+def allocated(size):
+    """Memory from Arrow's pool, which soon gets it back when a record batch is dropped. Not zeroed."""
+    buffer = pa.allocate_buffer(max(size, 1))
+    return buffer, memoryview(buffer).cast("B")
+
+
+def fitted(buffer, size):
+    """The used part of a buffer; a copy where most of it would be held for nothing."""
+    return buffer.slice(0, size) if 2 * size >= buffer.size else pa.py_buffer(memoryview(buffer)[:size].tobytes())
+
+
 class Column:
     """What all columns share: a byte for each row that says whether it has a value."""
 
@@ -21,21 +32,28 @@ class Column:
         self.type = type_
         self.on = on
         self.rows = rows if on else 0
+        self.valid = bytearray(self.rows)
         self.reset()
 
     def reset(self):
-        self.valid = bytearray(self.rows)
+        """Make room for the next rows; the last ones belong to Arrow now."""
+        i: cython.Py_ssize_t
+        for i in range(self.rows):
+            self.valid[i] = 0
         self.values = 0
         return 0
 
     def validity(self, count):
         """The bitmap for the first `count` rows, or None if all have a value."""
-        if self.values == count:
-            return None
-        return pa.py_buffer(packed(self.valid, count))
+        return None if self.values == count else packed(self.valid, count)
 
     def finish(self, count):
         """The first `count` rows as an Arrow array; then the column is empty again."""
+        array = pa.Array.from_buffers(self.type, count, [self.validity(count), *self.buffers(count)])
+        self.reset()
+        return array
+
+    def buffers(self, count):
         raise NotImplementedError
 
 
@@ -43,7 +61,7 @@ def packed(flags, count):
     """One bit for each byte that is not 0, the first row in the lowest bit."""
     bits = bytearray((count + 7) >> 3)
     pack(flags, count, bits)
-    return bits
+    return pa.py_buffer(bits)
 
 
 def pack(flags, count, bits):
@@ -58,8 +76,8 @@ class Long(Column):
 
     def reset(self):
         Column.reset(self)
-        self.buffer = bytearray(8 * self.rows)
-        self.data = memoryview(self.buffer).cast("q")
+        self.buffer, view = allocated(8 * self.rows)
+        self.data = view[: 8 * self.rows].cast("q")
         return 0
 
     def put(self, row, value):
@@ -68,11 +86,13 @@ class Long(Column):
             self.valid[row] = 1
             self.values += 1
 
-    def finish(self, count):
-        buffers = [self.validity(count), pa.py_buffer(self.buffer)]
-        array = pa.Array.from_buffers(self.type, count, buffers)
-        self.reset()
-        return array
+    def buffers(self, count):
+        i: cython.Py_ssize_t
+        if self.values < count:
+            for i in range(count):
+                if not self.valid[i]:
+                    self.data[i] = 0
+        return [fitted(self.buffer, 8 * count)]
 
 
 class Int(Column):
@@ -80,8 +100,8 @@ class Int(Column):
 
     def reset(self):
         Column.reset(self)
-        self.buffer = bytearray(4 * self.rows)
-        self.data = memoryview(self.buffer).cast("i")
+        self.buffer, view = allocated(4 * self.rows)
+        self.data = view[: 4 * self.rows].cast("i")
         return 0
 
     def put(self, row, value):
@@ -90,11 +110,13 @@ class Int(Column):
             self.valid[row] = 1
             self.values += 1
 
-    def finish(self, count):
-        buffers = [self.validity(count), pa.py_buffer(self.buffer)]
-        array = pa.Array.from_buffers(self.type, count, buffers)
-        self.reset()
-        return array
+    def buffers(self, count):
+        i: cython.Py_ssize_t
+        if self.values < count:
+            for i in range(count):
+                if not self.valid[i]:
+                    self.data[i] = 0
+        return [fitted(self.buffer, 4 * count)]
 
 
 class Byte(Column):
@@ -111,15 +133,17 @@ class Byte(Column):
             self.valid[row] = 1
             self.values += 1
 
+    def buffers(self, count):
+        return [packed(self.data, count)]
+
     def finish(self, count):
         if self.type == pa.bool_():
-            buffers = [self.validity(count), pa.py_buffer(packed(self.data, count))]
-            array = pa.Array.from_buffers(self.type, count, buffers)
-        else:
-            values = pa.Array.from_buffers(pa.uint8(), count, [self.validity(count), pa.py_buffer(self.data)])
-            array = values.cast(self.type)
+            return Column.finish(self, count)
+        narrow = pa.Array.from_buffers(
+            pa.uint8(), count, [self.validity(count), pa.py_buffer(bytes(self.data[:count]))]
+        )
         self.reset()
-        return array
+        return narrow.cast(self.type)
 
 
 class Text(Column):
@@ -127,23 +151,24 @@ class Text(Column):
 
     def reset(self):
         Column.reset(self)
-        self.offsets_buffer = bytearray(4 * (self.rows + 1))
-        self.offsets = memoryview(self.offsets_buffer).cast("i")
+        self.offsets_buffer, view = allocated(4 * (self.rows + 1))
+        self.offsets = view.cast("i")
+        self.offsets[0] = 0
         self.used = 0
         self.told = 0
-        return self.keep(pa.allocate_buffer(max(16 * self.rows, 1)))
+        buffer, view = allocated(16 * self.rows)
+        return self.keep(buffer, view)
 
-    def keep(self, buffer):
-        self.buffer = buffer
-        self.view = memoryview(buffer).cast("B")
+    def keep(self, buffer, view):
+        self.buffer, self.view = buffer, view
         self.data = cython.address(self.view[0]) if cython.compiled else self.view
         self.room = buffer.size
         return 0
 
     def grow(self, room):
-        larger = pa.allocate_buffer(max(room, 2 * self.room))
-        memoryview(larger).cast("B")[: self.used] = memoryview(self.view)[: self.used]
-        return self.keep(larger)
+        larger, view = allocated(max(room, 2 * self.room))
+        view[: self.used] = memoryview(self.view)[: self.used]
+        return self.keep(larger, view)
 
     def begin(self, row):
         """Start a value; its runs follow, then `end`."""
@@ -185,14 +210,9 @@ class Text(Column):
             data = value.encode() if isinstance(value, str) else value
             self.put(row, data, 0, len(data))
 
-    def finish(self, count):
+    def buffers(self, count):
         self.begin(count)
-        buffers = [
-            self.validity(count), pa.py_buffer(self.offsets_buffer), self.buffer.slice(0, self.used),
-        ]  # fmt: skip
-        array = pa.Array.from_buffers(self.type, count, buffers)
-        self.reset()
-        return array
+        return [fitted(self.offsets_buffer, 4 * (count + 1)), fitted(self.buffer, self.used)]
 
 
 def column(type_, rows, on):

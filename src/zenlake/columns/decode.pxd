@@ -35,7 +35,7 @@ cdef class Decoder:
     cdef void begin(self, Py_ssize_t row) noexcept nogil
     cdef int walk_rows(self, Session session, Py_ssize_t first, Py_ssize_t last) except -1 nogil
     cdef int lane(self, Session session, int priority, bint reliable, unsigned long long sn) except -1 nogil
-    cdef int gap(self, long long gap) except -1 with gil
+    cdef int gap(self, Session session, long long gap) except -1 with gil
     cdef int frame(self, Session session) except -1 nogil
     cdef int fragment(self, Session session) except -1 with gil
     cdef int network(self, Session session, Reader reader, int kind) except -1 nogil

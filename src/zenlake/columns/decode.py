@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batches of sessions in, decoded tables out.
 
-Input is Arrow: record batches of the *batches schema* (`zenlake.batches`), a row for each Zenoh batch in the order of receipt. The
-decoder keeps a `Session` for each face, walks every batch with one `Reader`, and writes rows straight from the records: the bytes of
-keys and payloads are copied once, into the Arrow buffers, and no Python object is made for a sample.
+Input is Arrow: record batches of the *batches schema* (`zenlake.batches`), a row for each Zenoh batch in the order of
+receipt. The decoder keeps a `Session` for each face, walks every batch with one `Reader`, and writes rows straight from the
+records: the bytes of keys and payloads are copied once, into the Arrow buffers, and no Python object is made for a sample.
 
 What cannot be read is a row of `errors`, never silence; the batches after it are read as usual.
 """
@@ -153,6 +153,7 @@ class Decoder:
 
     def decode_run(self, session, first, last):
         """Batches of one session, one after the other."""
+        self.place.generation = session.generation
         while first < last:
             try:
                 if session.is_scouting:
@@ -216,17 +217,17 @@ class Decoder:
             gap = session.acceptor.lanes.accept(lane, sn)
         self.place.accepted = gap >= 0
         if gap != 0:
-            self.gap(gap)
+            self.gap(session, gap)
         return 0
 
-    def gap(self, gap):
+    def gap(self, session, gap):
         if gap == OUT_OF_RANGE:
             raise DecodeError("FRAME.sn", self.reader.start, "above the negotiated range")
         if self.events.on:
             kind = "gap" if gap > 0 else "duplicate"
             detail = "frames missing before this one" if gap > 0 else "not newer than the last one: receivers ignore it"
             p = self.place
-            first = p.sn - gap if gap > 0 else p.sn
+            first = (p.sn - gap) & session.opener.lanes.mask if gap > 0 else p.sn
             self.event(kind, priority=p.priority, reliable=p.reliable, sn=first, count=max(gap, 1), detail=detail)
         return 0
 
@@ -310,8 +311,7 @@ class Decoder:
                 reader.response.id, reader.response.qos, REPLY if reader.response.is_reply else ERR
             )
             if not reader.response.is_reply:
-                if reader.response.err.payload.size >= 0:
-                    self.messages.payload_size.put(self.messages.row, reader.response.err.payload.size)
+                self.messages.put_err(reader.response.err, reader.c.data)
             elif reader.response.reply.is_put and reader.response.reply.put.payload.size >= 0:
                 self.messages.payload_size.put(self.messages.row, reader.response.reply.put.payload.size)
             self.messages.end()
@@ -324,13 +324,7 @@ class Decoder:
                 self.messages.key, self.messages.unresolved_key, reader.request.key, keys, reader.c.data
             )
             self.messages.put_numbered(reader.request.id, reader.request.qos, QUERY)
-            if reader.request.query.parameters.size > 0:
-                self.messages.detail.put(
-                    self.messages.row, reader.c.data, reader.request.query.parameters.at,
-                    reader.request.query.parameters.size,
-                )  # fmt: skip
-            if reader.request.query.body.size >= 0:
-                self.messages.payload_size.put(self.messages.row, reader.request.query.body.size)
+            self.messages.put_request(reader.request, reader.c.data)
             self.messages.end()
         return 0
 
@@ -350,6 +344,7 @@ class Decoder:
         unknown = 0
         if kind == INIT:
             session.init(p.direction, reader.init)
+            p.generation = session.generation
             detail = f"{'InitAck' if reader.init.ack else 'InitSyn'} {node(reader.init)}"
             unknown = reader.init.unknown
         elif kind == OPEN:
@@ -366,7 +361,9 @@ class Decoder:
         elif kind == JOIN:
             unknown = reader.join.unknown
             detail = node(reader.join)
-            if session.joined(reader.join) and self.events.on:
+            first = session.joined(reader.join)
+            p.generation = session.generation
+            if first and self.events.on:
                 self.event("joined", detail=agreed(session))
         if self.messages.on:
             self.messages.begin(p, kind, reader.c.at - reader.start, unknown)
@@ -514,16 +511,15 @@ def reason(code):
 
 
 def agreed(session):
-    """What a session's two ends agreed on, as JSON."""
+    """What a session's two ends agreed on, as JSON; an end whose INIT was not recorded has neither id nor role."""
     ends = [
         {
-            "zid": zid_text(side.zid),
-            "whatami": str(WhatAmI.from_wire(side.whatami)),
+            "zid": None if side.zid is None else zid_text(side.zid),
+            "whatami": None if side.zid is None else str(WhatAmI.from_wire(side.whatami)),
             "lease_ms": side.lease_ms,
             "initial_sn": side.initial_sn,
         }
-        for side in session.sides
-        if side.zid is not None
+        for side in (session.sides[:1] if session.is_multicast else session.sides)
     ]
     return json.dumps(
         {

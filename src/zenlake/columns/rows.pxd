@@ -3,9 +3,9 @@ from zenlake.columns.buffers cimport Byte, Column, Int, Long, Text
 from zenlake.columns.words cimport Encodings, Ids, Words
 from zenlake.session.keys cimport KeyTable
 from zenlake.wire.cursor cimport Blob
-from zenlake.wire.data cimport Del, Put
+from zenlake.wire.data cimport Del, Err, Put
 from zenlake.wire.fields cimport Source, Stamp, WireExpr
-from zenlake.wire.network cimport Push, Response
+from zenlake.wire.network cimport Push, Request, Response
 
 cdef long long microseconds(unsigned long long ntp64) noexcept nogil
 cdef long long as_signed(unsigned long long value) noexcept nogil
@@ -16,6 +16,7 @@ cdef class Place:
     cdef public int direction
     cdef public long long packet
     cdef public int index
+    cdef public int generation
     cdef readonly Blob session
     cdef readonly Blob file
     cdef public bint in_lane
@@ -34,6 +35,7 @@ cdef class Table:
     cdef Long received
     cdef Long received_ns
     cdef Text session
+    cdef Int generation
     cdef Byte direction
     cdef Text file
     cdef Long packet
@@ -85,6 +87,8 @@ cdef class Samples(Table):
 cdef class Messages(Table):
     cdef Words types
     cdef Words bodies
+    cdef Words targets
+    cdef Words consolidations
     cdef Text type
     cdef Text body
     cdef Long size_column
@@ -99,11 +103,16 @@ cdef class Messages(Table):
     cdef Long id
     cdef Long payload_size
     cdef Int unknown_exts
+    cdef Text target
+    cdef Text consolidation
+    cdef Long timeout_ms
     cdef Text detail
     cdef int begin(self, Place p, int kind, Py_ssize_t size, int unknown) except -1 nogil
     cdef void end(self) noexcept nogil
     cdef int put_push(self, Push push, KeyTable keys, const unsigned char* data) except -1 nogil
     cdef int put_numbered(self, long long id, int qos, int body) except -1 nogil
+    cdef int put_request(self, Request request, const unsigned char* data) except -1 nogil
+    cdef int put_err(self, Err err, const unsigned char* data) except -1 nogil
     cdef int put_words(self, body, detail) except -1
 
 @cython.final

@@ -14,10 +14,12 @@ if cython.compiled:
     from cython.cimports.zenlake.columns.buffers import Byte, Int, Long, Text
     from cython.cimports.zenlake.columns.words import Encodings, Ids, Words
     from cython.cimports.zenlake.wire.cursor import Blob
+    from cython.cimports.zenlake.wire.memory import utf8_fault
 else:
     from zenlake.columns.buffers import Byte, Int, Long, Text
     from zenlake.columns.words import Encodings, Ids, Words
     from zenlake.wire.cursor import Blob
+    from zenlake.wire.memory import utf8_fault
 
 from zenlake.columns.buffers import column
 
@@ -29,11 +31,15 @@ BLOCK = cython.declare(cython.int, 0x08)
 EXPRESS = cython.declare(cython.int, 0x10)
 BLOCK_FIRST = cython.declare(cython.int, 0x20)
 
-# A step of the decoder adds a row or two to a table (a fragment, and the message it completes) before it looks whether that is full.
+# A step of the decoder may add two rows to a table (a fragment, and the message it completes) before it looks whether that
+# is full.
 SLACK = cython.declare(cython.int, 4)
 
 FRACTION = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 MILLION = cython.declare(cython.ulonglong, 1000000)
+
+FOREVER = cython.declare(cython.ulonglong, 0x7FFFFFFFFFFFFFFF)  # the most that a signed column holds
+LONGEST_ERR = cython.declare(cython.Py_ssize_t, 4096)
 
 
 class Place:
@@ -44,6 +50,7 @@ class Place:
         self.direction = 0
         self.packet = 0
         self.index = 0
+        self.generation = 0
         self.session = Blob(b"")
         self.file = Blob()
         self.in_lane = False
@@ -67,6 +74,7 @@ class Table:
         self.received = self.columns["received"]
         self.received_ns = self.columns["received_ns"]
         self.session = self.columns["session"]
+        self.generation = self.columns["generation"]
         self.direction = self.columns["direction"]
         self.file = self.columns["file"]
         self.packet = self.columns["packet"]
@@ -76,6 +84,7 @@ class Table:
         self.received.put(self.row, p.received_ns // 1000)
         self.received_ns.put(self.row, p.received_ns)
         self.session.put(self.row, p.session.data, 0, p.session.size)
+        self.generation.put(self.row, p.generation)
         self.direction.put(self.row, p.direction)
         if p.file.size >= 0:
             self.file.put(self.row, p.file.data, 0, p.file.size)
@@ -255,6 +264,9 @@ class Messages(Table):
         self.id = of["id"]
         self.payload_size = of["payload_size"]
         self.unknown_exts = of["unknown_exts"]
+        self.target = of["target"]
+        self.consolidation = of["consolidation"]
+        self.timeout_ms = of["timeout_ms"]
         self.detail = of["detail"]
         # by id: transport 0x00..0x07, network 0x19..0x1F
         self.types = Words(
@@ -264,6 +276,8 @@ class Messages(Table):
         )
         # by id of the data message, 0x01..0x05
         self.bodies = Words(["", "PUT", "DEL", "QUERY", "REPLY", "ERR"])
+        self.targets = Words(["best_matching", "all", "all_complete"])
+        self.consolidations = Words(["auto", "none", "monotonic", "latest"])
 
     def begin(self, p, kind, size, unknown):
         """What every message has. The columns of its own kind may follow, then `end`."""
@@ -299,6 +313,26 @@ class Messages(Table):
         self.id.put(self.row, id)
         self.qos.put(self.row, qos)
         return self.bodies.put(self.body, self.row, body) if body else 0
+
+    def put_request(self, request, data):
+        """What is asked, of whom, and for how long."""
+        self.targets.put(self.target, self.row, request.target)
+        self.consolidations.put(self.consolidation, self.row, request.query.consolidation)
+        if request.has_timeout:
+            self.timeout_ms.put(self.row, FOREVER if request.timeout_ms >> 63 else request.timeout_ms)
+        if request.query.parameters.size > 0:
+            self.detail.put(self.row, data, request.query.parameters.at, request.query.parameters.size)
+        if request.query.body.size >= 0:
+            self.payload_size.put(self.row, request.query.body.size)
+        return 0
+
+    def put_err(self, err, data):
+        """How much there was, and the words themselves if it is words: a router's "Timeout", an exception's text."""
+        if err.payload.size >= 0:
+            self.payload_size.put(self.row, err.payload.size)
+            if err.payload.size <= LONGEST_ERR and utf8_fault(data, err.payload.at, err.payload.size) < 0:
+                self.detail.put(self.row, data, err.payload.at, err.payload.size)
+        return 0
 
     def put_words(self, body, detail):
         if body is not None:

@@ -16,17 +16,22 @@ MICROSECONDS = pa.timestamp("us", tz="UTC")
 VERSION = 1
 
 
-def _schema(table: str, *fields: tuple[str, pa.DataType, str]) -> pa.Schema:
+def _schema(table: str, row: str, *fields: tuple[str, pa.DataType, str]) -> pa.Schema:
     return pa.schema(
         [pa.field(name, type_, metadata={"comment": comment}) for name, type_, comment in fields],
-        metadata={"zenlake.table": table, "zenlake.version": str(VERSION)},
+        metadata={"zenlake.table": table, "zenlake.version": str(VERSION), "comment": row},
     )
 
 
 _WHERE = (
-    ("received", MICROSECONDS, "When the batch was received, by the recorder's clock"),
-    ("received_ns", INT64, "The same in nanoseconds since 1970, exact"),
+    ("received", MICROSECONDS, "When the batch was received, by the recorder's clock; null in notes about a capture"),
+    ("received_ns", INT64, "The same in nanoseconds since 1970, exact; null in notes about a capture"),
     ("session", STRING, "The session that it belongs to"),
+    (
+        "generation",
+        INT32,
+        "Which handshake of that session, from 1; 0 if that was not recorded, null in notes about a capture",
+    ),
     ("direction", INT8, "0 = sent by the side that opened the session, 1 = by the side that accepted it"),
     ("file", STRING, "The capture file; null in a log"),
     ("packet", INT64, "The packet in which the batch ended, as Wireshark counts; in a log, the number of the batch"),
@@ -35,6 +40,7 @@ _WHERE = (
 
 MESSAGES = _schema(
     "messages",
+    "One transport, network or scouting message.",
     *_WHERE,
     ("type", STRING, "The message: FRAME, PUSH, REQUEST, DECLARE, INIT, SCOUT ..."),
     ("body", STRING, "What it carries: PUT, DEL, QUERY, REPLY, ERR, D_SUBSCRIBER ...; null if nothing"),
@@ -54,11 +60,19 @@ MESSAGES = _schema(
     ("id", INT64, "Request, interest or declaration id; OAM id; null if it has none"),
     ("payload_size", INT64, "Bytes of payload; null if it has none"),
     ("unknown_exts", INT32, "How many extensions nobody here knows"),
-    ("detail", STRING, "What else it says, in words: negotiated values, a close reason, parameters of a query"),
+    ("target", STRING, "Of a REQUEST: whom it asks, best_matching, all or all_complete; null otherwise"),
+    ("consolidation", STRING, "Of a REQUEST: auto, none, monotonic or latest; null otherwise"),
+    ("timeout_ms", INT64, "Of a REQUEST: how long it may take; null otherwise and if it does not say"),
+    (
+        "detail",
+        STRING,
+        "What else it says, in words: a close reason, a query's parameters, an ERR's text up to 4 KiB ...",
+    ),
 )
 
 SAMPLES = _schema(
     "samples",
+    "One PUT or DEL, published or sent as a reply.",
     *_WHERE,
     ("key", STRING, "The key expression, ids resolved; null if the id's declaration was not seen"),
     ("unresolved_key", STRING, "Id and suffix of a key whose declaration was not seen, as '12:/pose'"),
@@ -88,6 +102,7 @@ SAMPLES = _schema(
 
 DECLARATIONS = _schema(
     "declarations",
+    "One declaration or undeclaration of a key id, subscriber, queryable or token; one interest.",
     *_WHERE,
     ("action", STRING, "declare, undeclare, interest, final (that was all) or end (no more interest)"),
     ("kind", STRING, "key, subscriber, queryable or token; null for interests and final"),
@@ -107,6 +122,7 @@ DECLARATIONS = _schema(
 
 EVENTS = _schema(
     "events",
+    "What happened to a session or to the recording: opened, closed, a gap, something left out.",
     *_WHERE,
     ("kind", STRING, "opened, closed, joined, gap, duplicate, lost, redeclared; docs/tables says what each cannot see"),
     ("priority", INT8, "The lane's priority, where it is about a lane"),
@@ -118,6 +134,7 @@ EVENTS = _schema(
 
 ERRORS = _schema(
     "errors",
+    "Bytes that could not be decoded: where, why, and the bytes.",
     *_WHERE,
     ("field", STRING, "Message and field that could not be read, such as PUT.payload"),
     ("at", INT64, "The byte of the batch at which reading stopped"),

@@ -1,1 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Zenoh traffic on Spark: a session that is set up for it, and its tables as DataFrames.
+
+    spark = zenlake.spark.session()
+    spark.read.format("zenoh_capture").option("table", "messages").load("captures/*.pcapng")
+    zenlake.spark.tables(spark, "captures/*.pcapng")["queries"]
+
+Importing this costs nothing: PySpark is imported when a session is asked for.
+"""
+
+from zenlake.spark.session import session
+from zenlake.spark.tables import tables
+
+__all__ = ["session", "tables"]

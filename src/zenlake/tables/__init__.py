@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables as users see them, without a JVM: `zenlake.read` gives Arrow."""
+"""The tables as users see them, without a JVM: `zenlake.read` gives Arrow, decoded or derived by DuckDB."""
 
-from zenlake.tables.read import batches, read
+from zenlake.tables.derive import derive, query
+from zenlake.tables.derived import DERIVED, definition
+from zenlake.tables.read import batches, column_names, read
 
-__all__ = ["batches", "read"]
+__all__ = ["DERIVED", "batches", "column_names", "definition", "derive", "query", "read"]

@@ -2,9 +2,9 @@
 """The only chapter that touches raw memory: take bytes out, copy bytes across, judge UTF-8.
 
 Everything above names a run of bytes by (data, at, size) and has checked it against the buffer's end before it comes
-here; that is why nothing of this can be called from Python once it is compiled. `data` is a pointer when compiled and the
-buffer itself when not; both are indexed alike. (A typed memoryview would be indexed alike too, but it is a struct of 200
-bytes that every call copies.) Whoever keeps `data` keeps the buffer it points into.
+here; that is why nothing of this can be called from Python once it is compiled. `data` is a pointer when compiled and
+the buffer itself when not; both are indexed alike. (A typed memoryview would be indexed alike too, but it is a struct
+of 200 bytes that every call copies.) Whoever keeps `data` keeps the buffer it points into.
 """
 
 import cython
@@ -75,20 +75,17 @@ def decoder_fault(data, at, size):
 def nine_bytes(data, at):
     """Whether the next eight bytes all say "more follows": then a VLE is nine bytes long. Nine bytes must be there."""
     if cython.compiled:
-        word: cython.ulonglong
+        word: cython.ulonglong = 0
         memcpy(cython.address(word), cython.address(data[at]), 8)
         return word & NOT_ASCII == NOT_ASCII
-    i: cython.int
-    for i in range(8):
-        if data[at + i] < 0x80:
-            return False
-    return True
+    else:
+        return all(byte >= 0x80 for byte in data[at : at + 8])
 
 
 def packed_bits(data, at):
     """The low seven bits of eight bytes, little end first, as one number of 56 bits."""
     if cython.compiled:
-        word: cython.ulonglong
+        word: cython.ulonglong = 0
         memcpy(cython.address(word), cython.address(data[at]), 8)
         word = (word & ONES) | ((word >> 1) & (ONES << 7))
         word = (word & TWOS) | ((word >> 2) & (TWOS << 14))

@@ -154,7 +154,11 @@ class Reader:
 
     def record(self, kind):
         """The record that `next` filled when it returned this id."""
-        return self.records[kind if kind < NETWORK else kind - NETWORK + 8]
+        if 0 <= kind < len(TRANSPORT_MESSAGES):
+            return self.records[kind]
+        if NETWORK <= kind < NETWORK + len(NETWORK_MESSAGES):
+            return self.records[kind - NETWORK + len(TRANSPORT_MESSAGES)]
+        raise ValueError(f"no message has the id {kind}")
 
 
 def messages(batch, low_latency=False):

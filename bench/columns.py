@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wire bytes -> `samples`, and back, against what zenoh-python's callback receives and its `put` sends.
+
+The peer runs in its own process and is fed, or drained, by a bare socket, so that nothing but itself limits it. Both sides see the
+same messages: a declared key, QoS and timestamp ("plain"), and schema, source info and attachment too ("full").
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import pyarrow as pa
+
+from bench import raw
+from bench.report import Result, ratio
+from zenlake.batches import BATCHES_SCHEMA
+from zenlake.columns import Decoder, Encoder
+from zenlake.encoding import Encoding
+from zenlake.values import EntityGlobalId, SourceInfo, Timestamp, ZenohId
+from zenlake.wire.data import Put
+from zenlake.wire.declare import Declare, DeclareKeyExpr
+from zenlake.wire.network import Push
+from zenlake.wire.transport import Frame
+
+KEY = "fleet/robot17/pose"
+BATCH = 48_000  # what the real node accepts on TCP over loopback is 49152
+THREE = ["key", "timestamp", "payload"]
+
+SUBSCRIBER = """
+import sys, time, zenoh
+config = zenoh.Config()
+for name, value in {
+    "mode": '"peer"', "listen/endpoints": '["tcp/127.0.0.1:%d"]' % int(sys.argv[1]), "scouting/multicast/enabled": "false",
+    "transport/shared_memory/enabled": "false",
+}.items():
+    config.insert_json5(name, value)
+count = 0
+def callback(sample):
+    global count
+    count += 1
+session = zenoh.open(config)
+subscriber = session.declare_subscriber("**", callback)
+print("ready", flush=True)
+for line in sys.stdin:
+    before, start = count, time.perf_counter()
+    time.sleep(float(line))
+    print((count - before) / (time.perf_counter() - start), flush=True)
+"""
+
+PUBLISHER = """
+import sys, time, zenoh
+config = zenoh.Config()
+for name, value in {
+    "mode": '"client"', "connect/endpoints": '["tcp/127.0.0.1:%d"]' % int(sys.argv[1]), "scouting/multicast/enabled": "false",
+    "transport/shared_memory/enabled": "false",
+}.items():
+    config.insert_json5(name, value)
+session = zenoh.open(config)
+payload = b"x" * int(sys.argv[2])
+put = session.put
+print("ready", flush=True)
+for line in sys.stdin:
+    count, start = 0, time.perf_counter()
+    while time.perf_counter() - start < float(line):
+        for _ in range(1000):
+            put("fleet/robot17/pose", payload, congestion_control=zenoh.CongestionControl.BLOCK)
+        count += 1000
+    print(count / (time.perf_counter() - start), flush=True)
+"""
+
+
+def message(size: int, full: bool) -> bytes:
+    zid = ZenohId.from_wire(bytes(range(1, 17)))
+    values: dict[str, object] = {"payload": b"x" * size}
+    values["timestamp"] = Timestamp.from_wire(time.time_ns() // 1_000_000_000 << 32, zid.to_wire())
+    if full:
+        values |= {
+            "encoding": Encoding("text/plain;utf-8"),
+            "source": SourceInfo(EntityGlobalId(zid, 6), 77),
+            "attachment": b"8 bytes.",
+        }
+    return Push(key=(1, True, None), qos=0x0D, body=Put(**values)).encode()
+
+
+def declaration() -> bytes:
+    return Frame(sn=0, priority=0).encode() + Declare(qos=8, body=DeclareKeyExpr(id=1, key=KEY)).encode()
+
+
+def batches(one: bytes, count: int) -> pa.RecordBatch:
+    """About `count` messages in batches of the size that TCP sessions use."""
+    each = BATCH // len(one)
+    data = [declaration()] + [Frame(sn=sn).encode() + one * each for sn in range(count // each)]
+    rows = len(data)
+    columns = [
+        pa.array(range(rows), pa.int64()).cast(BATCHES_SCHEMA.field("received").type),
+        pa.array([0] * rows, pa.int32()),
+        pa.array([0] * rows, pa.int8()),
+        pa.array(data, pa.binary()),
+        pa.array([len(b) + 2 for b in data], pa.int32()),
+        pa.array([False] * rows, pa.bool_()),
+        pa.array(range(1, rows + 1), pa.int64()),
+        pa.array([0] * rows, pa.int32()),
+    ]
+    return pa.record_batch(columns, schema=BATCHES_SCHEMA)
+
+
+def decode_rate(block: pa.RecordBatch, columns: list[str] | None) -> float:
+    decoder = Decoder({"samples": columns})
+    decoder.files = ["bench"]
+    start = time.perf_counter()
+    decoder.decode(block)
+    done = decoder.finish()["samples"]
+    return sum(batch.num_rows for batch in done) / (time.perf_counter() - start)
+
+
+def encode_rate(samples: pa.RecordBatch) -> float:
+    encoder = Encoder()
+    start = time.perf_counter()
+    encoder.encode(samples)
+    encoder.take()
+    return samples.num_rows / (time.perf_counter() - start)
+
+
+class Peer:
+    """zenoh-python in its own process: answers one measurement for each line."""
+
+    def __init__(self, program: str, *arguments: object) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", program, *map(str, arguments)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "RUST_LOG": "error"},
+        )  # fmt: skip
+
+    def ready(self) -> None:
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline().strip() == "ready"
+
+    def ask(self, seconds: float) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{seconds}\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> float:
+        assert self.process.stdout is not None
+        return float(self.process.stdout.readline())
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+def callback_rate(one: bytes, seconds: float) -> float:
+    """Messages a second that a subscriber's callback sees, fed with ready-made batches."""
+    port = free_port()
+    peer = Peer(SUBSCRIBER, port)
+    try:
+        peer.ready()
+        link = raw.opened(port)
+        raw.send(link, declaration())
+        each = BATCH // len(one)
+        sn, end = 0, time.perf_counter() + seconds + 1.5
+        asked = False
+        while time.perf_counter() < end:
+            raw.send(link, Frame(sn=sn & 0x0FFFFFFF).encode() + one * each)
+            sn += 1
+            if not asked and time.perf_counter() > end - seconds - 1:
+                peer.ask(seconds)
+                asked = True
+        link.close()
+        return peer.answer()
+    finally:
+        peer.stop()
+
+
+def put_rate(size: int, seconds: float) -> float:
+    """`put`s a second into a sink that only drains."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        peer = Peer(PUBLISHER, listener.getsockname()[1], size)
+        try:
+            link = raw.accepted(listener)
+            peer.ready()
+            peer.ask(seconds)
+            link.settimeout(0.5)
+            end = time.perf_counter() + seconds + 0.5
+            while time.perf_counter() < end:
+                try:
+                    link.recv(1 << 20)
+                except TimeoutError:
+                    break
+            link.close()
+            return peer.answer()
+        finally:
+            peer.stop()
+
+
+def run(quick: bool) -> list[Result]:
+    seconds, count, repeats = (1.0, 400_000, 3) if quick else (2.0, 2_000_000, 5)
+    results = []
+    for size in (8, 64):
+        for name, full, aim in (("plain", False, 30), ("full", True, 20)):
+            one = message(size, full)
+            block = batches(one, count)
+            decode_rate(block, None)
+            pairs, three = [], []
+            for _ in range(repeats):
+                peer = callback_rate(one, seconds)
+                pairs.append(ratio(decode_rate(block, None), peer))
+                three.append(ratio(decode_rate(block, THREE), peer))
+            results.append(Result(f"wire to samples, {name}, {size} bytes, all columns", "callback", pairs, aim))
+            if not full:
+                results.append(Result(f"wire to samples, {name}, {size} bytes, three columns", "callback", three, 80))
+        samples = pa.record_batch({"key": pa.array([KEY] * count), "payload": pa.array([b"x" * size] * count)})
+        pairs = []
+        for _ in range(repeats):
+            peer = put_rate(size, seconds)
+            pairs.append(ratio(encode_rate(samples), peer))
+        results.append(Result(f"samples to wire, {size} bytes", "put", pairs, 20))
+    return results
+
+
+if __name__ == "__main__":
+    from bench.report import show
+
+    show(run("--quick" in sys.argv))

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A bare socket that shakes hands as Zenoh does, so that a peer can be fed, or drained, as fast as it goes."""
+
+import socket
+import threading
+
+from zenlake.wire.handshake import Init, Open
+from zenlake.wire.reader import messages
+from zenlake.wire.transport import KeepAlive
+
+
+def send(link: socket.socket, batch: bytes) -> None:
+    link.sendall(len(batch).to_bytes(2, "little") + batch)
+
+
+def exactly(link: socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        piece = link.recv(size - len(data))
+        if not piece:
+            raise ConnectionError("the peer closed the connection")
+        data += piece
+    return bytes(data)
+
+
+def receive(link: socket.socket) -> bytes:
+    return exactly(link, int.from_bytes(exactly(link, 2), "little"))
+
+
+def opened(port: int, zid: bytes = b"\x0bench\x01") -> socket.socket:
+    """A session with the node that listens there, as a client."""
+    link = socket.create_connection(("127.0.0.1", port), timeout=20)
+    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    send(link, Init(zid=zid, qos=True, patch=1).encode())
+    [ack] = messages(receive(link))
+    send(link, Open(lease=60, seconds=True, initial_sn=0, cookie=ack.cookie.value).encode())
+    receive(link)
+    return link
+
+
+def accepted(listener: socket.socket, zid: bytes = b"\x0brouter\x01") -> socket.socket:
+    """The next session that somebody opens with us, a router."""
+    link, _ = listener.accept()
+    receive(link)
+    ack = Init(ack=True, whatami=0, zid=zid, cookie=b"c", qos=True, patch=1, sized=True, batch_size=65535)
+    send(link, ack.encode())
+    receive(link)
+    send(link, Open(ack=True, lease=60, seconds=True, initial_sn=0).encode())
+    return link
+
+
+def keep_alive(link: socket.socket, stop: threading.Event) -> None:
+    while not stop.wait(1):
+        send(link, KeepAlive().encode())

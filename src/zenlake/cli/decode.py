@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zenlake decode`: a table of a capture, on the terminal or as a file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+
+from zenlake.cli.show import Format, write
+from zenlake.columns.schemas import TABLES, chosen
+from zenlake.tables import DERIVED, batches, read
+
+SUFFIXES = {".jsonl": Format.jsonl, ".csv": Format.csv, ".parquet": Format.parquet, ".arrow": Format.arrow}
+
+
+def decode(
+    paths: Annotated[
+        list[str],
+        typer.Argument(metavar="PATH...", help="Capture files; `-` is the standard input.", show_default=False),
+    ],
+    table: Annotated[str, typer.Option("--table", "-t", help=f"{', '.join((*TABLES, *DERIVED))}.")] = "samples",
+    columns: Annotated[str | None, typer.Option("--columns", help="Only these, as a,b,c.")] = None,
+    key: Annotated[str | None, typer.Option("--key", help="Rows whose key this expression intersects.")] = None,
+    format: Annotated[
+        Format | None, typer.Option("--format", "-f", help="As what; else by the name of OUT.", show_default="table")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="OUT", help="Write to this file.")] = None,
+) -> int:
+    """Show a table of a capture, or write it to a file.
+
+    All files given are one capture: those of a rotation may come in any order.
+    """
+    if format is None:
+        format = SUFFIXES.get(out.suffix, Format.table) if out is not None else Format.table
+    wanted = None if columns is None else [name.strip() for name in columns.split(",")]
+    if table in TABLES:
+        rows = batches(paths, table, columns=wanted, keys=key)
+        schema = chosen(table, wanted)
+    else:
+        whole: pa.Table = read(paths, table, columns=wanted, keys=key)
+        rows, schema = iter(whole.to_batches()), whole.schema
+    count = write(schema, rows, format, out)
+    if out is not None:
+        typer.echo(f"{count} rows of {table} in {out}", err=True)
+    return 0

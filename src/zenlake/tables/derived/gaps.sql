@@ -1,0 +1,76 @@
+-- SPDX-License-Identifier: Apache-2.0
+-- One run of missing numbers: of frames in a lane, or of samples of one publisher.
+--
+-- A number missing in a lane is a frame, which may have carried many messages or none; a sender that drops under congestion
+-- before it numbers leaves no gap. Real Zenoh (1.10) skips one number after each fragmented message: such a gap is marked harmless. A
+-- publisher's own count is known only where samples carry their source; publications that were filtered out on the way, such as those
+-- under keys that nobody here subscribed to, look missing too. A run before the first number seen cannot be told.
+with
+rejoined as (
+    select distinct session, generation, direction, priority, reliable, sn from messages where fragments is not null
+),
+counted as (
+    select session, generation, direction, source_zid, source_eid, source_sn, min(received) as received
+    from samples
+    where source_sn is not null and request_id is null
+    group by session, generation, direction, source_zid, source_eid, source_sn
+),
+stepped as (
+    select
+        *,
+        lag(source_sn) over (
+            partition by session, generation, direction, source_zid, source_eid order by source_sn
+        ) as before
+    from counted
+),
+missing as (
+    select
+        events.received as received,
+        events.session as session,
+        events.generation as generation,
+        events.direction as direction,
+        'lane' as scope,
+        events.priority as priority,
+        events.reliable as reliable,
+        cast(null as string) as source_zid,
+        cast(null as bigint) as source_eid,
+        events.sn as first_sn,
+        events.count as missing,
+        events.count = 1 and rejoined.sn is not null as harmless
+    from events
+    left join rejoined
+        on rejoined.session = events.session and rejoined.generation = events.generation
+        and rejoined.direction = events.direction and rejoined.priority = events.priority
+        and rejoined.reliable = events.reliable and rejoined.sn = events.sn - 1
+    where events.kind = 'gap'
+    union all
+    select
+        received,
+        session,
+        generation,
+        direction,
+        'source' as scope,
+        cast(null as tinyint) as priority,
+        cast(null as boolean) as reliable,
+        source_zid,
+        source_eid,
+        before + 1 as first_sn,
+        source_sn - before - 1 as missing,
+        false as harmless
+    from stepped
+    where source_sn > before + 1
+)
+select
+    received as received,  -- When what came after the gap was received
+    session as session,  -- The session in which it was seen
+    generation as generation,  -- Which handshake of that session
+    direction as direction,  -- 0 = missing from the side that opened the session, 1 = from the side that accepted it
+    scope as scope,  -- lane (frames) or source (samples of one publisher)
+    priority as priority,  -- The lane's priority; null for a source
+    reliable as reliable,  -- The lane's reliability; null for a source
+    source_zid as source_zid,  -- The publisher's node; null for a lane
+    source_eid as source_eid,  -- The publisher in that node; null for a lane
+    first_sn as first_sn,  -- The first number that is missing
+    missing as missing,  -- How many are missing, from that one on
+    harmless as harmless  -- True for the one number that Zenoh itself skips after a fragmented message: nothing was lost
+from missing

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zenlake decode` and `zenlake sql` as they are typed: what they print and write, and their exit codes."""
+
+import csv
+import json
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import zenlake
+from tests.tables.given import PCAPS
+from zenlake.cli import main
+
+[QUERIES] = [str(path) for path in PCAPS if path.stem == "two_clients_queries"]
+[CLEAN] = [str(path) for path in PCAPS if path.stem == "clean_full_sessions"]
+
+
+@pytest.fixture
+def run(capfdbinary):
+    def typed(*arguments):
+        with pytest.raises(SystemExit) as left:
+            main(list(arguments))
+        out, err = capfdbinary.readouterr()
+        return left.value.code, out, err.decode()
+
+    return typed
+
+
+def test_a_table_is_printed_whole_where_there_is_no_terminal(run):
+    code, out, err = run("decode", QUERIES, "--table", "queries", "--columns", "key,replies,outcome")
+    lines = out.decode().splitlines()
+    assert (code, err) == (0, "")
+    assert "key" in lines[1]
+    assert "outcome" in lines[1]
+    assert lines[-1] == "130 rows"
+    assert sum("answered" in line for line in lines) == 130
+
+
+def test_columns_without_a_value_are_left_out_and_named(run):
+    _, out, _ = run("decode", QUERIES, "--table", "events", "--columns", "kind,sn,count")
+    assert out.decode().splitlines()[-1] == "3 rows; without values: sn, count"
+
+
+def test_lines_of_json_keep_text_readable_and_bytes_exact(run):
+    code, out, _ = run(
+        "decode", CLEAN, "--columns", "key,payload,timestamp,attachment", "--format", "jsonl", "--key", "bench/**"
+    )
+    expected = zenlake.read(CLEAN, columns=["key", "payload", "timestamp"], keys="bench/**").to_pylist()
+    found = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert len(found) == len(expected) > 0
+    for row, wanted in zip(found, expected, strict=True):
+        payload = row["payload"]
+        exact = bytes.fromhex(payload["hex"]) if isinstance(payload, dict) else payload and payload.encode()
+        assert (row["key"], exact) == (wanted["key"], wanted["payload"])
+        assert row["timestamp"] == (wanted["timestamp"] and wanted["timestamp"].isoformat())
+    assert any(isinstance(row["payload"], dict) for row in found)
+    assert any(isinstance(row["payload"], str) for row in found)
+
+
+@pytest.mark.parametrize("table", ["samples", "latest"])
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+def test_files_hold_what_read_gives(run, tmp_path, table, suffix):
+    out = tmp_path / f"out.{suffix}"
+    code, printed, err = run("decode", CLEAN, "-t", table, "-o", str(out))
+    expected = zenlake.read(CLEAN, table)
+    assert (code, printed, err) == (0, b"", f"{expected.num_rows} rows of {table} in {out}\n")
+    found = pyarrow.parquet.read_table(out) if suffix == "parquet" else pa.ipc.open_stream(out).read_all()
+    assert found.sort_by([("key", "ascending"), ("packet", "ascending")]).schema.equals(expected.schema)
+    assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, expected.to_pylist()))
+
+
+def test_csv_has_bytes_in_hexadecimal(run, tmp_path):
+    out = tmp_path / "out.csv"
+    run("decode", QUERIES, "--columns", "key,payload", "-o", str(out))
+    expected = zenlake.read(QUERIES, columns=["key", "payload"]).to_pylist()
+    with out.open(newline="") as file:
+        assert [(row["key"], row["payload"]) for row in csv.DictReader(file)] == [
+            (row["key"], row["payload"].hex()) for row in expected
+        ]
+
+
+def test_several_files_are_one_capture(run):
+    _, out, _ = run("sql", "select count(distinct session) as n from messages", QUERIES, CLEAN, "-f", "jsonl")
+    assert json.loads(out) == {"n": 5}
+
+
+def test_a_question_in_sql(run, tmp_path):
+    sql = "select outcome, count(*) as n from queries group by outcome order by n"
+    code, out, _ = run("sql", sql, CLEAN, "--format", "jsonl")
+    assert code == 0
+    assert [json.loads(line) for line in out.splitlines()] == [
+        {"outcome": "error", "n": 2},
+        {"outcome": "answered", "n": 16},
+    ]
+    run("sql", sql, CLEAN, "-o", str(tmp_path / "n.parquet"))
+    assert pyarrow.parquet.read_table(tmp_path / "n.parquet")["n"].to_pylist() == [2, 16]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "line"),
+    [
+        (["decode", "nowhere.pcap"], 1, "zenlake: no capture at nowhere.pcap"),
+        (["decode", QUERIES, "--table", "query"], 1, "zenlake: no table 'query'; there are messages, "),
+        (["decode", QUERIES, "--columns", "keys"], 1, "zenlake: samples has no column 'keys'; it has received, "),
+        (["decode", QUERIES, "--table", "events", "--key", "a"], 1, "zenlake: events has no keys to choose by"),
+        (["decode", QUERIES, "--key", "a//b"], 1, "zenlake: "),
+        (["decode", QUERIES, "--format", "xml"], 2, "zenlake: "),
+        (["decode"], 2, "zenlake: "),
+        (["sql", "selekt", QUERIES], 1, 'zenlake: Parser Error: syntax error at or near "selekt"'),
+        (["sql", "select 1"], 2, "zenlake: "),
+    ],
+)
+def test_a_mistake_is_one_line_and_an_exit_code(run, arguments, code, line):
+    left, out, err = run(*arguments)
+    assert (left, out) == (code, b"")
+    [told] = err.splitlines()
+    assert told.startswith(line)

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One Spark session for all tests, made as a user makes it; nobody registers anything."""
+
+import pytest
+
+import zenlake.spark
+
+
+@pytest.fixture(scope="session")
+def spark():
+    session = zenlake.spark.session("local[2]", quick=True)
+    yield session
+    session.stop()

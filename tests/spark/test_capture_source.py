@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`format("zenoh_capture")`: the tables that Python reads, cell by cell, and one line about each mistake."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import zenlake
+from tests.tables.given import PCAPS
+from zenlake.columns.schemas import TABLES
+from zenlake.tables import DERIVED, definition
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+FILES = [str(path) for path in PCAPS]
+[QUERIES] = [path for path in FILES if path.endswith("two_clients_queries.pcap")]
+
+
+def rows(table: pa.Table):
+    return sorted(map(repr, table.to_pylist()))
+
+
+@pytest.fixture(scope="module")
+def tables(spark):
+    return zenlake.spark.tables(spark, FILES)
+
+
+@pytest.mark.parametrize("name", [*TABLES, *DERIVED])
+def test_a_table_is_the_same_through_spark_as_without_it(tables, name):
+    found, expected = tables[name].toArrow(), zenlake.read(FILES, name)
+    assert found.schema.names == expected.schema.names
+    assert found.schema.types == expected.schema.types
+    assert rows(found) == rows(expected)
+    assert len(expected) > 0 or name == "errors"
+
+
+def test_columns_have_their_comments(tables):
+    samples = {field.name: field.metadata["comment"] for field in tables["samples"].schema}
+    assert samples == {field.name: field.metadata[b"comment"].decode() for field in TABLES["samples"]}
+    assert {field.name: field.metadata["comment"] for field in tables["gaps"].schema} == definition("gaps").comments
+
+
+def test_a_choice_of_columns_keys_and_times_is_the_one_that_read_makes(spark):
+    whole = zenlake.read(QUERIES).to_pylist()
+    middle = sorted(row["received"] for row in whole)[len(whole) // 2]
+    found = (
+        spark.read.format("zenoh_capture")
+        .option("columns", "payload, key")
+        .option("keyExpr", "svc/**")
+        .option("startingTimestamp", middle.isoformat())
+        .option("endingTimestamp", "2030-01-01")
+        .load(QUERIES)
+        .toArrow()
+    )
+    assert found.column_names == ["payload", "key"]
+    assert rows(found) == rows(zenlake.read(QUERIES, columns=["payload", "key"], keys="svc/**", since=middle))
+    assert 0 < found.num_rows < len(whole)
+
+
+def test_times_may_be_milliseconds_as_for_kafka(spark):
+    moment = zenlake.read(QUERIES, "events")["received"][1].as_py().replace(microsecond=155000)
+    read = spark.read.format("zenoh_capture").option("table", "events").option("columns", "received")
+    found = read.option("startingTimestamp", str(int(moment.timestamp() * 1000))).load(QUERIES)
+    assert rows(found.toArrow()) == rows(zenlake.read(QUERIES, "events", columns=["received"], since=moment))
+    assert found.count() == 1
+
+
+def test_a_schema_of_the_users_own_chooses_columns(spark):
+    read = spark.read.format("zenoh_capture").schema("key string, payload_size bigint")
+    assert rows(read.load(QUERIES).toArrow()) == rows(zenlake.read(QUERIES, columns=["key", "payload_size"]))
+    for schema, why in {
+        "keys string": "samples has no column 'keys'; it has received, ",
+        "payload_size int": "samples.payload_size is bigint, not int",
+    }.items():
+        with pytest.raises(Exception, match="zenoh_capture: ") as caught:
+            spark.read.format("zenoh_capture").schema(schema).load(QUERIES).count()
+        assert why in str(caught.value)
+
+
+def test_it_is_found_from_sql_too(spark):
+    spark.sql(f"create or replace temporary view met using zenoh_capture options (path '{QUERIES}', table 'events')")
+    [row] = spark.sql("select count(*) as n, min(kind) as kind from met").collect()
+    assert (row.n, row.kind) == (3, "opened")
+
+
+VALID = "path, table, columns, keyExpr, startingTimestamp, endingTimestamp"
+
+
+@pytest.mark.parametrize(
+    ("options", "path", "line"),
+    [
+        ({"tabel": "samples"}, QUERIES, f"no option 'tabel'; there are {VALID}"),
+        ({"table": "sample"}, QUERIES, f"option 'table': no table 'sample'; there are {', '.join(TABLES)}"),
+        (
+            {"table": "queries"}, QUERIES,
+            "'queries' is derived from several tables: zenlake.spark.tables(spark, path)['queries'] gives it",
+        ),
+        ({"table": "errors", "columns": "why,who"}, QUERIES, "option 'columns': errors has no column 'who'; it has "),
+        ({"columns": "key,key"}, QUERIES, "option 'columns': a column is named twice in 'key,key'"),
+        ({"keyExpr": "a//b"}, QUERIES, "option 'keyExpr': "),
+        ({"table": "events", "keyExpr": "a"}, QUERIES, "option 'keyExpr': events has no keys to choose by"),
+        (
+            {"startingTimestamp": "noon"}, QUERIES,
+            "option 'startingTimestamp': 'noon' is neither milliseconds since 1970 nor a time such as 2026-01-31T12:00:00Z",
+        ),
+        (
+            {"startingTimestamp": "2026-01-02", "endingTimestamp": "2026-01-01T23:00:00+00:00"}, QUERIES,
+            "option 'endingTimestamp' is not after 'startingTimestamp': no row can be between them",
+        ),
+        ({}, "nowhere/*.pcap", "no capture at nowhere/*.pcap"),
+        ({}, None, "no capture given; load('captures/*.pcapng') takes files and patterns"),
+    ],
+    ids=lambda value: json.dumps(value)[:40] if isinstance(value, dict) else "",
+)  # fmt: skip
+def test_a_mistake_is_told_at_load_in_one_line(spark, options, path, line):
+    with pytest.raises(Exception, match="PYTHON_DATA_SOURCE_ERROR") as caught:
+        spark.read.format("zenoh_capture").options(**options).load(path)
+    [told] = [each for each in str(caught.value).splitlines() if each.startswith("ValueError: ")]
+    assert told.startswith(f"ValueError: zenoh_capture: {line}")
+
+
+def test_wrong_names_of_tables_are_answered_with_the_right_ones(spark, tables):
+    assert list(tables) == [*TABLES, *DERIVED]
+    assert len(tables) == 10
+    with pytest.raises(KeyError, match=r"no table 'query'; there are messages, .*rates"):
+        tables["query"]
+    with pytest.raises(FileNotFoundError, match=r"no capture at nowhere\.pcap"):
+        zenlake.spark.tables(spark, "nowhere.pcap")
+
+
+def test_the_module_that_spark_imports_brings_nothing_heavy_along():
+    """Every session of the environment imports it, so it must neither be slow nor fail where, say, Arrow is broken."""
+    program = """
+import sys
+import pyspark.sql.datasource
+before = set(sys.modules)
+sys.modules["pyarrow"] = sys.modules["duckdb"] = sys.modules["cython"] = None
+import pyspark_zenoh_capture
+assert pyspark_zenoh_capture.DefaultSource.name() == "zenoh_capture"
+print(sorted(name for name in set(sys.modules) - before if not name.startswith("zenlake") and "." not in name))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert set(json.loads(done.stdout.replace("'", '"'))) <= {
+        "pyspark_zenoh_capture",
+        "pyarrow",
+        "duckdb",
+        "cython",
+        "shutil",
+        "glob",
+    }
+
+
+def test_a_job_runs_with_a_python_that_is_not_on_the_path(tmp_path):
+    """`.venv/bin/python job.py` without activating: Spark's workers must run the same Python, or nothing is found."""
+    job = tmp_path / "job.py"
+    job.write_text(
+        "import sys, zenlake.spark\n"
+        "spark = zenlake.spark.session(quick=True)\n"
+        "assert spark.conf.get('spark.sql.session.timeZone') == 'UTC'\n"
+        "print(spark.read.format('zenoh_capture').option('table', 'events').load(sys.argv[1]).count())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, job, QUERIES], cwd=tmp_path, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True
+    )
+    assert done.stdout == "3\n", done.stderr
+    assert not any(Path(tmp_path).glob("spark-warehouse"))

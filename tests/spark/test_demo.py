@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zenlake demo`: from captures to a lake that another engine reads, as often as one likes."""
+
+import duckdb
+import pytest
+
+import zenlake
+from tests.tables.given import PCAPS
+from zenlake.cli import main
+from zenlake.columns.schemas import TABLES
+from zenlake.examples import captures
+from zenlake.tables import DERIVED
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+
+def demo(*arguments):
+    with pytest.raises(SystemExit) as left:
+        main(["demo", *arguments])
+    return left.value.code
+
+
+def in_lake(lake, name):
+    with duckdb.connect() as engine:
+        engine.execute("set TimeZone = 'UTC'")
+        return engine.sql(f"from '{lake}/{name}/**/*.parquet'").to_arrow_table()
+
+
+def test_it_runs_from_capture_to_lake_and_runs_again(spark, tmp_path, capsys):
+    lake = tmp_path / "lake"
+    assert demo("--lake", str(lake)) == 0
+    out = capsys.readouterr().out
+    for name in (*TABLES, *DERIVED):
+        expected = zenlake.read(captures(), name)
+        assert f"✓ {name:<13}{expected.num_rows:>7} rows → " in " ".join(out.split("\n"))
+        if expected.num_rows:
+            found = in_lake(lake, name).select(expected.column_names)
+            assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, expected.to_pylist()))
+    assert "none: every byte was understood" in out
+    assert "Next, with your own capture" in out
+    assert [path.name for path in sorted((lake / "samples").glob("day=*"))] == ["day=2026-11-15"]
+
+    [mine] = [str(path) for path in PCAPS if path.stem == "multicast_cooked"]
+    assert demo(mine, "--lake", str(lake)) == 0
+    assert in_lake(lake, "samples").num_rows == 3
+    assert not (lake / "queries").exists() or in_lake(lake, "queries").num_rows == 0
+
+
+def test_it_does_not_write_into_a_folder_that_is_not_its_own(tmp_path, capsys):
+    (tmp_path / "precious").mkdir()
+    assert demo("--lake", str(tmp_path)) == 1
+    assert "is not empty and was not made by the demo; choose another with --lake" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["precious"]
+
+
+def test_without_java_it_says_so_in_one_line(tmp_path, capsys, monkeypatch):
+    from pyspark.sql import SparkSession
+
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    assert demo("--lake", str(tmp_path / "lake")) == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"zenlake: JAVA_HOME is {tmp_path}, but there is no working bin/java")

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`gaps`, `latest` and `rates` against plain Python over the recorded captures, and against cases made by hand."""
+
+import math
+from collections import defaultdict
+
+import pytest
+
+import zenlake
+from tests.tables.given import NOON, PCAPS, at, derived, row
+
+CAPTURES = pytest.mark.parametrize("path", PCAPS, ids=lambda path: path.stem)
+
+
+def sample(us, packet, key="a", kind="put", stamp=None, clock="1", **values):
+    if stamp is not None:
+        values |= {"timestamp": at(stamp)["received"], "ntp64": stamp, "timestamp_id": clock}
+    return row(us, packet, key=key, kind=kind, **values)
+
+
+@CAPTURES
+def test_recorded_gaps_are_those_that_fragments_leave(path):
+    """Zenoh skips a number after each fragmented message and these captures lost nothing: so there is one gap for each."""
+    messages = zenlake.read(path, "messages").to_pylist()
+    rejoined = sum(m["fragments"] is not None for m in messages)
+    gaps = zenlake.read(path, "gaps").to_pylist()
+    assert [gap["harmless"] for gap in gaps] == [True] * len(gaps)
+    assert len(gaps) <= rejoined  # the last message of a capture may be the fragmented one
+    assert {(gap["scope"], gap["missing"]) for gap in gaps} <= {("lane", 1)}
+
+
+def test_a_gap_in_a_lane_is_harmless_only_right_after_a_rejoined_message():
+    lane = {"priority": 5, "reliable": True}
+    messages = [row(1, 1, type="PUSH", fragments=2, sn=10, **lane), row(5, 5, type="FRAGMENT", sn=20, **lane)]
+    events = [
+        row(2, 2, kind="gap", sn=11, count=1, **lane),
+        row(3, 3, kind="gap", sn=15, count=1, **lane),
+        row(6, 6, kind="gap", sn=21, count=1, **lane),  # in the middle of a message: a fragment is lost
+        row(4, 4, 1, kind="gap", sn=11, count=1, **lane),
+        row(7, 7, kind="closed"),
+    ]
+    gaps = derived("gaps", messages=messages, events=events)
+    assert {(gap["first_sn"], gap["direction"]): gap["harmless"] for gap in gaps} == {
+        (11, 0): True, (15, 0): False, (21, 0): False, (11, 1): False,
+    }  # fmt: skip
+
+
+def test_a_gap_of_two_after_a_rejoined_message_is_not_harmless():
+    lane = {"priority": 5, "reliable": True}
+    messages = [row(1, 1, type="PUSH", fragments=2, sn=10, **lane)]
+    [gap] = derived("gaps", messages=messages, events=[row(2, 2, kind="gap", sn=11, count=2, **lane)])
+    assert (gap["missing"], gap["harmless"]) == (2, False)
+
+
+def test_gaps_of_a_publisher_are_told_by_its_own_count_in_any_order():
+    def published(us, sn, eid=1, **values):
+        return sample(us, us, source_zid="abc", source_eid=eid, source_sn=sn, **values)
+
+    samples = [
+        published(1, 4),
+        published(2, 8),
+        published(3, 5),
+        published(3, 5),
+        published(4, 7, eid=2),
+        published(5, 8, eid=2),
+    ]
+    replies = [published(6, 99, request_id=3)]
+    [gap] = derived("gaps", samples=samples + replies)
+    assert {name: gap[name] for name in ("scope", "source_zid", "source_eid", "first_sn", "missing", "harmless")} == {
+        "scope": "source", "source_zid": "abc", "source_eid": 1, "first_sn": 6, "missing": 2, "harmless": False,
+    }  # fmt: skip
+    assert gap["received"] == at(2)["received"]
+
+
+@CAPTURES
+def test_latest_of_the_recorded_captures(path):
+    newest = {}
+    for s in zenlake.read(path).to_pylist():
+        if s["key"] is None or s["request_id"] is not None:
+            continue
+        age = (
+            s["timestamp"] or s["received"],
+            s["ntp64"] or 0,
+            s["received_ns"],
+            s["packet"],
+            s["sn"] or 0,
+            s["index"],
+        )
+        if s["key"] not in newest or age > newest[s["key"]][0]:
+            newest[s["key"]] = age, s
+    expected = {key: s for key, (_, s) in newest.items() if s["kind"] == "put"}
+    found = {row["key"]: row for row in zenlake.read(path, "latest").to_pylist()}
+    assert found.keys() == expected.keys()
+    for key, value in found.items():
+        assert value == {name: expected[key][name] for name in value}
+
+
+@pytest.mark.parametrize(
+    ("samples", "payload"),
+    [
+        ([sample(1, 1, stamp=50, payload=b"new"), sample(2, 2, stamp=40, payload=b"late")], b"new"),
+        ([sample(1, 1, stamp=50, clock="2", payload=b"2"), sample(2, 2, stamp=50, clock="1", payload=b"1")], b"2"),
+        ([sample(1, 1, payload=b"first"), sample(2, 2, payload=b"second")], b"second"),
+        ([sample(3, 3, payload=b"bare"), sample(4, 4, stamp=2, payload=b"stamped")], b"bare"),
+        ([sample(1, 1, stamp=1, kind="del"), sample(2, 2, stamp=2, payload=b"again")], b"again"),
+        ([sample(1, 1, payload=b"put"), sample(2, 2, payload=b"reply", request_id=1)], b"put"),
+        ([sample(7, 7, sn=1, payload=b"one"), sample(7, 7, sn=2, payload=b"two")], b"two"),
+    ],
+)
+def test_the_newest_value(samples, payload):
+    [row] = derived("latest", samples=samples)
+    assert row["payload"] == payload
+
+
+def test_a_deleted_key_has_no_row():
+    assert derived("latest", samples=[sample(1, 1, stamp=1, payload=b"x"), sample(2, 2, stamp=2, kind="del")]) == []
+
+
+@CAPTURES
+def test_rates_of_the_recorded_captures(path):
+    seconds = defaultdict(list)
+    for s in zenlake.read(path).to_pylist():
+        second = s["received"].replace(microsecond=0)
+        seconds[second, s["session"], s["direction"], s["key"], s["unresolved_key"]].append(s)
+    rates = zenlake.read(path, "rates").to_pylist()
+    assert len(rates) == len(seconds)
+    for rate in rates:
+        samples = seconds[tuple(rate[name] for name in ("received", "session", "direction", "key", "unresolved_key"))]
+        ages = sorted(microseconds(s["received"] - s["timestamp"]) for s in samples if s["timestamp"])
+        assert rate["samples"] == len(samples)
+        assert rate["bytes"] == sum(s["payload_size"] or 0 for s in samples)
+        assert rate["stamped"] == len(ages)
+        assert rate["age_p50_us"] == (ages[math.ceil(len(ages) / 2) - 1] if ages else None)
+        assert rate["age_p99_us"] == (ages[math.ceil(len(ages) * 0.99) - 1] if ages else None)
+
+
+def microseconds(age):
+    return (age.days * 86400 + age.seconds) * 1_000_000 + age.microseconds
+
+
+def test_a_clock_that_is_a_day_ahead_changes_no_other_row():
+    day = 86_400_000_000
+    rates = derived("rates", samples=[sample(1, 1, stamp=0), sample(2, 2, key="b", stamp=day)])
+    assert {rate["key"]: (rate["received"], rate["age_p50_us"]) for rate in rates} == {
+        "a": (NOON, 1), "b": (NOON, 2 - day),
+    }  # fmt: skip

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zenlake.read`, `derive` and `query`: any table, some of it, and one line about each mistake."""
+
+import sys
+from datetime import timedelta
+
+import pytest
+
+import zenlake
+from tests.tables.given import PCAPS
+from zenlake.columns.schemas import TABLES
+from zenlake.errors import InvalidValue
+from zenlake.tables import DERIVED, batches, definition, derive, query
+from zenlake.tables import derive as derive_function
+
+[QUERIES] = [path for path in PCAPS if path.stem == "two_clients_queries"]
+
+
+@pytest.mark.parametrize("name", DERIVED)
+def test_every_column_of_a_derived_table_is_explained_where_it_is_defined(name):
+    defined = definition(name)
+    table = derive(QUERIES)[name]
+    assert table.column_names == list(defined.comments)
+    assert table.schema.field(0).metadata == {b"comment": defined.comments[table.column_names[0]].encode()}
+    assert defined.row.endswith(".")
+    assert defined.notes
+
+
+def test_a_derived_table_is_made_of_no_more_than_it_mentions():
+    assert definition("latest").needs.keys() == {"samples"}
+    assert "payload" in definition("latest").needs["samples"]
+    assert "payload" not in definition("rates").needs["samples"]
+    assert definition("queries").needs.keys() == {"messages", "events"}
+
+
+def test_all_tables_are_there_and_a_wrong_name_is_answered_with_the_right_ones():
+    tables = derive(QUERIES)
+    assert list(tables) == [*TABLES, *DERIVED]
+    assert len(tables) == 10
+    with pytest.raises(KeyError, match=r"no table 'query'; there are messages, .*rates"):
+        tables["query"]
+    with pytest.raises(InvalidValue, match=r"no table 'query'; there are messages, .*rates"):
+        zenlake.read(QUERIES, "query")
+    with pytest.raises(InvalidValue, match="queries has no column 'reply'; it has received"):
+        zenlake.read(QUERIES, "queries", columns=["reply"])
+    with pytest.raises(InvalidValue, match="sessions has no keys to choose by"):
+        zenlake.read(QUERIES, "sessions", keys="a/**")
+    with pytest.raises(FileNotFoundError, match=r"no capture at nowhere\.pcap"):
+        derive("nowhere.pcap")
+
+
+@pytest.mark.parametrize("name", ["samples", "queries"])
+def test_columns_keys_and_times_choose_from_the_whole(name):
+    whole = zenlake.read(QUERIES, name).to_pylist()
+    middle = sorted(row["received"] for row in whole)[len(whole) // 2]
+    until = middle + timedelta(milliseconds=50)
+    chosen = zenlake.read(QUERIES, name, columns=["session"], keys="svc/a/*", since=middle, until=until)
+    expected = [
+        {"session": row["session"]}
+        for row in whole
+        if row["key"] in ("svc/a/x", "svc/**") and middle <= row["received"] < until
+    ]
+    assert chosen.column_names == ["session"]
+    assert 0 < len(expected) < len(whole)
+    assert sorted(map(str, chosen.to_pylist())) == sorted(map(str, expected))
+    in_batches = batches(QUERIES, name, columns=["session"], keys="svc/a/*", since=middle, until=until)
+    assert sum(batch.num_rows for batch in in_batches) == len(expected)
+
+
+def test_a_question_sees_all_tables_and_computes_those_it_names(monkeypatch):
+    module = sys.modules[derive_function.__module__]
+    asked = []
+    decoded = module.decoded
+    monkeypatch.setattr(module, "decoded", lambda paths, wanted: asked.append(set(wanted)) or decoded(paths, wanted))
+    assert query("select count(*) as n from samples", QUERIES).to_pylist() == [{"n": 500}]
+    [row] = query("select (select count(*) from queries) as q, (select count(*) from gaps) as g", QUERIES).to_pylist()
+    assert row == {"q": 130, "g": 0}
+    assert query("select 1 as one", QUERIES).to_pylist() == [{"one": 1}]
+    assert asked == [{"samples"}, {"messages", "events", "samples"}, set()]
+
+
+@pytest.mark.parametrize(
+    ("sql", "why"),
+    [
+        ("selekt 1", 'Parser Error: syntax error at or near "selekt"'),
+        ("select nokey from samples", 'Binder Error: Referenced column "nokey" not found'),
+        ("from robots", "Catalog Error: Table with name robots does not exist"),
+    ],
+)
+def test_a_wrong_question_is_answered_in_one_line(sql, why):
+    with pytest.raises(InvalidValue) as caught:
+        query(sql, QUERIES)
+    assert str(caught.value).startswith(why)
+    assert "\n" not in str(caught.value)
+
+
+def test_without_duckdb_decoded_tables_work_and_derived_ones_say_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    assert zenlake.read(QUERIES, "events").num_rows == 3
+    with pytest.raises(ImportError, match=r"need DuckDB, which is not installed: pip install 'zenlake\[sql\]'"):
+        zenlake.read(QUERIES, "queries")

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A taste of `python -m fuzz`: every target holds on its corpus and on a few hundred inputs, the same in every run."""
+
+import importlib
+from pathlib import Path
+from random import Random
+
+import fuzz
+import pytest
+from fuzz.__main__ import TARGETS, run
+from fuzz.engine import mutate
+
+HERE = Path(fuzz.__file__).parent
+
+
+def test_every_target_is_run_and_opens_with_its_invariant():
+    modules = {path.stem for path in HERE.glob("*.py")} - {"__init__", "__main__", "engine"}
+    assert modules == set(TARGETS)
+    for name in TARGETS:
+        assert (HERE / f"{name}.py").read_text().splitlines()[1].startswith("# Any ") or name == "framing"
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_the_invariant_holds(name):
+    run(name, count=200, seed=7)
+
+
+def test_an_input_comes_again():
+    corpus = importlib.import_module("fuzz.batch").CORPUS
+    once, again = ([mutate(random, corpus) for _ in range(50)] for random in (Random("x"), Random("x")))
+    assert once == again
+    assert len(set(once)) > 45
