@@ -61,6 +61,7 @@ BATCHES = [
     (f"25 00 {REQUEST} 26 01 01", "REQUEST.body", 9, "a request is a QUERY"),
     ("25 00 1b 01 00 01", "RESPONSE.body", 5, "a response is a REPLY"),
     ("25 00 1b 01 00 04 03", "REPLY.body", 6, "a reply is a PUT"),
+    ("25 00 1b 01 00" + "04" * 9000, "REPLY.body", 6, "a reply is a PUT"),  # nothing nests deeper than the pages say
     (f"25 00 {DECLARE} 08", "DECLARE.body", 3, "no declaration has this id"),
     (f"25 00 {DECLARE} 00 00", "D_KEYEXPR.id", 4, "cannot be declared"),
     ("0109 03 01", "INIT.whatami", 2, "reserved"),

@@ -217,15 +217,12 @@ class Cursor:
             byte = self.data[i + 8]
             value |= byte << 56
             i += 9
-        else:
+        else:  # shorter, or cut off
             while True:
                 if i >= self.end:
                     self.short(field, i, 1)
                 byte = self.data[i]
                 i += 1
-                if shift == 56:
-                    value |= byte << 56
-                    break
                 value |= (byte & 0x7F) << shift
                 if byte < 0x80:
                     break
