@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batches of sessions in, decoded tables out.
 
-Input is Arrow: record batches of the *batches schema* (`zenlake.batches`), a row for each Zenoh batch in the order of receipt. The
-decoder keeps a `Session` for each face, walks every batch with one `Reader`, and writes rows straight from the records: the bytes of
-keys and payloads are copied once, into the Arrow buffers, and no Python object is made for a sample.
+Input is Arrow: record batches of the *batches schema* (`zenlake.batches`), a row for each Zenoh batch in the order of
+receipt. The decoder keeps a `Session` for each face, walks every batch with one `Reader`, and writes rows straight from the
+records: the bytes of keys and payloads are copied once, into the Arrow buffers, and no Python object is made for a sample.
 
 What cannot be read is a row of `errors`, never silence; the batches after it are read as usual.
 """

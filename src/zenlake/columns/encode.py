@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A table of samples in, batches out: the way back from Arrow to the wire.
 
-One PUSH record is reused: its fields are bound to the Arrow buffers once and then only moved from row to row, so a payload is
-copied once, from its column into the batch. Messages fill the open FRAME of their lane; another lane opens another FRAME in the same
-batch; what fits no batch is fragmented. Columns have the names and meanings of `schemas.SAMPLES`; only `key` is needed.
+One PUSH record is reused: its fields are bound to the Arrow buffers once and then only moved from row to row, so a payload
+is copied once, from its column into the batch. Messages fill the open FRAME of their lane; another lane opens another FRAME
+in the same batch; what fits no batch is fragmented. Columns have the names and meanings of `schemas.SAMPLES`; only `key` is needed.
 """
 
 import cython

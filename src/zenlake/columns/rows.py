@@ -31,7 +31,8 @@ BLOCK = cython.declare(cython.int, 0x08)
 EXPRESS = cython.declare(cython.int, 0x10)
 BLOCK_FIRST = cython.declare(cython.int, 0x20)
 
-# A step of the decoder adds a row or two to a table (a fragment, and the message it completes) before it looks whether that is full.
+# A step of the decoder may add two rows to a table (a fragment, and the message it completes) before it looks whether that
+# is full.
 SLACK = cython.declare(cython.int, 4)
 
 FRACTION = cython.declare(cython.ulonglong, 0xFFFFFFFF)

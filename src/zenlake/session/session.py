@@ -149,7 +149,7 @@ class Session:
         return None if prefix is None else (prefix + suffix).decode()
 
     def declare_key(self, direction, id, expr):
-        """D_KEYEXPR: it has no M flag, which the real network reads as 0 (divergence A13). Whether the id now stands for this key."""
+        """D_KEYEXPR; it has no M flag, which the real network reads as 0 (divergence A13). Whether the id now means this key."""
         key = self.key(direction, expr)
         return key is not None and self.sides[direction].keys.declare(id, key.encode())
 
