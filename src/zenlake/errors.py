@@ -8,9 +8,10 @@
     │   └── ConfigError        a configuration
     ├── DecodeError        the sender's fault: bytes that do not say what the protocol says they must
     ├── EncodeError        the caller's fault: a message that no bytes can express
-    └── ProtocolError      a well-formed message at the wrong moment, or beyond what was agreed
-        ├── LocalError         ours: what we were asked to send would break the protocol
-        └── RemoteError        theirs: what we received breaks it
+    ├── ProtocolError      a well-formed message at the wrong moment, or beyond what was agreed
+    │   ├── LocalError         ours: what we were asked to send would break the protocol
+    │   └── RemoteError        theirs: what we received breaks it
+    └── LinkError          the network's fault: an address out of reach, a certificate that nobody trusts
 
 InvalidValue, DecodeError and EncodeError are ValueErrors too. DecodeError and ProtocolError know the `reason` to give
 in a CLOSE that they cause. All of them survive a pickle, so a Spark task can tell its driver what it met.
@@ -30,6 +31,7 @@ __all__ = [
     "ProtocolError",
     "LocalError",
     "RemoteError",
+    "LinkError",
 ]
 
 
@@ -111,3 +113,15 @@ class LocalError(ProtocolError):
 
 class RemoteError(ProtocolError):
     """The other end did what the protocol forbids here."""
+
+
+class LinkError(ZenlakeError):
+    """A link that could not be made, or broke: which `endpoint`, and `why`."""
+
+    def __init__(self, endpoint: str, why: str) -> None:
+        super().__init__(endpoint, why)
+        self.endpoint = endpoint
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"{self.endpoint}: {self.why}"

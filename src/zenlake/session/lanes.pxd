@@ -16,5 +16,6 @@ cdef class Lanes:
     cpdef start_lane(self, int priority, bint reliable, long long next_sn)
     cpdef long long accept(self, int lane, unsigned long long sn) noexcept nogil
     cpdef int join(self, int lane, Fragment fragment) except -1
+    cpdef Py_ssize_t held(self) except -1
     cpdef bytearray take(self, int lane)
     cdef lose(self, int lane)

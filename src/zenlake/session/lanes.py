@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sequence numbers of one direction: 8 priorities x 2 reliabilities, and what of a message has arrived so far.
 
-The rule (companion transport.md): a number is new if it lies less than half the space ahead of the last one; gaps are accepted,
-for nothing is ever resent; duplicates and older numbers are dropped. The space is smaller than the resolution's name says:
-7, 14 and 28 bits for "8", "16" and "32" (divergence A2).
+The rule (companion transport.md): a number is new if it lies less than half the space ahead of the last one; gaps are
+accepted, for nothing is ever resent; duplicates and older numbers are dropped. The space is smaller than the
+resolution's name says: 7, 14 and 28 bits for "8", "16" and "32" (divergence A2).
 """
 
 import cython
@@ -32,7 +32,10 @@ GIB = cython.declare(cython.Py_ssize_t, 1 << 30)
 
 
 def mask_of(resolution):
-    """The largest sequence number of a resolution code. The 64-bit code is never negotiated; nothing here can exceed it."""
+    """The largest sequence number of a resolution code.
+
+    The 64-bit code is never negotiated; nothing here can exceed it.
+    """
     return (0x7F, 0x3FFF, 0x0FFFFFFF, 0x7FFFFFFFFFFFFFFF)[resolution & 3]
 
 
@@ -97,13 +100,22 @@ class Lanes:
             self.lose(lane)
             return NOT_NEXT
         message: bytearray = self.parts[lane]
-        if len(message) + len(fragment.payload) > self.most:
+        if self.held() + len(fragment.payload) > self.most:
             self.lose(lane)
             return TOO_LARGE
         message += fragment.payload.view
         self.pieces[lane] += 1
         self.expected[lane] = (fragment.sn + 1) & self.mask
         return WAITING if fragment.more else JOINED
+
+    def held(self):
+        """The bytes of all half-received messages: a sender may not fill our memory by beginning one on every lane."""
+        lane: cython.int
+        total: cython.Py_ssize_t = 0
+        for lane in range(LANES):
+            if self.parts[lane] is not None:
+                total += len(self.parts[lane])
+        return total
 
     def take(self, lane):
         """The message that `join` completed."""

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages and bytes per second through one connection over loopback TCP, as a ratio to a bare socket that moves the
+same bytes.
+
+Two processes, each run once: a sender and a receiver that counts. The bare socket writes chunks of a batch's size and
+reads into one buffer; the transport encodes, queues and numbers each message, and reads and hands on each at the other
+end.
+
+    python -m bench.transport
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+
+from zenlake.runtime.face import Face, Node
+from zenlake.runtime.runtime import Runtime
+from zenlake.transport.config import Settings
+from zenlake.transport.inbox import Sink
+from zenlake.values import WhatAmI
+from zenlake.wire.data import Put
+from zenlake.wire.memory import COMPILED
+from zenlake.wire.network import Push
+
+SIZES = {64: 600_000, 65_536: 12_000}
+KEY = "bench/transport"
+
+
+class Count(Sink):
+    """Counts; says so on stdout when all have come."""
+
+    def __init__(self) -> None:
+        self.left = int(sys.argv[2])
+
+    def on_message(self, kind: int, reader: object) -> int:
+        self.left -= 1
+        if self.left == 0:
+            print("done", flush=True)
+        return 0
+
+
+class Receiver(Node):
+    def sink(self, face: Face) -> Sink:
+        return Count()
+
+
+def receive() -> None:
+    runtime = Runtime(Settings(os.urandom(15) + b"\x01", WhatAmI.ROUTER), Receiver())
+    print(runtime.listen("tcp/127.0.0.1:0"), flush=True)
+    sys.stdin.read()
+    runtime.close()
+
+
+def receive_bare() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        print(f"tcp/127.0.0.1:{server.getsockname()[1]}", flush=True)
+        peer, _ = server.accept()
+        left = int(sys.argv[2])
+        buffer = bytearray(262144)
+        with peer:
+            while left > 0:
+                left -= peer.recv_into(buffer)
+        print("done", flush=True)
+
+
+def partner(role: str, amount: int) -> tuple[subprocess.Popen[str], str]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.transport", role, str(amount)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    return process, process.stdout.readline().strip()
+
+
+def finish(process: subprocess.Popen[str]) -> None:
+    process.communicate()
+
+
+def through_transport(size: int, count: int) -> tuple[float, int]:
+    """Seconds, and the bytes that went over the socket."""
+    process, where = partner("receive", count)
+    runtime = Runtime(Settings(os.urandom(15) + b"\x01"), Node())
+    face = runtime.open(where, 5.0)
+    message = Push(key=KEY, body=Put(payload=bytes(size)))
+    began = time.perf_counter()
+    for _ in range(count):
+        face.send(message, congestion=1)
+    assert process.stdout is not None
+    process.stdout.readline()
+    took = time.perf_counter() - began
+    runtime.close()
+    finish(process)
+    return took, count * (len(message.encode()) + (10 if size > 1000 else 0))
+
+
+def through_socket(amount: int) -> float:
+    process, where = partner("receive_bare", amount)
+    chunk = bytes(65535)
+    with socket.create_connection(("127.0.0.1", int(where.rpartition(":")[2]))) as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        began = time.perf_counter()
+        left = amount
+        while left > 0:
+            sock.sendall(memoryview(chunk)[: min(left, len(chunk))])
+            left -= len(chunk)
+        assert process.stdout is not None
+        process.stdout.readline()
+        took = time.perf_counter() - began
+    finish(process)
+    return took
+
+
+def main() -> None:
+    print(f"COMPILED={COMPILED}")
+    for size, count in SIZES.items():
+        took, amount = through_transport(size, count)
+        bare = through_socket(amount)
+        print(
+            f"{size:6} bytes: {count / took / 1e3:8.0f} k messages/s {amount / took / 1e6:7.0f} MB/s; "
+            f"bare socket {amount / bare / 1e6:7.0f} MB/s; {took / bare:5.2f} times its time"
+        )
+
+
+if __name__ == "__main__":
+    roles = {"receive": receive, "receive_bare": receive_bare}
+    roles.get(sys.argv[1], main)() if len(sys.argv) > 1 else main()

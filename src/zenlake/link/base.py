@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every kind of link offers, and what it asks of its two users.
+
+A `Port` is something to be polled: it has a file descriptor and is told when that is readable, writable, or late. A
+`Link` carries the batches of one connection; often it is its own port, but the links of one UDP socket share theirs.
+All of them are non-blocking and none of them has a thread: one loop drives them all. An `Owner` is told what happens to
+its link.
+"""
+
+import errno
+import os
+import socket
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Protocol
+
+from zenlake.endpoint import EndPoint
+from zenlake.errors import LinkError
+
+__all__ = ["Link", "Listener", "Owner", "Port", "addresses", "describe", "locator"]
+
+
+class Owner(Protocol):
+    """Who uses a link. Everything here is called from the loop's thread."""
+
+    def ready(self) -> None:
+        """The link can be written."""
+
+    def space(self) -> memoryview:
+        """Where a plain stream may read into."""
+
+    def filled(self, size: int) -> None:
+        """That many bytes were read into `space`."""
+
+    def receive(self, data: bytes | memoryview) -> None:
+        """A piece of a stream, or a whole datagram."""
+
+    def writable(self) -> None:
+        """There is room again after `write` took less than all."""
+
+    def drained(self) -> None:
+        """A link that holds bytes back itself has sent them all."""
+
+    def lost(self, error: LinkError | None) -> None:
+        """The link is gone: with a reason, or because the other end closed it in order."""
+
+
+class Port(ABC):
+    """Something the loop polls.
+
+    `changed` is set by the loop; call it when `wants_write`, `wants_read` or the timeout change.
+    """
+
+    wants_read = True
+    wants_write = False
+
+    def changed(self) -> None:  # noqa: B027
+        """Replaced by the loop when it takes the port in."""
+
+    @abstractmethod
+    def fileno(self) -> int: ...
+
+    @abstractmethod
+    def on_readable(self, now: float) -> None: ...
+
+    def on_writable(self, now: float) -> None:  # noqa: B027
+        pass
+
+    def next_timeout(self) -> float | None:
+        return None
+
+    def on_timeout(self, now: float) -> None:  # noqa: B027
+        pass
+
+    def fail(self, error: Exception) -> None:
+        """Somebody's code failed while this port was being served: that ends it."""
+        self.close()
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+class Link(ABC):
+    """The way to one other node."""
+
+    stream = True
+    """Whether batches run together, so that each needs a length before it."""
+    reliable = True
+    direct = False
+    """Whether `write` may be called from any thread (by one at a time)."""
+    mtu = 65535
+    local = ""
+    remote = ""
+    owner: Owner
+
+    @property
+    @abstractmethod
+    def port(self) -> Port | None:
+        """What the loop has to poll for this link; None if somebody else's port serves it."""
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether everything that was written has left, so that closing loses nothing."""
+        return True
+
+    def begin(self) -> None:
+        """The loop polls the port now.
+
+        Tell the owner if the link is `ready` already, or go on with what makes it so.
+        """
+        self.owner.ready()
+
+    @abstractmethod
+    def write(self, data: memoryview) -> int:
+        """How many bytes were taken; if not all, `owner.writable` follows. A datagram is taken whole or not at all."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    @property
+    def context(self) -> bytes:
+        """What a cookie is bound to."""
+        return f"{self.local} {self.remote}".encode()
+
+
+class Listener(Port):
+    """A port at which links arrive."""
+
+    locator = ""
+    on_link: Callable[[Link], None]
+
+
+def addresses(
+    endpoint: EndPoint, kind: socket.SocketKind, passive: bool = False
+) -> list[tuple[int, tuple[object, ...]]]:
+    """The (family, address) pairs behind an endpoint's host and port.
+
+    Blocks if the host is a name that needs asking for.
+    """
+    host, port = endpoint.host_and_port()
+    try:
+        found = socket.getaddrinfo(host, port, type=kind, flags=socket.AI_PASSIVE if passive else 0)
+    except OSError as error:
+        raise LinkError(str(endpoint), f"host `{host}` is unknown: {error.strerror}") from None
+    return [(family, address) for family, _, _, _, address in found]
+
+
+def needs_asking(endpoint: EndPoint) -> bool:
+    """Whether the host is a name, so that `addresses` may take its time."""
+    host, port = endpoint.host_and_port()
+    try:
+        socket.getaddrinfo(host, port, flags=socket.AI_NUMERICHOST)
+    except OSError:
+        return True
+    return False
+
+
+def locator(protocol: str, address: object) -> str:
+    """The text of a socket address."""
+    if isinstance(address, tuple):
+        host, port = address[0], address[1]
+        return f"{protocol}/[{host}]:{port}" if ":" in host else f"{protocol}/{host}:{port}"
+    return f"{protocol}/{address.decode() if isinstance(address, bytes) else address}"
+
+
+def describe(error: OSError) -> str:
+    """What an operating system's error means to somebody who wanted to connect or listen."""
+    told = {
+        errno.ECONNREFUSED: "refused: nobody listens there",
+        errno.EHOSTUNREACH: "unreachable: no route to the host",
+        errno.ENETUNREACH: "unreachable: no route to the network",
+        errno.ETIMEDOUT: "no answer",
+        errno.EADDRINUSE: "somebody else listens there already",
+        errno.EADDRNOTAVAIL: "not an address of this machine",
+        errno.EACCES: "not permitted",
+        errno.ENOENT: "no such socket",
+        errno.ECONNRESET: "the other end hung up",
+        errno.EPIPE: "the other end hung up",
+    }
+    return told.get(error.errno or 0, error.strerror or os.strerror(error.errno or 0) or str(error))

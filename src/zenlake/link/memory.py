@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`memory/name`: two ends in one process, for tests that need a link and no network.
+
+It behaves like a stream socket whose buffer holds `ROOM` bytes: `write` takes what fits, and the other end's reading
+makes room.
+"""
+
+import os
+from collections import deque
+from contextlib import suppress
+
+from zenlake.endpoint import EndPoint
+from zenlake.errors import LinkError
+from zenlake.link.base import Link, Listener, Port
+
+__all__ = ["MemoryLink", "connect", "listen"]
+
+ROOM = 65536
+
+_listeners: dict[str, "MemoryListener"] = {}
+
+
+class Bell(Port):
+    """A pipe that makes something in memory pollable."""
+
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._read, False)
+        os.set_blocking(self._write, False)
+        self._closed = False
+
+    def ring(self) -> None:
+        if not self._closed:
+            with suppress(BlockingIOError):  # it rings already
+                os.write(self._write, b"\0")
+
+    def on_readable(self, now: float) -> None:
+        os.read(self._read, 4096)
+        self.on_ring()
+
+    def on_ring(self) -> None:
+        raise NotImplementedError
+
+    def fileno(self) -> int:
+        return self._read
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self.wants_read = self.wants_write = False
+            self.changed()
+            os.close(self._read)
+            os.close(self._write)
+
+
+class MemoryLink(Bell, Link):
+    """One end. Bytes for it lie in `inbound` until its loop turns."""
+
+    direct = True
+    other: "MemoryLink"
+
+    def __init__(self, local: str, remote: str) -> None:
+        Bell.__init__(self)
+        self.local = local
+        self.remote = remote
+        self.inbound: deque[bytes] = deque()
+        self.held = 0
+        self.ended = False
+        self.starved = False
+
+    @classmethod
+    def pair(cls, name: str) -> tuple["MemoryLink", "MemoryLink"]:
+        one, two = cls(f"memory/{name}#1", f"memory/{name}"), cls(f"memory/{name}", f"memory/{name}#1")
+        one.other, two.other = two, one
+        return one, two
+
+    @property
+    def port(self) -> Port:
+        return self
+
+    def write(self, data: memoryview) -> int:
+        other = self.other
+        size = min(len(data), ROOM - other.held)
+        if size < len(data):
+            self.starved = True
+        if size > 0:
+            other.inbound.append(bytes(data[:size]))
+            other.held += size
+            other.ring()
+        return max(size, 0)
+
+    def on_ring(self) -> None:
+        while self.inbound and self.wants_read:
+            data = self.inbound.popleft()
+            self.held -= len(data)
+            self.owner.receive(data)
+            if self._closed:
+                return
+        if self.other.starved:
+            self.other.ring()
+        if self.starved and self.other.held < ROOM:
+            self.starved = False
+            self.owner.writable()
+        if self.ended and not self._closed:
+            owner = self.owner
+            self.close()
+            owner.lost(None)
+
+    def close(self) -> None:
+        if not self._closed:
+            self.other.ended = True
+            self.other.ring()
+            Bell.close(self)
+
+
+class MemoryListener(Bell, Listener):
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+        self.locator = f"memory/{name}"
+        self.arrived: deque[MemoryLink] = deque()
+
+    def on_ring(self) -> None:
+        while self.arrived:
+            self.on_link(self.arrived.popleft())
+
+    def close(self) -> None:
+        _listeners.pop(self.name, None)
+        Bell.close(self)
+
+
+def connect(endpoint: EndPoint, tls: object = None) -> Link:
+    listener = _listeners.get(endpoint.address)
+    if listener is None:
+        raise LinkError(str(endpoint), "refused: nobody listens there")
+    one, two = MemoryLink.pair(endpoint.address)
+    listener.arrived.append(two)
+    listener.ring()
+    return one
+
+
+def listen(endpoint: EndPoint, tls: object = None) -> Listener:
+    if endpoint.address in _listeners:
+        raise LinkError(str(endpoint), "somebody else listens there already")
+    listener = _listeners[endpoint.address] = MemoryListener(endpoint.address)
+    return listener

@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`quic/host:port`: one bidirectional stream, opened by the end that connects, with the framing of TCP inside.
+
+The protocol is the sans-IO core of the `aioquic` package. We offer the plain ALPN `zenoh` (and `hq-29`, as 1.8 and
+older say), so everything travels on the one stream: no multi-stream, no datagrams. All of it happens in the loop's
+thread.
+"""
+
+import socket
+import ssl
+from pathlib import Path
+from time import monotonic
+
+from aioquic.buffer import Buffer
+from aioquic.quic.configuration import SMALLEST_MAX_DATAGRAM_SIZE, QuicConfiguration
+from aioquic.quic.connection import QuicConnection
+from aioquic.quic.events import (
+    ConnectionIdIssued,
+    ConnectionIdRetired,
+    ConnectionTerminated,
+    HandshakeCompleted,
+    StreamDataReceived,
+    StreamReset,
+)
+from aioquic.quic.packet import QuicPacketType, encode_quic_version_negotiation, pull_quic_header
+
+from zenlake.endpoint import EndPoint
+from zenlake.errors import LinkError
+from zenlake.link.base import Link, Listener, Port, addresses, describe, locator
+from zenlake.link.tcp import bind
+from zenlake.link.tls import Tls
+from zenlake.link.udp import UdpPort
+
+__all__ = ["connect", "listen"]
+
+ALPN = ["zenoh", "hq-29"]
+WINDOW = 16 << 20  # what the other end may send before we have read it
+AHEAD = 256 << 10  # what may wait in QUIC's own buffer: beyond it, our queues decide
+CERTIFICATE_ALERTS = range(0x100 + 42, 0x100 + 50)
+NO_COMMON_ALPN = 0x100 + 120
+
+
+class QuicLink(Link):
+    """One QUIC connection and its stream; `udp` carries its datagrams."""
+
+    def __init__(self, quic: QuicConnection, udp: UdpPort, local: str, remote: str) -> None:
+        self._quic = quic
+        self._udp = udp
+        self._stream: int | None = None
+        self._written = 0
+        self._starved = False
+        self._closed = False
+        self.local = local
+        self.remote = remote
+
+    @property
+    def port(self) -> Port | None:
+        return None
+
+    def begin(self) -> None:
+        pass  # `ready` comes with the handshake
+
+    def _unsent(self) -> int:
+        stream = self._quic._streams.get(self._stream)  # aioquic tells nowhere else how much it holds
+        return self._written - stream.sender.next_offset if stream is not None else 0
+
+    @property
+    def is_drained(self) -> bool:
+        stream = self._quic._streams.get(self._stream)
+        return stream is None or not stream.sender._buffer  # what was not acknowledged might have to be sent again
+
+    def write(self, data: memoryview) -> int:
+        if self._closed or self._stream is None:
+            return len(data)
+        if self._unsent() > AHEAD:
+            self._starved = True
+            return 0
+        self._quic.send_stream_data(self._stream, bytes(data))
+        self._written += len(data)
+        self.flush()
+        return len(data)
+
+    def flush(self) -> None:
+        for data, address in self._quic.datagrams_to_send(monotonic()):
+            self._udp.send(data, address if isinstance(self._udp, QuicListener) else None, self)
+        self._udp.changed()
+
+    def take(self, data: bytes, source: tuple[object, ...], now: float) -> None:
+        """A datagram for this connection."""
+        self._quic.receive_datagram(data, source, now)
+        self.react()
+
+    def react(self) -> None:
+        """Tell the owner what aioquic has understood."""
+        while not self._closed and (event := self._quic.next_event()) is not None:
+            if isinstance(event, StreamDataReceived):
+                if self._stream is None:
+                    self._stream = event.stream_id
+                if event.stream_id == self._stream:
+                    if event.data:
+                        self.owner.receive(event.data)
+                    if event.end_stream:
+                        self._lose(None)
+            elif isinstance(event, HandshakeCompleted):
+                if self._quic.configuration.is_client:
+                    self._stream = self._quic.get_next_available_stream_id()
+                self.owner.ready()
+            elif isinstance(event, ConnectionTerminated):
+                self._lose(_why(event))
+            elif isinstance(event, StreamReset):
+                self._lose("the other end broke off")
+            elif isinstance(self._udp, QuicListener):
+                self._udp.renamed(self, event)
+        if not self._closed:
+            self.flush()
+            if self._starved and self._unsent() <= AHEAD // 2:
+                self._starved = False
+                self.owner.writable()
+            if self.is_drained:
+                self.owner.drained()
+
+    def next_timeout(self) -> float | None:
+        timer: float | None = self._quic.get_timer()
+        return timer
+
+    def late(self, now: float) -> None:
+        self._quic.handle_timer(now)
+        self.react()
+
+    def _lose(self, why: str | None) -> None:
+        owner = self.owner
+        self.close()
+        owner.lost(None if why is None else LinkError(self.remote, why))
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._quic.close()
+            self.flush()
+            self.gone()
+
+    def gone(self) -> None:
+        """The socket need not know us any longer."""
+        assert isinstance(self._udp, QuicListener)
+        self._udp.forget(self)
+
+
+class QuicClient(UdpPort):
+    """The connecting end's socket."""
+
+    link: QuicLink
+
+    def on_datagram(self, data: memoryview, source: tuple[object, ...], now: float) -> None:
+        self.link.take(bytes(data), source, now)
+
+    def on_error(self, error: OSError) -> None:
+        self.link._lose(describe(error))
+
+    def fail(self, error: Exception) -> None:
+        self.link._lose(str(error))
+
+    def on_writable(self, now: float) -> None:
+        super_blocked, self._blocked = self._blocked, {}
+        self.wants_write = False
+        self.changed()
+        if super_blocked:
+            self.link.flush()
+
+    def next_timeout(self) -> float | None:
+        return None if self._closed else self.link.next_timeout()
+
+    def on_timeout(self, now: float) -> None:
+        self.link.late(now)
+
+
+class QuicClientLink(QuicLink):
+    @property
+    def port(self) -> Port | None:
+        return self._udp
+
+    def gone(self) -> None:
+        self._udp.close()
+
+
+class QuicListener(UdpPort, Listener):
+    """The listening end's socket: connections are told apart by the ids that QUIC gives them."""
+
+    def __init__(self, sock: socket.socket, configuration: QuicConfiguration) -> None:
+        super().__init__(sock)
+        self.locator = locator("quic", sock.getsockname())
+        self._configuration = configuration
+        self._links: dict[bytes, QuicLink] = {}
+        self._listening = True
+
+    def on_datagram(self, data: memoryview, source: tuple[object, ...], now: float) -> None:
+        datagram = bytes(data)
+        try:
+            header = pull_quic_header(Buffer(data=datagram), self._configuration.connection_id_length)
+        except ValueError:
+            return
+        if header.packet_type == QuicPacketType.VERSION_NEGOTIATION:
+            return
+        if header.version is not None and header.version not in self._configuration.supported_versions:
+            answer = encode_quic_version_negotiation(
+                source_cid=header.destination_cid,
+                destination_cid=header.source_cid,
+                supported_versions=self._configuration.supported_versions,
+            )
+            self._sock.sendto(answer, source)
+            return
+        link = self._links.get(header.destination_cid)
+        if link is None:
+            first = header.packet_type == QuicPacketType.INITIAL and len(datagram) >= SMALLEST_MAX_DATAGRAM_SIZE
+            if not first or not self._listening:
+                return
+            quic = QuicConnection(
+                configuration=self._configuration, original_destination_connection_id=header.destination_cid
+            )
+            link = QuicLink(quic, self, self.locator, locator("quic", source))
+            self._links[header.destination_cid] = self._links[quic.host_cid] = link
+            self.on_link(link)
+        link.take(datagram, source, now)
+
+    def renamed(self, link: QuicLink, event: object) -> None:
+        if isinstance(event, ConnectionIdIssued):
+            self._links[event.connection_id] = link
+        elif isinstance(event, ConnectionIdRetired):
+            self._links.pop(event.connection_id, None)
+
+    def forget(self, link: QuicLink) -> None:
+        self._links = {name: other for name, other in self._links.items() if other is not link}
+        if not self._links and not self._listening:
+            UdpPort.close(self)
+
+    def on_writable(self, now: float) -> None:
+        blocked, self._blocked = self._blocked, {}
+        self.wants_write = False
+        self.changed()
+        for link in blocked:
+            if isinstance(link, QuicLink):
+                link.flush()
+
+    def next_timeout(self) -> float | None:
+        if self._closed:
+            return None
+        return min((when for link in self._links.values() if (when := link.next_timeout()) is not None), default=None)
+
+    def on_timeout(self, now: float) -> None:
+        for link in set(self._links.values()):
+            when = link.next_timeout()
+            if when is not None and when <= now:
+                link.late(now)
+
+    def close(self) -> None:
+        """Listen no more; connections that are open go on until they close."""
+        self._listening = False
+        if not self._links:
+            super().close()
+
+
+def _why(event: ConnectionTerminated) -> str | None:
+    if event.error_code == 0:
+        return None
+    if event.error_code in CERTIFICATE_ALERTS:
+        return f"a certificate is not good: {event.reason_phrase or event.error_code}"
+    if event.error_code == NO_COMMON_ALPN:
+        return "the other end speaks QUIC, but not Zenoh"
+    return event.reason_phrase or f"QUIC error {event.error_code:#x}"
+
+
+def _configuration(is_client: bool) -> QuicConfiguration:
+    return QuicConfiguration(is_client=is_client, alpn_protocols=ALPN, max_data=WINDOW, max_stream_data=WINDOW)
+
+
+def connect(endpoint: EndPoint, tls: Tls) -> Link:
+    name = str(endpoint.locator)
+    family, address = addresses(endpoint, socket.SOCK_DGRAM)[0]
+    configuration = _configuration(True)
+    configuration.server_name = endpoint.host_and_port()[0]
+    try:
+        if tls.root_ca_certificate is not None:
+            configuration.load_verify_locations(cadata=Path(tls.root_ca_certificate).read_bytes())
+        if tls.connect_certificate is not None:
+            configuration.load_cert_chain(tls.connect_certificate, tls.connect_private_key)
+    except (OSError, ValueError) as error:
+        raise LinkError(name, f"certificate or key cannot be used: {error}") from None
+    if not tls.verify_name_on_connect:
+        configuration.verify_mode = ssl.CERT_NONE
+    sock = socket.socket(family, socket.SOCK_DGRAM)
+    try:
+        sock.connect(address)
+    except OSError as error:
+        sock.close()
+        raise LinkError(name, describe(error)) from None
+    udp = QuicClient(sock)
+    quic = QuicConnection(configuration=configuration)
+    udp.link = QuicClientLink(quic, udp, locator("quic", sock.getsockname()), name)
+    quic.connect(address, now=monotonic())
+    udp.link.flush()
+    return udp.link
+
+
+def listen(endpoint: EndPoint, tls: Tls) -> Listener:
+    if tls.enable_mtls:
+        raise LinkError(str(endpoint), "QUIC here cannot ask for the other end's certificate: use tls/ for mutual TLS")
+    if tls.listen_certificate is None or tls.listen_private_key is None:
+        raise LinkError(str(endpoint), "listening needs `listen_certificate` and `listen_private_key`")
+    configuration = _configuration(False)
+    try:
+        configuration.load_cert_chain(tls.listen_certificate, tls.listen_private_key)
+    except (OSError, ValueError) as error:
+        raise LinkError(str(endpoint), f"certificate or key cannot be used: {error}") from None
+    return QuicListener(bind(endpoint, socket.SOCK_DGRAM), configuration)

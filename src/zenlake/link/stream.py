@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stream sockets: TCP and Unix, plain or with a protocol in between (TLS, WebSocket).
+
+A plain stream reads straight into its owner's buffer and may be written from any thread. With a `Layer` in between, the
+bytes of the socket and those of the owner differ, and all happens in the loop's thread.
+"""
+
+import errno
+import socket
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from zenlake.errors import LinkError
+from zenlake.link.base import Link, Listener, Port, describe, locator
+
+__all__ = ["Layer", "LayeredLink", "StreamLink", "StreamListener", "dial"]
+
+READ = 65536
+BACKLOG = 1024
+ACCEPTS = 64  # in one turn of the loop, so that a flood leaves time for the others
+
+
+class Layer(Protocol):
+    """A protocol between the socket and the owner, sans-IO. An error it raises ends the link."""
+
+    is_ready: bool
+
+    def start(self) -> None: ...
+
+    def feed(self, data: bytes) -> Iterable[bytes]:
+        """Bytes from the socket in; what the owner shall receive out."""
+
+    def write(self, data: memoryview) -> None: ...
+
+    def to_send(self) -> bytes:
+        """Bytes for the socket."""
+
+    def end(self) -> None:
+        """Say goodbye, if the protocol has a word for it."""
+
+
+def dial(family: int, address: object, name: str) -> socket.socket:
+    """A socket that is connecting."""
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setblocking(False)
+    try:
+        error = sock.connect_ex(address)  # type: ignore[arg-type]
+        if error not in (0, errno.EINPROGRESS):
+            raise OSError(error, "")
+    except OSError as fault:
+        sock.close()
+        raise LinkError(name, describe(fault)) from None
+    return sock
+
+
+class StreamLink(Link, Port):
+    """A connected or connecting stream socket."""
+
+    direct = True
+
+    def __init__(self, sock: socket.socket, protocol: str, remote: str, connecting: bool) -> None:
+        sock.setblocking(False)
+        self._sock = sock
+        self._protocol = protocol
+        self._connecting = connecting
+        self._closed = False
+        self.remote = remote
+        self.wants_write = connecting
+        if not connecting:
+            self._connected()
+
+    @property
+    def port(self) -> Port:
+        return self
+
+    def begin(self) -> None:
+        if not self._connecting:
+            self.owner.ready()
+
+    def fileno(self) -> int:
+        return self._sock.fileno()
+
+    def _connected(self) -> None:
+        if self._sock.family != socket.AF_UNIX:
+            self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.local = locator(self._protocol, self._sock.getsockname())
+
+    def on_readable(self, now: float) -> None:
+        if self._connecting:
+            return self.on_writable(now)
+        try:
+            size = self._sock.recv_into(self.owner.space())
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            return self._lose(error)
+        if size:
+            self.owner.filled(size)
+        else:
+            self._lose(None)
+
+    def on_writable(self, now: float) -> None:
+        if self._connecting:
+            error = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if error:
+                return self._lose(OSError(error, ""))
+            self._connecting = False
+            self.wants_write = False
+            self.changed()
+            self._connected()
+            self.owner.ready()
+        elif self.wants_write:
+            self.wants_write = False
+            self.changed()
+            self.owner.writable()
+
+    def write(self, data: memoryview) -> int:
+        try:
+            size = self._sock.send(data)
+        except (BlockingIOError, InterruptedError):
+            size = 0
+        except OSError:
+            return len(data)  # the loop will read the error, and tell; until then nobody misses these bytes
+        if size < len(data) and not self.wants_write:
+            self.wants_write = True
+            self.changed()
+        return size
+
+    def fail(self, error: Exception) -> None:
+        owner = self.owner
+        self.close()
+        owner.lost(LinkError(self.remote, f"{type(error).__name__}: {error}"))
+
+    def _lose(self, error: OSError | None) -> None:
+        owner = self.owner
+        self.close()
+        owner.lost(None if error is None else LinkError(self.remote, describe(error)))
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self.wants_read = self.wants_write = False
+            self.changed()
+            self._sock.close()
+
+
+class LayeredLink(StreamLink):
+    """A stream socket with a layer on it. The layer decides whether batches still run together (`stream`)."""
+
+    direct = False
+
+    def __init__(
+        self, sock: socket.socket, protocol: str, remote: str, connecting: bool, layer: Layer, stream: bool
+    ) -> None:
+        self._layer = layer
+        self._out = bytearray()
+        self._was_ready = False
+        self._full = False
+        super().__init__(sock, protocol, remote, connecting)
+        self.stream = stream
+
+    def begin(self) -> None:
+        if not self._connecting:
+            self._start()
+
+    def _start(self) -> None:
+        try:
+            self._layer.start()
+        except LinkError as error:
+            return self._break(error)
+        self._flush()
+
+    def on_readable(self, now: float) -> None:
+        if self._connecting:
+            return self.on_writable(now)
+        try:
+            data = self._sock.recv(READ)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            return self._lose(error)
+        if not data:
+            return self._lose(None)
+        try:
+            for piece in self._layer.feed(data):
+                self._tell_ready()
+                if self._closed:
+                    return
+                self.owner.receive(piece)
+        except LinkError as error:
+            self._flush()  # an alert, or a refusal with its reason
+            return self._break(error)
+        self._tell_ready()
+        self._flush()
+
+    def _tell_ready(self) -> None:
+        if self._layer.is_ready and not self._was_ready:
+            self._was_ready = True
+            self.owner.ready()
+
+    def on_writable(self, now: float) -> None:
+        if self._connecting:
+            error = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if error:
+                return self._lose(OSError(error, ""))
+            self._connecting = False
+            self._connected()
+            self._start()
+        else:
+            self._flush()
+            if not self._out and not self._closed:
+                if self._full:
+                    self._full = False
+                    self.owner.writable()
+                self.owner.drained()
+
+    @property
+    def is_drained(self) -> bool:
+        return not self._out
+
+    def write(self, data: memoryview) -> int:
+        if self._out:
+            self._full = True
+            return 0
+        self._layer.write(data)
+        self._flush()
+        return len(data)
+
+    def _flush(self) -> None:
+        if self._closed:
+            return
+        self._out += self._layer.to_send()
+        if self._out:
+            try:
+                del self._out[: self._sock.send(self._out)]
+            except (BlockingIOError, InterruptedError):
+                pass
+            except OSError:
+                self._out.clear()  # reading will tell
+        if self.wants_write != bool(self._out):
+            self.wants_write = bool(self._out)
+            self.changed()
+
+    def _break(self, error: LinkError) -> None:
+        owner = self.owner
+        super().close()
+        owner.lost(LinkError(self.remote, error.why))
+
+    def close(self) -> None:
+        if not self._closed:
+            if not self._connecting:
+                self._layer.end()
+                self._flush()
+            super().close()
+
+
+class StreamListener(Listener):
+    """A listening socket. `make` turns an accepted socket into a link."""
+
+    def __init__(self, sock: socket.socket, protocol: str, make: Callable[[socket.socket, str], Link]) -> None:
+        sock.setblocking(False)
+        sock.listen(BACKLOG)
+        self._sock = sock
+        self._protocol = protocol
+        self._make = make
+        self.locator = locator(protocol, sock.getsockname())
+
+    def fileno(self) -> int:
+        return self._sock.fileno()
+
+    def on_readable(self, now: float) -> None:
+        for _ in range(ACCEPTS):
+            try:
+                sock, address = self._sock.accept()
+            except OSError:  # none left; or the other end is gone already; or we have no descriptors left
+                return
+            try:
+                link = self._make(sock, locator(self._protocol, address))
+            except OSError:  # it hung up in between
+                sock.close()
+                continue
+            self.on_link(link)
+
+    def close(self) -> None:
+        self.wants_read = False
+        self.changed()
+        self._sock.close()

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tls/host:port`, with the other end's certificate checked and, if asked for, our own shown (mutual TLS).
+
+The encryption is `ssl.SSLObject` between two memory buffers, so the loop that drives plain sockets drives these too. No
+ALPN; the same framing inside as on TCP.
+"""
+
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from zenlake.endpoint import EndPoint
+from zenlake.errors import LinkError
+from zenlake.link.base import Link, Listener, addresses
+from zenlake.link.stream import LayeredLink, StreamListener, dial
+from zenlake.link.tcp import bind
+
+__all__ = ["Tls", "TlsLayer", "connect", "listen"]
+
+READ = 65536
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Files in PEM. The names are those of Zenoh's configuration, `transport/link/tls`."""
+
+    root_ca_certificate: str | None = None
+    """Whom to trust; None means those whom the system trusts."""
+    listen_certificate: str | None = None
+    listen_private_key: str | None = None
+    connect_certificate: str | None = None
+    connect_private_key: str | None = None
+    enable_mtls: bool = False
+    verify_name_on_connect: bool = True
+
+    def client(self, endpoint: EndPoint) -> ssl.SSLContext:
+        context = self._load(endpoint, ssl.PROTOCOL_TLS_CLIENT, self.connect_certificate, self.connect_private_key)
+        context.check_hostname = self.verify_name_on_connect
+        if self.root_ca_certificate is None:
+            context.load_default_certs()
+        return context
+
+    def server(self, endpoint: EndPoint) -> ssl.SSLContext:
+        if self.listen_certificate is None or self.listen_private_key is None:
+            raise LinkError(str(endpoint), "listening needs `listen_certificate` and `listen_private_key`")
+        context = self._load(endpoint, ssl.PROTOCOL_TLS_SERVER, self.listen_certificate, self.listen_private_key)
+        if self.enable_mtls:
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+    def _load(self, endpoint: EndPoint, protocol: int, certificate: str | None, key: str | None) -> ssl.SSLContext:
+        context = ssl.SSLContext(protocol)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            if self.root_ca_certificate is not None:
+                context.load_verify_locations(self.root_ca_certificate)
+            if certificate is not None:
+                context.load_cert_chain(certificate, key)
+        except (OSError, ssl.SSLError) as error:
+            raise LinkError(str(endpoint), f"certificate or key cannot be used: {error}") from None
+        return context
+
+
+class TlsLayer:
+    """Ciphertext on one side, plaintext on the other."""
+
+    def __init__(self, context: ssl.SSLContext, server_name: str | None) -> None:
+        self.is_ready = False
+        self._in = ssl.MemoryBIO()
+        self._out = ssl.MemoryBIO()
+        self._ssl = context.wrap_bio(self._in, self._out, server_side=server_name is None, server_hostname=server_name)
+
+    def start(self) -> None:
+        self._shake()
+
+    def _shake(self) -> None:
+        try:
+            self._ssl.do_handshake()
+            self.is_ready = True
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError as error:
+            raise LinkError("tls", _why(error)) from None
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        self._in.write(data)
+        if not self.is_ready:
+            self._shake()
+            if not self.is_ready:
+                return
+        while True:
+            try:
+                piece = self._ssl.read(READ)
+            except ssl.SSLWantReadError:
+                return
+            except ssl.SSLZeroReturnError:
+                return  # the socket's end follows
+            except ssl.SSLError as error:
+                raise LinkError("tls", _why(error)) from None
+            if not piece:
+                return
+            yield piece
+
+    def write(self, data: memoryview) -> None:
+        self._ssl.write(data)
+
+    def to_send(self) -> bytes:
+        return self._out.read()
+
+    def end(self) -> None:
+        with suppress(ssl.SSLError, ValueError):  # the other end's goodbye has not come, and we do not wait for it
+            self._ssl.unwrap()
+
+
+def _why(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the other end's certificate is not good: {error.verify_message}"
+    told = {
+        "TLSV1_ALERT_UNKNOWN_CA": "the other end does not trust who signed our certificate",
+        "SSLV3_ALERT_BAD_CERTIFICATE": "the other end finds our certificate bad",
+        "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "the other end does not accept our certificate",
+        "TLSV13_ALERT_CERTIFICATE_REQUIRED": "the other end wants a certificate of ours: set `connect_certificate`",
+        "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the other end showed no certificate, and mutual TLS asks for one",
+        "WRONG_VERSION_NUMBER": "the other end does not speak TLS",
+        "HTTP_REQUEST": "the other end does not speak TLS",
+    }
+    return told.get(error.reason or "", f"TLS failed: {error.reason or error}")
+
+
+def connect(endpoint: EndPoint, tls: Tls) -> Link:
+    layer = TlsLayer(tls.client(endpoint), endpoint.host_and_port()[0])
+    name = str(endpoint.locator)
+    return LayeredLink(dial(*addresses(endpoint, socket.SOCK_STREAM)[0], name), "tls", name, True, layer, True)
+
+
+def listen(endpoint: EndPoint, tls: Tls) -> Listener:
+    context = tls.server(endpoint)
+
+    def make(sock: socket.socket, remote: str) -> Link:
+        return LayeredLink(sock, "tls", remote, False, TlsLayer(context, None), True)
+
+    return StreamListener(bind(endpoint), "tls", make)

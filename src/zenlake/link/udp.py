@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`udp/host:port`.
+
+One batch a datagram, nothing resent. A listener tells its links apart by where datagrams come from.
+"""
+
+import socket
+from collections.abc import Callable
+from ipaddress import ip_address
+
+from zenlake.endpoint import EndPoint
+from zenlake.errors import EndpointError, LinkError
+from zenlake.link.base import Link, Listener, Port, addresses, describe, locator
+from zenlake.link.tcp import bind
+
+__all__ = ["MTU", "connect", "is_multicast", "listen"]
+
+MTU = 65487
+"""The largest payload that 1.10.2 sends on Linux."""
+BURST = 64  # datagrams in one turn of the loop
+LINKS = 4096
+"""Sources that a listener keeps apart. A datagram costs a sender nothing and its source is easily forged; see also the
+runtime's bound on handshakes under way, which is far lower."""
+
+
+def is_multicast(endpoint: EndPoint) -> bool:
+    try:
+        return ip_address(endpoint.host_and_port()[0]).is_multicast
+    except ValueError:
+        return False
+
+
+class UdpPort(Port):
+    """A bound socket: reads bursts, remembers who could not write."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+            sock.setsockopt(socket.SOL_SOCKET, option, 4 * 65536)
+        self._sock = sock
+        self._buffer = bytearray(65536)
+        self._blocked: dict[Link, None] = {}
+        self._closed = False
+
+    def fileno(self) -> int:
+        return self._sock.fileno()
+
+    def on_readable(self, now: float) -> None:
+        view = memoryview(self._buffer)
+        for _ in range(BURST):
+            if self._closed or not self.wants_read:
+                return
+            try:
+                size, source = self._sock.recvfrom_into(self._buffer)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                return self.on_error(error)
+            self.on_datagram(view[:size], source, now)
+
+    def on_datagram(self, data: memoryview, source: tuple[object, ...], now: float) -> None:
+        raise NotImplementedError
+
+    def on_error(self, error: OSError) -> None:
+        """An ICMP answer to something we sent. A listener has others to serve."""
+
+    def send(self, data: memoryview | bytes, target: tuple[object, ...] | None, link: Link) -> int:
+        try:
+            if target is None:
+                self._sock.send(data)
+            else:
+                self._sock.sendto(data, target)
+        except (BlockingIOError, InterruptedError):
+            self._blocked[link] = None
+            if not self.wants_write:
+                self.wants_write = True
+                self.changed()
+            return 0
+        except OSError:
+            pass  # lost, as datagrams may be; who answers nothing will be found out by the lease
+        return len(data)
+
+    def on_writable(self, now: float) -> None:
+        blocked, self._blocked = self._blocked, {}
+        self.wants_write = False
+        self.changed()
+        for link in blocked:
+            link.owner.writable()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self.wants_read = self.wants_write = False
+            self.changed()
+            self._sock.close()
+
+
+class UdpLink(UdpPort, Link):
+    """The connecting end: its socket is its own."""
+
+    stream = False
+    reliable = False
+    direct = True
+    mtu = MTU
+
+    def __init__(self, sock: socket.socket, remote: str) -> None:
+        UdpPort.__init__(self, sock)
+        self.remote = remote
+        self.local = locator("udp", sock.getsockname())
+
+    @property
+    def port(self) -> Port:
+        return self
+
+    def on_datagram(self, data: memoryview, source: tuple[object, ...], now: float) -> None:
+        self.owner.receive(data)
+
+    def on_error(self, error: OSError) -> None:
+        owner = self.owner
+        self.close()
+        owner.lost(LinkError(self.remote, describe(error)))
+
+    def fail(self, error: Exception) -> None:
+        owner = self.owner
+        self.close()
+        owner.lost(LinkError(self.remote, f"{type(error).__name__}: {error}"))
+
+    def write(self, data: memoryview) -> int:
+        return self.send(data, None, self)
+
+
+class UdpPeer(Link):
+    """One source of a listener's datagrams."""
+
+    stream = False
+    reliable = False
+    direct = True
+    mtu = MTU
+
+    def __init__(self, listener: "UdpListener", source: tuple[object, ...]) -> None:
+        self._listener = listener
+        self._source = source
+        self.local = listener.locator
+        self.remote = locator("udp", source)
+
+    @property
+    def port(self) -> None:
+        return None
+
+    def write(self, data: memoryview) -> int:
+        return self._listener.send(data, self._source, self)
+
+    def close(self) -> None:
+        self._listener.forget(self._source)
+
+
+class UdpListener(UdpPort, Listener):
+    on_link: Callable[[Link], None]
+
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__(sock)
+        self.locator = locator("udp", sock.getsockname())
+        self.links: dict[tuple[object, ...], UdpPeer] = {}
+        self._ended = False
+
+    def on_datagram(self, data: memoryview, source: tuple[object, ...], now: float) -> None:
+        link = self.links.get(source)
+        if link is None:
+            if self._ended or len(self.links) >= LINKS:
+                return
+            link = self.links[source] = UdpPeer(self, source)
+            self.on_link(link)
+            if self.links.get(source) is not link:
+                return  # turned away
+        link.owner.receive(data)
+
+    def forget(self, source: tuple[object, ...]) -> None:
+        self.links.pop(source, None)
+        if self._ended and not self.links:
+            super().close()
+
+    def close(self) -> None:
+        """Listen no more; links that are open go on until they close."""
+        self._ended = True
+        if not self.links:
+            super().close()
+
+
+def connect(endpoint: EndPoint, tls: object = None) -> Link:
+    _refuse_reliable(endpoint)
+    name = str(endpoint.locator)
+    family, address = addresses(endpoint, socket.SOCK_DGRAM)[0]
+    sock = socket.socket(family, socket.SOCK_DGRAM)
+    try:
+        sock.connect(address)
+    except OSError as error:
+        sock.close()
+        raise LinkError(name, describe(error)) from None
+    return UdpLink(sock, name)
+
+
+def listen(endpoint: EndPoint, tls: object = None) -> Listener:
+    _refuse_reliable(endpoint)
+    return UdpListener(bind(endpoint, socket.SOCK_DGRAM))
+
+
+def _refuse_reliable(endpoint: EndPoint) -> None:
+    if endpoint.metadata.get("rel") == "1":
+        raise EndpointError(f"endpoint `{endpoint}`: a reliable link over UDP is QUIC; write quic/{endpoint.address}")
+    if is_multicast(endpoint):
+        raise EndpointError(f"endpoint `{endpoint}`: a multicast group is joined, not connected to")

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ws/host:port` and `wss/host:port`: each batch is one binary WebSocket message, without a length before it.
+
+The protocol is the sans-IO core of the `websockets` package. Text is an error, for no batch is text.
+"""
+
+import socket
+from collections.abc import Iterator
+
+from websockets.client import ClientProtocol
+from websockets.exceptions import WebSocketException
+from websockets.frames import Frame, Opcode
+from websockets.http11 import Request, Response
+from websockets.protocol import State
+from websockets.server import ServerProtocol
+from websockets.uri import parse_uri
+
+from zenlake.endpoint import EndPoint
+from zenlake.errors import LinkError
+from zenlake.link.base import Link, Listener, addresses
+from zenlake.link.stream import Layer, LayeredLink, StreamListener, dial
+from zenlake.link.tcp import bind
+from zenlake.link.tls import Tls, TlsLayer
+
+__all__ = ["WebSocketLayer", "connect", "listen"]
+
+LARGEST = 65535
+
+
+class WebSocketLayer:
+    """Frames on one side, batches on the other; `below` is TLS, or nothing."""
+
+    def __init__(self, protocol: ClientProtocol | ServerProtocol, below: Layer | None = None) -> None:
+        self.is_ready = False
+        self._protocol = protocol
+        self._below = below
+        self._partial: list[bytes] = []
+        self._asked = False
+
+    def start(self) -> None:
+        if self._below is not None:
+            self._below.start()
+        self._ask()
+
+    def _ask(self) -> None:
+        """Send the HTTP request, as soon as there is something to send it through."""
+        if self._asked or (self._below is not None and not self._below.is_ready):
+            return
+        self._asked = True
+        if isinstance(self._protocol, ClientProtocol):
+            self._protocol.send_request(self._protocol.connect())
+            self._push()
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        pieces = [data] if self._below is None else self._below.feed(data)
+        for piece in pieces:
+            self._ask()
+            self._protocol.receive_data(piece)
+            yield from self._read()
+        self._ask()
+
+    def _read(self) -> Iterator[bytes]:
+        for event in self._protocol.events_received():
+            if isinstance(event, Request):
+                assert isinstance(self._protocol, ServerProtocol)
+                self._protocol.send_response(self._protocol.accept(event))
+            elif isinstance(event, Response):
+                if self._protocol.handshake_exc is not None:
+                    raise LinkError("ws", f"no WebSocket there: {self._protocol.handshake_exc}")
+            elif isinstance(event, Frame):
+                if event.opcode is Opcode.TEXT:
+                    raise LinkError("ws", "a text message: batches are binary")
+                if event.opcode in (Opcode.BINARY, Opcode.CONT):
+                    self._partial.append(bytes(event.data))
+                    if event.fin:
+                        batch = b"".join(self._partial)
+                        self._partial.clear()
+                        self._tell()
+                        yield batch
+        self._tell()
+        self._push()
+        if self._protocol.parser_exc is not None:
+            raise LinkError("ws", f"no WebSocket there: {self._protocol.parser_exc}")
+
+    def _tell(self) -> None:
+        self.is_ready = self.is_ready or self._protocol.state is State.OPEN
+
+    def write(self, data: memoryview) -> None:
+        try:
+            self._protocol.send_binary(bytes(data))
+        except WebSocketException as error:
+            raise LinkError("ws", str(error)) from None
+        self._push()
+
+    def _push(self) -> None:
+        """Hand frames to the layer below, if there is one; otherwise `to_send` fetches them."""
+        if self._below is not None:
+            for piece in self._protocol.data_to_send():
+                if piece:
+                    self._below.write(memoryview(piece))
+
+    def to_send(self) -> bytes:
+        if self._below is not None:
+            return self._below.to_send()
+        return b"".join(self._protocol.data_to_send())
+
+    def end(self) -> None:
+        if self._protocol.state is State.OPEN:
+            self._protocol.send_close()
+            self._push()
+        if self._below is not None:
+            self._below.end()
+
+
+def connect(endpoint: EndPoint, tls: Tls) -> Link:
+    name = str(endpoint.locator)
+    host = endpoint.host_and_port()[0]
+    below = TlsLayer(tls.client(endpoint), host) if endpoint.protocol == "wss" else None
+    protocol = ClientProtocol(parse_uri(f"{endpoint.protocol}://{endpoint.address}/"), max_size=LARGEST)
+    layer = WebSocketLayer(protocol, below)
+    sock = dial(*addresses(endpoint, socket.SOCK_STREAM)[0], name)
+    return LayeredLink(sock, endpoint.protocol, name, True, layer, False)
+
+
+def listen(endpoint: EndPoint, tls: Tls) -> Listener:
+    context = tls.server(endpoint) if endpoint.protocol == "wss" else None
+
+    def make(sock: socket.socket, remote: str) -> Link:
+        below = TlsLayer(context, None) if context is not None else None
+        layer = WebSocketLayer(ServerProtocol(max_size=LARGEST), below)
+        return LayeredLink(sock, endpoint.protocol, remote, False, layer, False)
+
+    return StreamListener(bind(endpoint), endpoint.protocol, make)

@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A face: one connection as the node sees it. It joins a link, a transport and the clock.
+
+Threading rules. Everything that arrives is handled in the loop's thread; `send` and `close` may be called from any. A
+lock guards the sending half; it is never held while a message is handed on, so a sink may send on any face, and may be
+slow, but must not wait for another thread that sends.
+
+When a message is written. If the line is quiet, at once, by the thread that sends it. If messages follow each other
+more closely than `QUIET`, they are gathered: the sending thread writes when a batch is full or the last write is
+`GATHER` ago, and the loop, which looks every `batching_limit` while there is traffic, writes what is left when the
+flood ends. So a lone message leaves at once, a flood leaves in large batches, and neither wakes the loop for each
+message. What is sent in the loop's thread leaves at the end of its turn.
+"""
+
+import threading
+from time import monotonic
+
+from zenlake.errors import CloseReason, LinkError, RemoteError
+from zenlake.link.base import Link
+from zenlake.runtime.engine import Engine, Timer
+from zenlake.session.session import Session
+from zenlake.transport.inbox import Sink
+from zenlake.transport.unicast import Closed, Opened, Unicast
+from zenlake.values import CongestionControl
+from zenlake.wire.message import Message
+
+__all__ = ["Face", "Node"]
+
+QUIET = 5e-6  # seconds between two messages that make gathering not worth while: a write costs about that much
+GATHER = 50e-6  # seconds for which messages of a flood are gathered: ten times what a write costs
+LINGER = 1.0  # seconds that the last bytes of a closed connection may take
+
+DROP = CongestionControl.DROP
+
+
+class Node:
+    """Who owns faces. Called in the loop's thread."""
+
+    def sink(self, face: "Face") -> Sink:
+        """Who receives this face's messages."""
+        return Sink()
+
+    def opened(self, face: "Face") -> None:
+        """Messages may be sent and will come."""
+
+    def closed(self, face: "Face", event: Closed) -> None:
+        """It was open, and is no more."""
+
+    def failed(self, face: "Face", event: Closed) -> None:
+        """It never opened."""
+
+    def room(self, face: "Face") -> None:
+        """The link takes bytes again: what was refused in the loop's thread may be tried again."""
+
+
+class Face:
+    """One connection. Made by the runtime; an Owner of its link."""
+
+    def __init__(self, engine: Engine, link: Link, node: Node) -> None:
+        self.link = link
+        self.node = node
+        self.was_open = False
+        self.link_error: LinkError | None = None
+        self._engine = engine
+        self._lock = threading.RLock()
+        self._room = threading.Condition(self._lock)
+        self._waiters = 0
+        self._blocked = False
+        self._armed = False
+        self._direct = link.direct
+        self._last = 0.0  # when something was last sent, and when it was last written
+        self._flushed = 0.0
+        self._done = False
+        self._timer: Timer | None = None
+        self._linger: Timer | None = None
+        self.transport: Unicast
+
+    def attach(self, transport: Unicast) -> None:
+        """Give it its transport; then the link may begin."""
+        self.transport = transport
+        transport.guard = self._lock
+        self.link.owner = self
+
+    @property
+    def session(self) -> Session:
+        return self.transport.session
+
+    @property
+    def zid(self) -> bytes:
+        return self.transport.peer_zid
+
+    @property
+    def is_open(self) -> bool:
+        return self.transport.is_open
+
+    # From any thread
+
+    def send(
+        self,
+        message: Message | bytes,
+        priority: int = 5,
+        reliable: bool = True,
+        congestion: int = DROP,
+        express: bool = False,
+    ) -> bool:
+        """Send a network message, or one that is bytes already. False if it was dropped because there was no room.
+
+        From a thread of your own it waits as the congestion control says. In the loop's thread nothing may wait: there
+        a message that must not be dropped is refused (False) and stays yours; `Node.room` tells when to try again.
+        """
+        with self._lock:
+            queue = self.transport.queue
+            if not queue.send(message, priority, reliable, congestion, express) and not self._wait(
+                message, priority, reliable, congestion, express
+            ):
+                return False
+            if self._blocked:
+                return True
+            if not self._direct or self._engine.inside:
+                if not self._armed:
+                    self._armed = True
+                    self._engine.call_soon(self._turn)
+                return True
+            now = monotonic()
+            if express or now - self._last > QUIET or now - self._flushed > GATHER or queue.complete:
+                self._flush(now)
+                self._last = self._flushed = monotonic()
+            else:
+                self._last = now
+                if not self._armed:
+                    self._armed = True
+                    self._engine.call_soon(self._watch)
+            return True
+
+    def _wait(self, message: Message | bytes, priority: int, reliable: bool, congestion: int, express: bool) -> bool:
+        """There was no room: make some, or wait for it as long as the message's congestion control allows."""
+        transport = self.transport
+        if not self._blocked and (self.link.direct or self._engine.inside):
+            self._flush(monotonic())
+            if transport.send(message, priority, reliable, congestion, express):
+                return True
+        droppable = congestion == DROP or not reliable
+        if self._engine.inside:
+            if droppable:
+                transport.dropped += 1
+            return False
+        if not isinstance(message, bytes):
+            message = message.encode()
+        patience = transport.patience(priority, reliable, congestion)
+        deadline = monotonic() + patience
+        self._waiters += 1
+        try:
+            while (left := deadline - monotonic()) > 0:
+                self._room.wait(left)
+                if transport.send(message, priority, reliable, congestion, express):
+                    return True
+        finally:
+            self._waiters -= 1
+            transport.wait_over(priority, congestion, patience)
+        transport.give_up(reliable, congestion, patience)
+        if not transport.is_open:
+            self._engine.call_soon(self._after)
+        return False
+
+    def close(self, reason: CloseReason = CloseReason.GENERIC) -> None:
+        """Send what waits, say CLOSE, and go."""
+        with self._lock:
+            self.transport.close(reason)
+        self._engine.call_soon(self._turn)
+
+    # In the loop's thread
+
+    def begin(self) -> None:
+        """The link is being polled."""
+        self.link.begin()
+        self._after()
+
+    def pause(self) -> None:
+        """Read nothing more for now: the other end will feel it."""
+        port = self.link.port
+        if port is not None:
+            port.wants_read = False
+            port.changed()
+
+    def resume(self) -> None:
+        port = self.link.port
+        if port is not None and not self._done:
+            port.wants_read = True
+            port.changed()
+
+    def ready(self) -> None:
+        with self._lock:
+            self.transport.start(monotonic())
+        self._after()
+
+    def space(self) -> memoryview:
+        return self.transport.space()
+
+    def filled(self, size: int) -> None:
+        self.transport.filled(size, monotonic())
+        self._after()
+
+    def receive(self, data: bytes | memoryview) -> None:
+        self.transport.receive(data, monotonic())
+        self._after()
+
+    def writable(self) -> None:
+        with self._lock:  # else a writer that has just met a full socket might say so after us
+            self._blocked = False
+        self._turn()
+        if not self._blocked and self.was_open and not self._done:
+            self.node.room(self)
+
+    def drained(self) -> None:
+        if self.transport.is_closed:
+            self._after()
+
+    def lost(self, error: LinkError | None) -> None:
+        self.link_error = error
+        with self._lock:
+            self.transport.link_lost(RemoteError(error.why if error else "the other end hung up"))
+            self.transport.queue.discard()
+        self._finish()
+
+    def _watch(self) -> None:
+        """There is a flood: look again in a moment whether it is over."""
+        now = monotonic()
+        if now - self._last < self.transport.settings.batching_limit and not self._done:
+            self._engine.call_at(now + self.transport.settings.batching_limit, self._watch)
+        else:
+            self._turn()
+
+    def _turn(self) -> None:
+        """Write what waits."""
+        self._armed = False
+        if not self._done:
+            with self._lock:
+                self._flush(monotonic())
+        self._after()
+
+    def _flush(self, now: float) -> None:
+        """With the lock held: write batches until the link takes no more."""
+        if self._blocked:
+            return
+        transport, link = self.transport, self.link
+        while (view := transport.data(now)) is not None:
+            size = link.write(view)
+            if size:
+                transport.sent(size, now)
+            if size < len(view):
+                self._blocked = True
+                break
+        if self._waiters:
+            self._room.notify_all()
+
+    def _after(self) -> None:
+        """Something happened: tell what it was, write what it caused, set the clock."""
+        if self._done:
+            return
+        transport = self.transport
+        for event in list(transport.events()):
+            if isinstance(event, Opened):
+                self.was_open = True
+                self.node.opened(self)
+            else:
+                self._event = event
+                with self._lock:
+                    self._room.notify_all()
+        if transport.queue.waiting:
+            with self._lock:
+                self._flush(monotonic())
+        if transport.is_closed:
+            if not transport.queue.waiting and self.link.is_drained:
+                self._finish()
+            elif self._linger is None:
+                self._linger = self._engine.call_at(monotonic() + LINGER, self._finish)
+            return
+        when = transport.next_timeout()
+        if when is not None and (self._timer is None or self._timer.when > when):
+            self._set_timer(when)
+
+    def _set_timer(self, when: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._engine.call_at(when, self._late)
+
+    def _late(self) -> None:
+        self._timer = None
+        with self._lock:
+            self.transport.on_timeout(monotonic())
+        self._after()
+
+    _event: Closed | None = None
+
+    def _finish(self) -> None:
+        """The very end: exactly once."""
+        if self._done:
+            return
+        self._done = True
+        for timer in (self._timer, self._linger):
+            if timer is not None:
+                timer.cancel()
+        for event in self.transport.events():
+            if isinstance(event, Closed):
+                self._event = event
+        self.link.close()
+        port = self.link.port
+        if port is not None:
+            self._engine.remove(port)
+        with self._lock:
+            self._room.notify_all()
+        assert self._event is not None
+        (self.node.closed if self.was_open else self.node.failed)(self, self._event)

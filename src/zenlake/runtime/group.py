@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A group: our membership of a multicast group as the node sees it. The same threading rules as a face's."""
+
+import os
+import threading
+from time import monotonic
+
+from zenlake.link.multicast import GroupLink
+from zenlake.runtime.engine import Engine, Timer
+from zenlake.transport.config import Settings
+from zenlake.transport.inbox import Arena, Sink
+from zenlake.transport.multicast import Joined, Left, Multicast, Peer
+from zenlake.values import CongestionControl
+from zenlake.wire.message import Message
+
+__all__ = ["Group", "Members"]
+
+
+class Members:
+    """Who is told about a group's members. Called in the loop's thread."""
+
+    def sink(self, peer: Peer) -> Sink:
+        """Who receives this member's messages."""
+        return Sink()
+
+    def joined(self, peer: Peer) -> None: ...
+
+    def left(self, event: Left) -> None: ...
+
+
+class Group:
+    """One membership. Made by the runtime."""
+
+    def __init__(self, engine: Engine, link: GroupLink, settings: Settings, members: Members, arena: Arena) -> None:
+        self.link = link
+        self.members = members
+        self._engine = engine
+        self._lock = threading.RLock()
+        self._timer: Timer | None = None
+        self.transport = Multicast(
+            settings,
+            initial_sn=int.from_bytes(os.urandom(4)),
+            now=monotonic(),
+            sink=members.sink,
+            arena=arena,
+            mtu=link.mtu,
+        )
+        link.on_member = self._receive
+        link.owner = self
+
+    def send(
+        self,
+        message: Message | bytes,
+        priority: int = 5,
+        reliable: bool = True,
+        congestion: int = CongestionControl.DROP,
+        express: bool = False,
+    ) -> bool:
+        """Send to all members. Datagrams do not queue up, so there is always room."""
+        with self._lock:
+            sent = self.transport.send(message, priority, reliable, congestion, express)
+            self._flush()
+            return sent
+
+    def begin(self) -> None:
+        """In the loop's thread: the link is being polled."""
+        self._late()
+
+    def close(self) -> None:
+        """In the loop's thread: leave the group."""
+        if not self.transport.is_closed:
+            with self._lock:
+                self.transport.close()
+                self._flush()
+            if self._timer is not None:
+                self._timer.cancel()
+            self.link.close()
+            self._engine.remove(self.link)
+
+    def _receive(self, data: memoryview, source: tuple[object, ...]) -> None:
+        self.transport.receive(data, source, monotonic())
+        for event in list(self.transport.events()):
+            self._tell(event)
+        self._late()
+
+    def _tell(self, event: Joined | Left) -> None:
+        if isinstance(event, Joined):
+            self.members.joined(event.peer)
+        else:
+            self.members.left(event)
+
+    def _flush(self) -> None:
+        now = monotonic()
+        while (view := self.transport.data(now)) is not None:
+            self.transport.sent(self.link.write(view), now)
+
+    def _late(self) -> None:
+        now = monotonic()
+        with self._lock:
+            self.transport.on_timeout(now)
+            self._flush()
+        for event in list(self.transport.events()):
+            self._tell(event)
+        when = self.transport.next_timeout()
+        if when is not None and (self._timer is None or self._timer.when != when):
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._engine.call_at(when, self._late)
+
+    # An owner's part; a group has no handshake, and a socket of datagrams is not lost
+
+    def ready(self) -> None: ...
+
+    def space(self) -> memoryview:
+        raise NotImplementedError
+
+    def filled(self, size: int) -> None: ...
+
+    def receive(self, data: bytes | memoryview) -> None: ...
+
+    def writable(self) -> None: ...
+
+    def drained(self) -> None: ...
+
+    def lost(self, error: object) -> None: ...

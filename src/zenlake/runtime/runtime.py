@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runtime: settings, a node, a loop; it listens, connects, connects again, and stops with nothing left running.
+
+Threads: the loop, and, while a host name is being asked for, one more; however many connections there are.
+"""
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from time import monotonic
+
+from zenlake import link as links
+from zenlake.endpoint import EndPoint
+from zenlake.errors import CloseReason, EndpointError, LinkError, ZenlakeError
+from zenlake.link import multicast
+from zenlake.link.base import Link, Listener
+from zenlake.runtime.engine import Engine, Timer
+from zenlake.runtime.face import Face, Node
+from zenlake.runtime.group import Group, Members
+from zenlake.transport.config import Settings
+from zenlake.transport.handshake import Acceptor, Opener
+from zenlake.transport.inbox import Arena
+from zenlake.transport.unicast import Closed, Unicast
+from zenlake.wire.qos_link import QosLink
+
+__all__ = ["Backoff", "Connection", "Runtime"]
+
+PENDING = 100  # handshakes that may be under way with those who came to us
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How long to wait between attempts: 1, 2, 4, 4 ... seconds."""
+
+    first: float = 1.0
+    factor: float = 2.0
+    most: float = 4.0
+
+
+class Connection:
+    """An endpoint that we want to be connected to, again and again if there is a backoff."""
+
+    def __init__(self, runtime: "Runtime", endpoint: EndPoint, backoff: Backoff | None) -> None:
+        self.endpoint = endpoint
+        self.restriction = qos_link(endpoint)
+        self.face: Face | None = None
+        self.error: ZenlakeError | None = None
+        self.first: Future[Face] = Future()
+        """Done when the first session is open, or failed if there is no backoff."""
+        self._runtime = runtime
+        self._backoff = backoff
+        self._delay = backoff.first if backoff else 0.0
+        self._timer: Timer | None = None
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Connect no more. (What is open stays open.)"""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self.first.done():
+            self.first.set_exception(LinkError(str(self.endpoint), "no longer wanted"))
+
+    def begin(self) -> None:
+        """In the loop's thread: one attempt."""
+        self._timer = None
+        if not self._stopped:
+            self._runtime.resolve(self.endpoint, self._attempt, self._failed)
+
+    def _attempt(self) -> None:
+        if self._stopped:
+            return
+        try:
+            link = links.connect(self.endpoint, self._runtime.tls)
+        except ZenlakeError as error:
+            return self._failed(error)
+        self._runtime.opening(link, self)
+
+    def opened(self, face: Face) -> None:
+        self.face = face
+        self.error = None
+        self._delay = self._backoff.first if self._backoff else 0.0
+        if not self.first.done():
+            self.first.set_result(face)
+
+    def closed(self) -> None:
+        self.face = None
+        self._again()
+
+    def _failed(self, error: ZenlakeError) -> None:
+        self.error = error
+        if self._backoff is None and not self.first.done():
+            self.first.set_exception(error)
+        self._again()
+
+    def failed(self, error: ZenlakeError) -> None:
+        self._failed(error)
+
+    def _again(self) -> None:
+        if self._backoff is None or self._stopped:
+            return
+        self._timer = self._runtime.engine.call_at(monotonic() + self._delay, self.begin)
+        self._delay = min(self._delay * self._backoff.factor, self._backoff.most)
+
+
+class Runtime(Node):
+    """All of one node's connections. `node` says what to do with them."""
+
+    def __init__(self, settings: Settings, node: Node, tls: links.Tls | None = None, max_sessions: int = 1000) -> None:
+        self.settings = settings
+        self.node = node
+        self.tls = tls or links.Tls()
+        self.max_sessions = max_sessions
+        self.engine = Engine()
+        self.faces: dict[bytes, Face] = {}
+        self.listeners: list[Listener] = []
+        self.connections: list[Connection] = []
+        self.groups: list[Group] = []
+        self.refused = 0
+        """Links turned away because too many handshakes were under way."""
+        self._arena = Arena()
+        self._secret = os.urandom(32)
+        self._pending = 0
+        self._all: dict[Face, Connection | None] = {}
+        self._resolver: ThreadPoolExecutor | None = None
+        self._gone = threading.Condition()
+        self._closing = False
+        self.engine.start()
+
+    # From any thread
+
+    def listen(self, endpoint: str | EndPoint) -> str:
+        """Accept sessions there; returns the locator, with the port that was chosen."""
+        end = EndPoint.parse(endpoint) if isinstance(endpoint, str) else endpoint
+        listener = links.listen(end, self.tls)
+        restriction = qos_link(end)
+        listener.on_link = lambda link: self._accept(link, restriction)
+
+        def begin() -> None:
+            self.listeners.append(listener)
+            self.engine.add(listener)
+
+        self.engine.run(begin)
+        return listener.locator
+
+    def connect(self, endpoint: str | EndPoint, backoff: Backoff | None = None) -> Connection:
+        """Connect there, once or (with a backoff) for ever. Returns at once; `first` tells when it is open."""
+        end = EndPoint.parse(endpoint) if isinstance(endpoint, str) else endpoint
+        connection = Connection(self, end, backoff)
+
+        def begin() -> None:
+            self.connections.append(connection)
+            connection.begin()
+
+        self.engine.call_soon(begin)
+        return connection
+
+    def open(self, endpoint: str | EndPoint, timeout: float | None = None) -> Face:
+        """Connect there once and wait until the session is open."""
+        connection = self.connect(endpoint)
+        try:
+            return connection.first.result(timeout)
+        except TimeoutError:
+            connection.stop()
+            raise LinkError(str(endpoint), f"not open after {timeout:g} s") from None
+
+    def join(self, endpoint: str | EndPoint, members: Members) -> Group:
+        """Become a member of a multicast group."""
+        end = EndPoint.parse(endpoint) if isinstance(endpoint, str) else endpoint
+        link = multicast.join(end)
+
+        def begin() -> Group:
+            group = Group(self.engine, link, self.settings, members, self._arena)
+            self.groups.append(group)
+            self.engine.add(link)
+            group.begin()
+            return group
+
+        return self.engine.run(begin)
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Say CLOSE to everybody, wait until that is sent, and stop: no thread, socket or file descriptor is left."""
+        if self._closing:
+            return
+        self._closing = True
+
+        def begin() -> None:
+            for connection in self.connections:
+                connection.stop()
+            for listener in self.listeners:
+                listener.close()
+            for group in self.groups:
+                group.close()
+            for face in list(self._all):
+                face.close()
+
+        self.engine.run(begin)
+        with self._gone:
+            self._gone.wait_for(lambda: not self._all, timeout)
+        self.engine.stop()
+        if self._resolver is not None:
+            self._resolver.shutdown(wait=True, cancel_futures=True)
+
+    # In the loop's thread
+
+    def resolve(self, endpoint: EndPoint, then: Callable[[], None], failed: Callable[[ZenlakeError], None]) -> None:
+        """Make sure that the host's address is known (to the system's cache at least) without stopping the loop."""
+        if not links.needs_asking(endpoint):
+            return then()
+        if self._resolver is None:
+            self._resolver = ThreadPoolExecutor(1, thread_name_prefix="zenlake-names")
+
+        def done(answer: Future[object]) -> None:
+            error = answer.exception() if not answer.cancelled() else None
+            if isinstance(error, ZenlakeError):
+                failure = error
+                self.engine.call_soon(lambda: failed(failure))
+            else:
+                self.engine.call_soon(then)
+
+        self._resolver.submit(links.ask, endpoint).add_done_callback(done)
+
+    def opening(self, link: Link, connection: Connection) -> None:
+        """A link that we began."""
+        opener = Opener(
+            self.settings, now=monotonic(), batch_size=link.mtu, qos_link=connection.restriction, admit=self._admit
+        )
+        self._begin(link, opener, connection)
+
+    def _accept(self, link: Link, restriction: QosLink | None) -> None:
+        """A link that somebody began with us."""
+        if self._pending >= PENDING or self._closing:
+            self.refused += 1
+            link.close()
+            return
+        self._pending += 1
+        acceptor = Acceptor(
+            self.settings, secret=self._secret, context=link.context, now=monotonic(), batch_size=link.mtu,
+            qos_link=restriction, admit=self._admit,
+        )  # fmt: skip
+        self._begin(link, acceptor, None)
+
+    def _begin(self, link: Link, handshake: Opener | Acceptor, connection: Connection | None) -> None:
+        face = Face(self.engine, link, self)
+        face.attach(Unicast(handshake, stream=link.stream, sink=self.node.sink(face), arena=self._arena))
+        self._all[face] = connection
+        if link.port is not None:
+            self.engine.add(link.port)
+        face.begin()
+
+    def _admit(self, zid: bytes) -> CloseReason | None:
+        if zid in self.faces:
+            return CloseReason.MAX_LINKS
+        if len(self.faces) >= self.max_sessions:
+            return CloseReason.MAX_SESSIONS
+        return None
+
+    def opened(self, face: Face) -> None:
+        connection = self._all[face]
+        if connection is None:
+            self._pending -= 1
+        self.faces[face.zid] = face
+        self.node.opened(face)
+        if connection is not None:
+            connection.opened(face)
+
+    def closed(self, face: Face, event: Closed) -> None:
+        if self.faces.get(face.zid) is face:
+            del self.faces[face.zid]
+        self.node.closed(face, event)
+        connection = self._all.pop(face)
+        if connection is not None:
+            connection.closed()
+        self._notify()
+
+    def failed(self, face: Face, event: Closed) -> None:
+        connection = self._all.pop(face)
+        if connection is None:
+            self._pending -= 1
+        self.node.failed(face, event)
+        if connection is not None:
+            connection.failed(face.link_error or event.error or LinkError(face.link.remote, "closed"))
+        self._notify()
+
+    def room(self, face: Face) -> None:
+        self.node.room(face)
+
+    def _notify(self) -> None:
+        with self._gone:
+            self._gone.notify_all()
+
+
+def qos_link(endpoint: EndPoint) -> QosLink | None:
+    """What the endpoint's metadata restricts the link to: `?prio=1-3;rel=0`."""
+    prio, rel = endpoint.metadata.get("prio"), endpoint.metadata.get("rel")
+    if prio is None and rel is None:
+        return None
+    try:
+        first, _, last = (prio or "").partition("-")
+        priorities = None if prio is None else (int(first), int(last or first))
+        return QosLink(True, priorities, None if rel is None else {"0": False, "1": True}[rel])
+    except (ValueError, KeyError):
+        raise EndpointError(
+            f"endpoint `{endpoint}`: metadata is like ?prio=1-3;rel=0, with priorities 0 to 7"
+        ) from None

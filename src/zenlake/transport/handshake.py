@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Opening a session: INIT and OPEN, each with its answer, and what is agreed in them.
+
+Theory of operation. The opener proposes (InitSyn), the acceptor answers with what both can do and a cookie (InitAck),
+the opener returns the cookie and tells its lease and first sequence number (OpenSyn), the acceptor tells its own
+(OpenAck). The acceptor remembers nothing in between: the cookie holds what was agreed (see `cookie`), so LISTENING is
+one state and InitSyn leads from it to itself.
+
+    opener                                acceptor
+    IDLE
+      │  start: InitSyn ──────────────▶   LISTENING ─┐ InitSyn: InitAck with cookie
+    INIT_SENT ◀────────────────────────       │    ◀─┘
+      │  InitAck: OpenSyn with cookie ▶       │
+    OPEN_SENT ◀────────────────────────       │  OpenSyn: OpenAck
+      │  OpenAck                              │
+    OPEN                                    OPEN
+
+`TABLE` is the whole machine; what is not in it is a breach and ends with CLOSE INVALID. Each message travels alone in
+its batch, uncompressed; low latency and compression hold from the batch after OpenAck on. No clock, socket or
+randomness here.
+"""
+
+import hashlib
+from collections.abc import Callable
+from enum import Enum, auto
+
+from zenlake.errors import CloseReason, DecodeError, ProtocolError, RemoteError
+from zenlake.session.lanes import mask_of
+from zenlake.session.session import Session
+from zenlake.transport import cookie as cookies
+from zenlake.transport.config import Settings
+from zenlake.wire.auth import Auth, Credentials
+from zenlake.wire.handshake import Close, Init, Open
+from zenlake.wire.qos_link import QosLink
+from zenlake.wire.reader import messages
+
+__all__ = ["Acceptor", "Event", "Handshake", "Opener", "State", "TABLE", "close_reason", "initial_sn"]
+
+VERSION = 9
+
+Admit = Callable[[bytes], CloseReason | None]
+"""Whether a node with this id may come in: None, or the reason why not."""
+
+
+class State(Enum):
+    IDLE = auto()
+    INIT_SENT = auto()
+    OPEN_SENT = auto()
+    LISTENING = auto()
+    OPEN = auto()
+    CLOSED = auto()
+
+
+class Event(Enum):
+    START = auto()
+    INIT_SYN = auto()
+    INIT_ACK = auto()
+    OPEN_SYN = auto()
+    OPEN_ACK = auto()
+    CLOSE = auto()
+    TIMEOUT = auto()
+    OTHER = auto()
+    """A message that has no place in a handshake, several in one batch, or bytes that are no message."""
+
+
+S, E = State, Event
+
+TABLE: dict[tuple[State, Event], tuple[str, State]] = {
+    # in state       on event        do                then
+    (S.IDLE,         E.START):      ("send_init_syn",  S.INIT_SENT),
+    (S.IDLE,         E.TIMEOUT):    ("give_up",        S.CLOSED),
+    (S.INIT_SENT,    E.INIT_ACK):   ("send_open_syn",  S.OPEN_SENT),
+    (S.INIT_SENT,    E.CLOSE):      ("note_refusal",   S.CLOSED),
+    (S.INIT_SENT,    E.TIMEOUT):    ("give_up",        S.CLOSED),
+    (S.OPEN_SENT,    E.OPEN_ACK):   ("finish",         S.OPEN),
+    (S.OPEN_SENT,    E.CLOSE):      ("note_refusal",   S.CLOSED),
+    (S.OPEN_SENT,    E.TIMEOUT):    ("give_up",        S.CLOSED),
+    (S.LISTENING,    E.INIT_SYN):   ("send_init_ack",  S.LISTENING),
+    (S.LISTENING,    E.OPEN_SYN):   ("send_open_ack",  S.OPEN),
+    (S.LISTENING,    E.CLOSE):      ("note_refusal",   S.CLOSED),
+    (S.LISTENING,    E.TIMEOUT):    ("give_up",        S.CLOSED),
+}  # fmt: skip
+
+
+def initial_sn(own: bytes, peer: bytes, mask: int) -> int:
+    """Where our lanes begin, so that all links of a session agree: as 1.10.2 derives it (companion session.md)."""
+    return int.from_bytes(hashlib.shake_128(own + peer).digest(4), "little") & mask
+
+
+def close_reason(code: int) -> CloseReason:
+    """The reason byte of a CLOSE; one that nobody has heard of is as good as none."""
+    return CloseReason(code) if code <= max(CloseReason) else CloseReason.GENERIC
+
+
+class Handshake:
+    """What both ends share. `to_send` collects encoded messages, each to be sent as a batch of its own."""
+
+    def __init__(self, settings: Settings, state: State, batch_size: int, deadline: float, admit: Admit | None) -> None:
+        self.settings = settings
+        self.state = state
+        self.session = Session()
+        self.to_send: list[bytes] = []
+        self.error: ProtocolError | None = None
+        self.reason: CloseReason | None = None
+        self.refused_by_peer = False
+        self._batch_size = min(settings.batch_size, batch_size)
+        self._deadline = deadline
+        self._admit = admit or (lambda zid: None)
+
+    def receive(self, batch: bytes, now: float) -> None:
+        """One batch from the other end."""
+        try:
+            found = messages(batch)
+        except DecodeError as error:
+            self._fail(error)
+            return
+        message = found[0] if len(found) == 1 else None
+        self._step(_event(message), message, now)
+
+    def next_timeout(self) -> float | None:
+        return self._deadline if self.state not in (State.OPEN, State.CLOSED) else None
+
+    def on_timeout(self, now: float) -> None:
+        if now >= self._deadline and self.state not in (State.OPEN, State.CLOSED):
+            self._step(Event.TIMEOUT, None, now)
+
+    def _step(self, event: Event, message: object, now: float) -> None:
+        action, then = TABLE.get((self.state, event), ("refuse", State.CLOSED))
+        try:
+            getattr(self, action)(message, now)
+            self.state = then
+        except (DecodeError, ProtocolError) as error:
+            self._fail(error)
+
+    def _fail(self, error: DecodeError | ProtocolError) -> None:
+        """Say why, and that is the end."""
+        if isinstance(error, DecodeError):
+            error = RemoteError(str(error), error.reason)
+        self.error = error
+        self.reason = error.reason
+        self.state = State.CLOSED
+        self._send(Close(reason=error.reason))
+
+    def _send(self, message: Init | Open | Close) -> None:
+        self.to_send.append(message.encode())
+
+    def refuse(self, message: object, now: float) -> None:
+        name = "a batch that is no message of the handshake" if message is None else type(message).__name__.upper()
+        raise RemoteError(f"{name} where the handshake is {self.state.name}", CloseReason.INVALID)
+
+    def note_refusal(self, message: Close, now: float) -> None:
+        self.reason = close_reason(message.reason)
+        self.refused_by_peer = True
+        self.error = RemoteError("the other end refused the session", self.reason)
+
+    def give_up(self, message: None, now: float) -> None:
+        raise RemoteError(f"nothing more came while the handshake was {self.state.name}", CloseReason.GENERIC)
+
+    def _open_message(self, peer: bytes, **values: object) -> Open:
+        lease = self.settings.lease_ms
+        seconds = lease % 1000 == 0
+        return Open(
+            seconds=seconds,
+            lease=lease // 1000 if seconds else lease,
+            initial_sn=initial_sn(self.settings.zid, peer, mask_of(self.session.resolution)),
+            **values,
+        )
+
+    def _check_identity(self, zid: bytes) -> None:
+        if zid == self.settings.zid:
+            raise RemoteError("the other end has our own id", CloseReason.CONNECTION_TO_SELF)
+        reason = self._admit(zid)
+        if reason is not None:
+            raise RemoteError(f"no further session with {zid[::-1].hex()}", reason)
+
+
+class Opener(Handshake):
+    """The end that connects. `qos_link` says what the endpoint's metadata restricts the link to."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        now: float,
+        batch_size: int = 65535,
+        qos_link: QosLink | None = None,
+        admit: Admit | None = None,
+    ) -> None:
+        super().__init__(settings, State.IDLE, batch_size, now + settings.open_timeout, admit)
+        self._qos_link = qos_link
+
+    def start(self, now: float) -> None:
+        self._step(Event.START, None, now)
+
+    def send_init_syn(self, message: None, now: float) -> None:
+        own = self.settings
+        restricted = own.qos and self._qos_link is not None
+        syn = Init(
+            whatami=own.whatami.to_wire(),
+            zid=own.zid,
+            sized=own.resolution_code != 0x0A or self._batch_size != 65535,
+            resolution=own.resolution_code,
+            batch_size=self._batch_size,
+            qos=own.qos and not restricted,
+            qos_link=self._qos_link.to_wire() if restricted and self._qos_link is not None else 0,
+            auth=Auth(usrpwd=True).encode() if own.user is not None else None,
+            low_latency=own.low_latency,
+            compression=own.compression,
+            patch=own.patch,
+        )
+        self.session.init(0, syn)
+        self._send(syn)
+
+    def send_open_syn(self, ack: Init, now: float) -> None:
+        own = self.settings
+        code = own.resolution_code
+        if ack.resolution & 0x03 > code & 0x03 or ack.resolution & 0x0C > code & 0x0C:
+            raise RemoteError(
+                f"InitAck.resolution {ack.resolution:#04x} above the {code:#04x} proposed", CloseReason.INVALID
+            )
+        if ack.patch > own.patch:
+            raise RemoteError(f"InitAck.patch {ack.patch} above the {own.patch} proposed", CloseReason.GENERIC)
+        zid = ack.zid.value
+        self._check_identity(zid)
+        auth = None
+        if ack.auth.value is not None and own.user is not None:
+            asked = Auth.decode(ack.auth.value)
+            if asked.nonce is not None:
+                credentials = Credentials.of(own.user.encode(), own.password, asked.nonce)
+                auth = Auth(credentials=credentials).encode()
+        self.session.init(1, ack)
+        syn = self._open_message(zid, cookie=ack.cookie.value, auth=auth)
+        self.session.opened(0, syn)
+        self._send(syn)
+
+    def finish(self, ack: Open, now: float) -> None:
+        self.session.opened(1, ack)
+
+
+class Acceptor(Handshake):
+    """The end that was connected to. `secret` makes cookies ours, `context` binds them to this link."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        secret: bytes,
+        context: bytes,
+        now: float,
+        batch_size: int = 65535,
+        qos_link: QosLink | None = None,
+        admit: Admit | None = None,
+    ) -> None:
+        super().__init__(settings, State.LISTENING, batch_size, now + settings.accept_timeout, admit)
+        self._secret = secret
+        self._context = context
+        self._qos_link = qos_link
+
+    def send_init_ack(self, syn: Init, now: float) -> None:
+        own = self.settings
+        if syn.version != VERSION:
+            raise RemoteError(f"protocol version {syn.version}: we speak {VERSION}", CloseReason.INVALID)
+        asked = None if syn.auth.value is None else Auth.decode(syn.auth.value)
+        if own.users is not None and (asked is None or not asked.usrpwd):
+            raise RemoteError("user and password are required", CloseReason.GENERIC)
+        link = _settle_link(self._qos_link, syn) if own.qos else None
+        code = own.resolution_code
+        agreed = Init(
+            whatami=syn.whatami,
+            zid=syn.zid.value,
+            sized=True,
+            resolution=min(code & 0x03, syn.resolution & 0x03) | min(code & 0x0C, syn.resolution & 0x0C),
+            batch_size=min(self._batch_size, syn.batch_size),
+            qos=own.qos and bool(syn.qos),
+            qos_link=link.to_wire() if link is not None else 0,
+            low_latency=own.low_latency and bool(syn.low_latency),
+            compression=own.compression and bool(syn.compression),
+            patch=min(own.patch, syn.patch),
+        )
+        ack = self._as_ack(agreed)
+        ack.cookie.set(cookies.bake(self._secret, self._context, agreed, now))
+        if own.users is not None:
+            ack.auth.set(Auth(nonce=cookies.nonce(self._secret, agreed, now)).encode())
+        self._send(ack)
+
+    def send_open_ack(self, syn: Open, now: float) -> None:
+        own = self.settings
+        cookie = syn.cookie.value
+        agreed = cookies.open_cookie(self._secret, self._context, cookie, now, own.accept_timeout)
+        auth = None
+        if own.users is not None:
+            self._check_password(syn, cookies.nonce(self._secret, agreed, cookies.issued(cookie)))
+            auth = Auth(usrpwd=True).encode()
+        zid = agreed.zid.value
+        self._check_identity(zid)
+        self.session.init(0, agreed)
+        self.session.init(1, self._as_ack(agreed))
+        self.session.opened(0, syn)
+        ack = self._open_message(zid, ack=True, auth=auth)
+        self.session.opened(1, ack)
+        self._send(ack)
+
+    def _as_ack(self, agreed: Init) -> Init:
+        own = self.settings
+        return Init(
+            ack=True,
+            whatami=own.whatami.to_wire(),
+            zid=own.zid,
+            sized=agreed.resolution != 0x0A or agreed.batch_size != 65535,
+            resolution=agreed.resolution,
+            batch_size=agreed.batch_size,
+            cookie=b"",
+            qos=agreed.qos,
+            qos_link=agreed.qos_link,
+            low_latency=agreed.low_latency,
+            compression=agreed.compression,
+            patch=agreed.patch,
+        )
+
+    def _check_password(self, syn: Open, nonce: int) -> None:
+        given = None if syn.auth.value is None else Auth.decode(syn.auth.value).credentials
+        password = None
+        if given is not None and self.settings.users is not None:
+            password = self.settings.users.get(given.user.decode(errors="replace"))
+        # An unknown user takes as long as a wrong password.
+        known = given is not None and given.prove(password or b"", nonce) and password is not None
+        if not known:
+            raise RemoteError("no such user, or not this password", CloseReason.GENERIC)
+
+
+def _settle_link(own: QosLink | None, syn: Init) -> QosLink | None:
+    """What the link is restricted to: the opener's wish, if ours includes it. None where plain QoS says it all."""
+    theirs = QosLink.from_wire(syn.qos_link) if syn.qos_link else None
+    if own is None or theirs is None:
+        return theirs
+    range_fits = own.priorities is None or theirs.priorities is None or _includes(own.priorities, theirs.priorities)
+    kind_fits = own.reliable is None or theirs.reliable is None or own.reliable == theirs.reliable
+    if not (range_fits and kind_fits):
+        raise RemoteError(f"a link for {theirs}, where ours is for {own}", CloseReason.GENERIC)
+    return theirs
+
+
+def _includes(outer: tuple[int, int], inner: tuple[int, int]) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
+
+
+def _event(message: object) -> Event:
+    match message:
+        case Init(ack=ack):
+            return Event.INIT_ACK if ack else Event.INIT_SYN
+        case Open(ack=ack):
+            return Event.OPEN_ACK if ack else Event.OPEN_SYN
+        case Close():
+            return Event.CLOSE
+    return Event.OTHER

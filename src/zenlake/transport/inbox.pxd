@@ -1,0 +1,45 @@
+cimport cython
+from zenlake.session.lanes cimport Lanes
+from zenlake.wire.reader cimport Reader
+
+cdef class Sink:
+    cpdef int on_message(self, int kind, Reader reader) except -1
+
+@cython.final
+cdef class Arena:
+    cdef unsigned char[::1] buf
+    cdef unsigned char* data
+    cdef Reader reader
+    cdef Reader joined
+    cdef Reader plain
+
+@cython.final
+cdef class Inbox:
+    cdef Arena arena
+    cdef object owner
+    cdef public Sink sink
+    cdef readonly int prefix
+    cdef Py_ssize_t limit
+    cdef Py_ssize_t batch_size
+    cdef bytes kept
+    cdef Lanes lanes
+    cdef readonly bint is_open
+    cdef readonly bint stopped
+    cdef bint qos
+    cdef bint compression
+    cdef bint low_latency
+    cdef readonly unsigned long long batches
+    cdef readonly unsigned long long bytes_in
+    cdef readonly unsigned long long messages
+    cdef readonly unsigned long long missing
+    cdef readonly unsigned long long old
+    cdef readonly unsigned long long lost
+    cpdef start(self, Lanes lanes, Py_ssize_t batch_size, bint qos, bint compression, bint low_latency)
+    cpdef stop(self)
+    cpdef space(self)
+    cpdef int filled(self, Py_ssize_t size) except -1
+    cpdef int receive(self, data) except -1
+    cdef int batch(self, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef int walk(self, Reader reader, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef bint accept(self, int priority, bint reliable, unsigned long long sn) except -1
+    cdef int join(self, Reader reader) except -1

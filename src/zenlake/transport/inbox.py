@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What arrives: bytes cut into batches, batches walked, lanes checked, fragments joined, messages handed on.
+
+Messages are handed on in the reader's own records, which the next message overwrites: who wants to keep something
+copies it (`value`), and who forwards copies the bytes. `reader.frame` tells the lane that the message came on.
+
+The buffer into which a link reads, and the readers over it, are an `Arena`: one serves all connections of a thread, so
+that a thousand idle connections hold no buffers. A connection keeps only the beginning of a batch whose end has not
+come.
+"""
+
+import cython
+
+from zenlake.errors import CloseReason, RemoteError
+from zenlake.wire.framing import decompressed, room_on_stream
+
+if cython.compiled:
+    from cython.cimports.zenlake.session.lanes import lane_of
+    from cython.cimports.zenlake.wire.memory import copy, take
+    from cython.cimports.zenlake.wire.reader import Reader
+else:
+    from zenlake.session.lanes import lane_of
+    from zenlake.wire.memory import copy, take
+    from zenlake.wire.reader import Reader
+
+END = cython.declare(cython.int, -2)
+CLOSE = cython.declare(cython.int, 0x03)
+FRAME = cython.declare(cython.int, 0x05)
+FRAGMENT = cython.declare(cython.int, 0x06)
+JOIN = cython.declare(cython.int, 0x07)
+NETWORK = cython.declare(cython.int, 0x19)
+DATA = cython.declare(cython.int, 5)
+
+OUT_OF_RANGE = cython.declare(cython.longlong, -2)
+OLD = cython.declare(cython.longlong, -1)
+JOINED = cython.declare(cython.int, 1)
+
+LARGEST = 65535 + 4
+ROOM = cython.declare(cython.Py_ssize_t, 4 * 65536)
+
+
+class Sink:
+    """Who receives network messages. Subclass it, compiled or not."""
+
+    def on_message(self, kind, reader):
+        """One network message, in `reader.record(kind)` until this returns."""
+        return 0
+
+
+class Arena:
+    """Where links read into, and the readers that walk it. For one thread."""
+
+    def __init__(self):
+        self.buf = bytearray(ROOM)
+        self.data = cython.address(self.buf[0]) if cython.compiled else self.buf
+        self.reader = Reader()
+        self.reader.bind(self.buf)
+        self.joined = Reader()
+        self.plain = Reader()
+
+
+class Inbox:
+    """The receiving half of a connection.
+
+    `owner` gets handshake batches (`on_batch`), CLOSE and JOIN, `sink` the rest.
+    """
+
+    def __init__(self, arena, owner, sink, prefix):
+        self.arena = arena
+        self.owner = owner
+        self.sink = sink
+        self.prefix = prefix
+        self.limit = LARGEST
+        self.batch_size = LARGEST
+        self.kept = b""
+        self.lanes = None
+        self.is_open = False
+        self.stopped = False
+        self.qos = False
+        self.compression = False
+        self.low_latency = False
+        self.batches = 0
+        self.bytes_in = 0
+        self.messages = 0
+        self.missing = 0
+        self.old = 0
+        self.lost = 0
+
+    def start(self, lanes, batch_size, qos, compression, low_latency):
+        """The handshake is over: from the next batch on, messages."""
+        self.lanes = lanes
+        self.batch_size = batch_size
+        self.qos = qos
+        self.compression = compression
+        self.low_latency = low_latency
+        if self.prefix:
+            self.prefix = 4 if low_latency else 2
+            self.limit = room_on_stream(batch_size, low_latency)
+        self.is_open = True
+
+    def stop(self):
+        """Nothing more is of interest, also of what has arrived already."""
+        self.stopped = True
+        self.kept = b""
+
+    # Bytes of a stream
+
+    def space(self):
+        """Where to read into; then say `filled`. What was kept lies before it."""
+        size: cython.Py_ssize_t = len(self.kept)
+        if size:
+            copy(self.arena.data, 0, self.kept, 0, size)
+        return memoryview(self.arena.buf)[size:]
+
+    def filled(self, size):
+        """Walk the batches that are whole now, and keep the rest."""
+        arena: Arena = self.arena
+        end: cython.Py_ssize_t = len(self.kept) + size
+        at: cython.Py_ssize_t = 0
+        i: cython.int
+        byte: cython.Py_ssize_t
+        self.kept = b""
+        while not self.stopped and end - at >= self.prefix:
+            start: cython.Py_ssize_t = at + self.prefix
+            length: cython.Py_ssize_t = 0
+            for i in range(self.prefix):
+                byte = arena.data[at + i]
+                length |= byte << (8 * i)
+            if length > self.limit:
+                raise RemoteError(
+                    f"a batch of {length} bytes where {self.limit} is the most agreed on", CloseReason.INVALID
+                )
+            if end - start < length:
+                break
+            at = start + length
+            self.batch(start, at)
+        if end > at and not self.stopped:
+            self.kept = take(arena.data, at, end - at)
+        return 0
+
+    def receive(self, data):
+        """Bytes of a stream in pieces of any size, or one whole datagram."""
+        view = memoryview(data)
+        if not self.prefix:
+            size: cython.Py_ssize_t = len(view)
+            if size > self.limit:
+                raise RemoteError(f"a datagram of {size} bytes: no batch is that long", CloseReason.INVALID)
+            memoryview(self.arena.buf)[:size] = view
+            return self.batch(0, size)
+        while len(view) and not self.stopped:
+            space = self.space()
+            size = min(len(space), len(view))
+            space[:size] = view[:size]
+            self.filled(size)
+            view = view[size:]
+        return 0
+
+    # Batches
+
+    def batch(self, at, end):
+        """One batch, in the arena."""
+        if self.stopped or at == end:
+            return 0
+        self.batches += 1
+        self.bytes_in += end - at
+        if not self.is_open:
+            self.owner.on_batch(take(self.arena.data, at, end - at))
+            return 0
+        if not self.compression:
+            return self.walk(self.arena.reader, at, end)
+        if self.arena.data[at] == 0:
+            return self.walk(self.arena.reader, at + 1, end)
+        data = decompressed(take(self.arena.data, at, end - at), self.batch_size)
+        self.arena.plain.bind(data)
+        return self.walk(self.arena.plain, 0, len(data))
+
+    def walk(self, reader, at, end):
+        kind: cython.int
+        fresh: cython.bint = True
+        reader.low_latency = self.low_latency
+        reader.begin(at, end)
+        while True:
+            kind = reader.next()
+            if kind == END:
+                return 0
+            if kind >= NETWORK:
+                if fresh:
+                    self.messages += 1
+                    self.sink.on_message(kind, reader)
+                    if self.stopped:
+                        return 0
+            elif kind == FRAME:
+                fresh = self.accept(reader.frame.priority, reader.frame.reliable, reader.frame.sn)
+            elif kind == FRAGMENT:
+                self.join(reader)
+            elif kind == CLOSE:
+                self.owner.on_close(reader.close.reason, reader.close.session)
+                return 0
+            elif kind == JOIN:
+                self.owner.on_join(reader.join)
+                if self.stopped:
+                    return 0
+            # KEEP_ALIVE needs no answer; OAM and strays of the handshake (a repeated datagram) are not for us
+
+    def accept(self, priority, reliable, sn):
+        """Whether this is news on its lane."""
+        if priority != DATA and not self.qos:
+            raise RemoteError(f"a frame of priority {priority} where no QoS was agreed on", CloseReason.INVALID)
+        gap: cython.longlong = self.lanes.accept(lane_of(priority, reliable), sn)
+        if gap == OUT_OF_RANGE:
+            raise RemoteError(f"sequence number {sn} where {self.lanes.mask} is the largest", CloseReason.INVALID)
+        if gap == OLD:
+            self.old += 1
+            return False
+        self.missing += gap
+        return True
+
+    def join(self, reader):
+        """A fragment: when it is the last, its message is whole."""
+        f = reader.fragment
+        if not self.accept(f.priority, f.reliable, f.sn):
+            return 0
+        lane: cython.int = lane_of(f.priority, f.reliable)
+        answer: cython.int = self.lanes.join(lane, f)
+        if answer < 0:
+            self.lost += 1
+        if answer != JOINED:
+            return 0
+        message = self.lanes.take(lane)
+        whole: Reader = self.arena.joined
+        whole.bind(message)
+        whole.begin_network(0, len(message))
+        whole.frame.priority = f.priority
+        whole.frame.reliable = f.reliable
+        kind: cython.int = whole.next()
+        if kind != END:
+            self.messages += 1
+            self.sink.on_message(kind, whole)
+        whole.bind(b"")
+        return 0

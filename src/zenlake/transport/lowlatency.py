@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The queue of a low-latency session: each message is its own batch; no FRAME, no number, no fragment, no priority.
+
+On a stream each message follows its length of four bytes, so several of them still leave in one write. What is larger
+than the agreed batch size cannot be sent at all, and the caller hears so at once.
+"""
+
+from collections import deque
+
+from zenlake.errors import LocalError
+from zenlake.transport.queue import Queue
+from zenlake.wire.message import Message
+
+__all__ = ["LowLatencyQueue"]
+
+
+class LowLatencyQueue:
+    """Takes the place of a `Queue` when low latency was agreed on; `handshake` is what that one has yet to send."""
+
+    def __init__(self, handshake: Queue, batch_size: int, size: int) -> None:
+        self.prefix = 4 if handshake.prefix else 0
+        self.limit = batch_size
+        self.messages = 0
+        self.dropped = 0
+        self._handshake = handshake
+        self._room = size * batch_size
+        self._held = 0
+        self._ended = False
+        self._waiting: deque[bytes] = deque()
+        self._current: memoryview | None = None
+
+    def send(self, message: Message | bytes, priority: int, reliable: bool, congestion: int, express: bool) -> bool:
+        """As `Queue.send`; of all that a message may ask for, only its size matters here."""
+        if self._ended:
+            raise LocalError("the session is closed")
+        data = message if isinstance(message, bytes) else message.encode()
+        if len(data) > self.limit:
+            raise LocalError(
+                f"a message of {len(data)} bytes on a low-latency session, which carries at most {self.limit}: "
+                "send less, or open the session without low latency"
+            )
+        if self._held and self._held + len(data) > self._room:
+            return False
+        self.messages += 1
+        self._append(data)
+        return True
+
+    def end(self) -> None:
+        self._ended = True
+
+    def control(self, message: bytes) -> None:
+        self._append(message)
+
+    def _append(self, data: bytes) -> None:
+        framed = len(data).to_bytes(self.prefix, "little") + data if self.prefix else data
+        self._held += len(framed)
+        self._waiting.append(framed)
+
+    def data(self, now: float) -> memoryview | None:
+        if self._handshake.waiting:
+            return memoryview(self._handshake.data(now))
+        if self._current is None and self._waiting:
+            if self.prefix:
+                self._current = memoryview(b"".join(self._waiting))
+                self._waiting.clear()
+            else:
+                self._current = memoryview(self._waiting.popleft())
+        return self._current
+
+    def advance(self, size: int) -> bool:
+        if self._handshake.waiting:
+            self._handshake.advance(size)
+            return not self._handshake.waiting
+        assert self._current is not None, "nothing was asked for"
+        self._held -= size
+        self._current = self._current[size:] or None
+        return self._current is None
+
+    def discard(self) -> None:
+        """Nobody will read the rest."""
+        self._waiting.clear()
+        self._held = len(self._current or b"")
+
+    @property
+    def complete(self) -> int:
+        """Every message is complete: nothing is gained by waiting for the next."""
+        return len(self._waiting)
+
+    @property
+    def waiting(self) -> bool:
+        return self._current is not None or len(self._waiting) > 0 or bool(self._handshake.waiting)

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A multicast group: everybody tells who they are (JOIN) again and again, and everybody hears everybody.
+
+There is no handshake, so nothing is negotiated: a JOIN whose parameters are not ours is ignored. A peer is known by the
+address that its datagrams come from, has lanes of its own, and is forgotten when its lease passes without a word from
+it. What we send goes to all, from one set of lanes. Sans-IO, as `unicast`.
+"""
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
+
+from zenlake.errors import CloseReason, DecodeError, ProtocolError
+from zenlake.session.lanes import mask_of
+from zenlake.session.session import Session
+from zenlake.transport.config import Settings
+from zenlake.transport.handshake import close_reason
+from zenlake.transport.inbox import Arena, Inbox, Sink
+from zenlake.transport.queue import Queue
+from zenlake.values import CongestionControl
+from zenlake.wire.handshake import Close, Join
+from zenlake.wire.message import Message
+from zenlake.wire.reader import messages
+
+__all__ = ["Joined", "Left", "Multicast", "Peer"]
+
+VERSION = 9
+MOST_PEERS = 1024
+MTU = 65535
+
+
+class Peer:
+    """Another member: who it is, and where its lanes stand."""
+
+    def __init__(self, group: "Multicast", source: Hashable, join: Join, now: float) -> None:
+        self.source = source
+        self.zid: bytes = join.zid.value
+        self.whatami: int = join.whatami
+        self.session = Session()
+        self.session.joined(join)
+        self.session.opener.lanes.most = group.settings.max_message_size
+        self.lease: float = join.lease_ms / 1000
+        self.last_received = now
+        self.inbox = Inbox(group.arena, self, group.sink(self), 0)
+        self.inbox.start(self.session.opener.lanes, MTU, self.session.qos, False, False)
+        self._terms = _terms(join)
+        self.left: CloseReason | None = None
+
+    def on_join(self, join: Join) -> None:
+        """It must say the same as before; a node that started anew at the same address is another peer."""
+        if join.zid.value != self.zid or _terms(join) != self._terms:
+            self.left = CloseReason.INVALID
+            self.inbox.stop()
+        self.lease = join.lease_ms / 1000
+
+    def on_close(self, reason: int, session: bool) -> None:
+        self.left = close_reason(reason)
+        self.inbox.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    peer: Peer
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    peer: Peer
+    reason: CloseReason
+
+
+@dataclass(slots=True)
+class Counters:
+    """What was not for us, or not as it should be."""
+
+    strangers: int = 0
+    """Datagrams of those who have not joined."""
+    foreign: int = 0
+    """JOINs whose parameters are not ours."""
+    broken: int = field(default=0)
+    """Datagrams that cannot be read."""
+
+
+class Multicast:
+    """Our membership. `sink` makes the receiver of a peer's messages; `initial_sn` is where our lanes begin."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        initial_sn: int,
+        now: float,
+        sink: Callable[[Peer], Sink] | None = None,
+        arena: Arena | None = None,
+        mtu: int = MTU,
+    ) -> None:
+        self.settings = settings
+        self.arena = arena or Arena()
+        self.sink = sink or (lambda peer: Sink())
+        self.peers: dict[Hashable, Peer] = {}
+        self.counters = Counters()
+        self.dropped = 0
+        self.is_closed = False
+        self.queue = Queue(0)
+        self.queue.start(
+            min(settings.multicast_batch_size, mtu), mask_of(settings.resolution_code), initial_sn,
+            settings.multicast_qos, False, settings.queue_size, settings.wait_before_drop_fragments,
+        )  # fmt: skip
+        self._next_join = now
+        self._events: deque[Joined | Left] = deque()
+
+    # In
+
+    def receive(self, data: bytes | memoryview, source: Hashable, now: float) -> None:
+        """One datagram of the group. Ours come back too: do not pass them on to here."""
+        if self.is_closed:
+            return
+        peer = self.peers.get(source)
+        if peer is None:
+            peer = self._welcome(bytes(data), source, now)
+            if peer is None:
+                return
+        peer.last_received = now
+        try:
+            peer.inbox.receive(data)
+        except (DecodeError, ProtocolError):
+            self.counters.broken += 1  # one bad datagram, or a forged one, is no reason to lose a member
+        if peer.left is not None:
+            self._forget(peer, peer.left)
+
+    def _welcome(self, data: bytes, source: Hashable, now: float) -> Peer | None:
+        try:
+            first = messages(data)[0]
+        except (DecodeError, IndexError):
+            self.counters.broken += 1
+            return None
+        if not isinstance(first, Join) or len(self.peers) >= MOST_PEERS:
+            self.counters.strangers += 1
+            return None
+        if _terms(first)[:3] != self._own_terms() or (first.lanes is not None and not self.settings.multicast_qos):
+            self.counters.foreign += 1
+            return None
+        if first.zid.value == self.settings.zid:
+            return None
+        peer = self.peers[source] = Peer(self, source, first, now)
+        self._events.append(Joined(peer))
+        self._next_join = min(self._next_join, now)  # it shall not have to wait to know us
+        return peer
+
+    def _own_terms(self) -> tuple[int, int, int]:
+        return VERSION, self.settings.resolution_code, self.settings.multicast_batch_size
+
+    def _forget(self, peer: Peer, reason: CloseReason) -> None:
+        del self.peers[peer.source]
+        self._events.append(Left(peer, reason))
+
+    # Out
+
+    def send(
+        self,
+        message: Message | bytes,
+        priority: int = 5,
+        reliable: bool = True,
+        congestion: int = CongestionControl.DROP,
+        express: bool = False,
+    ) -> bool:
+        """Queue a message to all. False if there is no room."""
+        return bool(self.queue.send(message, priority, reliable, congestion, express))
+
+    def data(self, now: float) -> memoryview | None:
+        """The next datagram. A JOIN goes when nothing waits: it tells the numbers that come next."""
+        if not self.queue.waiting and now >= self._next_join and not self.is_closed:
+            self._next_join = now + self.settings.join_interval
+            self.queue.control(self._join().encode())
+        view: memoryview | None = self.queue.data(now)
+        return view
+
+    def sent(self, size: int, now: float) -> bool:
+        return bool(self.queue.advance(size))
+
+    def _join(self) -> Join:
+        own = self.settings
+        lanes = self.queue.next_sns()
+        seconds = own.lease_ms % 1000 == 0
+        return Join(
+            whatami=own.whatami.to_wire(),
+            zid=own.zid,
+            sized=own.resolution_code != 0x0A or own.multicast_batch_size != 8192,
+            resolution=own.resolution_code,
+            batch_size=own.multicast_batch_size,
+            seconds=seconds,
+            lease=own.lease_ms // 1000 if seconds else own.lease_ms,
+            reliable_sn=0 if own.multicast_qos else lanes[5][0],
+            best_effort_sn=0 if own.multicast_qos else lanes[5][1],
+            lanes=lanes if own.multicast_qos else None,
+            patch=own.patch,
+        )
+
+    def close(self) -> None:
+        """Leave: the group hears a CLOSE."""
+        if not self.is_closed:
+            self.is_closed = True
+            self.queue.end()
+            self.queue.discard()
+            self.queue.control(Close(reason=CloseReason.GENERIC).encode())
+
+    # Time
+
+    def next_timeout(self) -> float | None:
+        if self.is_closed:
+            return None
+        return min([self._next_join, *(peer.last_received + peer.lease for peer in self.peers.values())])
+
+    def on_timeout(self, now: float) -> None:
+        """Forget who was silent too long. (JOIN comes out of `data`.)"""
+        for peer in [peer for peer in self.peers.values() if now >= peer.last_received + peer.lease]:
+            self._forget(peer, CloseReason.EXPIRED)
+
+    def events(self) -> Iterator[Joined | Left]:
+        while self._events:
+            yield self._events.popleft()
+
+
+def _terms(join: Join) -> tuple[int, int, int, int, bool]:
+    """What a member may not change."""
+    return join.version, join.resolution & 0x0F, join.batch_size, join.patch, join.lanes is not None

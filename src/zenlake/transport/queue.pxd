@@ -1,0 +1,77 @@
+cimport cython
+from zenlake.wire.message cimport Message
+from zenlake.wire.transport cimport Fragment, Frame
+from zenlake.wire.writer cimport Writer
+
+@cython.final
+cdef class Batch:
+    cdef Writer w
+    cdef int lane
+    cdef Py_ssize_t sent
+
+@cython.final
+cdef class Cut:
+    cdef bytes data
+    cdef int reliable
+    cdef bint droppable
+    cdef unsigned long long sn
+    cdef Py_ssize_t at
+    cdef double moved
+
+@cython.final
+cdef class Stage:
+    cdef int priority
+    cdef Py_ssize_t size
+    cdef list jobs
+    cdef Batch open
+    cdef unsigned long long next_sn[2]
+
+@cython.final
+cdef class Queue:
+    cdef readonly int prefix
+    cdef Batch current
+    cdef list urgent
+    cdef list spare
+    cdef list stages
+    cdef Frame frame
+    cdef Fragment fragment
+    cdef readonly bint is_open
+    cdef bint ended
+    cdef readonly int complete
+    cdef readonly int begun
+    cdef readonly unsigned long long messages
+    cdef readonly unsigned long long dropped
+    cdef bint compression
+    cdef bint qos
+    cdef Py_ssize_t head
+    cdef readonly Py_ssize_t limit
+    cdef unsigned long long mask
+    cdef double patience
+    cpdef start(self, Py_ssize_t batch_size, unsigned long long mask, unsigned long long initial_sn, bint qos,
+                bint compression, Py_ssize_t size, double patience)
+    cpdef bint send(self, message, int priority, bint reliable, int congestion, bint express) except -1
+    cpdef end(self)
+    cpdef bint push(self, Message message, int priority, bint reliable, bint express, bint droppable) except -1
+    cpdef bint push_encoded(self, bytes data, int priority, bint reliable, bint express, bint droppable) except -1
+    cdef bint place(self, bytes data, Stage stage, bint reliable, bint express, bint droppable) except -1
+    cdef int append(self, bytes data, Py_ssize_t size, Stage stage, Batch batch, bint reliable,
+                    bint express, bint fresh) except -1
+    cdef int commit(self, Stage stage, Batch batch, bint reliable, bint express, bint fresh) except -1
+    cdef int shut(self, Stage stage) except -1
+    cdef Stage stage(self, int priority)
+    cdef Py_ssize_t frame_size(self, Stage stage, bint reliable) noexcept
+    cdef int write_frame(self, Writer w, Stage stage, bint reliable) except -1
+    cdef Py_ssize_t fragment_room(self, Stage stage) noexcept
+    cdef Py_ssize_t fragments(self, Py_ssize_t size, Stage stage) noexcept
+    cdef Batch next_fragment(self, Stage stage, Cut cut, double now)
+    cpdef control(self, bytes message)
+    cpdef data(self, double now)
+    cpdef bint advance(self, Py_ssize_t size) except -1
+    cdef Batch next_batch(self, double now)
+    cdef Batch seal(self, Batch batch)
+    cdef Batch bare(self, bytes data)
+    cpdef discard(self)
+    cdef Batch fresh(self)
+    cdef int keep(self, Batch batch) except -1
+    cpdef list next_sns(self)
+    cpdef list backlog(self)

@@ -1,0 +1,383 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What waits to be sent: eight bounded queues, the urgent ones first.
+
+A message is written straight into the open batch of its priority, behind a FRAME of its lane; when a batch is full it
+waits, closed, and the next is begun. A message that no batch holds waits as it is and is cut into fragments one at a
+time, when the link asks: so a batch of a more urgent priority passes between two fragments, and cutting costs no second
+copy.
+
+At most `size` batches (or messages to be cut) wait in a priority. Beyond that `push` answers False and changes nothing;
+whether to wait, drop or close is up to the caller, who knows the message's congestion control.
+"""
+
+import cython
+
+from zenlake.errors import LocalError
+from zenlake.wire.framing import compressed
+
+if cython.compiled:
+    from cython.cimports.zenlake.wire.memory import copy, take
+    from cython.cimports.zenlake.wire.transport import Fragment, Frame
+    from cython.cimports.zenlake.wire.writer import Writer, vle_size
+else:
+    from zenlake.wire.memory import copy, take
+    from zenlake.wire.transport import Fragment, Frame
+    from zenlake.wire.writer import Writer, vle_size
+
+PRIORITIES = cython.declare(cython.int, 8)
+DATA = cython.declare(cython.int, 5)
+DROP = cython.declare(cython.int, 0)
+SPARES = cython.declare(cython.Py_ssize_t, 2)
+SMALL = cython.declare(cython.Py_ssize_t, 512)
+
+
+class Batch:
+    """Bytes for the link: being filled, waiting, or partly sent."""
+
+    def __init__(self, room=SMALL):
+        self.w = Writer(room)
+        self.lane = -1  # 1 if its last FRAME is reliable, 0 if not, -1 if there is none
+        self.sent = 0
+
+
+class Cut:
+    """A message too large for a batch, and how much of it has gone. Its sequence numbers are reserved."""
+
+    def __init__(self, data, reliable, droppable, sn):
+        self.data = data
+        self.reliable = reliable
+        self.droppable = droppable
+        self.sn = sn
+        self.at = 0
+        self.moved = 0.0
+
+
+class Stage:
+    """One priority.
+
+    What waits (oldest first), the batch being filled, and the next sequence number of its two lanes.
+    """
+
+    def __init__(self, priority, size, initial_sn):
+        self.priority = priority
+        self.size = size
+        self.jobs = []
+        self.open = None
+        self.next_sn = [initial_sn, initial_sn]
+
+
+class Queue:
+    """Everything one connection has yet to send. Not thread-safe."""
+
+    def __init__(self, prefix):
+        self.prefix = prefix  # bytes of the length before a batch: 2 on a stream, 0 where a datagram is a batch
+        self.current = None
+        self.urgent = []
+        self.spare = []
+        self.stages = []
+        self.frame = Frame()
+        self.fragment = Fragment()
+        self.is_open = False
+        self.ended = False
+        self.complete = 0
+        self.begun = 0
+        self.messages = 0
+        self.dropped = 0
+        self.compression = False
+        self.qos = False
+        self.head = prefix
+        self.limit = 0
+        self.mask = 0
+        self.patience = 0.0
+
+    def start(self, batch_size, mask, initial_sn, qos, compression, size, patience):
+        """The handshake is over: from here on, messages."""
+        self.compression = compression
+        self.head = self.prefix + (1 if compression else 0)
+        self.limit = batch_size
+        self.mask = mask
+        self.qos = qos
+        self.patience = patience
+        self.stages = [Stage(priority, size, initial_sn & mask) for priority in range(PRIORITIES)]
+        self.is_open = True
+
+    # Messages in
+
+    def send(self, message, priority, reliable, congestion, express):
+        """Queue a network message, or one that is bytes already.
+
+        False, and nothing happened, if its priority is full.
+        """
+        if not self.is_open or self.ended:
+            raise LocalError("the session is closed" if self.ended else "the session is not open yet")
+        droppable: cython.bint = congestion == DROP or not reliable
+        if isinstance(message, bytes):
+            return self.push_encoded(message, priority, reliable, express, droppable)
+        return self.push(message, priority, reliable, express, droppable)
+
+    def end(self):
+        """Take no more messages; what waits still goes."""
+        self.ended = True
+
+    def push(self, message, priority, reliable, express, droppable):
+        """Queue a message. False, and nothing happened, if its priority is full."""
+        stage: Stage = self.stage(priority)
+        fresh: cython.bint = stage.open is None
+        if fresh and len(stage.jobs) >= stage.size:
+            return False
+        batch: Batch = self.fresh() if fresh else stage.open
+        w: Writer = batch.w
+        start: cython.Py_ssize_t = w.at
+        body: cython.Py_ssize_t = start
+        try:
+            if batch.lane != reliable:
+                self.write_frame(w, stage, reliable)
+            body = w.at
+            message.write(w)
+        except BaseException:
+            w.at = start
+            if fresh:
+                self.keep(batch)
+            raise
+        if w.at <= self.limit:
+            stage.open = batch
+            self.commit(stage, batch, reliable, express, fresh)
+            return True
+        encoded = take(w.data, body, w.at - body)
+        w.at = start
+        if fresh:
+            self.keep(batch)
+        return self.place(encoded, stage, reliable, express, droppable)
+
+    def push_encoded(self, data, priority, reliable, express, droppable):
+        """As `push`, for a network message that is bytes already."""
+        return self.place(data, self.stage(priority), reliable, express, droppable)
+
+    def place(self, data, stage, reliable, express, droppable):
+        size: cython.Py_ssize_t = len(data)
+        head: cython.Py_ssize_t = self.frame_size(stage, reliable)
+        batch: Batch = stage.open
+        waiting: cython.Py_ssize_t = len(stage.jobs)
+        if batch is not None:
+            if batch.w.at + size + (head if batch.lane != reliable else 0) <= self.limit:
+                self.append(data, size, stage, batch, reliable, express, False)
+                return True
+            waiting += 1
+        if waiting >= stage.size:
+            return False
+        if batch is not None:
+            self.shut(stage)
+        if self.head + head + size <= self.limit:
+            stage.open = self.fresh()
+            self.append(data, size, stage, stage.open, reliable, express, True)
+        else:
+            stage.jobs.append(Cut(data, reliable, droppable, stage.next_sn[reliable]))
+            stage.next_sn[reliable] = (stage.next_sn[reliable] + self.fragments(size, stage)) & self.mask
+            self.complete += 1
+            self.messages += 1
+        return True
+
+    def append(self, data, size, stage, batch, reliable, express, fresh):
+        w: Writer = batch.w
+        if batch.lane != reliable:
+            self.write_frame(w, stage, reliable)
+        w.need(size)
+        copy(w.data, w.at, data, 0, size)
+        w.at += size
+        self.commit(stage, batch, reliable, express, fresh)
+        return 0
+
+    def commit(self, stage, batch, reliable, express, fresh):
+        """The message is in: count it, and use up its FRAME's number if it has a new one."""
+        if batch.lane != reliable:
+            batch.lane = reliable
+            stage.next_sn[reliable] = (stage.next_sn[reliable] + 1) & self.mask
+        self.begun += fresh
+        self.messages += 1
+        if express:
+            self.shut(stage)
+        return 0
+
+    def shut(self, stage):
+        """Nothing more goes into the open batch."""
+        stage.jobs.append(stage.open)
+        stage.open = None
+        self.begun -= 1
+        self.complete += 1
+        return 0
+
+    def stage(self, priority):
+        return self.stages[priority & 7 if self.qos else DATA]
+
+    # FRAME and FRAGMENT
+
+    def frame_size(self, stage, reliable):
+        return 1 + vle_size(stage.next_sn[reliable]) + (0 if stage.priority == DATA else 2)
+
+    def write_frame(self, w, stage, reliable):
+        self.frame.reliable = reliable != 0
+        self.frame.sn = stage.next_sn[reliable]
+        self.frame.priority = stage.priority
+        return self.frame.write(w)
+
+    def fragment_room(self, stage):
+        """The bytes of a message that fit a fragment other than the first (which is one shorter)."""
+        return self.limit - self.head - 1 - vle_size(self.mask) - (0 if stage.priority == DATA else 2)
+
+    def fragments(self, size, stage):
+        room: cython.Py_ssize_t = self.fragment_room(stage)
+        return 1 + (size - (room - 1) + room - 1) // room
+
+    def next_fragment(self, stage, cut, now):
+        """A batch with the next part of the message; the last takes it off the queue.
+
+        A droppable message whose parts the link did not take for too long ends here, with a Drop.
+        """
+        f: Fragment = self.fragment
+        left: cython.Py_ssize_t = len(cut.data) - cut.at
+        room: cython.Py_ssize_t = self.fragment_room(stage)
+        f.first = cut.at == 0
+        f.drop = cut.droppable and not f.first and now - cut.moved > self.patience
+        f.payload.set(cut.data)
+        f.payload.at = cut.at
+        f.payload.size = 0 if f.drop else min(left, room - 1 if f.first else room)
+        f.more = not f.drop and f.payload.size < left
+        f.reliable = cut.reliable != 0
+        f.sn = cut.sn
+        f.priority = stage.priority
+        batch: Batch = self.fresh()
+        f.write(batch.w)
+        cut.at += f.payload.size
+        cut.sn = (cut.sn + 1) & self.mask
+        cut.moved = now
+        if not f.more:
+            f.payload.set(b"")
+            stage.jobs.pop(0)
+            self.complete -= 1
+            self.dropped += f.drop
+        return batch
+
+    # Batches out
+
+    def control(self, message):
+        """Queue KEEP_ALIVE, CLOSE or a handshake message: alone in its batch, before everything else."""
+        if self.is_open and self.compression:
+            message = b"\0" + message
+        self.urgent.append(len(message).to_bytes(self.prefix, "little") + message if self.prefix else message)
+
+    def data(self, now):
+        """What to write next, as a view; None if nothing waits. Say with `advance` how much of it was taken."""
+        batch: Batch = self.current
+        if batch is None:
+            batch = self.next_batch(now)
+            if batch is None:
+                return None
+            self.current = batch
+        if cython.compiled:
+            return batch.w.buf[batch.sent : batch.w.at]
+        return memoryview(batch.w.buf)[batch.sent : batch.w.at]
+
+    def advance(self, size):
+        """That many bytes of `data` are on their way. True if the batch is finished."""
+        batch: Batch = self.current
+        batch.sent += size
+        if batch.sent < batch.w.at:
+            return False
+        self.current = None
+        self.keep(batch)
+        return True
+
+    def next_batch(self, now):
+        batch: Batch
+        stage: Stage
+        if self.urgent:
+            batch = self.bare(self.urgent.pop(0))
+            return batch
+        for stage in self.stages:
+            if stage.jobs:
+                if isinstance(stage.jobs[0], Cut):
+                    return self.seal(self.next_fragment(stage, stage.jobs[0], now))
+                self.complete -= 1
+                return self.seal(stage.jobs.pop(0))
+            if stage.open is not None:
+                batch = stage.open
+                stage.open = None
+                self.begun -= 1
+                return self.seal(batch)
+        return None
+
+    def seal(self, batch):
+        """Compress if that was agreed, and write the length."""
+        w: Writer = batch.w
+        if self.compression:
+            plain: cython.Py_ssize_t = self.head
+            data: bytes = compressed(take(w.data, plain, w.at - plain))
+            w.at = self.prefix
+            w.need(len(data))
+            copy(w.data, w.at, data, 0, len(data))
+            w.at += len(data)
+        size: cython.Py_ssize_t = w.at - self.prefix
+        i: cython.Py_ssize_t = 0
+        while i < self.prefix:
+            w.data[i] = size >> (8 * i) & 0xFF
+            i += 1
+        return batch
+
+    def bare(self, data):
+        batch = Batch(len(data))
+        w: Writer = batch.w
+        copy(w.data, 0, data, 0, len(data))
+        w.at = len(data)
+        return batch
+
+    def discard(self):
+        """Nobody will read the rest.
+
+        Forget what waits, but for a batch that is partly sent and what `control` queued.
+        """
+        stage: Stage
+        for stage in self.stages:
+            stage.jobs.clear()
+            stage.open = None
+        self.complete = 0
+        self.begun = 0
+
+    def fresh(self):
+        batch: Batch
+        if self.spare:
+            batch = self.spare.pop()
+        else:
+            batch = Batch()
+        batch.w.clear()
+        batch.w.need(self.head)
+        batch.w.at = self.head
+        batch.lane = -1
+        batch.sent = 0
+        return batch
+
+    def keep(self, batch):
+        """A finished batch's memory serves the next one, unless a huge message made it huge."""
+        if len(self.spare) < SPARES and batch.w.room <= 4 * self.limit:
+            self.spare.append(batch)
+        return 0
+
+    @property
+    def waiting(self):
+        """Whether there is anything to write."""
+        return self.current is not None or len(self.urgent) > 0 or self.complete > 0 or self.begun > 0
+
+    def next_sns(self):
+        """The next sequence numbers, (reliable, best effort) for each priority: what JOIN tells."""
+        stage: Stage
+        numbers = []
+        for stage in self.stages:
+            numbers.append((stage.next_sn[1], stage.next_sn[0]))
+        return numbers
+
+    def backlog(self):
+        """Batches and messages that wait, by priority: for tests and statistics."""
+        stage: Stage
+        counts = []
+        for stage in self.stages:
+            counts.append(len(stage.jobs) + (stage.open is not None))
+        return counts

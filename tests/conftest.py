@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests of several layers share."""
+
+from pathlib import Path
+
+import pytest
+
+from tests import certificates as maker
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with ca, server, client and impostor, each as .pem and .key."""
+    folder = tmp_path_factory.mktemp("certificates")
+    maker.make(folder)
+    return folder

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our member of a multicast group, in a process of its own so that it can live in another network namespace.
+
+`python ours_multicast.py ENDPOINT`: joins, sends a message on `to/x` and a large one to whoever joins, prints what
+comes back and who leaves, and leaves when a line comes in.
+"""
+
+import os
+import sys
+
+from zenlake.runtime.face import Node
+from zenlake.runtime.group import Group, Members
+from zenlake.runtime.runtime import Runtime
+from zenlake.transport.config import Settings
+from zenlake.transport.inbox import Sink
+from zenlake.transport.multicast import Left, Peer
+from zenlake.values import WhatAmI
+from zenlake.wire.data import Put
+from zenlake.wire.declare import Declare, DeclareEntity
+from zenlake.wire.network import Push
+
+LARGE = bytes(range(256)) * 120
+
+
+def say(*words: object) -> None:
+    print(*words, flush=True)
+
+
+class Echoes(Sink):
+    def __init__(self, member: "Member") -> None:
+        self.member = member
+
+    def on_message(self, kind: int, reader: object) -> int:
+        message = reader.record(kind)  # type: ignore[attr-defined]
+        if isinstance(message, Declare) and isinstance(message.body, DeclareEntity):
+            if message.body.key.suffix.text == "to/**":
+                say("SUBSCRIBED")
+                self.member.speak()
+        elif isinstance(message, Push):
+            payload = message.put.payload.value
+            say("GOT", message.key.suffix.text, "large" if payload == LARGE else payload.decode())
+        return 0
+
+
+class Member(Members):
+    group: Group
+
+    def sink(self, peer: Peer) -> Sink:
+        return Echoes(self)
+
+    def joined(self, peer: Peer) -> None:
+        say("JOINED", peer.zid[::-1].hex())
+        subscribe = DeclareEntity(kind=2, id=1, key="back/**")
+        self.group.send(Declare(qos=0x08, body=subscribe), 0, congestion=1)
+
+    def left(self, event: Left) -> None:
+        say("LEFT", event.reason.name)
+
+    def speak(self) -> None:
+        self.group.send(Push(key="to/x", body=Put(payload=b"small")))
+        self.group.send(Push(key="to/y", body=Put(payload=LARGE)))
+
+
+def main() -> None:
+    qos = sys.argv[2] == "qos"
+    settings = Settings(os.urandom(15) + b"\x01", WhatAmI.PEER, join_interval=0.2, lease=1.0, multicast_qos=qos)
+    runtime = Runtime(settings, Node())
+    member = Member()
+    # Joining and remembering the group happen in the loop, before anything can arrive.
+    member.group = runtime.join(sys.argv[1], member)
+    say("READY")
+    sys.stdin.readline()
+    runtime.close()
+    say("CLOSED")
+
+
+main()

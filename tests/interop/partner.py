@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two ends of a wire: the real Zenoh in a process of its own, and ours with a probe on it."""
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from zenlake.link import Tls
+from zenlake.runtime.face import Face, Node
+from zenlake.runtime.runtime import Runtime
+from zenlake.transport.config import Settings
+from zenlake.transport.inbox import Sink
+from zenlake.transport.unicast import Closed
+from zenlake.wire.data import Put
+from zenlake.wire.declare import Declare, DeclareEntity, DeclareKeyExpr
+from zenlake.wire.network import Push
+
+HERE = Path(__file__).parent
+PATIENCE = 15.0
+
+
+class Wheel:
+    """A process with the real Zenoh in it."""
+
+    def __init__(self, config: dict[str, object], prefix: tuple[str, ...] = ()) -> None:
+        self.lines: queue.Queue[str] = queue.Queue()
+        self._process = subprocess.Popen(
+            [*prefix, sys.executable, str(HERE / "wheel.py"), json.dumps(config)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        )  # fmt: skip
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.lines.put(line.strip())
+        self.lines.put("EXITED")
+
+    def expect(self, word: str) -> str:
+        """The next line begins with this word."""
+        line = self.lines.get(timeout=PATIENCE)
+        assert line.startswith(word), line
+        return line
+
+    def close(self) -> None:
+        """Ask it to close its session and wait until it has."""
+        assert self._process.stdin is not None
+        if self._process.poll() is None:
+            self._process.stdin.write("\n")
+        self._process.stdin.close()
+        self._process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+class Probe(Node):
+    """Our end: keeps what arrives, asks for `back/**`, and sends on `to/**`."""
+
+    def __init__(self) -> None:
+        self.faces: queue.Queue[Face] = queue.Queue()
+        self.messages: queue.Queue[object] = queue.Queue()
+        self.closings: queue.Queue[Closed] = queue.Queue()
+        self.failures: queue.Queue[Closed] = queue.Queue()
+        self.subscribed = threading.Event()
+
+    def sink(self, face: Face) -> Sink:
+        return Collector(self)
+
+    def opened(self, face: Face) -> None:
+        self.faces.put(face)
+
+    def closed(self, face: Face, event: Closed) -> None:
+        self.closings.put(event)
+
+    def failed(self, face: Face, event: Closed) -> None:
+        self.failures.put(event)
+
+    def echo(self, face: Face, payload: bytes, key: str = "to/x", priority: int = 5, reliable: bool = True) -> bytes:
+        """Send a payload there and wait until it comes back; returns what came."""
+        qos = priority | 0x08  # it must not be dropped, either way
+        push = Push(key=key, qos=qos, body=Put(payload=payload))
+        assert face.send(push, priority, reliable, congestion=1)
+        while True:
+            got = self.messages.get(timeout=PATIENCE)
+            assert isinstance(got, tuple)
+            if got[0] == f"back/{key}":
+                assert got[2] == reliable
+                return got[1]
+
+
+class Collector(Sink):
+    """Notes PUSH messages as (key, payload, reliable), and that `to/**` was subscribed to."""
+
+    def __init__(self, probe: Probe) -> None:
+        self.probe = probe
+        self.keys: dict[int, str] = {}
+
+    def on_message(self, kind: int, reader: object) -> int:
+        message = reader.record(kind)  # type: ignore[attr-defined]
+        if isinstance(message, Push):
+            suffix = message.key.suffix.text or ""
+            key = self.keys.get(message.key.scope, "") + suffix
+            reliable = bool(reader.frame.reliable)  # type: ignore[attr-defined]
+            self.probe.messages.put((key, message.put.payload.value, reliable))
+        elif isinstance(message, Declare):
+            body = message.body
+            if isinstance(body, DeclareKeyExpr):
+                self.keys[body.id] = body.key.suffix.text
+            elif isinstance(body, DeclareEntity):
+                self.probe.subscribed.set()
+        return 0
+
+
+def subscribe(face: Face, key: str = "back/**") -> None:
+    """Tell the real router that we want these."""
+    body = DeclareEntity(kind=2, id=1, key=key)
+    assert face.send(Declare(qos=0x08, body=body), 0, True, congestion=1)
+
+
+class Ours:
+    """A runtime with a probe. Closing it leaves nothing running."""
+
+    def __init__(self, tls: Tls | None = None, **settings: object) -> None:
+        self.probe = Probe()
+        zid = os.urandom(15) + b"\x01"
+        self.runtime = Runtime(Settings(**{"zid": zid, "lease": 1.0, **settings}), self.probe, tls)  # type: ignore[arg-type]
+
+    def open(self, endpoint: str) -> Face:
+        face = self.runtime.open(endpoint, PATIENCE)
+        subscribe(face)
+        return face
+
+    def __enter__(self) -> "Ours":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.runtime.close()
+        assert not self.runtime.engine._thread.is_alive()

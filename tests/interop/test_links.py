@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every kind of link, in both roles, with the real Zenoh at the other end."""
+
+import queue
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.interop.partner import PATIENCE, Ours, Wheel, subscribe
+from zenlake.errors import CloseReason, LinkError
+from zenlake.link import Tls
+from zenlake.values import WhatAmI
+
+LINKS = ("tcp", "tls", "quic", "udp", "unixsock-stream", "ws")
+LARGE = 10_000_000
+LEASE = {"transport/link/tx/lease": 1000}
+
+
+@pytest.fixture(scope="session")
+def endpoints(ports: Iterator[int], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("sockets")
+    found = {link: f"{link}/localhost:{next(ports)}" for link in ("tls", "quic")}
+    found |= {link: f"{link}/127.0.0.1:{next(ports)}" for link in ("tcp", "udp", "ws")}
+    return found | {"unixsock-stream": f"unixsock-stream/{folder}/z.sock"}
+
+
+@pytest.fixture(scope="session")
+def router(endpoints: dict[str, str], wheel_tls: dict[str, object]) -> Iterator[Wheel]:
+    """One real router that listens on every kind of link."""
+    wheel = Wheel({"mode": "router", "listen/endpoints": list(endpoints.values()), **LEASE, **wheel_tls})
+    wheel.expect("READY")
+    yield wheel
+    wheel.close()
+
+
+def payload(link: str) -> bytes:
+    """Many fragments; on UDP, where nothing is resent, as many as the socket's buffer takes."""
+    return bytes(range(256)) * (LARGE // 256 if link != "udp" else 400)
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_we_open_and_large_messages_go_both_ways(
+    link: str, router: Wheel, endpoints: dict[str, str], our_tls: Tls
+) -> None:
+    with Ours(our_tls) as ours:
+        face = ours.open(endpoints[link])
+        assert ours.probe.echo(face, b"small") == b"small"
+        assert ours.probe.echo(face, b"light", "to/best-effort", reliable=False) == b"light"
+        large = payload(link)
+        assert ours.probe.echo(face, large) == large
+        assert face.transport.inbox.missing == 0
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_we_accept_and_large_messages_go_both_ways(
+    link: str, ports: Iterator[int], our_tls: Tls, wheel_tls: dict[str, object], tmp_path: Path
+) -> None:
+    listen = f"{link}/{tmp_path}/z.sock" if link == "unixsock-stream" else f"{link}/localhost:{next(ports)}"
+    with Ours(our_tls, whatami=WhatAmI.ROUTER) as ours:
+        ours.runtime.listen(listen)
+        wheel = Wheel({"mode": "client", "connect/endpoints": [listen], **LEASE, **wheel_tls})
+        wheel.expect("READY")
+        face = ours.probe.faces.get(timeout=PATIENCE)
+        assert ours.probe.subscribed.wait(PATIENCE)
+        assert ours.probe.echo(face, b"small") == b"small"
+        large = payload(link)
+        assert ours.probe.echo(face, large) == large
+        wheel.close()
+        end = ours.probe.closings.get(timeout=PATIENCE)
+        assert (end.reason, end.by_peer) == (CloseReason.GENERIC, True)
+
+
+def test_idle_sessions_outlive_two_leases_on_every_link(router: Wheel, endpoints: dict[str, str], our_tls: Tls) -> None:
+    """Leases of a second: both ends must send signs of life and hear the other's."""
+    everyone = [Ours(our_tls) for _ in LINKS]
+    try:
+        faces = [ours.open(endpoints[link]) for ours, link in zip(everyone, LINKS, strict=True)]
+        with pytest.raises(queue.Empty):  # nothing may happen for two leases and a bit
+            everyone[0].probe.closings.get(timeout=2.2)
+        for ours, face, link in zip(everyone, faces, LINKS, strict=True):
+            assert ours.probe.closings.empty(), link
+            assert ours.probe.echo(face, b"still here") == b"still here"
+            assert face.transport.inbox.batches > 2
+    finally:
+        for ours in everyone:
+            ours.runtime.close()
+
+
+@pytest.mark.parametrize("link", ["tcp", "udp", "quic"])
+def test_an_idle_wheel_stays_with_us(
+    link: str, ports: Iterator[int], our_tls: Tls, wheel_tls: dict[str, object]
+) -> None:
+    listen = f"{link}/localhost:{next(ports)}"
+    with Ours(our_tls, whatami=WhatAmI.ROUTER) as ours:
+        ours.runtime.listen(listen)
+        wheel = Wheel({"mode": "client", "connect/endpoints": [listen], **LEASE, **wheel_tls})
+        wheel.expect("READY")
+        face = ours.probe.faces.get(timeout=PATIENCE)
+        assert ours.probe.subscribed.wait(PATIENCE)
+        with pytest.raises(queue.Empty):
+            ours.probe.closings.get(timeout=2.2)
+        assert ours.probe.echo(face, b"still here") == b"still here"
+        wheel.close()
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_when_we_close_the_router_forgets_us_at_once(
+    link: str, router: Wheel, endpoints: dict[str, str], our_tls: Tls
+) -> None:
+    """The same id may come again only after the router has dropped the first session (MAX_LINKS otherwise)."""
+    zid = b"\x17" * 15 + bytes([LINKS.index(link) + 1])
+    for _ in range(2):
+        with Ours(our_tls, zid=zid) as ours:
+            face = ours.open(endpoints[link])
+            assert ours.probe.echo(face, b"hello") == b"hello"
+        assert ours.probe.closings.get_nowait().by_peer is False
+
+
+def test_mutual_tls_in_both_roles(ports: Iterator[int], certificates: Path, wheel_tls: dict[str, object]) -> None:
+    mutual = Tls(
+        root_ca_certificate=str(certificates / "ca.pem"),
+        listen_certificate=str(certificates / "server.pem"),
+        listen_private_key=str(certificates / "server.key"),
+        connect_certificate=str(certificates / "client.pem"),
+        connect_private_key=str(certificates / "client.key"),
+        enable_mtls=True,
+    )
+    theirs = wheel_tls | {
+        "transport/link/tls/enable_mtls": True,
+        "transport/link/tls/connect_certificate": str(certificates / "client.pem"),
+        "transport/link/tls/connect_private_key": str(certificates / "client.key"),
+    }
+    endpoint = f"tls/localhost:{next(ports)}"
+    router = Wheel({"mode": "router", "listen/endpoints": [endpoint], **theirs})
+    router.expect("READY")
+    with Ours(mutual) as ours:
+        assert ours.probe.echo(ours.open(endpoint), b"mutual") == b"mutual"
+    no_certificate = Tls(root_ca_certificate=str(certificates / "ca.pem"))
+    with Ours(no_certificate) as ours, pytest.raises(LinkError, match="wants a certificate of ours"):
+        ours.open(endpoint)
+    router.close()
+
+    endpoint = f"tls/localhost:{next(ports)}"
+    with Ours(mutual, whatami=WhatAmI.ROUTER) as ours:
+        ours.runtime.listen(endpoint)
+        wheel = Wheel({"mode": "client", "connect/endpoints": [endpoint], **theirs})
+        wheel.expect("READY")
+        face = ours.probe.faces.get(timeout=PATIENCE)
+        assert ours.probe.subscribed.wait(PATIENCE)
+        assert ours.probe.echo(face, b"mutual") == b"mutual"
+        wheel.close()
+        bare = Wheel({"mode": "client", "connect/endpoints": [endpoint], **wheel_tls})
+        bare.expect("FAILED")
+        assert "no certificate" in str(ours.probe.failures.get(timeout=PATIENCE).error)
+        bare.close()
+
+
+@pytest.mark.parametrize("link", ["tls", "quic"])
+def test_a_certificate_that_nobody_we_trust_signed_is_refused(
+    link: str, endpoints: dict[str, str], router: Wheel, certificates: Path
+) -> None:
+    strangers = Tls(root_ca_certificate=str(certificates / "impostor.pem"))
+    with Ours(strangers) as ours, pytest.raises(LinkError, match="certificate is not good"):
+        ours.open(endpoints[link])
+
+
+def test_the_wheel_refuses_our_impostor(ports: Iterator[int], certificates: Path, wheel_tls: dict[str, object]) -> None:
+    impostor = Tls(
+        listen_certificate=str(certificates / "impostor.pem"), listen_private_key=str(certificates / "impostor.key")
+    )
+    endpoint = f"tls/localhost:{next(ports)}"
+    with Ours(impostor, whatami=WhatAmI.ROUTER) as ours:
+        ours.runtime.listen(endpoint)
+        wheel = Wheel({"mode": "client", "connect/endpoints": [endpoint], **wheel_tls})
+        wheel.expect("FAILED")
+        assert "certificate" in str(ours.probe.failures.get(timeout=PATIENCE).error)
+        wheel.close()
+
+
+def test_the_subscription_helper_reaches_the_router(router: Wheel, endpoints: dict[str, str]) -> None:
+    """Without it nothing would come back, and every echo above would prove less."""
+    with Ours() as ours:
+        face = ours.runtime.open(endpoints["tcp"], PATIENCE)
+        subscribe(face, "back/to/only")
+        assert ours.probe.echo(face, b"1", "to/only") == b"1"
+        face.send(b"\x7d\x00\x08to/other\x01\x01x")  # PUSH M=1 N=1, scope 0, key, PUT, one byte
+        assert ours.probe.echo(face, b"2", "to/only") == b"2"
+        assert ours.probe.messages.empty()

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node that writes down what happens to it."""
+
+import queue
+import time
+from collections.abc import Callable
+
+from zenlake.runtime.face import Face, Node
+from zenlake.transport.inbox import Sink
+from zenlake.transport.unicast import Closed
+from zenlake.wire.network import Push
+
+PATIENCE = 10.0
+
+
+def until(true: Callable[[], object]) -> None:
+    """Wait for what no event tells of."""
+    deadline = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+class Recorder(Node):
+    def __init__(self) -> None:
+        self.opened_faces: queue.Queue[Face] = queue.Queue()
+        self.messages: queue.Queue[tuple[str, bytes]] = queue.Queue()
+        self.closings: queue.Queue[tuple[Face, Closed]] = queue.Queue()
+        self.failures: queue.Queue[Closed] = queue.Queue()
+
+    def sink(self, face: Face) -> Sink:
+        return Pen(self)
+
+    def opened(self, face: Face) -> None:
+        self.opened_faces.put(face)
+
+    def closed(self, face: Face, event: Closed) -> None:
+        self.closings.put((face, event))
+
+    def failed(self, face: Face, event: Closed) -> None:
+        self.failures.put(event)
+
+
+class Pen(Sink):
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+
+    def on_message(self, kind: int, reader: object) -> int:
+        message = reader.record(kind)  # type: ignore[attr-defined]
+        if isinstance(message, Push):
+            self.recorder.messages.put((message.key.suffix.text, message.put.payload.value))
+        return 0

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two ends of a connection in one test, with a time that only the test moves."""
+
+from collections.abc import Iterator
+
+from zenlake.transport.config import Settings
+from zenlake.transport.handshake import Acceptor, Opener
+from zenlake.transport.inbox import Sink
+from zenlake.transport.unicast import Closed, Opened, Unicast
+from zenlake.values import WhatAmI
+from zenlake.wire.data import Put
+from zenlake.wire.network import Push
+
+OPENER = bytes(range(1, 17))
+ACCEPTOR = bytes(range(17, 33))
+SECRET = b"a secret of the acceptor"
+LINK = b"tcp/one tcp/two"
+
+
+def push(key: str, payload: bytes, **values: object) -> Push:
+    return Push(key=key, body=Put(payload=payload), **values)
+
+
+class Collector(Sink):
+    """Keeps (key, payload, lane) of every PUSH, in order."""
+
+    def __init__(self) -> None:
+        self.got: list[tuple[str, bytes]] = []
+        self.lanes: list[tuple[int, bool]] = []
+
+    def on_message(self, kind: int, reader: object) -> int:
+        message = reader.record(kind)  # type: ignore[attr-defined]
+        if isinstance(message, Push):
+            self.got.append((message.key.suffix.text, message.put.payload.value))
+            self.lanes.append((reader.frame.priority, bool(reader.frame.reliable)))  # type: ignore[attr-defined]
+        return 0
+
+
+class Pair:
+    """An opener and an acceptor; `pump` carries bytes between them until both are silent."""
+
+    def __init__(self, stream: bool = True, acceptor: dict[str, object] | None = None, **settings: object) -> None:
+        self.now = 100.0
+        theirs = settings if acceptor is None else acceptor
+        self.stream = stream
+        self.heard_by_opener, self.heard = Collector(), Collector()
+        self.opener = Unicast(
+            Opener(Settings(**{"zid": OPENER, **settings}), now=self.now),  # type: ignore[arg-type]
+            stream=stream,
+            sink=self.heard_by_opener,
+        )
+        accepting = Settings(**{"zid": ACCEPTOR, "whatami": WhatAmI.ROUTER, **theirs})  # type: ignore[arg-type]
+        self.acceptor = Unicast(
+            Acceptor(accepting, secret=SECRET, context=LINK, now=self.now), stream=stream, sink=self.heard
+        )
+
+    def open(self) -> "Pair":
+        self.opener.start(self.now)
+        self.pump()
+        assert [type(event) for event in (*self.opener.events(), *self.acceptor.events())] == [Opened, Opened]
+        return self
+
+    def pump(self, piece: int = 1 << 30) -> None:
+        """`piece` is the largest number of bytes that travels at once (on a stream)."""
+        while any([self.carry(self.opener, self.acceptor, piece), self.carry(self.acceptor, self.opener, piece)]):
+            pass
+
+    def carry(self, one: Unicast, other: Unicast, piece: int = 1 << 30) -> bool:
+        moved = False
+        for data in self.batches(one):
+            moved = True
+            for at in range(0, len(data), piece if self.stream else len(data)):
+                other.receive(data[at : at + piece if self.stream else len(data)], self.now)
+        return moved
+
+    def batches(self, one: Unicast) -> Iterator[bytes]:
+        """What this end has to say now, batch by batch."""
+        while (view := one.data(self.now)) is not None:
+            data = bytes(view)
+            one.sent(len(data), self.now)
+            yield data
+
+    def ends(self) -> list[Closed]:
+        """How it ended: for the opener, then for the acceptor."""
+        return [event for end in (self.opener, self.acceptor) for event in end.events() if isinstance(event, Closed)]
+
+
+def framed(batch: bytes) -> bytes:
+    return len(batch).to_bytes(2, "little") + batch

@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""INIT and OPEN: every state meets every event, every option meets its lack, and cookies prove what they claim."""
+
+import dataclasses
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.transport.ends import ACCEPTOR, LINK, OPENER, SECRET, Pair
+from tests.vectors import rows
+from zenlake.errors import CloseReason, ConfigError, RemoteError
+from zenlake.transport import cookie as cookies
+from zenlake.transport.config import Settings
+from zenlake.transport.handshake import TABLE, Acceptor, Event, Handshake, Opener, State, initial_sn
+from zenlake.transport.unicast import Closed
+from zenlake.values import WhatAmI
+from zenlake.wire.handshake import Close, Init, Open
+from zenlake.wire.qos_link import QosLink
+from zenlake.wire.reader import messages
+from zenlake.wire.transport import KeepAlive
+
+NOW = 100.0
+OWN = Settings(OPENER)
+THEIRS = Settings(ACCEPTOR, WhatAmI.ROUTER)
+
+
+def accept(settings: Settings = THEIRS, **values: object) -> Acceptor:
+    return Acceptor(settings, **{"secret": SECRET, "context": LINK, "now": NOW, **values})  # type: ignore[arg-type]
+
+
+def answer(acceptor: Handshake, batch: bytes, now: float = NOW) -> object:
+    """What the acceptor says to this batch."""
+    acceptor.receive(batch, now)
+    (said,) = acceptor.to_send
+    acceptor.to_send.clear()
+    (message,) = messages(said)
+    return message
+
+
+def init_syn(settings: Settings = OWN, **values: object) -> bytes:
+    opener = Opener(settings, now=NOW, **values)  # type: ignore[arg-type]
+    opener.start(NOW)
+    return opener.to_send[0]
+
+
+def in_state(state: State) -> Handshake:
+    """A handshake that has come this far by itself."""
+    if state is State.LISTENING:
+        return accept()
+    acceptor, opener = accept(), Opener(OWN, now=NOW)
+    if state is State.IDLE:
+        return opener
+    opener.start(NOW)
+    if state is State.INIT_SENT:
+        return opener
+    opener.receive(answer(acceptor, opener.to_send.pop()).encode(), NOW)
+    if state is State.OPEN_SENT:
+        opener.to_send.clear()
+        return opener
+    opener.receive(answer(acceptor, opener.to_send.pop()).encode(), NOW)
+    if state is State.CLOSED:
+        opener = Opener(OWN, now=NOW)
+        opener.start(NOW)
+        opener.receive(Close(reason=0).encode(), NOW)
+    assert opener.state is state
+    opener.to_send.clear()
+    return opener
+
+
+def batch_of(event: Event) -> bytes:
+    """Bytes that cause this event and are right where the table allows them."""
+    acceptor = accept()
+    ack = answer(acceptor, init_syn())
+    match event:
+        case Event.INIT_SYN:
+            return init_syn()
+        case Event.INIT_ACK:
+            return ack.encode()
+        case Event.OPEN_SYN:
+            return Open(lease=10, seconds=True, initial_sn=7, cookie=ack.cookie.value).encode()
+        case Event.OPEN_ACK:
+            return Open(ack=True, lease=10, seconds=True, initial_sn=7).encode()
+        case Event.CLOSE:
+            return Close(reason=4).encode()
+        case Event.OTHER:
+            return KeepAlive().encode()
+    raise AssertionError(event)
+
+
+RECEIVED = [event for event in Event if event not in (Event.START, Event.TIMEOUT)]
+BEFORE_OPEN = [state for state in State if state not in (State.OPEN, State.CLOSED, State.IDLE)]
+
+
+@pytest.mark.parametrize(("state", "event"), [*itertools.product(BEFORE_OPEN, RECEIVED)])
+def test_each_event_in_each_state(state: State, event: Event) -> None:
+    handshake = in_state(state)
+    handshake.to_send.clear()
+    handshake.receive(batch_of(event), NOW)
+    if (state, event) in TABLE:
+        assert handshake.state is TABLE[state, event][1]
+    else:
+        assert handshake.state is State.CLOSED
+        assert messages(handshake.to_send[-1]) == [Close(reason=CloseReason.INVALID)]
+        assert isinstance(handshake.error, RemoteError)
+
+
+def test_every_state_but_the_last_two_is_left_by_timeout_and_no_row_leads_out_of_them() -> None:
+    assert {state for state, event in TABLE if event is Event.TIMEOUT} == {*BEFORE_OPEN, State.IDLE}
+    assert not [state for state, _ in TABLE if state in (State.OPEN, State.CLOSED)]
+    for action, _ in TABLE.values():
+        assert hasattr(Opener, action) or hasattr(Acceptor, action)
+
+
+@pytest.mark.parametrize("state", [*BEFORE_OPEN, State.IDLE])
+def test_a_handshake_that_does_not_end_in_time_is_given_up(state: State) -> None:
+    handshake = in_state(state)
+    handshake.to_send.clear()
+    assert handshake.next_timeout() == NOW + 10
+    handshake.on_timeout(NOW + 9.999)
+    assert handshake.state is state
+    handshake.on_timeout(NOW + 10)
+    assert handshake.state is State.CLOSED
+    assert messages(handshake.to_send[-1]) == [Close(reason=CloseReason.GENERIC)]
+
+
+@given(st.lists(st.one_of(st.sampled_from(RECEIVED).map(batch_of), st.binary(max_size=80)), max_size=6), st.booleans())
+def test_no_sequence_of_batches_breaks_it(batches: list[bytes], opening: bool) -> None:
+    """Whatever comes, it stays in its states, says CLOSE at most once, and says nothing after that."""
+    handshake: Handshake = in_state(State.INIT_SENT) if opening else accept()
+    for batch in batches:
+        if handshake.state in (State.OPEN, State.CLOSED):
+            break
+        handshake.receive(batch, NOW)
+    said = [message for batch in handshake.to_send for message in messages(batch)]
+    assert [type(message) for message in said].count(Close) == (handshake.error is not None) - handshake.refused_by_peer
+    assert not any(isinstance(message, Close) for message in said[:-1])
+
+
+def test_several_messages_in_a_batch_are_no_handshake() -> None:
+    acceptor = accept()
+    assert answer(acceptor, init_syn() + KeepAlive().encode()) == Close(reason=CloseReason.INVALID)
+
+
+# What is agreed on
+
+
+@pytest.mark.parametrize("ours", [8, 16, 32])
+@pytest.mark.parametrize("theirs", [8, 16, 32])
+def test_the_smaller_resolution_wins(ours: int, theirs: int) -> None:
+    pair = Pair(resolution=ours, acceptor={"resolution": theirs}).open()
+    code = {8: 0, 16: 1, 32: 2}[min(ours, theirs)]
+    for end in (pair.opener, pair.acceptor):
+        assert end.session.resolution == 0x08 | code
+        assert all(side.initial_sn <= {0: 0x7F, 1: 0x3FFF, 2: 0x0FFFFFFF}[code] for side in end.session.sides)
+
+
+def test_sixty_four_bits_are_negotiated_down() -> None:
+    syn = Init(whatami=2, zid=OPENER, sized=True, resolution=0x0F, batch_size=2048, patch=1)
+    ack = answer(accept(), syn.encode())
+    assert (ack.resolution, ack.batch_size) == (0x0A, 2048)
+
+
+@pytest.mark.parametrize("option", ["qos", "low_latency", "compression"])
+@pytest.mark.parametrize(("ours", "theirs"), [*itertools.product([False, True], repeat=2)])
+def test_an_option_holds_if_both_want_it(option: str, ours: bool, theirs: bool) -> None:
+    base = {"qos": False}
+    pair = Pair(**{**base, option: ours}, acceptor={**base, option: theirs}).open()
+    assert getattr(pair.opener.session, option) == getattr(pair.acceptor.session, option) == (ours and theirs)
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [*itertools.product([0, 1], repeat=2)])
+def test_the_lower_patch_wins(ours: int, theirs: int) -> None:
+    pair = Pair(patch=ours, acceptor={"patch": theirs}).open()
+    assert pair.opener.session.patch == pair.acceptor.session.patch == min(ours, theirs)
+
+
+def test_the_smallest_batch_wins_and_the_links_counts() -> None:
+    pair = Pair(batch_size=1000, acceptor={"batch_size": 300}).open()
+    assert pair.opener.session.batch_size == pair.acceptor.session.batch_size == 300
+    assert answer(accept(batch_size=400), init_syn()).batch_size == 400
+
+
+def test_shared_memory_is_never_answered() -> None:
+    syn = Init(whatami=2, zid=OPENER, shm=b"\x07", patch=1)
+    assert answer(accept(), syn.encode()).shm.value is None
+    assert messages(init_syn())[0].shm.value is None
+
+
+WHOLE, SOME, LESS = QosLink(), QosLink(True, (1, 3), False), QosLink(True, (2, 3), False)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "agreed"),
+    [(None, None, 0), (None, SOME, 0x180E), (SOME, SOME, 0x180E), (SOME, LESS, LESS.to_wire()), (LESS, SOME, None),
+     (QosLink(True, None, True), SOME, None), (SOME, None, 0)],
+)  # fmt: skip
+def test_a_links_restriction_is_the_openers_if_ours_includes_it(
+    ours: QosLink | None, theirs: QosLink | None, agreed: int | None
+) -> None:
+    said = answer(accept(qos_link=ours), init_syn(qos_link=theirs))
+    if agreed is None:
+        assert said == Close(reason=CloseReason.GENERIC)
+    else:
+        assert (said.qos, said.qos_link) == (theirs is None, agreed)
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [({"zid": b""}, "zid"), ({"zid": b"\x01\x00"}, "zid"), ({"resolution": 64}, "resolution"),
+     ({"batch_size": 10}, "batch_size"),
+     ({"low_latency": True}, "low_latency"), ({"lease": 0}, "lease"), ({"keep_alive": 1}, "keep_alive"),
+     ({"queue_size": 0}, "queue_size"), ({"patch": 2}, "patch"), ({"password": b"x"}, "user")],
+)  # fmt: skip
+def test_settings_that_contradict_themselves_are_refused(values: dict[str, object], named: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{named} = "):
+        Settings(**{"zid": OPENER, **values})  # type: ignore[arg-type]
+
+
+# Who comes in
+
+
+def test_initial_numbers_are_those_of_the_wheel() -> None:
+    """Recomputed from the recorded handshake (vector handshake_client)."""
+    recorded = [messages(bytes.fromhex(row["hex"]))[0] for row in rows("handshake_client")[1:5]]
+    syn, ack, open_syn, open_ack = recorded
+    assert open_syn.initial_sn == initial_sn(syn.zid.value, ack.zid.value, 0x0FFFFFFF)
+    assert open_ack.initial_sn == initial_sn(ack.zid.value, syn.zid.value, 0x0FFFFFFF)
+
+
+def test_our_init_syn_is_the_wheels() -> None:
+    """Byte for byte, but for the id and the batch size, which 1.10.2 derives from the MSS."""
+    recorded = bytes.fromhex(rows("handshake_client")[1]["hex"])
+    zid = messages(recorded)[0].zid.value
+    settings = Settings(zid, batch_size=65480)
+    assert init_syn(settings) == recorded
+
+
+PASSWORDS = {"users": {"alice": b"wonderland"}}
+
+
+@pytest.mark.parametrize(
+    ("credentials", "welcome"),
+    [({"user": "alice", "password": b"wonderland"}, True), ({"user": "alice", "password": b"guess"}, False),
+     ({"user": "alice"}, False), ({"user": "bob", "password": b""}, False), ({}, False)],
+)  # fmt: skip
+def test_passwords(credentials: dict[str, object], welcome: bool) -> None:
+    pair = Pair(acceptor=PASSWORDS, **credentials)
+    pair.opener.start(pair.now)
+    pair.pump()
+    assert pair.opener.is_open == pair.acceptor.is_open == welcome
+    if not welcome:
+        assert [end.reason for end in pair.ends()] == [CloseReason.GENERIC] * 2
+
+
+def test_credentials_do_not_hurt_where_nobody_asks() -> None:
+    assert Pair(user="alice", password=b"wonderland", acceptor={}).open().acceptor.is_open
+
+
+def test_our_own_id_is_refused_by_both_ends() -> None:
+    assert answer(accept(dataclasses.replace(THEIRS, zid=OPENER)), init_syn()).zid.value == OPENER
+    pair = Pair(acceptor={"zid": OPENER})
+    pair.opener.start(pair.now)
+    pair.pump()
+    assert [end.reason for end in pair.ends()] == [CloseReason.CONNECTION_TO_SELF] * 2
+
+
+@pytest.mark.parametrize("reason", [CloseReason.MAX_LINKS, CloseReason.MAX_SESSIONS])
+def test_a_node_that_may_not_come_in_hears_why(reason: CloseReason) -> None:
+    asked = []
+
+    def admit(zid: bytes) -> CloseReason:
+        asked.append(zid)
+        return reason
+
+    acceptor = accept(admit=admit)
+    ack = answer(acceptor, init_syn())
+    assert asked == []  # nothing is decided before the cookie came back
+    said = answer(acceptor, Open(lease=1000, initial_sn=0, cookie=ack.cookie.value).encode())
+    assert (said, asked) == (Close(reason=reason), [OPENER])
+
+
+class TestCookies:
+    def opening(self, cookie: bytes) -> bytes:
+        return Open(lease=1000, initial_sn=0, cookie=cookie).encode()
+
+    def cookie(self) -> bytes:
+        value: bytes = answer(accept(), init_syn()).cookie.value
+        return value
+
+    def test_it_carries_the_whole_state(self) -> None:
+        """Another acceptor with the same secret, that has seen nothing, finishes the handshake."""
+        other = accept(now=NOW + 1)
+        assert answer(other, self.opening(self.cookie()), NOW + 1).ack
+        assert other.session.sides[0].zid == OPENER
+
+    @given(st.data())
+    def test_a_changed_bit_is_found(self, data: st.DataObject) -> None:
+        cookie = bytearray(self.cookie())
+        cookie[data.draw(st.integers(0, len(cookie) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+        assert answer(accept(), self.opening(bytes(cookie))) == Close(reason=CloseReason.INVALID)
+
+    @given(st.binary(max_size=100))
+    def test_a_forged_one_is_refused(self, forged: bytes) -> None:
+        assert answer(accept(), self.opening(forged)) == Close(reason=CloseReason.INVALID)
+
+    def test_another_link_cannot_use_it(self) -> None:
+        thief = accept(context=b"tcp/thief tcp/two")
+        assert answer(thief, self.opening(self.cookie())) == Close(reason=CloseReason.INVALID)
+
+    def test_it_grows_stale(self) -> None:
+        cookie = self.cookie()
+        for later, welcome in ((9.9, True), (10.1, False), (-1.0, False)):
+            said = answer(accept(now=NOW + later), self.opening(cookie), NOW + later)
+            assert isinstance(said, Open) == welcome
+
+    def test_the_context_cannot_be_moved_into_the_body(self) -> None:
+        agreed = Init(whatami=2, zid=OPENER)
+        one = cookies.bake(SECRET, b"ab", agreed, NOW)
+        with pytest.raises(RemoteError, match="did not give to this link"):
+            cookies.open_cookie(SECRET, b"a", one[:16] + b"b" + one[16:], NOW, 10)
+
+    def test_nonces_differ_from_time_to_time(self) -> None:
+        agreed = Init(whatami=2, zid=OPENER)
+        assert cookies.nonce(SECRET, agreed, 1.0) != cookies.nonce(SECRET, agreed, 2.0)
+
+
+def test_a_refusal_reaches_both_ends() -> None:
+    pair = Pair()
+    pair.opener.start(pair.now)
+    (syn,) = pair.batches(pair.opener)
+    pair.acceptor.receive(syn[:3] + b"\x08" + syn[4:], pair.now)  # version 8
+    pair.pump()
+    mine, theirs = pair.ends()
+    assert mine == Closed(CloseReason.INVALID, True, mine.error)
+    assert (theirs.reason, theirs.by_peer) == (CloseReason.INVALID, False)
+    assert "version 8" in str(theirs.error)

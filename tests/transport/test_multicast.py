@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A multicast group in memory: JOIN, the table of peers, and what strangers cannot do."""
+
+import pytest
+
+from tests.transport.ends import Collector, push
+from tests.vectors import batches
+from zenlake.errors import CloseReason, LocalError
+from zenlake.transport.config import Settings
+from zenlake.transport.multicast import MOST_PEERS, Joined, Left, Multicast, Peer
+from zenlake.values import WhatAmI
+from zenlake.wire.handshake import Close, Join
+from zenlake.wire.reader import messages
+from zenlake.wire.transport import Frame
+
+
+class Node:
+    """A member, its address, and what it heard from whom."""
+
+    def __init__(self, name: str, **settings: object) -> None:
+        self.name = name
+        self.heard: dict[bytes, Collector] = {}
+        values = {"zid": name.encode(), "whatami": WhatAmI.PEER, "lease": 1.0, "join_interval": 0.25}
+        values |= {"queue_size": 4, **settings}
+        self.group = Multicast(Settings(**values), initial_sn=7, now=0.0, sink=self.sink)  # type: ignore[arg-type]
+
+    def sink(self, peer: Peer) -> Collector:
+        return self.heard.setdefault(peer.zid, Collector())
+
+    def says(self, now: float) -> list[bytes]:
+        said = []
+        while (view := self.group.data(now)) is not None:
+            said.append(bytes(view))
+            self.group.sent(len(view), now)
+        return said
+
+
+def meet(nodes: list[Node], now: float) -> None:
+    """Everybody says what they have to say and hears the others, until nobody says anything."""
+    while spoken := [(node, datagram) for node in nodes for datagram in node.says(now)]:
+        for speaker, datagram in spoken:
+            for node in nodes:
+                if node is not speaker:
+                    node.group.receive(datagram, speaker.name, now)
+
+
+@pytest.mark.parametrize("qos", [False, True])
+def test_members_find_and_hear_each_other(qos: bool) -> None:
+    nodes = [Node(name, multicast_qos=qos) for name in ("ann", "bob", "cid")]
+    meet(nodes, 0.0)
+    for node in nodes:
+        assert {event.peer.zid for event in node.group.events() if isinstance(event, Joined)} == {
+            other.name.encode() for other in nodes if other is not node
+        }
+    ann, bob, cid = nodes
+    ann.group.send(push("small", b"1"))
+    ann.group.send(push("large", bytes(30_000)))
+    ann.group.send(push("light", b"2"), 2, reliable=False)
+    meet(nodes, 0.1)
+    for node in (bob, cid):
+        assert sorted(node.heard[b"ann"].got) == [("large", bytes(30_000)), ("light", b"2"), ("small", b"1")]
+        assert ((2 if qos else 5), False) in node.heard[b"ann"].lanes
+    assert bob.group.peers["ann"].inbox.missing == 0
+
+
+def test_a_member_that_comes_late_begins_where_the_others_are() -> None:
+    ann, bob = Node("ann"), Node("bob")
+    meet([ann, bob], 0.0)
+    for number in range(5):
+        ann.group.send(push(f"k/{number}", b""), express=True)
+    meet([ann, bob], 0.1)
+    cid = Node("cid")
+    meet([ann, bob, cid], 0.3)
+    ann.group.send(push("news", b""))
+    meet([ann, bob, cid], 0.31)
+    assert cid.heard[b"ann"].got == [("news", b"")]
+    assert cid.group.peers["ann"].inbox.missing == 0
+
+
+def test_join_is_repeated_and_silence_is_the_end() -> None:
+    ann, bob = Node("ann"), Node("bob")
+    meet([ann, bob], 0.0)
+    for step in range(1, 5):
+        (join,) = ann.says(0.25 * step)
+        assert isinstance(messages(join)[0], Join)
+        assert ann.says(0.25 * step) == []
+        bob.group.receive(join, "ann", 0.25 * step)
+    assert [*map(type, bob.group.events())] == [Joined]
+    bob.group.on_timeout(1.99)
+    assert bob.group.peers
+    assert bob.group.next_timeout() is not None
+    bob.group.on_timeout(2.0)
+    (left,) = bob.group.events()
+    assert isinstance(left, Left)
+    assert (left.peer.zid, left.reason) == (b"ann", CloseReason.EXPIRED)
+
+
+def test_leaving_is_told_to_all() -> None:
+    ann, bob = Node("ann"), Node("bob")
+    meet([ann, bob], 0.0)
+    ann.group.close()
+    assert [messages(datagram)[0] for datagram in ann.says(0.1)] == [Close(reason=0)]
+    bob.group.receive(Close(reason=0).encode(), "ann", 0.1)
+    assert [event.reason for event in bob.group.events() if isinstance(event, Left)] == [CloseReason.GENERIC]
+    with pytest.raises(LocalError):
+        ann.group.send(push("k", b""))
+
+
+@pytest.mark.parametrize(
+    "different", [{"resolution": 16}, {"multicast_batch_size": 9000}, {"multicast_qos": True}], ids=str
+)
+def test_those_with_other_parameters_are_ignored(different: dict[str, object]) -> None:
+    ann, bob = Node("ann"), Node("bob", **different)
+    ann.group.receive(bob.says(0.0)[0], "bob", 0.0)
+    assert ann.group.peers == {}
+    assert ann.group.counters.foreign == 1
+
+
+def test_who_changes_its_parameters_is_no_member_any_more() -> None:
+    ann = Node("ann")
+    ann.group.receive(Node("bob").says(0.0)[0], "bob", 0.0)
+    ann.group.receive(Node("eve").says(0.0)[0], "bob", 0.0)
+    assert [*map(type, ann.group.events())] == [Joined, Left]
+
+
+def test_strangers_and_garbage_change_nothing() -> None:
+    ann, bob = Node("ann"), Node("bob")
+    meet([ann, bob], 0.0)
+    ann.group.receive(Frame(sn=3).encode() + push("k", b"").encode(), "eve", 0.0)
+    ann.group.receive(b"\x0a\xff", "eve", 0.0)
+    ann.group.receive(b"\x0a\xff", "bob", 0.0)
+    assert (ann.group.counters.strangers, ann.group.counters.broken) == (1, 2)
+    assert [*ann.group.peers] == ["bob"]
+
+
+def test_the_table_of_peers_is_bounded() -> None:
+    ann = Node("ann")
+    join = messages(Node("bob").says(0.0)[0])[0]
+    for number in range(MOST_PEERS + 10):
+        join.zid.set(b"z%d" % number)
+        ann.group.receive(join.encode(), number, 0.0)
+    assert len(ann.group.peers) == MOST_PEERS
+
+
+@pytest.mark.parametrize("file", ["multicast", "multicast_qos"])
+def test_a_recorded_group_is_understood(file: str) -> None:
+    """Two members of the real thing, heard by ours: both join, every message is read, both leave."""
+    ours = Node("ours", multicast_qos=file == "multicast_qos")
+    events = []
+    for batch in batches(file):
+        ours.group.receive(batch.data, batch.flow[1:], 0.0)
+        events += [*ours.group.events()]
+    assert [type(event) for event in events].count(Joined) == 2
+    assert ours.group.counters.broken == ours.group.counters.foreign == 0
+    assert sum(len(collector.got) for collector in ours.heard.values()) > 0
+
+
+def test_our_join_is_the_wheels() -> None:
+    recorded = next(m for batch in batches("multicast") for m in batch.messages() if isinstance(m, Join))
+    ours = Multicast(Settings(recorded.zid.value, WhatAmI.PEER), initial_sn=recorded.reliable_sn, now=0.0)
+    view = ours.data(0.0)
+    assert view is not None
+    (join,) = messages(bytes(view))
+    join.best_effort_sn = recorded.best_effort_sn  # ours begins all lanes alike
+    assert join == recorded
