@@ -112,6 +112,7 @@ VALID = "path, table, columns, keyExpr, startingTimestamp, endingTimestamp"
             "option 'endingTimestamp' is not after 'startingTimestamp': no row can be between them",
         ),
         ({}, "nowhere/*.pcap", "no capture at nowhere/*.pcap"),
+        ({}, "-", "a Spark task has no standard input; save the capture to a file"),
         ({}, None, "no capture given; load('captures/*.pcapng') takes files and patterns"),
     ],
     ids=lambda value: json.dumps(value)[:40] if isinstance(value, dict) else "",

@@ -129,6 +129,8 @@ def chosen_by(options: dict[str, str]) -> dict[str, Any]:
         path = files(given)
     except OSError as error:
         refuse(str(error))
+    if "-" in path:
+        refuse("a Spark task has no standard input; save the capture to a file")
     return {"path": path, "table": table, "columns": columns, "keys": keys, "since": since, "until": until}
 
 

@@ -64,7 +64,6 @@ def session(
             "spark.ui.showConsoleProgress": "false",
             "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
             "spark.driver.extraJavaOptions": f"{log} {_QUICK}" if quick else log,
-            "spark.log.level": "ERROR",
         }
     builder = SparkSession.builder
     for name, value in {**settings, **(conf or {})}.items():
