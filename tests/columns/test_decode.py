@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from tests.columns.traffic import COMPARED, Traffic, as_rows, expected_samples
 from zenlake.columns import TABLES, Decoder, chosen
 from zenlake.session import Session
-from zenlake.wire.network import Push
+from zenlake.wire.data import Err, Query
+from zenlake.wire.handshake import Init, Open
+from zenlake.wire.network import Push, Request, Response
 from zenlake.wire.transport import Frame
 
 EVERYTHING = dict.fromkeys(TABLES)
@@ -99,6 +101,40 @@ def test_missing_frames_are_an_event_with_their_number():
         {"packet": 2, "kind": "gap", "sn": 6, "count": 3},
         {"packet": 3, "kind": "duplicate", "sn": 9, "count": 1},
     ]
+
+
+def test_a_request_says_what_it_asks_and_an_err_what_went_wrong():
+    bare = Request(id=1, key="a", body=Query())
+    full = Request(id=2, key="a", target=2, timeout=(1 << 64) - 1, body=Query(consolidation=3, parameters=b"x=1"))
+    errors = [Response(id=1, key="a", body=Err(payload=payload)) for payload in (b"no", b"\xff", b"x" * 5000)]
+    messages = b"".join(message.encode() for message in (bare, full, *errors))
+    table = decoded([(0, Frame(sn=1).encode() + messages)])["messages"]
+    rows = table.select(["target", "consolidation", "timeout_ms", "detail", "payload_size"]).to_pylist()[1:]
+    assert [tuple(row.values()) for row in rows] == [
+        ("best_matching", "auto", None, None, None),
+        ("all_complete", "latest", (1 << 63) - 1, "x=1", None),  # for ever, as far as a signed column can say
+        (None, None, None, "no", 2),
+        (None, None, None, None, 1),
+        (None, None, None, None, 5000),
+    ]
+
+
+def test_rows_know_which_handshake_they_follow():
+    hello = [(0, Init(zid=b"1").encode()), (1, Init(ack=True, zid=b"2", cookie=b"c").encode())]
+    hello += [(0, Open(cookie=b"c").encode()), (1, Open(ack=True).encode())]
+    put = (0, Frame(sn=0).encode() + Push(key="a").encode())
+    tables = decoded([put, *hello, put, *hello, put], cut=3)
+    assert tables["samples"].column("generation").to_pylist() == [0, 1, 2]
+    assert tables["messages"].column("generation").to_pylist() == [0, 0, *[1] * 6, *[2] * 6]
+    opened = tables["events"].select(["generation", "kind"]).to_pylist()
+    assert opened == [{"generation": 1, "kind": "opened"}, {"generation": 2, "kind": "opened"}]
+
+
+def test_the_first_missing_number_is_told_where_numbers_start_again():
+    last = (1 << 28) - 1
+    frames = [(0, Frame(sn=sn).encode() + Push(key="a").encode()) for sn in (last - 1, 1)]
+    [gap] = decoded(frames)["events"].select(["sn", "count"]).to_pylist()
+    assert gap == {"sn": last, "count": 2}
 
 
 def test_a_wrong_table_or_column_is_answered_with_the_valid_ones():

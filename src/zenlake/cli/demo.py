@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -17,23 +17,20 @@ from zenlake.examples import captures
 from zenlake.tables import DERIVED, definition
 from zenlake.tables.derive import import_duckdb
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 OURS = ".zenlake-demo"  # marks a folder that the demo made and may write again
 BY_DAY = ("messages", "samples", "rates")
 
 # The most telling rows of each table, asked of the Parquet files.
 TELLING = {
     "messages": """select strftime(received, '%H:%M:%S.%f') as received, case direction when 0 then '→' else '←' end as dir,
-        type, body, key, size, sn, detail from messages where type not in ('FRAME', 'KEEP_ALIVE')
+        type, body, key, size, detail from messages where type not in ('FRAME', 'KEEP_ALIVE')
         order by received_ns, packet, index limit 12""",
-    "samples": """select key, kind, payload, payload_size as bytes, encoding, priority, fragments, timestamp from samples
+    "samples": """select key, kind, payload, payload_size as bytes, encoding, fragments from samples
         where request_id is null order by fragments is null, attachment is null, received_ns, key limit 8""",
     "declarations": """select action, declarations.kind, id, key, mode, wants from declarations
         order by action = 'interest', received_ns, packet, index limit 8""",
     "events": """select strftime(received, '%H:%M:%S.%f') as received, session, kind, sn, count,
-        case when starts_with(detail, '{') then detail[:48] || ' …' else detail end as detail from events
+        case when starts_with(detail, '{') then detail[:30] else detail end as detail from events
         order by received_ns, packet limit 10""",
     "errors": "select received, session, field, why from errors limit 5",
     "sessions": """select session, opener_role || ' → ' || coalesce(acceptor_role, 'group') as roles, reason,
@@ -68,6 +65,7 @@ def demo(
 
     with console.status("starting Spark") as status:
         import zenlake.spark
+        from zenlake.spark.parquet import write
 
         spark = zenlake.spark.session(quick=paths is None or not paths)
         console.print(f"[green]✓[/] Spark {spark.version}, {spark.sparkContext.master}  {since(started)}")
@@ -76,7 +74,7 @@ def demo(
         for name in tables:
             began = time.monotonic()
             status.update(f"{'decoding' if name in TABLES else 'deriving'} {name}")
-            landed[name] = land(tables[name], lake / name, by_day=name in BY_DAY)
+            landed[name] = write(tables[name], lake / name, by_day=name in BY_DAY)
             console.print(f"[green]✓[/] {name:<13}{landed[name]:>7} rows → {lake / name}  {since(began)}")
         status.update("reading the files with DuckDB")
         counts = show(console, lake, landed)
@@ -100,19 +98,6 @@ def prepare(lake: Path) -> None:
     (lake / OURS).touch()
 
 
-def land(table: "DataFrame", folder: Path, by_day: bool) -> int:
-    """Write a table as Parquet in place of what was there; how many rows Spark wrote, counted while they passed."""
-    from pyspark.sql import Observation, functions
-
-    written = Observation()
-    table = table.observe(written, functions.count(functions.lit(1)).alias("rows"))
-    if by_day:
-        table = table.withColumn("day", functions.to_date("received"))
-    writer = table.write.mode("overwrite").option("compression", "zstd")
-    (writer.partitionBy("day") if by_day else writer).parquet(str(folder))
-    return int(written.get["rows"])
-
-
 def show(console: Console, lake: Path, landed: Mapping[str, int]) -> dict[str, int]:
     """The most telling rows of each table as another engine reads them, and how many it finds."""
     counts: dict[str, int] = {}
@@ -127,8 +112,7 @@ def show(console: Console, lake: Path, landed: Mapping[str, int]) -> dict[str, i
             counts[name] = engine.execute(f"select count(*) from {name}").fetchall()[0][0]
             about(console, name, counts[name])
             if counts[name]:
-                found = engine.execute(TELLING[name])
-                console.print(rich_table([column[0] for column in found.description], found.fetchall()))
+                console.print(rich_table(engine.sql(TELLING[name]).to_arrow_table(), widest=32))
             else:
                 console.print("  none: every byte was understood" if name == "errors" else "  none", style="dim")
     return counts
@@ -148,7 +132,7 @@ def since(began: float) -> str:
 
 
 def next_steps(console: Console, lake: Path) -> None:
-    steps: list[tuple[str, Any]] = [
+    steps: list[tuple[str, str]] = [
         ("record", "tcpdump -i any -w mine.pcap port 7447"),
         ("the same with yours", "zenlake demo mine.pcap --lake mine"),
         ("ask, without a JVM", 'zenlake sql "select key, count(*) from samples group by key" mine.pcap'),

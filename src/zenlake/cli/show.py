@@ -3,7 +3,8 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -37,10 +38,10 @@ def write(schema: pa.Schema, batches: Iterable[pa.RecordBatch], format: Format, 
     if format is Format.table:
         return _print(schema, batches, out)
     writer: Callable[[pa.Schema, BinaryIO], Any] = {
-        Format.jsonl: JsonLines, Format.csv: _csv, Format.parquet: _parquet, Format.arrow: pa.ipc.new_stream,
+        Format.jsonl: JsonLines, Format.csv: _csv, Format.parquet: _parquet, Format.arrow: _arrow,
     }[format]  # fmt: skip
     rows = 0
-    with out.open("wb") if out is not None else sys.stdout.buffer as file, writer(schema, file) as sink:
+    with out.open("wb") if out is not None else nullcontext(sys.stdout.buffer) as file, writer(schema, file) as sink:
         for batch in batches:
             rows += batch.num_rows
             sink.write_batch(_plain(batch) if format is Format.csv else batch)
@@ -90,6 +91,10 @@ def _csv(schema: pa.Schema, file: BinaryIO) -> Any:
     return pyarrow.csv.CSVWriter(file, pa.schema(list(zip(schema.names, types, strict=True))))
 
 
+def _arrow(schema: pa.Schema, file: BinaryIO) -> Any:
+    return pa.ipc.new_stream(file, schema)
+
+
 def _parquet(schema: pa.Schema, file: BinaryIO) -> Any:
     import pyarrow.parquet
 
@@ -109,27 +114,21 @@ def _print_to(console: Console, schema: pa.Schema, batches: Iterable[pa.RecordBa
     table = pa.Table.from_batches(batches, schema=schema)
     empty = [name for name in table.column_names if table.num_rows and table[name].null_count == table.num_rows]
     shown = table.drop_columns(empty)
-    console.print(rich_table(shown.column_names, _rows(shown)))
+    console.print(rich_table(shown))
     console.print(f"{table.num_rows} rows" + (f"; without values: {', '.join(empty)}" if empty else ""), style="dim")
     return int(table.num_rows)
 
 
-def _rows(table: pa.Table) -> Iterator[list[Any]]:
-    for row in table.to_pylist():
-        yield list(row.values())
-
-
-def rich_table(names: list[str], rows: Iterable[Iterable[Any]], **options: Any) -> Table:
+def rich_table(rows: pa.Table, widest: int | None = None) -> Table:
     """Rows as a table, a line for each: numbers to the right, times to the microsecond, bytes as text or hexadecimal."""
-    table = Table(*names, box=box.SIMPLE_HEAD, header_style="bold cyan", pad_edge=False, **options)
-    for column in table.columns:
+    table = Table(*rows.column_names, box=box.SIMPLE_HEAD, header_style="bold cyan", pad_edge=False)
+    for column, type_ in zip(table.columns, rows.schema.types, strict=True):
         column.no_wrap = True
-    for row in rows:
-        values = list(row)
-        table.add_row(*map(text, values))
-        for column, value in zip(table.columns, values, strict=True):
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                column.justify = "right"
+        column.max_width = widest
+        if pa.types.is_integer(type_) or pa.types.is_floating(type_):
+            column.justify = "right"
+    for row in rows.to_pylist():
+        table.add_row(*map(text, row.values()))
     return table
 
 

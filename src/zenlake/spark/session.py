@@ -32,8 +32,9 @@ def session(
 ) -> "SparkSession":
     """The session in use, or a new one: on this machine, unless `master` or Spark's own settings say otherwise.
 
-    A new one keeps time in UTC, runs its workers with this Python, and finds Java where there is one; on this machine it also
-    stays on the loopback, without a web page, and logs errors only. `quick` is for little data. `conf` has the last word.
+    A new one runs its workers with this Python, finds Java where there is one, and keeps time in UTC, in Parquet too. On this
+    machine it also stays on the loopback, without a web page, and logs errors only. `quick` is for little data. `conf` has the
+    last word.
     """
     try:
         from pyspark.sql import SparkSession
@@ -46,7 +47,11 @@ def session(
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if master is None and not any(name in os.environ for name in _DECIDED):
         master = "local[*]"
-    settings = {"spark.app.name": app, "spark.sql.session.timeZone": "UTC"}
+    settings = {
+        "spark.app.name": app,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # others read Spark's own INT96 as times without a zone
+    }
     if master is not None:
         settings["spark.master"] = master
     if master is not None and master.startswith("local"):
