@@ -23,13 +23,13 @@ HERE = Path(__file__).parent
 PATIENCE = 15.0
 
 
-class Wheel:
-    """A process with the real Zenoh in it."""
+class Process:
+    """One of the scripts beside this one: it tells what happens, a line each, and ends when a line comes in."""
 
-    def __init__(self, config: dict[str, object], prefix: tuple[str, ...] = ()) -> None:
+    def __init__(self, script: str, *arguments: str, prefix: tuple[str, ...] = ()) -> None:
         self.lines: queue.Queue[str] = queue.Queue()
         self._process = subprocess.Popen(
-            [*prefix, sys.executable, str(HERE / "wheel.py"), json.dumps(config)],
+            [*prefix, sys.executable, str(HERE / script), *arguments],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         )  # fmt: skip
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -57,6 +57,13 @@ class Wheel:
         self._reader.join(PATIENCE)
         assert self._process.stdout is not None
         self._process.stdout.close()
+
+
+class Wheel(Process):
+    """The real Zenoh."""
+
+    def __init__(self, config: dict[str, object], prefix: tuple[str, ...] = ()) -> None:
+        super().__init__("wheel.py", json.dumps(config), prefix=prefix)
 
 
 class Probe(Node):

@@ -2,15 +2,12 @@
 """A multicast group of the real Zenoh and us, in a network namespace of its own."""
 
 import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.interop.partner import Wheel
+from tests.interop.partner import Process, Wheel
 
-HERE = Path(__file__).parent
 GROUP = "udp/224.0.0.225:7448#iface=lo"
 SETUP = ("ip link set lo up multicast on", "ip route add 224.0.0.0/4 dev lo")
 
@@ -39,7 +36,7 @@ def namespace() -> Iterator[tuple[str, ...]]:
 
 @pytest.mark.parametrize("qos", ["qos", "plain"])
 def test_we_and_the_wheel_hear_each_other(namespace: tuple[str, ...], qos: str) -> None:
-    ours = Wheel({}, (*namespace, sys.executable, str(HERE / "ours_multicast.py"), GROUP, qos))
+    ours = Process("ours_multicast.py", GROUP, qos, prefix=namespace)
     ours.expect("READY")
     theirs = Wheel(
         {

@@ -101,10 +101,7 @@ def test_sequence_numbers_wrap(bits: int, ports: Iterator[int], monkeypatch: pyt
 
 
 def test_the_wheels_numbers_wrap(ports: Iterator[int]) -> None:
-    """Sixteen bits are 16384 frames.
-
-    More than the wheel sends here only if each echo is a frame of its own, which it is.
-    """
+    """Each echo is a frame of its own, and there are 128 numbers of "8 bits": theirs wrap twice."""
     endpoint = f"tcp/127.0.0.1:{next(ports)}"
     router = Wheel({"mode": "router", "listen/endpoints": [endpoint]})
     router.expect("READY")

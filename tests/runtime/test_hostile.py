@@ -134,6 +134,22 @@ def test_half_open_handshakes_are_limited_and_end(victim: Victim) -> None:
         pass
 
 
+def test_datagrams_of_strangers_are_answered_and_forgotten(victim: Victim) -> None:
+    """On UDP anybody can be anybody: until a cookie comes back, nothing is remembered."""
+    runtime = victim[0]
+    host, port = runtime.listen("udp/127.0.0.1:0").removeprefix("udp/").split(":")
+    listener = runtime.listeners[-1]
+    for number in range(2 * PENDING):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.settimeout(PATIENCE)
+            sock.connect((host, int(port)))
+            sock.send(Init(whatami=2, zid=b"%d" % (number + 1), patch=1).encode())
+            assert isinstance(messages(sock.recv(1000))[0], Init)
+            sock.send(b"garbage")
+            assert messages(sock.recv(1000)) == [Close(reason=CloseReason.INVALID)]
+    assert (runtime._pending, len(listener.links)) == (0, 0)  # type: ignore[attr-defined]
+
+
 def test_a_byte_now_and_then_does_not_keep_a_handshake_alive(victim: Victim) -> None:
     """Slow-loris: the time for a handshake is counted as a whole."""
     _, recorder, where = victim

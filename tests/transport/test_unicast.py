@@ -117,14 +117,33 @@ def test_an_express_message_ends_its_batch() -> None:
     assert [len(messages(batch[2:])) for batch in pair.batches(pair.opener)] == [3, 2]
 
 
+def sizes(data: bytes) -> list[int]:
+    """Of the batches in one write, each with its length before it."""
+    found, at = [], 0
+    while at < len(data):
+        found.append(2 + int.from_bytes(data[at : at + 2], "little"))
+        at += found[-1]
+    assert at == len(data)
+    return found
+
+
+def test_a_short_last_fragment_travels_with_the_one_before_it() -> None:
+    pair = Pair().open()
+    pair.opener.send(push("k", bytes(65536)))
+    (write,) = pair.batches(pair.opener)
+    assert sizes(write) == [65535, len(write) - 65535]
+    pair.acceptor.receive(write, pair.now)
+    assert pair.heard.got == [("k", bytes(65536))]
+
+
 @pytest.mark.parametrize("batch_size", [300, 65535])
 def test_no_batch_is_larger_than_agreed(batch_size: int) -> None:
     for compression in (False, True):
         pair = Pair(batch_size=batch_size, compression=compression).open()
         for size in (0, 1, batch_size - 30, batch_size - 10, batch_size, 3 * batch_size):
             while not pair.opener.send(push("k", bytes(range(256)) * (size // 256) + bytes(size % 256))):
-                assert all(len(batch) <= batch_size for batch in pair.batches(pair.opener))
-        assert all(len(batch) <= batch_size for batch in pair.batches(pair.opener))
+                assert all(size <= batch_size for data in pair.batches(pair.opener) for size in sizes(data))
+        assert all(size <= batch_size for data in pair.batches(pair.opener) for size in sizes(data))
 
 
 # Time

@@ -128,6 +128,8 @@ class Listener(Port):
 
     locator = ""
     on_link: Callable[[Link], None]
+    on_stranger: Callable[[Link, bytes], bool]
+    """Where a datagram from nowhere known goes first; True if that was all, and its sender need not be remembered."""
 
 
 def addresses(

@@ -5,7 +5,6 @@ One batch a datagram, nothing resent. A listener tells its links apart by where 
 """
 
 import socket
-from collections.abc import Callable
 from ipaddress import ip_address
 
 from zenlake.endpoint import EndPoint
@@ -155,8 +154,6 @@ class UdpPeer(Link):
 
 
 class UdpListener(UdpPort, Listener):
-    on_link: Callable[[Link], None]
-
     def __init__(self, sock: socket.socket) -> None:
         super().__init__(sock)
         self.locator = locator("udp", sock.getsockname())
@@ -168,7 +165,10 @@ class UdpListener(UdpPort, Listener):
         if link is None:
             if self._ended or len(self.links) >= LINKS:
                 return
-            link = self.links[source] = UdpPeer(self, source)
+            link = UdpPeer(self, source)
+            if self.on_stranger(link, bytes(data)):
+                return
+            self.links[source] = link
             self.on_link(link)
             if self.links.get(source) is not link:
                 return  # turned away

@@ -27,7 +27,7 @@ from zenlake.wire.message import Message
 __all__ = ["Face", "Node"]
 
 QUIET = 5e-6  # seconds between two messages that make gathering not worth while: a write costs about that much
-GATHER = 50e-6  # seconds for which messages of a flood are gathered: ten times what a write costs
+GATHER = 200e-6  # seconds for which messages of a flood are gathered
 LINGER = 1.0  # seconds that the last bytes of a closed connection may take
 
 DROP = CongestionControl.DROP

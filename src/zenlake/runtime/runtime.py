@@ -20,7 +20,7 @@ from zenlake.runtime.engine import Engine, Timer
 from zenlake.runtime.face import Face, Node
 from zenlake.runtime.group import Group, Members
 from zenlake.transport.config import Settings
-from zenlake.transport.handshake import Acceptor, Opener
+from zenlake.transport.handshake import Acceptor, Opener, State
 from zenlake.transport.inbox import Arena
 from zenlake.transport.unicast import Closed, Unicast
 from zenlake.wire.qos_link import QosLink
@@ -137,6 +137,7 @@ class Runtime(Node):
         listener = links.listen(end, self.tls)
         restriction = qos_link(end)
         listener.on_link = lambda link: self._accept(link, restriction)
+        listener.on_stranger = lambda link, data: self._answer(link, data, restriction)
 
         def begin() -> None:
             self.listeners.append(listener)
@@ -236,11 +237,23 @@ class Runtime(Node):
             link.close()
             return
         self._pending += 1
-        acceptor = Acceptor(
+        self._begin(link, self._acceptor(link, restriction), None)
+
+    def _answer(self, link: Link, data: bytes, restriction: QosLink | None) -> bool:
+        """A datagram of somebody unknown: unless it is an OpenSyn that is in order, an answer is all that it gets."""
+        acceptor = self._acceptor(link, restriction)
+        acceptor.receive(data, monotonic())
+        if acceptor.state is State.OPEN:
+            return False
+        for message in acceptor.to_send:
+            link.write(memoryview(message))
+        return True
+
+    def _acceptor(self, link: Link, restriction: QosLink | None) -> Acceptor:
+        return Acceptor(
             self.settings, secret=self._secret, context=link.context, now=monotonic(), batch_size=link.mtu,
             qos_link=restriction, admit=self._admit,
         )  # fmt: skip
-        self._begin(link, acceptor, None)
 
     def _begin(self, link: Link, handshake: Opener | Acceptor, connection: Connection | None) -> None:
         face = Face(self.engine, link, self)

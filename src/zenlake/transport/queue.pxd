@@ -8,6 +8,7 @@ cdef class Batch:
     cdef Writer w
     cdef int lane
     cdef Py_ssize_t sent
+    cdef Py_ssize_t second
 
 @cython.final
 cdef class Cut:
@@ -64,11 +65,13 @@ cdef class Queue:
     cdef Py_ssize_t fragment_room(self, Stage stage) noexcept
     cdef Py_ssize_t fragments(self, Py_ssize_t size, Stage stage) noexcept
     cdef Batch next_fragment(self, Stage stage, Cut cut, double now)
+    cdef Py_ssize_t write_fragment(self, Writer w, Stage stage, Cut cut, double now) except -1
     cpdef control(self, bytes message)
     cpdef data(self, double now)
     cpdef bint advance(self, Py_ssize_t size) except -1
     cdef Batch next_batch(self, double now)
     cdef Batch seal(self, Batch batch)
+    cdef int write_length(self, Writer w, Py_ssize_t start) except -1
     cdef Batch bare(self, bytes data)
     cpdef discard(self)
     cdef Batch fresh(self)

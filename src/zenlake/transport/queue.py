@@ -29,6 +29,7 @@ DATA = cython.declare(cython.int, 5)
 DROP = cython.declare(cython.int, 0)
 SPARES = cython.declare(cython.Py_ssize_t, 2)
 SMALL = cython.declare(cython.Py_ssize_t, 512)
+SHORT = cython.declare(cython.Py_ssize_t, 16)  # a part of a batch that is short
 
 
 class Batch:
@@ -38,6 +39,7 @@ class Batch:
         self.w = Writer(room)
         self.lane = -1  # 1 if its last FRAME is reliable, 0 if not, -1 if there is none
         self.sent = 0
+        self.second = 0  # where a second batch begins that travels with the first
 
 
 class Cut:
@@ -231,8 +233,24 @@ class Queue:
     def next_fragment(self, stage, cut, now):
         """A batch with the next part of the message; the last takes it off the queue.
 
-        A droppable message whose parts the link did not take for too long ends here, with a Drop.
+        A droppable message whose parts the link did not take for too long ends here, with a Drop. On a stream a short
+        last part goes along with the one before it: a message just above a batch's size is common, a write is dear.
         """
+        batch: Batch = self.fresh()
+        left: cython.Py_ssize_t = self.write_fragment(batch.w, stage, cut, now)
+        if 0 < left <= self.limit // SHORT and self.prefix > 0 and not self.compression:
+            self.write_length(batch.w, 0)
+            batch.second = batch.w.at
+            batch.w.need(self.head)
+            batch.w.at += self.head
+            left = self.write_fragment(batch.w, stage, cut, now)
+        if left == 0:
+            stage.jobs.pop(0)
+            self.complete -= 1
+        return batch
+
+    def write_fragment(self, w, stage, cut, now):
+        """Write the next part; returns how many bytes are left."""
         f: Fragment = self.fragment
         left: cython.Py_ssize_t = len(cut.data) - cut.at
         room: cython.Py_ssize_t = self.fragment_room(stage)
@@ -245,17 +263,14 @@ class Queue:
         f.reliable = cut.reliable != 0
         f.sn = cut.sn
         f.priority = stage.priority
-        batch: Batch = self.fresh()
-        f.write(batch.w)
+        f.write(w)
         cut.at += f.payload.size
         cut.sn = (cut.sn + 1) & self.mask
         cut.moved = now
-        if not f.more:
-            f.payload.set(b"")
-            stage.jobs.pop(0)
-            self.complete -= 1
-            self.dropped += f.drop
-        return batch
+        self.dropped += f.drop
+        left -= f.payload.size
+        f.payload.set(b"")
+        return left if f.more else 0
 
     # Batches out
 
@@ -316,12 +331,17 @@ class Queue:
             w.need(len(data))
             copy(w.data, w.at, data, 0, len(data))
             w.at += len(data)
-        size: cython.Py_ssize_t = w.at - self.prefix
+        self.write_length(w, batch.second)
+        return batch
+
+    def write_length(self, w, start):
+        """Before the batch that began there and ends here."""
+        size: cython.Py_ssize_t = w.at - start - self.prefix
         i: cython.Py_ssize_t = 0
         while i < self.prefix:
-            w.data[i] = size >> (8 * i) & 0xFF
+            w.data[start + i] = size >> (8 * i) & 0xFF
             i += 1
-        return batch
+        return 0
 
     def bare(self, data):
         batch = Batch(len(data))
@@ -353,6 +373,7 @@ class Queue:
         batch.w.at = self.head
         batch.lane = -1
         batch.sent = 0
+        batch.second = 0
         return batch
 
     def keep(self, batch):
