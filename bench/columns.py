@@ -14,7 +14,7 @@ import time
 import pyarrow as pa
 
 from bench import raw
-from bench.report import Result, ratio
+from bench.report import Ratio, Result, show
 from zenlake.batches import BATCHES_SCHEMA
 from zenlake.columns import Decoder, Encoder
 from zenlake.encoding import Encoding
@@ -211,8 +211,8 @@ def run(quick: bool) -> list[Result]:
             pairs, three = [], []
             for _ in range(repeats):
                 peer = callback_rate(one, seconds)
-                pairs.append(ratio(decode_rate(block, None), peer))
-                three.append(ratio(decode_rate(block, THREE), peer))
+                pairs.append(Ratio(decode_rate(block, None), peer))
+                three.append(Ratio(decode_rate(block, THREE), peer))
             results.append(Result(f"wire to samples, {name}, {size} bytes, all columns", "callback", pairs, aim))
             if not full:
                 results.append(Result(f"wire to samples, {name}, {size} bytes, three columns", "callback", three, 80))
@@ -220,12 +220,10 @@ def run(quick: bool) -> list[Result]:
         pairs = []
         for _ in range(repeats):
             peer = put_rate(size, seconds)
-            pairs.append(ratio(encode_rate(samples), peer))
+            pairs.append(Ratio(encode_rate(samples), peer))
         results.append(Result(f"samples to wire, {size} bytes", "put", pairs, 20))
     return results
 
 
 if __name__ == "__main__":
-    from bench.report import show
-
     show(run("--quick" in sys.argv))

@@ -42,10 +42,6 @@ class Result:
         return min(r.value for r in self.ratios), max(r.value for r in self.ratios)
 
 
-def ratio(ours: float, peer: float) -> Ratio:
-    return Ratio(ours, peer)
-
-
 def machine() -> dict[str, str]:
     return {
         "python": platform.python_version(),
@@ -65,8 +61,8 @@ def show(results: list[Result]) -> None:
         low, high = result.spread
         middle = sorted(result.ratios, key=lambda r: r.value)[len(result.ratios) // 2]
         table.add_row(
-            f"{result.median:.1f}x",
-            f"{low:.1f}-{high:.1f}",
+            f"{result.median:.3g}x",
+            f"{low:.3g}-{high:.3g}",
             "" if result.aim is None else f"{result.aim:g}x",
             f"{result.name} / {result.peer}",
             f"{middle.ours:,.0f}",

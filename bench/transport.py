@@ -15,13 +15,13 @@ import subprocess
 import sys
 import time
 
+from bench.report import Ratio, Result, show
 from zenlake.runtime.face import Face, Node
 from zenlake.runtime.runtime import Runtime
 from zenlake.transport.config import Settings
 from zenlake.transport.inbox import Sink
 from zenlake.values import WhatAmI
 from zenlake.wire.data import Put
-from zenlake.wire.memory import COMPILED
 from zenlake.wire.network import Push
 
 SIZES = {64: 600_000, 65_536: 12_000}
@@ -114,17 +114,22 @@ def through_socket(amount: int) -> float:
     return took
 
 
-def main() -> None:
-    print(f"COMPILED={COMPILED}")
+def run(quick: bool) -> list[Result]:
+    results = []
     for size, count in SIZES.items():
-        took, amount = through_transport(size, count)
-        bare = through_socket(amount)
-        print(
-            f"{size:6} bytes: {count / took / 1e3:8.0f} k messages/s {amount / took / 1e6:7.0f} MB/s; "
-            f"bare socket {amount / bare / 1e6:7.0f} MB/s; {took / bare:5.2f} times its time"
-        )
+        amount = count // 4 if quick else count
+        ratios = []
+        for _ in range(3):
+            took, moved = through_transport(size, amount)
+            ratios.append(Ratio(moved / took, moved / through_socket(moved)))
+        aim = 0.5 if size > 1000 else None
+        results.append(Result(f"one connection over TCP, messages of {size} bytes", "bare socket, bytes", ratios, aim))
+    return results
 
 
 if __name__ == "__main__":
     roles = {"receive": receive, "receive_bare": receive_bare}
-    roles.get(sys.argv[1], main)() if len(sys.argv) > 1 else main()
+    if len(sys.argv) > 1 and sys.argv[1] in roles:
+        roles[sys.argv[1]]()
+    else:
+        show(run("--quick" in sys.argv))
