@@ -40,7 +40,7 @@ def extensions() -> list[Extension]:
         modules.append(
             Extension(name, [str(source)], extra_compile_args=flags, extra_link_args=flags[1:], optional=build != "yes")
         )
-    return cythonize(modules, build_dir="build/cython", compiler_directives=DIRECTIVES, nthreads=os.cpu_count() or 1)
+    return cythonize(modules, build_dir="build/cython", compiler_directives=DIRECTIVES)
 
 
 setup(ext_modules=extensions())

@@ -6,7 +6,8 @@ cdef class Column:
     cdef object type
     cdef readonly bint on
     cdef Py_ssize_t rows
-    cdef Py_ssize_t values
+    cdef Py_ssize_t dense
+    cdef Py_ssize_t marks
     cdef unsigned char[::1] valid
     cdef int reset(self) except -1
 

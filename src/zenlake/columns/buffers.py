@@ -14,10 +14,24 @@ else:
     from zenlake.wire.memory import copy
 
 
+def skews():
+    """Places within a page, a few cache lines apart, in turn."""
+    while True:
+        yield from range(0, 4096, 320)
+
+
+SKEWS = skews()
+
+
 def allocated(size):
-    """Memory from Arrow's pool, which soon gets it back when a record batch is dropped. Not zeroed."""
-    buffer = pa.allocate_buffer(max(size, 1))
-    return buffer, memoryview(buffer).cast("B")
+    """Memory from Arrow's pool, which soon gets it back when a record batch is dropped. Not zeroed.
+
+    Large blocks begin on a page. Were all columns to begin there, the same row of each would fall into the same few lines of the
+    cache and push the others out: so each begins elsewhere in its page.
+    """
+    skew = next(SKEWS)
+    whole = pa.allocate_buffer(max(size, 1) + skew)
+    return whole.slice(skew), memoryview(whole).cast("B")[skew:]
 
 
 def fitted(buffer, size):
@@ -26,29 +40,44 @@ def fitted(buffer, size):
 
 
 class Column:
-    """What all columns share: a byte for each row that says whether it has a value."""
+    """What all columns share: which rows have a value.
+
+    Most columns have one in every row, so the first `dense` rows need no mark; after the first row without a value each row
+    that has one is marked by a byte.
+    """
 
     def __init__(self, type_, rows, on=True):
         self.type = type_
         self.on = on
         self.rows = rows if on else 0
         self.valid = bytearray(self.rows)
+        self.marks = 0
         self.reset()
 
     def reset(self):
         """Make room for the next rows; the last ones belong to Arrow now."""
         i: cython.Py_ssize_t
-        for i in range(self.rows):
-            self.valid[i] = 0
-        self.values = 0
+        if self.marks:
+            for i in range(self.rows):
+                self.valid[i] = 0
+        self.dense = 0
+        self.marks = 0
         return 0
 
     def validity(self, count):
         """The bitmap for the first `count` rows, or None if all have a value."""
-        return None if self.values == count else packed(self.valid, count)
+        i: cython.Py_ssize_t
+        if self.dense >= count:
+            return None
+        for i in range(self.dense):
+            self.valid[i] = 1
+        self.marks += self.dense
+        return packed(self.valid, count)
 
     def finish(self, count):
         """The first `count` rows as an Arrow array; then the column is empty again."""
+        if self.dense == 0 and self.marks == 0:
+            return pa.nulls(count, self.type)
         array = pa.Array.from_buffers(self.type, count, [self.validity(count), *self.buffers(count)])
         self.reset()
         return array
@@ -83,15 +112,17 @@ class Long(Column):
     def put(self, row, value):
         if self.on:
             self.data[row] = value
-            self.valid[row] = 1
-            self.values += 1
+            if self.dense == row:
+                self.dense = row + 1
+            else:
+                self.valid[row] = 1
+                self.marks += 1
 
     def buffers(self, count):
         i: cython.Py_ssize_t
-        if self.values < count:
-            for i in range(count):
-                if not self.valid[i]:
-                    self.data[i] = 0
+        for i in range(self.dense, count):
+            if not self.valid[i]:
+                self.data[i] = 0
         return [fitted(self.buffer, 8 * count)]
 
 
@@ -107,15 +138,17 @@ class Int(Column):
     def put(self, row, value):
         if self.on:
             self.data[row] = value
-            self.valid[row] = 1
-            self.values += 1
+            if self.dense == row:
+                self.dense = row + 1
+            else:
+                self.valid[row] = 1
+                self.marks += 1
 
     def buffers(self, count):
         i: cython.Py_ssize_t
-        if self.values < count:
-            for i in range(count):
-                if not self.valid[i]:
-                    self.data[i] = 0
+        for i in range(self.dense, count):
+            if not self.valid[i]:
+                self.data[i] = 0
         return [fitted(self.buffer, 4 * count)]
 
 
@@ -130,14 +163,17 @@ class Byte(Column):
     def put(self, row, value):
         if self.on:
             self.data[row] = value
-            self.valid[row] = 1
-            self.values += 1
+            if self.dense == row:
+                self.dense = row + 1
+            else:
+                self.valid[row] = 1
+                self.marks += 1
 
     def buffers(self, count):
         return [packed(self.data, count)]
 
     def finish(self, count):
-        if self.type == pa.bool_():
+        if self.type == pa.bool_() or (self.dense == 0 and self.marks == 0):
             return Column.finish(self, count)
         narrow = pa.Array.from_buffers(
             pa.uint8(), count, [self.validity(count), pa.py_buffer(bytes(self.data[:count]))]
@@ -193,8 +229,11 @@ class Text(Column):
     def end(self, row):
         self.told = row + 1
         self.offsets[self.told] = self.used
-        self.valid[row] = 1
-        self.values += 1
+        if self.dense == row:
+            self.dense = row + 1
+        else:
+            self.valid[row] = 1
+            self.marks += 1
 
     def put(self, row, source, at, size):
         """A value of one run."""
@@ -206,7 +245,7 @@ class Text(Column):
 
     def put_value(self, row, value):
         """A value from Python: bytes, str, or None."""
-        if self.on and value is not None:
+        if self.on and value is not None and 0 <= row < self.rows:
             data = value.encode() if isinstance(value, str) else value
             self.put(row, data, 0, len(data))
 

@@ -85,6 +85,7 @@ class Lanes:
 
     def join(self, lane, fragment):
         """Add an accepted fragment to its message: JOINED when that was the last one, WAITING, or why it was lost."""
+        lane &= 15
         if self.patch > 0:
             if fragment.first:
                 self.lose(lane)
@@ -119,6 +120,7 @@ class Lanes:
 
     def take(self, lane):
         """The message that `join` completed."""
+        lane &= 15
         message = self.parts[lane]
         self.parts[lane] = None
         return message
@@ -149,4 +151,4 @@ class Lanes:
 
 def lane_of(priority, reliable):
     """The index of a lane: two for each priority."""
-    return 2 * priority + (1 if reliable else 0)
+    return 2 * (priority & 7) + (1 if reliable else 0)
