@@ -23,7 +23,7 @@ $(VENV)/.built: $(VENV)/.installed $(SOURCES)
 	touch $@
 
 test: setup lint  ## everything: both ways of running the compiled chapters, real Zenoh, real Spark
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m 'not slow'
 	ZENLAKE_PURE=1 $(BIN)/python -m pytest -m 'not interop and not spark and not slow'
 
 fast: setup  ## the tests that need no other process

@@ -23,6 +23,9 @@ DIRECTIVES = {
     "wraparound": False,
     "cdivision": True,
     "initializedcheck": False,
+    # One branch of `if cython.compiled` is never reached, and set-up code need not be fast: nothing to tell.
+    "warn.unreachable": False,
+    "show_performance_hints": False,
 }
 
 
@@ -32,13 +35,13 @@ def extensions() -> list[Extension]:
         return []
     from Cython.Build import cythonize
 
-    flags = ["-O3", *shlex.split(os.environ.get("ZENLAKE_CFLAGS", ""))]
+    flags = ["-O3", "-Wno-sign-compare", *shlex.split(os.environ.get("ZENLAKE_CFLAGS", ""))]
     modules = []
     for pxd in sorted(Path("src/zenlake").rglob("*.pxd")):
         source = pxd.with_suffix(".py")
         name = ".".join(source.with_suffix("").relative_to("src").parts)
         modules.append(
-            Extension(name, [str(source)], extra_compile_args=flags, extra_link_args=flags[1:], optional=build != "yes")
+            Extension(name, [str(source)], extra_compile_args=flags, extra_link_args=flags[2:], optional=build != "yes")
         )
     return cythonize(modules, build_dir="build/cython", compiler_directives=DIRECTIVES)
 

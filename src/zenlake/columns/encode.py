@@ -39,6 +39,7 @@ ABSENT = cython.declare(cython.Py_ssize_t, -1)
 FRAGMENT_HEAD = cython.declare(cython.Py_ssize_t, 16)  # header, nine bytes of number, three extensions, to spare
 
 CUSTOM = 65535
+KINDS = {None: 0, "put": 0, "del": 1}
 CONGESTION = {None: 0, "drop": 0x00, "block": 0x08, "block_first": 0x20}
 NOT_MESSAGES = ("received", "received_ns", "session", "direction", "file", "packet", "index", "payload_size", "sn")
 
@@ -323,9 +324,9 @@ def unsigned_of(value):
 
 
 def kind(text):
-    if text not in (None, "put", "del"):
+    if text not in KINDS:
         raise InvalidValue(f"a sample's kind is put or del, not {text!r}")
-    return 1 if text == "del" else 0
+    return KINDS[text]
 
 
 def congestion(text):

@@ -6,6 +6,7 @@ makes room.
 """
 
 import os
+import threading
 from collections import deque
 from contextlib import suppress
 
@@ -58,6 +59,7 @@ class MemoryLink(Bell, Link):
 
     direct = True
     other: "MemoryLink"
+    lock: threading.Lock  # one end writes in its thread what the other reads in its own
 
     def __init__(self, local: str, remote: str) -> None:
         Bell.__init__(self)
@@ -72,6 +74,7 @@ class MemoryLink(Bell, Link):
     def pair(cls, name: str) -> tuple["MemoryLink", "MemoryLink"]:
         one, two = cls(f"memory/{name}#1", f"memory/{name}"), cls(f"memory/{name}", f"memory/{name}#1")
         one.other, two.other = two, one
+        one.lock = two.lock = threading.Lock()
         return one, two
 
     @property
@@ -80,19 +83,22 @@ class MemoryLink(Bell, Link):
 
     def write(self, data: memoryview) -> int:
         other = self.other
-        size = min(len(data), ROOM - other.held)
-        if size < len(data):
-            self.starved = True
+        with self.lock:
+            size = min(len(data), ROOM - other.held)
+            if size < len(data):
+                self.starved = True
+            if size > 0:
+                other.inbound.append(bytes(data[:size]))
+                other.held += size
         if size > 0:
-            other.inbound.append(bytes(data[:size]))
-            other.held += size
             other.ring()
         return max(size, 0)
 
     def on_ring(self) -> None:
         while self.inbound and self.wants_read:
-            data = self.inbound.popleft()
-            self.held -= len(data)
+            with self.lock:
+                data = self.inbound.popleft()
+                self.held -= len(data)
             self.owner.receive(data)
             if self._closed:
                 return
@@ -101,7 +107,7 @@ class MemoryLink(Bell, Link):
         if self.starved and self.other.held < ROOM:
             self.starved = False
             self.owner.writable()
-        if self.ended and not self._closed:
+        if self.ended and not self.inbound and not self._closed:  # what came before the end is read first
             owner = self.owner
             self.close()
             owner.lost(None)
