@@ -8,12 +8,10 @@ records: the bytes of keys and payloads are copied once, into the Arrow buffers,
 What cannot be read is a row of `errors`, never silence; the batches after it are read as usual.
 """
 
-import json
-
 import cython
 
-from zenlake.errors import CloseReason, DecodeError
-from zenlake.values import WhatAmI, ZenohId
+from zenlake.columns.telling import agreed, node, reason, told
+from zenlake.errors import DecodeError
 from zenlake.wire.scouting import read_scouting
 
 if cython.compiled:
@@ -55,6 +53,7 @@ WAITING = cython.declare(cython.int, 0)
 
 ENTITIES = {2: "subscriber", 4: "queryable", 6: "token"}
 MODES = {1: "current", 2: "future", 3: "both"}
+WANTS = ((0x01, "K"), (0x02, "S"), (0x04, "Q"), (0x08, "T"), (0x80, "A"))
 LONGEST_ERROR = 65536
 
 
@@ -479,58 +478,8 @@ class Decoder:
         self.flush_full()
 
 
-WANTS = ((0x01, "K"), (0x02, "S"), (0x04, "Q"), (0x08, "T"), (0x80, "A"))
-
-
 def integers(column, format):
     """The values of a fixed-width column without nulls, as a view."""
     width = {"q": 8, "i": 4, "b": 1}[format]
     view = memoryview(column.buffers()[1]).cast("B")
     return view[width * column.offset : width * (column.offset + len(column))].cast(format)
-
-
-def zid_text(zid):
-    return str(ZenohId.from_wire(zid))
-
-
-def node(message):
-    role = WhatAmI.from_wire(message.whatami)
-    return f"{role} {zid_text(message.zid.value)} version {message.version}"
-
-
-def told(message):
-    """A scouting message in words."""
-    if message.NAME == "HELLO":
-        return f"{node(message)} at {', '.join(message.locators) or 'no address'}"
-    roles = [name for bit, name in ((1, "router"), (2, "peer"), (4, "client")) if message.what & bit]
-    return f"looking for {' or '.join(roles) or 'nobody'}"
-
-
-def reason(code):
-    return CloseReason(code).name if code in list(CloseReason) else f"reason {code}"
-
-
-def agreed(session):
-    """What a session's two ends agreed on, as JSON; an end whose INIT was not recorded has neither id nor role."""
-    ends = [
-        {
-            "zid": None if side.zid is None else zid_text(side.zid),
-            "whatami": None if side.zid is None else str(WhatAmI.from_wire(side.whatami)),
-            "lease_ms": side.lease_ms,
-            "initial_sn": side.initial_sn,
-        }
-        for side in (session.sides[:1] if session.is_multicast else session.sides)
-    ]
-    return json.dumps(
-        {
-            "generation": session.generation,
-            "version": session.version,
-            "resolution": session.resolution,
-            "batch_size": session.batch_size,
-            "qos": bool(session.qos),
-            "low_latency": bool(session.low_latency),
-            "compression": bool(session.compression),
-            "patch": session.patch,
-            "ends": ends,
-        }
-    )
