@@ -99,3 +99,11 @@ def test_without_duckdb_decoded_tables_work_and_derived_ones_say_what_to_install
     assert zenlake.read(QUERIES, "events").num_rows == 3
     with pytest.raises(ImportError, match=r"need DuckDB, which is not installed: pip install 'zenlake\[sql\]'"):
         zenlake.read(QUERIES, "queries")
+
+
+@pytest.mark.parametrize(("data", "why"), [(b"# notes\n", "neither pcap nor pcapng"), (b"", "the file is empty")])
+def test_a_file_that_is_no_capture_is_refused_by_name(tmp_path, data, why):
+    path = tmp_path / "notes.pcap"
+    path.write_bytes(data)
+    with pytest.raises(InvalidValue, match=f"notes.pcap is no capture: {why}"):
+        zenlake.read(path)

@@ -8,6 +8,7 @@ import pyarrow as pa
 from zenlake import capture
 from zenlake.columns import Decoder
 from zenlake.columns.schemas import chosen
+from zenlake.errors import InvalidValue
 
 ROWS = 16384
 
@@ -27,6 +28,7 @@ def decode(
         decoder.decode(batches)
         yield from told(decoder.take())
     introduce(source, decoder, names)  # those from whom no batch came: encrypted ones
+    refuse_if_nothing_was_a_capture(source)
     yield from told(decoder.finish())
     if "events" in tables:
         yield from noted(source, decoder, tables["events"])
@@ -39,6 +41,13 @@ def introduce(source: capture.Capture, decoder: Decoder, names: dict[str, int]) 
         session.name = name_of(face, names)
         session.is_scouting = face.protocol == "scouting"
         session.is_multicast = face.protocol == "multicast"
+
+
+def refuse_if_nothing_was_a_capture(source: capture.Capture) -> None:
+    """What ends too soon is read as far as it goes, and an event says so; a file without one readable packet is a mistake."""
+    unread = {note.file: note.why for note in source.notes() if note.kind == "unreadable" and note.packet == 0}
+    if unread and len(unread) == len(source.files):
+        raise InvalidValue("; ".join(f"{source.files[file]} is no capture: {why}" for file, why in unread.items()))
 
 
 def told(done: Mapping[str, list[pa.RecordBatch]]) -> Iterator[tuple[str, pa.RecordBatch]]:
