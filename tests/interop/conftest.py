@@ -2,6 +2,7 @@
 """What the tests against the real Zenoh share: their marker, both ends' TLS settings and free ports."""
 
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,15 @@ import pytest
 from zenlake.link import Tls
 
 HERE = Path(__file__).parent
+MULTICAST = (
+    "ip link set lo up multicast on",
+    "ip route add 224.0.0.0/4 dev lo",
+    # IPv6 has no multicast on loopback: a pair of its own
+    "ip link add pair0 type veth peer name pair1",
+    "ip link set pair0 addrgenmode none up",
+    "ip link set pair1 up",
+    "ip addr add fe80::1/64 dev pair0 nodad",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -50,3 +60,25 @@ def ports() -> Iterator[int]:
             yield port
 
     return free()
+
+
+@pytest.fixture
+def namespace() -> Iterator[tuple[str, ...]]:
+    """What to put before a command so that it runs where multicast on loopback works and nobody else is."""
+    holder = subprocess.Popen(
+        ["unshare", "--net", "--", "sh", "-c", f"{' && '.join(MULTICAST)} && echo up && exec cat"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert holder.stdin is not None
+    assert holder.stdout is not None
+    assert holder.stderr is not None
+    up = holder.stdout.readline().strip() == "up"
+    try:
+        if not up:
+            pytest.skip(f"no network namespace here: {holder.stderr.read().strip()}")
+        yield ("nsenter", f"--net=/proc/{holder.pid}/ns/net", "--")
+    finally:
+        holder.stdin.close()
+        holder.wait()
+        holder.stdout.close()
+        holder.stderr.close()

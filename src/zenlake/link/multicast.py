@@ -5,30 +5,59 @@ Two sockets: one bound to the group hears, one of our own address speaks, so tha
 datagrams come from.
 """
 
-import fcntl
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from zenlake.endpoint import EndPoint
 from zenlake.errors import LinkError
 from zenlake.link.base import Link, Port, addresses, describe, locator
+from zenlake.link.interfaces import ANY, Interface, named
 from zenlake.link.udp import MTU, UdpPort
 
-__all__ = ["GroupLink", "interface_address", "join"]
-
-SIOCGIFADDR = 0x8915
+__all__ = ["GroupLink", "hearing", "join", "speaking"]
 
 
-def interface_address(name: str) -> str:
-    """The IPv4 address of a network interface. An address is itself."""
-    with suppress(OSError):
-        socket.inet_aton(name)
-        return name
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        answer = fcntl.ioctl(sock.fileno(), SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
-    return socket.inet_ntoa(answer[20:24])
+def hearing(family: int, group: tuple[object, ...], interfaces: Sequence[Interface]) -> socket.socket:
+    """A socket that hears what is sent to the group on these interfaces."""
+    sock = socket.socket(family, socket.SOCK_DGRAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(
+            ("::", group[1]) if family == socket.AF_INET6 else group
+        )  # (a group of one link has no address alone)
+        address = socket.inet_pton(family, str(group[0]))
+        for one in interfaces:
+            if family == socket.AF_INET6:
+                membership = address + struct.pack("@I", one.index)
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, membership)
+            else:
+                sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, address + socket.inet_aton(one.address))
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def speaking(family: int, interface: Interface, ttl: int) -> socket.socket:
+    """A socket of our own address whose datagrams leave by this interface and reach this machine's members too."""
+    sock = socket.socket(family, socket.SOCK_DGRAM)
+    try:
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, interface.index)
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, ttl)
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, 1)
+            sock.bind(("::", 0))
+        else:
+            sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(interface.address))
+            sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, ttl)
+            sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
+            sock.bind((interface.address, 0))
+    except OSError:
+        sock.close()
+        raise
+    return sock
 
 
 class GroupLink(UdpPort, Link):
@@ -69,24 +98,15 @@ class GroupLink(UdpPort, Link):
 
 def join(endpoint: EndPoint) -> GroupLink:
     family, group = addresses(endpoint, socket.SOCK_DGRAM)[0]
-    name = str(endpoint.locator)
-    if family != socket.AF_INET:
-        raise LinkError(name, "groups of IPv6 cannot be joined here")
-    hears = socket.socket(family, socket.SOCK_DGRAM)
-    speaks = socket.socket(family, socket.SOCK_DGRAM)
     try:
-        iface = interface_address(endpoint.config.get("iface", "0.0.0.0"))
-        ttl = int(endpoint.config.get("ttl", "1"))
-        hears.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        hears.bind(group)
-        membership = socket.inet_aton(str(group[0])) + socket.inet_aton(iface)
-        hears.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
-        speaks.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(iface))
-        speaks.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, ttl)
-        speaks.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
-        speaks.bind((iface, 0))
+        name = endpoint.config.get("iface")
+        interface = named(name)[0] if name else ANY
+        hears = hearing(family, group, [interface])
+        try:
+            speaks = speaking(family, interface, int(endpoint.config.get("ttl", "1")))
+        except OSError:
+            hears.close()
+            raise
     except OSError as error:
-        hears.close()
-        speaks.close()
         raise LinkError(str(endpoint), describe(error)) from None
-    return GroupLink(hears, speaks, group, name)
+    return GroupLink(hears, speaks, group, str(endpoint.locator))

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our end of scouting, in a process of its own so that it can live in another network namespace.
+
+`python ours_scouting.py ADDRESS INTERFACES`: answers as a router that listens on `LOCATOR`, asks for routers and peers,
+and prints each one who answers, once, until a line comes in.
+"""
+
+import os
+import sys
+import threading
+
+from zenlake.runtime.engine import Engine
+from zenlake.runtime.scout import Answering, Group, scout
+from zenlake.values import WhatAmI, WhatAmIMatcher
+
+LOCATOR = "tcp/127.0.0.1:4711"
+
+
+def ask(group: Group) -> None:
+    seen = set()
+    for hello in scout(WhatAmIMatcher("router|peer"), group=group):
+        if hello.zid.value not in seen:
+            seen.add(hello.zid.value)
+            role = str(WhatAmI.from_wire(hello.whatami))
+            print("HELLO", hello.zid.value[::-1].hex().lstrip("0"), role, *hello.locators, flush=True)
+
+
+def main() -> None:
+    group = Group(sys.argv[1], sys.argv[2])
+    zid = os.urandom(15) + b"\x01"
+    engine = Engine()
+    engine.start()
+    answering = Answering(engine, group, zid, WhatAmI.ROUTER, lambda: [LOCATOR])
+    engine.run(answering.begin)
+    print("READY", zid[::-1].hex().lstrip("0"), flush=True)
+    threading.Thread(target=ask, args=(group,), daemon=True).start()
+    sys.stdin.readline()
+    engine.run(answering.close)
+    engine.stop()
+
+
+if __name__ == "__main__":
+    main()
