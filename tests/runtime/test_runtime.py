@@ -116,13 +116,25 @@ def test_it_connects_when_the_other_end_comes_and_again_when_it_comes_back() -> 
 def test_attempts_grow_rarer(monkeypatch: pytest.MonkeyPatch) -> None:
     one = runtime()
     times: list[float] = []
-    monkeypatch.setattr(one, "resolve", lambda endpoint, then, failed: (times.append(time.monotonic()), then()))
+    resolve = one.resolve
+    monkeypatch.setattr(one, "resolve", lambda *how: (times.append(time.monotonic()), resolve(*how)))
     one.connect("tcp/127.0.0.1:1", Backoff(0.05, 2.0, 0.2))
     until(lambda: len(times) == 5)
     one.close()
     gaps = [later - sooner for sooner, later in itertools.pairwise(times)]
     for gap, least in zip(gaps, (0.05, 0.1, 0.2, 0.2), strict=True):
         assert gap >= least
+
+
+@pytest.mark.parametrize("protocol", ["tcp", "udp"])
+def test_every_address_of_a_host_is_tried(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = runtime(), runtime(whatami=WhatAmI.ROUTER)
+    port = int(two.listen(f"{protocol}/127.0.0.1:0").rpartition(":")[2])
+    found = [(socket.AF_INET, (host, port)) for host in ("127.0.0.2", "127.0.0.3", "127.0.0.1")]
+    monkeypatch.setattr("zenlake.link.addresses", lambda *_: found)
+    assert one.open(f"{protocol}/host.test:{port}", PATIENCE).zid == two.settings.zid
+    one.close()
+    two.close()
 
 
 @pytest.mark.parametrize(

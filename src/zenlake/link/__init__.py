@@ -11,11 +11,11 @@ from types import ModuleType
 
 from zenlake.endpoint import EndPoint
 from zenlake.errors import EndpointError, LinkError
-from zenlake.link.base import Link, Listener, Port, addresses
+from zenlake.link.base import Address, Link, Listener, Port, addresses
 from zenlake.link.base import needs_asking as _needs_asking
 from zenlake.link.tls import Tls
 
-__all__ = ["Link", "Listener", "Port", "Tls", "ask", "connect", "listen", "needs_asking"]
+__all__ = ["Address", "Link", "Listener", "Port", "Tls", "ask", "connect", "listen", "needs_asking"]
 
 CHAPTERS = {
     "tcp": "tcp",
@@ -46,9 +46,9 @@ def _chapter(endpoint: EndPoint) -> ModuleType:
         raise LinkError(str(endpoint), f"needs the package `{error.name}`: pip install {error.name}") from None
 
 
-def connect(endpoint: EndPoint, tls: Tls) -> Link:
-    """Begin a link; its owner hears `ready` or `lost`. Does not block if the host's address is known."""
-    link: Link = _chapter(endpoint).connect(endpoint, tls)
+def connect(endpoint: EndPoint, address: Address | None, tls: Tls) -> Link:
+    """Begin a link to one of the endpoint's addresses; its owner hears `ready` or `lost`. Does not block."""
+    link: Link = _chapter(endpoint).connect(endpoint, address, tls)
     return link
 
 
@@ -58,9 +58,10 @@ def listen(endpoint: EndPoint, tls: Tls) -> Listener:
 
 
 def needs_asking(endpoint: EndPoint) -> bool:
+    """Whether `ask` may take its time."""
     return endpoint.protocol not in WITHOUT_HOST and _needs_asking(endpoint)
 
 
-def ask(endpoint: EndPoint) -> object:
-    """Ask for the host's address; raises a LinkError if it is unknown. This may take its time."""
-    return addresses(endpoint, socket.SOCK_STREAM)
+def ask(endpoint: EndPoint) -> list[Address | None]:
+    """The addresses to try, in order; raises a LinkError if the host is unknown. Only some endpoints have one."""
+    return [None] if endpoint.protocol in WITHOUT_HOST else [*addresses(endpoint, socket.SOCK_STREAM)]

@@ -17,7 +17,10 @@ from typing import Protocol
 from zenlake.endpoint import EndPoint
 from zenlake.errors import LinkError
 
-__all__ = ["Link", "Listener", "Owner", "Port", "addresses", "describe", "locator"]
+__all__ = ["Address", "Link", "Listener", "Owner", "Port", "addresses", "describe", "locator"]
+
+Address = tuple[int, tuple[object, ...]]
+"""A family of sockets, and an address in it."""
 
 
 class Owner(Protocol):
@@ -132,10 +135,8 @@ class Listener(Port):
     """Where a datagram from nowhere known goes first; True if that was all, and its sender need not be remembered."""
 
 
-def addresses(
-    endpoint: EndPoint, kind: socket.SocketKind, passive: bool = False
-) -> list[tuple[int, tuple[object, ...]]]:
-    """The (family, address) pairs behind an endpoint's host and port.
+def addresses(endpoint: EndPoint, kind: socket.SocketKind, passive: bool = False) -> list[Address]:
+    """Where an endpoint's host and port are, the system's favourite first.
 
     Blocks if the host is a name that needs asking for.
     """

@@ -135,7 +135,7 @@ class MemoryListener(Bell, Listener):
         Bell.close(self)
 
 
-def connect(endpoint: EndPoint, tls: object = None) -> Link:
+def connect(endpoint: EndPoint, address: object = None, tls: object = None) -> Link:
     listener = _listeners.get(endpoint.address)
     if listener is None:
         raise LinkError(str(endpoint), "refused: nobody listens there")

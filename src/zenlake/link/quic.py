@@ -26,7 +26,7 @@ from aioquic.quic.packet import QuicPacketType, encode_quic_version_negotiation,
 
 from zenlake.endpoint import EndPoint
 from zenlake.errors import LinkError
-from zenlake.link.base import Link, Listener, Port, addresses, describe, locator
+from zenlake.link.base import Address, Link, Listener, Port, describe, locator
 from zenlake.link.tcp import bind
 from zenlake.link.tls import Tls
 from zenlake.link.udp import UdpPort
@@ -272,9 +272,8 @@ def _configuration(is_client: bool) -> QuicConfiguration:
     return QuicConfiguration(is_client=is_client, alpn_protocols=ALPN, max_data=WINDOW, max_stream_data=WINDOW)
 
 
-def connect(endpoint: EndPoint, tls: Tls) -> Link:
+def connect(endpoint: EndPoint, address: Address, tls: Tls) -> Link:
     name = str(endpoint.locator)
-    family, address = addresses(endpoint, socket.SOCK_DGRAM)[0]
     configuration = _configuration(True)
     configuration.server_name = endpoint.host_and_port()[0]
     try:
@@ -286,16 +285,17 @@ def connect(endpoint: EndPoint, tls: Tls) -> Link:
         raise LinkError(name, f"certificate or key cannot be used: {error}") from None
     if not tls.verify_name_on_connect:
         configuration.verify_mode = ssl.CERT_NONE
+    family, target = address
     sock = socket.socket(family, socket.SOCK_DGRAM)
     try:
-        sock.connect(address)
+        sock.connect(target)
     except OSError as error:
         sock.close()
         raise LinkError(name, describe(error)) from None
     udp = QuicClient(sock)
     quic = QuicConnection(configuration=configuration)
     udp.link = QuicClientLink(quic, udp, locator("quic", sock.getsockname()), name)
-    quic.connect(address, now=monotonic())
+    quic.connect(target, now=monotonic())
     udp.link.flush()
     return udp.link
 

@@ -5,15 +5,15 @@ import socket
 
 from zenlake.endpoint import EndPoint
 from zenlake.errors import LinkError
-from zenlake.link.base import Link, Listener, addresses, describe
+from zenlake.link.base import Address, Link, Listener, addresses, describe
 from zenlake.link.stream import StreamLink, StreamListener, dial
 
 __all__ = ["bind", "connect", "listen"]
 
 
-def connect(endpoint: EndPoint, tls: object = None) -> Link:
+def connect(endpoint: EndPoint, address: Address, tls: object = None) -> Link:
     name = str(endpoint.locator)
-    return StreamLink(dial(*addresses(endpoint, socket.SOCK_STREAM)[0], name), "tcp", name, True)
+    return StreamLink(dial(*address, name), "tcp", name, True)
 
 
 def listen(endpoint: EndPoint, tls: object = None) -> Listener:
@@ -21,14 +21,16 @@ def listen(endpoint: EndPoint, tls: object = None) -> Listener:
 
 
 def bind(endpoint: EndPoint, kind: socket.SocketKind = socket.SOCK_STREAM) -> socket.socket:
-    """A socket at the endpoint's address."""
-    family, address = addresses(endpoint, kind, passive=True)[0]
-    sock = socket.socket(family, kind)
-    try:
-        if kind == socket.SOCK_STREAM:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind(address)
-    except OSError as error:
-        sock.close()
-        raise LinkError(str(endpoint), describe(error)) from None
-    return sock
+    """A socket at the first of the endpoint's addresses that can be had."""
+    reason = ""
+    for family, address in addresses(endpoint, kind, passive=True):
+        sock = socket.socket(family, kind)
+        try:
+            if kind == socket.SOCK_STREAM:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind(address)
+            return sock
+        except OSError as error:
+            sock.close()
+            reason = reason or describe(error)
+    raise LinkError(str(endpoint), reason)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from zenlake.endpoint import EndPoint
 from zenlake.errors import LinkError
-from zenlake.link.base import Link, Listener, addresses
+from zenlake.link.base import Address, Link, Listener
 from zenlake.link.stream import LayeredLink, StreamListener, dial
 from zenlake.link.tcp import bind
 
@@ -129,10 +129,10 @@ def _why(error: ssl.SSLError) -> str:
     return told.get(error.reason or "", f"TLS failed: {error.reason or error}")
 
 
-def connect(endpoint: EndPoint, tls: Tls) -> Link:
+def connect(endpoint: EndPoint, address: Address, tls: Tls) -> Link:
     layer = TlsLayer(tls.client(endpoint), endpoint.host_and_port()[0])
     name = str(endpoint.locator)
-    return LayeredLink(dial(*addresses(endpoint, socket.SOCK_STREAM)[0], name), "tls", name, True, layer, True)
+    return LayeredLink(dial(*address, name), "tls", name, True, layer, True)
 
 
 def listen(endpoint: EndPoint, tls: Tls) -> Listener:

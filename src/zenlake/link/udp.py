@@ -9,7 +9,7 @@ from ipaddress import ip_address
 
 from zenlake.endpoint import EndPoint
 from zenlake.errors import EndpointError, LinkError
-from zenlake.link.base import Link, Listener, Port, addresses, describe, locator
+from zenlake.link.base import Address, Link, Listener, Port, describe, locator
 from zenlake.link.tcp import bind
 
 __all__ = ["MTU", "connect", "is_multicast", "listen"]
@@ -186,13 +186,13 @@ class UdpListener(UdpPort, Listener):
             super().close()
 
 
-def connect(endpoint: EndPoint, tls: object = None) -> Link:
+def connect(endpoint: EndPoint, address: Address, tls: object = None) -> Link:
     _refuse_reliable(endpoint)
     name = str(endpoint.locator)
-    family, address = addresses(endpoint, socket.SOCK_DGRAM)[0]
+    family, target = address
     sock = socket.socket(family, socket.SOCK_DGRAM)
     try:
-        sock.connect(address)
+        sock.connect(target)
     except OSError as error:
         sock.close()
         raise LinkError(name, describe(error)) from None

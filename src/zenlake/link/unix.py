@@ -23,7 +23,7 @@ class UnixListener(StreamListener):
         super().close()
 
 
-def connect(endpoint: EndPoint, tls: object = None) -> Link:
+def connect(endpoint: EndPoint, address: object = None, tls: object = None) -> Link:
     name = str(endpoint.locator)
     return StreamLink(dial(socket.AF_UNIX, endpoint.address, name), PROTOCOL, name, True)
 

@@ -17,7 +17,7 @@ from websockets.uri import parse_uri
 
 from zenlake.endpoint import EndPoint
 from zenlake.errors import LinkError
-from zenlake.link.base import Link, Listener, addresses
+from zenlake.link.base import Address, Link, Listener
 from zenlake.link.stream import Layer, LayeredLink, StreamListener, dial
 from zenlake.link.tcp import bind
 from zenlake.link.tls import Tls, TlsLayer
@@ -112,13 +112,13 @@ class WebSocketLayer:
             self._below.end()
 
 
-def connect(endpoint: EndPoint, tls: Tls) -> Link:
+def connect(endpoint: EndPoint, address: Address, tls: Tls) -> Link:
     name = str(endpoint.locator)
     host = endpoint.host_and_port()[0]
     below = TlsLayer(tls.client(endpoint), host) if endpoint.protocol == "wss" else None
     protocol = ClientProtocol(parse_uri(f"{endpoint.protocol}://{endpoint.address}/"), max_size=LARGEST)
     layer = WebSocketLayer(protocol, below)
-    sock = dial(*addresses(endpoint, socket.SOCK_STREAM)[0], name)
+    sock = dial(*address, name)
     return LayeredLink(sock, endpoint.protocol, name, True, layer, False)
 
 

@@ -53,6 +53,8 @@ class Connection:
         self._backoff = backoff
         self._delay = backoff.first if backoff else 0.0
         self._timer: Timer | None = None
+        self._addresses: list[links.Address | None] = []
+        """Those of this round that have not been tried yet."""
         self._stopped = False
 
     def stop(self) -> None:
@@ -64,18 +66,22 @@ class Connection:
             self.first.set_exception(LinkError(str(self.endpoint), "no longer wanted"))
 
     def begin(self) -> None:
-        """In the loop's thread: one attempt."""
+        """In the loop's thread: try each of the host's addresses once."""
         self._timer = None
         if not self._stopped:
-            self._runtime.resolve(self.endpoint, self._attempt, self._failed)
+            self._runtime.resolve(self.endpoint, self._resolved, self.failed)
+
+    def _resolved(self, addresses: list[links.Address | None]) -> None:
+        self._addresses = addresses
+        self._attempt()
 
     def _attempt(self) -> None:
         if self._stopped:
             return
         try:
-            link = links.connect(self.endpoint, self._runtime.tls)
+            link = links.connect(self.endpoint, self._addresses.pop(0), self._runtime.tls)
         except ZenlakeError as error:
-            return self._failed(error)
+            return self.failed(error)
         self._runtime.opening(link, self)
 
     def opened(self, face: Face) -> None:
@@ -89,14 +95,13 @@ class Connection:
         self.face = None
         self._again()
 
-    def _failed(self, error: ZenlakeError) -> None:
+    def failed(self, error: ZenlakeError) -> None:
+        if self._addresses:
+            return self._attempt()
         self.error = error
         if self._backoff is None and not self.first.done():
             self.first.set_exception(error)
         self._again()
-
-    def failed(self, error: ZenlakeError) -> None:
-        self._failed(error)
 
     def _again(self) -> None:
         if self._backoff is None or self._stopped:
@@ -206,20 +211,27 @@ class Runtime(Node):
 
     # In the loop's thread
 
-    def resolve(self, endpoint: EndPoint, then: Callable[[], None], failed: Callable[[ZenlakeError], None]) -> None:
-        """Make sure that the host's address is known (to the system's cache at least) without stopping the loop."""
+    def resolve(
+        self,
+        endpoint: EndPoint,
+        then: Callable[[list[links.Address | None]], None],
+        failed: Callable[[ZenlakeError], None],
+    ) -> None:
+        """Find the host's addresses without stopping the loop."""
         if not links.needs_asking(endpoint):
-            return then()
+            return then(links.ask(endpoint))
         if self._resolver is None:
             self._resolver = ThreadPoolExecutor(1, thread_name_prefix="zenlake-names")
 
-        def done(answer: Future[object]) -> None:
-            error = answer.exception() if not answer.cancelled() else None
+        def done(answer: Future[list[links.Address | None]]) -> None:
+            if answer.cancelled():
+                return
+            error = answer.exception()
             if isinstance(error, ZenlakeError):
                 failure = error
                 self.engine.call_soon(lambda: failed(failure))
             else:
-                self.engine.call_soon(then)
+                self.engine.call_soon(lambda: then(answer.result()))
 
         self._resolver.submit(links.ask, endpoint).add_done_callback(done)
 
