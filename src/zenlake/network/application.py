@@ -204,7 +204,7 @@ class Application(Face):
             self._check()
             get = LivelinessGet(self, self.next_id(), deliver, done, node.now() + timeout)
             self.liveliness_gets[get.id] = get
-            node.interests.interest(self, get.id, CURRENT, 0x08 | RESTRICTED, key, node.now())
+            node.interests.interest(self, get.id, CURRENT, 0x08 | RESTRICTED, key, node.now(), timeout)
         node._after()
         return get
 
@@ -457,7 +457,8 @@ class Application(Face):
     def final(self, interest_id: int) -> None:
         get = self.liveliness_gets.pop(interest_id, None)
         if get is not None:
-            self.node.later(lambda: get.end(False))
+            late = self.node.now() >= get.deadline
+            self.node.later(lambda: get.end(late))
 
     def control(self, message: bytes) -> None:
         """Nothing is written to ourselves."""

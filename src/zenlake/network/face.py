@@ -46,7 +46,11 @@ class Outlet:
         return False
 
     def close(self, reason: CloseReason) -> None:
-        """End the connection."""
+        """End the connection at once."""
+
+    def describe(self) -> dict[str, object]:
+        """About the connection, for the admin space."""
+        return {}
 
     def pause(self) -> None:
         """Read nothing more from it for now."""
@@ -203,9 +207,9 @@ class Face:
         if not self.is_open:
             return False
         droppable = congestion == 0 or not reliable
-        if not self.backlog or droppable or (not ordered and self.outlet.waits()):
-            if self.outlet.send(message, priority, reliable, congestion, express):
-                return True
+        at_once = not self.backlog or droppable or (not ordered and self.outlet.waits())
+        if at_once and self.outlet.send(message, priority, reliable, congestion, express):
+            return True
         if droppable:
             self.dropped += 1
         else:

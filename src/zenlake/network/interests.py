@@ -7,6 +7,7 @@ An interest is passed on to every north face; its D_FINAL comes when all of thes
 import heapq
 import itertools
 from collections import Counter
+from collections.abc import Callable
 
 from zenlake.keyexpr import includes
 from zenlake.network.declarations import Declarations, passes
@@ -26,10 +27,14 @@ class Interests:
         self.declarations = declarations
         self.counters = counters
         self.timeout = timeout
+        self.sooner: Callable[[float], None] = lambda deadline: None
+        """Told of a deadline before all others."""
         self._late: list[tuple[float, int, Interest]] = []
         self._count = itertools.count()
 
-    def interest(self, face: Face, id: int, mode: int, options: int, key: bytes | None, now: float) -> Interest | None:
+    def interest(
+        self, face: Face, id: int, mode: int, options: int, key: bytes | None, now: float, timeout: float | None = None
+    ) -> Interest | None:
         """A face wants to know."""
         if id in face.interests:
             self.end(face, id)
@@ -42,7 +47,10 @@ class Interests:
             if north.is_asked and passes(face, north):
                 self._ask(north, interest)
         if interest.waiting and mode & CURRENT:
-            heapq.heappush(self._late, (now + self.timeout, next(self._count), interest))
+            deadline = now + (self.timeout if timeout is None else timeout)
+            heapq.heappush(self._late, (deadline, next(self._count), interest))
+            if self._late[0][2] is interest:
+                self.sooner(deadline)
         else:
             self._answer(interest)
         return interest

@@ -309,6 +309,7 @@ class Node:
                 self._release(face)
             elif face.stuck_since is None:
                 face.stuck_since = self.now()
+                self.queries.sooner(face.stuck_since + STUCK)
 
     def _release(self, face: Face) -> None:
         for source in list(face.holding):

@@ -9,6 +9,7 @@ ids are chosen on each outgoing face inside what was negotiated, and used again 
 import heapq
 import itertools
 from collections import Counter
+from collections.abc import Callable
 from typing import NamedTuple
 
 from zenlake.keyexpr import includes
@@ -61,6 +62,8 @@ class Queries:
         self.counters = counters
         self.timeout = timeout
         self.responder = EntityGlobalId(ZenohId.from_wire(zid), 0)
+        self.sooner: Callable[[float], None] = lambda deadline: None
+        """Told of a deadline before all others."""
         self._late: list[tuple[float, int, Question]] = []
         self._count = itertools.count()
 
@@ -119,6 +122,8 @@ class Queries:
         source.questions[id] = question
         if question.outstanding:
             heapq.heappush(self._late, (question.deadline, next(self._count), question))
+            if self._late[0][2] is question:
+                self.sooner(question.deadline)
             return sends, shown
         return [self._over(question)], []
 
