@@ -168,6 +168,12 @@ class Face:
             self.transport.close(reason)
         self._engine.call_soon(self._turn)
 
+    def abandon(self, reason: CloseReason = CloseReason.UNRESPONSIVE) -> None:
+        """The other end does not read: say CLOSE if that can be said, and go without sending what waits."""
+        with self._lock:
+            self.transport.abandon(reason)
+        self._engine.call_soon(self._after)
+
     # In the loop's thread
 
     def begin(self) -> None:

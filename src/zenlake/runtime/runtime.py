@@ -65,6 +65,11 @@ class Connection:
         if not self.first.done():
             self.first.set_exception(LinkError(str(self.endpoint), "no longer wanted"))
 
+    def keep(self, backoff: Backoff | None) -> None:
+        """From now on connect again when the session is lost."""
+        self._backoff = backoff
+        self._delay = backoff.first if backoff else 0.0
+
     def begin(self) -> None:
         """In the loop's thread: try each of the host's addresses once."""
         self._timer = None

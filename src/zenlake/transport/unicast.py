@@ -252,6 +252,10 @@ class Unicast:
         else:
             self._fail(LocalError("closed before it was open", reason))
 
+    def abandon(self, reason: CloseReason) -> None:
+        """End the session without sending what waits."""
+        self._fail(LocalError("given up: the other end takes nothing", reason))
+
     def link_lost(self, error: ProtocolError | None = None) -> None:
         """There is nobody to talk to any more."""
         self._end(Closed(CloseReason.GENERIC, True, error))

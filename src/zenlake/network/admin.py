@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The admin space: the node answers queries about itself under `@/<zid>/...` (companion adminspace.md).
+
+Everybody may ask our own session under `@/<zid>/session/...`, and only from inside; the rest is an ordinary queryable that
+a router has and others may have. It only reads.
+"""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from zenlake.encoding import Encoding
+from zenlake.keyexpr import intersects
+from zenlake.network.asking import Query
+from zenlake.network.face import KINDS, QUERYABLE, SUBSCRIBER, TOKEN, Face
+from zenlake.values import Locality, WhatAmI, ZenohId
+
+if TYPE_CHECKING:
+    from zenlake.network.node import Node
+
+__all__ = ["Admin"]
+
+NAMES = {SUBSCRIBER: "subscriber", QUERYABLE: "queryable", TOKEN: "token"}
+JSON = Encoding.APPLICATION_JSON
+
+
+def hexadecimal(zid: bytes) -> str:
+    return str(ZenohId.from_wire(zid))
+
+
+class Admin:
+    """Answers about one node."""
+
+    def __init__(self, node: "Node", version: str, is_public: bool) -> None:
+        self.node = node
+        self.version = version
+        self._own = hexadecimal(node.zid)
+        self._mode = str(node.whatami)
+        application = node.application
+        application.declare_queryable(f"@/{self._own}/session/**".encode(), self._answer, origin=Locality.SESSION_LOCAL)
+        if is_public:
+            application.declare_queryable(f"@/{self._own}/{self._mode}/**".encode(), self._answer)
+
+    def _answer(self, query: Query, reader: Any) -> None:
+        try:
+            stats = b"_stats" in (reader.request.query.parameters.value or b"")
+            for key, content in self.entries(stats).items():
+                utf8 = key.encode()
+                if intersects(query.key, utf8):
+                    query.reply(utf8, json.dumps(content).encode(), encoding=JSON)
+        finally:
+            query.finish()
+
+    def entries(self, stats: bool = False) -> dict[str, object]:
+        """Every key and what there is to say."""
+        node = self.node
+        with node.lock:
+            faces = node.faces
+            own = f"@/{self._own}/{self._mode}"
+            found: dict[str, object] = {own: self._state(faces, stats)}
+            for kind in KINDS:
+                for resource in node.declarations.tables[kind].values():
+                    name = f"{own}/{NAMES[kind]}/{resource.key.decode()}"
+                    found[name] = self._holders(list(resource.holders))
+            for face in faces:
+                name = f"@/{self._own}/session/transport/unicast/{hexadecimal(face.zid)}"
+                about = face.outlet.describe()
+                links = about.pop("links", [])
+                found[name] = {"zid": hexadecimal(face.zid), "whatami": str(face.whatami), "is_shm": False, **about}
+                assert isinstance(links, list)
+                for number, link in enumerate(links):
+                    found[f"{name}/link/{number}"] = link
+            return found
+
+    def _state(self, faces: list[Face], stats: bool) -> dict[str, object]:
+        state: dict[str, object] = {
+            "zid": self._own, "version": self.version, "metadata": None, "plugins": None,
+            "locators": list(self.node.gossip.locators), "sessions": [self._session(face) for face in faces],
+        }  # fmt: skip
+        if stats:
+            state["stats"] = dict(self.node.counters)
+        return state
+
+    @staticmethod
+    def _session(face: Face) -> dict[str, object]:
+        links = face.outlet.describe().get("links", [])
+        assert isinstance(links, list)
+        told = [{"src": link["src"], "dst": link["dst"]} for link in links]
+        return {
+            "peer": hexadecimal(face.zid), "whatami": str(face.whatami), "links": told, "shm": False, "weight": None,
+            "dropped": face.dropped,
+        }  # fmt: skip
+
+    def _holders(self, holders: list[Face]) -> dict[str, list[str]]:
+        told: dict[str, list[str]] = {"routers": [], "peers": [], "clients": []}
+        for face in holders:
+            whatami = self.node.whatami if face.is_application else face.whatami
+            name = {WhatAmI.ROUTER: "routers", WhatAmI.PEER: "peers", WhatAmI.CLIENT: "clients"}[whatami]
+            told[name].append(hexadecimal(face.zid))
+        return told

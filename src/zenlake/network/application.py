@@ -1,0 +1,485 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The application as a face of its own node: what it declares, publishes, asks and answers.
+
+Everything here may be called from any thread. `deliver` callbacks are called with no lock held and get the live reader:
+the record is good until they return. `docs/design/network.md` lists the whole interface and its rules.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from zenlake.encoding import Encoding
+from zenlake.errors import LocalError
+from zenlake.keyexpr import includes, intersects
+from zenlake.network.asking import Get, LivelinessGet, Query
+from zenlake.network.declarations import COMPLETE, passes
+from zenlake.network.face import CURRENT, FUTURE, QUERYABLE, RESTRICTED, SUBSCRIBER, TOKEN, Face, Outlet
+from zenlake.network.tree import KeyTree
+from zenlake.values import ConsolidationMode, EntityGlobalId, Locality, SourceInfo, Timestamp, WhatAmI, ZenohId
+from zenlake.wire.data import Query as QueryBody
+from zenlake.wire.network import Push, Request
+
+if TYPE_CHECKING:
+    from zenlake.network.node import Node
+
+__all__ = [
+    "Application", "LivelinessSubscriber", "Publisher", "Querier", "Queryable", "Subscriber", "Token",
+]  # fmt: skip
+
+LOCAL, REMOTE, ANY = Locality.SESSION_LOCAL, Locality.REMOTE, Locality.ANY
+Buffer = bytes | bytearray | memoryview
+
+
+class Entity:
+    """Something that the application declared."""
+
+    kind = 0
+
+    def __init__(self, application: "Application", key: bytes) -> None:
+        self.application = application
+        self.key = key
+        self.id = application.next_id()
+        self.is_declared = True
+
+    @property
+    def global_id(self) -> EntityGlobalId:
+        return EntityGlobalId(ZenohId.from_wire(self.application.node.zid), self.id)
+
+    def undeclare(self) -> None:
+        self.application.undeclare_entity(self)
+
+
+class Subscriber(Entity):
+    kind = SUBSCRIBER
+
+    def __init__(
+        self, application: "Application", key: bytes, deliver: Callable[..., object], origin: Locality
+    ) -> None:
+        super().__init__(application, key)
+        self.deliver = deliver
+        self.origin = origin
+
+
+class Queryable(Entity):
+    kind = QUERYABLE
+
+    def __init__(
+        self, application: "Application", key: bytes, deliver: Callable[..., object], origin: Locality, complete: bool
+    ) -> None:
+        super().__init__(application, key)
+        self.deliver = deliver
+        self.origin = origin
+        self.complete = complete
+
+
+class Token(Entity):
+    kind = TOKEN
+
+
+class Watcher(Entity):
+    """A publisher or a querier: wants to know whether anybody is there."""
+
+    def __init__(self, application: "Application", key: bytes, destination: Locality) -> None:
+        super().__init__(application, key)
+        self.destination = destination
+        self.on_matching: Callable[[bool], object] | None = None
+        """Called with the new state at each change."""
+        self.last = False
+
+    @property
+    def matching(self) -> bool:
+        """Whether anybody is there now."""
+        with self.application.node.lock:
+            return self.application.is_matched(self.kind, self.key, self.destination)
+
+
+class Publisher(Watcher):
+    kind = SUBSCRIBER
+
+
+class Querier(Watcher):
+    kind = QUERYABLE
+
+
+class LivelinessSubscriber(Entity):
+    def __init__(self, application: "Application", key: bytes, deliver: Callable[[bytes, bool], object]) -> None:
+        super().__init__(application, key)
+        self.deliver = deliver
+        self.alive: set[bytes] = set()
+
+
+Declared = TypeVar("Declared", bound=Entity)
+Watching = TypeVar("Watching", bound=Watcher)
+
+
+class Application(Face):
+    """The one face whose other end is in this process."""
+
+    def __init__(self, node: "Node") -> None:
+        super().__init__(Outlet(), node.zid, WhatAmI.ROUTER, WhatAmI.CLIENT)  # to its node it is as a client is
+        self.is_application = True
+        self.node = node
+        self.subscribers: KeyTree[list[Subscriber]] = KeyTree()
+        self.queryables: KeyTree[list[Queryable]] = KeyTree()
+        self.watchers: dict[int, KeyTree[list[Watcher]]] = {SUBSCRIBER: KeyTree(), QUERYABLE: KeyTree()}
+        self.liveliness: dict[int, LivelinessSubscriber] = {}
+        self.liveliness_gets: dict[int, LivelinessGet] = {}
+        self.gets: dict[int, Get] = {}
+        self.entities: dict[int, Entity] = {}
+        self.is_closed = False
+        self._pushes: list[Push] = []
+
+    # Declaring
+
+    def declare_subscriber(self, key: bytes, deliver: Callable[..., object], origin: Locality = ANY) -> Subscriber:
+        """`deliver(key, reader)` for each sample: the message is `reader.push`."""
+        with self.node.lock:
+            subscriber = self._add(Subscriber(self, key, deliver, origin))
+            listed(self.subscribers, subscriber)
+            self.node.declarations.version += 1
+            if origin is not LOCAL:
+                self.node.declarations.declare(self, SUBSCRIBER, subscriber.id, key)
+        self.node._after()
+        return subscriber
+
+    def declare_queryable(
+        self, key: bytes, deliver: Callable[..., object], complete: bool = False, origin: Locality = ANY
+    ) -> Queryable:
+        """`deliver(query, reader)` for each query: the message is `reader.request`; `query` is how to answer it."""
+        with self.node.lock:
+            queryable = self._add(Queryable(self, key, deliver, origin, complete))
+            listed(self.queryables, queryable)
+            if origin is not LOCAL:
+                info = COMPLETE if complete else 0
+                self.node.declarations.declare(self, QUERYABLE, queryable.id, key, info)
+        self.node._after()
+        return queryable
+
+    def declare_token(self, key: bytes) -> Token:
+        """As long as it is declared, and the node is there, the key is alive."""
+        with self.node.lock:
+            token = self._add(Token(self, key))
+            self.node.declarations.declare(self, TOKEN, token.id, key)
+        self.node._after()
+        return token
+
+    def declare_publisher(self, key: bytes, destination: Locality = ANY) -> Publisher:
+        """Ask who subscribes to the key: what is put on it goes only where somebody does."""
+        return self._watch(Publisher(self, key, destination), 0x02)
+
+    def declare_querier(self, key: bytes, destination: Locality = ANY) -> Querier:
+        """Ask who answers queries on the key."""
+        return self._watch(Querier(self, key, destination), 0x04)
+
+    def _watch(self, watcher: Watching, option: int) -> Watching:
+        node = self.node
+        with node.lock:
+            self._add(watcher)
+            listed(self.watchers[watcher.kind], watcher)
+            watcher.last = self.is_matched(watcher.kind, watcher.key, watcher.destination)
+            options = option | RESTRICTED
+            node.interests.interest(self, watcher.id, CURRENT | FUTURE, options, watcher.key, node.now())
+        node._after()
+        return watcher
+
+    def declare_liveliness_subscriber(
+        self, key: bytes, deliver: Callable[[bytes, bool], object], history: bool = False
+    ) -> LivelinessSubscriber:
+        """`deliver(key, alive)` whenever a token on such a key appears or is gone; with history, of those of now too."""
+        node = self.node
+        with node.lock:
+            subscriber = self._add(LivelinessSubscriber(self, key, deliver))
+            self.liveliness[subscriber.id] = subscriber
+            mode = CURRENT | FUTURE if history else FUTURE
+            node.interests.interest(self, subscriber.id, mode, 0x08 | RESTRICTED, key, node.now())
+        node._after()
+        return subscriber
+
+    def liveliness_get(
+        self, key: bytes, deliver: Callable[[bytes], object], done: Callable[[bool], object], timeout: float = 10.0
+    ) -> LivelinessGet:
+        """`deliver(key)` for each token of now, then `done(timed_out)`."""
+        node = self.node
+        with node.lock:
+            self._check()
+            get = LivelinessGet(self, self.next_id(), deliver, done, node.now() + timeout)
+            self.liveliness_gets[get.id] = get
+            node.interests.interest(self, get.id, CURRENT, 0x08 | RESTRICTED, key, node.now(), timeout)
+        node._after()
+        return get
+
+    def _check(self) -> None:
+        if self.is_closed:
+            raise LocalError("the session is closed")
+
+    def _add(self, entity: Declared) -> Declared:
+        self._check()
+        self.entities[entity.id] = entity
+        return entity
+
+    def undeclare_entity(self, entity: Entity) -> None:
+        """Take a declaration back. Twice is harmless."""
+        node = self.node
+        with node.lock:
+            if self.entities.pop(entity.id, None) is None:
+                return
+            entity.is_declared = False
+            if isinstance(entity, Watcher):
+                unlisted(self.watchers[entity.kind], entity)
+                node.interests.end(self, entity.id)
+            elif isinstance(entity, LivelinessSubscriber):
+                del self.liveliness[entity.id]
+                node.interests.end(self, entity.id)
+            else:
+                if isinstance(entity, Subscriber):
+                    unlisted(self.subscribers, entity)
+                elif isinstance(entity, Queryable):
+                    unlisted(self.queryables, entity)
+                node.declarations.version += 1
+                if entity.id in self.declared[entity.kind]:
+                    node.declarations.undeclare(self, entity.kind, entity.id)
+        node._after()
+
+    def close(self) -> None:
+        """Take everything back and refuse whatever comes later. Open queries end."""
+        with self.node.lock:
+            entities = list(self.entities.values())
+            self.is_closed = True
+            gets, liveliness_gets = list(self.gets.values()), list(self.liveliness_gets.values())
+        for entity in entities:
+            self.undeclare_entity(entity)
+        for get in gets:
+            get.cancel()
+        for asking in liveliness_gets:
+            asking.end(True)
+
+    # Publishing
+
+    def put(
+        self, key: bytes, payload: Buffer, *, encoding: Encoding | None = None, attachment: Buffer | None = None,
+        timestamp: Timestamp | None = None, source: SourceInfo | None = None, priority: int = 5, congestion: int = 0,
+        express: bool = False, reliable: bool = True, destination: Locality = ANY,
+    ) -> None:  # fmt: skip
+        """Publish a value on a key."""
+        push = self._push(True, timestamp, source, attachment)
+        push.put.encoding.set(encoding)
+        push.put.payload.set(payload)
+        self._publish(key, push, quality(priority, congestion, express), reliable, destination)
+
+    def delete(
+        self, key: bytes, *, attachment: Buffer | None = None, timestamp: Timestamp | None = None,
+        source: SourceInfo | None = None, priority: int = 5, congestion: int = 0, express: bool = False,
+        reliable: bool = True, destination: Locality = ANY,
+    ) -> None:  # fmt: skip
+        """Say that a key has no value any more."""
+        push = self._push(False, timestamp, source, attachment)
+        self._publish(key, push, quality(priority, congestion, express), reliable, destination)
+
+    def _push(
+        self, is_put: bool, timestamp: Timestamp | None, source: SourceInfo | None, attachment: Buffer | None
+    ) -> Push:
+        self._check()
+        try:
+            push = self._pushes.pop()
+        except IndexError:
+            push = Push(key=(0, False, None))
+        push.is_put = is_put
+        body = push.body
+        if timestamp is None and self.node.stamps:
+            timestamp = self.node.timestamp()
+        body.timestamp.set(timestamp)
+        body.source.set(source)
+        body.attachment.set(attachment)
+        return push
+
+    def _publish(self, key: bytes, push: Push, qos: int, reliable: bool, destination: Locality) -> None:
+        push.qos = qos
+        message = push.encode()
+        push.put.payload.set(b"")
+        self._pushes.append(push)
+        has_exts = message[0] & 0x80 != 0
+        self.node.forwarder.publish(
+            key, message[2:], has_exts, qos, reliable, destination is not REMOTE, destination is not LOCAL
+        )
+
+    def receivers(self, key: bytes, source: Face) -> tuple[Subscriber, ...]:
+        """With the lock held: the subscribers that a sample on a key from a face is shown to."""
+        refused = REMOTE if source is self else LOCAL
+        found = self.subscribers.matching(key)
+        return tuple(subscriber for those in found for subscriber in those if subscriber.origin is not refused)
+
+    # Asking
+
+    def get(
+        self, key: bytes, deliver: Callable[..., object], done: Callable[[], object], *, parameters: str = "",
+        target: int = 0, consolidation: ConsolidationMode = ConsolidationMode.AUTO, timeout: float = 10.0,
+        payload: Buffer | None = None, encoding: Encoding | None = None, attachment: Buffer | None = None,
+        source: SourceInfo | None = None, priority: int = 5, congestion: int = 1, express: bool = False,
+        destination: Locality = ANY, accept_any: bool = False,
+    ) -> Get:  # fmt: skip
+        """Ask the queryables of a key.
+
+        `deliver(key, reader)` for each answer that consolidation lets through: the message is `reader.response`, its key
+        None for an error without one. Then `done()`, once.
+        """
+        self._check()
+        node = self.node
+        qos = quality(priority, congestion, express)
+        get = Get(self, key, deliver, done, parameters, consolidation, accept_any)
+        body = QueryBody(
+            consolidation=int(get.consolidation.mode), parameters=parameters.encode() if parameters else None,
+            source=source, encoding=encoding, attachment=attachment,
+            body=b"" if payload is None and encoding is not None else payload,
+        )  # fmt: skip
+        with node.lock:
+            get.id = self.next_get()
+            self.gets[get.id] = get
+            request = Request(
+                id=get.id, key=key.decode(), qos=qos, target=target, timeout=max(1, round(timeout * 1000)), body=body
+            ).encode()
+            local = destination is not REMOTE and any(
+                queryable.origin is not REMOTE for those in self.queryables.matching(key) for queryable in those
+            )
+            sends, shown = node.queries.request(
+                self, get.id, key, request, True, node.now(), local, destination is not LOCAL
+            )
+            get.question = self.questions.get(get.id)
+        node._perform(sends)
+        for _, id in shown:
+            reader = node.reader(request)
+            try:
+                reader.next()
+                self.show(id, key, reader)
+            finally:
+                node.done(reader)
+        node.wake()
+        return get
+
+    def next_get(self) -> int:
+        id = self.next_id()
+        while id in self.questions:
+            id = self.next_id()
+        return id
+
+    def receive(self, message: bytes) -> None:
+        """An answer, or the end of answers, to a query of ours."""
+        reader = self.node.reader(message)
+        try:
+            kind = reader.next()
+            if kind == 0x1B:
+                get = self.gets.get(reader.response.id)
+                if get is not None:
+                    get.answered(reader, message)
+            else:
+                get = self.gets.pop(reader.final.id, None)
+                if get is not None:
+                    get.end()
+        finally:
+            self.node.done(reader)
+
+    # Being asked
+
+    def show(self, id: int, key: bytes, reader: Any) -> None:
+        """A query that is for us: to each queryable that it concerns."""
+        complete_only = reader.request.target == 2
+        with self.node.lock:
+            question = self.requests.get(id)
+            if question is None:
+                return
+            refused = REMOTE if question.source is self else LOCAL
+            chosen = [
+                queryable for those in self.queryables.matching(key) for queryable in those
+                if queryable.origin is not refused
+                and (not complete_only or (queryable.complete and includes(queryable.key, key)))
+            ]  # fmt: skip
+            queries = [Query(self, id, question, key, queryable.global_id) for queryable in chosen]
+            for query in queries:
+                query.together = queries
+            any_key = b"_anyke" in (reader.request.query.parameters.value or b"")
+        if not queries:
+            return self.finish(id, question)
+        for query, queryable in zip(list(queries), chosen, strict=True):
+            query.accepts_any = any_key
+            self.node.call(queryable.deliver, query, reader)
+
+    def finish(self, id: int, question: Any) -> None:
+        """There are no more answers of ours."""
+        with self.node.lock:
+            sends = self.node.queries.final(self, id) if self.requests.get(id) is question else []
+        self.node._perform(sends)
+
+    # What the tables say
+
+    def is_matched(self, kind: int, key: bytes, destination: Locality) -> bool:
+        """With the lock held: whether anybody has such a thing on a key."""
+        for resource in self.node.declarations.tables[kind].matching(key):
+            for face in resource.holders:
+                if destination is not (REMOTE if face is self else LOCAL) and passes(self, face):
+                    return True
+        return False
+
+    def changed(self, kind: int, key: bytes) -> None:
+        """With the lock held: something was declared on a key, or taken back."""
+        if kind not in self.watchers:
+            return
+        for those in self.watchers[kind].matching(key):
+            for watcher in those:
+                now = self.is_matched(kind, watcher.key, watcher.destination)
+                if now != watcher.last:
+                    watcher.last = now
+                    if watcher.on_matching is not None:
+                        listener = watcher.on_matching
+                        self.node.later(lambda listener=listener, now=now: listener(now))  # type: ignore[misc]
+
+    def declare(self, kind: int, id: int, key: bytes, info: int, interest_id: int | None = None) -> None:
+        """Told of a declaration: of tokens we want to hear."""
+        if kind != TOKEN:
+            return
+        get = None if interest_id is None else self.liveliness_gets.get(interest_id)
+        if get is not None:
+            self.node.later(lambda: get.found(key))
+            return
+        for subscriber in self.liveliness.values():
+            if interest_id not in (None, subscriber.id) or key in subscriber.alive:
+                continue
+            if intersects(subscriber.key, key):
+                subscriber.alive.add(key)
+                self.node.later(lambda deliver=subscriber.deliver: deliver(key, True))  # type: ignore[misc]
+
+    def undeclare(self, kind: int, id: int, key: bytes) -> None:
+        if kind != TOKEN:
+            return
+        for subscriber in self.liveliness.values():
+            if key in subscriber.alive:
+                subscriber.alive.discard(key)
+                self.node.later(lambda deliver=subscriber.deliver: deliver(key, False))  # type: ignore[misc]
+
+    def final(self, interest_id: int) -> None:
+        get = self.liveliness_gets.pop(interest_id, None)
+        if get is not None:
+            late = self.node.now() >= get.deadline
+            self.node.later(lambda: get.end(late))
+
+    def control(self, message: bytes) -> None:
+        """Nothing is written to ourselves."""
+
+
+def quality(priority: int, congestion: int, express: bool) -> int:
+    """The QoS byte: congestion 0 drop, 1 block, 2 block the first only."""
+    return priority | (0x08 if congestion == 1 else 0x20 if congestion == 2 else 0) | (0x10 if express else 0)
+
+
+def listed(tree: KeyTree[Any], entity: Any) -> None:
+    those = tree.get(entity.key)
+    if those is None:
+        tree.insert(entity.key, [entity])
+    else:
+        those.append(entity)
+
+
+def unlisted(tree: KeyTree[Any], entity: Any) -> None:
+    those = tree.get(entity.key)
+    if those is not None and entity in those:
+        those.remove(entity)
+        if not those:
+            tree.remove(entity.key)

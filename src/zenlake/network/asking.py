@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The application's side of a query: `Get` is one that it asked, `Query` one that it was asked, `LivelinessGet` who lives."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from zenlake.encoding import Encoding
+from zenlake.errors import InvalidValue
+from zenlake.keyexpr import intersects
+from zenlake.network.consolidation import Consolidation, resolved
+from zenlake.values import ConsolidationMode, EntityGlobalId, SourceInfo, Timestamp
+from zenlake.wire.data import Del, Err, Put, Reply
+from zenlake.wire.network import Response
+
+if TYPE_CHECKING:
+    from zenlake.network.application import Application
+    from zenlake.network.queries import Question
+
+__all__ = ["Get", "LivelinessGet", "Query"]
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Get:
+    """A query of ours. Its callbacks are never called at the same time, and none after `done`."""
+
+    def __init__(
+        self, application: "Application", key: bytes, deliver: Callable[..., object], done: Callable[[], object],
+        parameters: str, consolidation: ConsolidationMode, accept_any: bool,
+    ) -> None:  # fmt: skip
+        self.application = application
+        self.key = key
+        self.id = 0
+        self.question: Question | None = None
+        self.consolidation = Consolidation(resolved(consolidation, parameters))
+        self.is_done = False
+        self._deliver = deliver
+        self._done = done
+        self._accept_any = accept_any or "_anyke" in parameters
+        self._lock = application.node.new_lock()
+
+    def answered(self, reader: Any, message: bytes) -> None:
+        """An answer, live in its reader."""
+        response = reader.response
+        key: bytes | None = response.key.suffix.value
+        with self._lock:
+            if self.is_done:
+                return
+            if response.is_reply:
+                if key is None or not (self._accept_any or intersects(self.key, key)):
+                    self.application.node.counters["answers on a key that was not asked for"] += 1
+                    return
+                stamp = response.reply.body.timestamp
+                time = None if stamp.id.size < 0 else (stamp.ntp64, int.from_bytes(stamp.id.value, "little"))
+                if not self.consolidation.see(key, time, message):
+                    return
+            self.application.node.call(self._deliver, key, reader)
+
+    def end(self) -> None:
+        """No more answers: show what was kept, and say so."""
+        node = self.application.node
+        with self._lock:
+            if self.is_done:
+                return
+            for key, message in self.consolidation.kept():
+                reader = node.reader(message)
+                try:
+                    reader.next()
+                    node.call(self._deliver, key, reader)
+                finally:
+                    node.done(reader)
+            self.is_done = True
+            node.call(self._done)
+
+    def cancel(self) -> None:
+        """Want no more answers; `done` is called."""
+        node = self.application.node
+        with node.lock:
+            self.application.gets.pop(self.id, None)
+            if self.question is not None:
+                node.queries.cancel(self.question)
+        self.end()
+
+
+class Query:
+    """A query to answer: any number of replies, then `finish` once."""
+
+    def __init__(
+        self, application: "Application", id: int, question: "Question", key: bytes, responder: EntityGlobalId
+    ) -> None:
+        self.application = application
+        self.key = key
+        self.accepts_any = False
+        """Whether the asker takes answers on keys that its own does not match."""
+        self.together: list[Query] = []
+        """Those of all queryables that the same question was shown to and that have not finished."""
+        self._id = id
+        self._question = question
+        self._responder = responder
+
+    @property
+    def is_finished(self) -> bool:
+        return self not in self.together
+
+    def reply(
+        self, key: bytes, payload: Buffer, *, encoding: Encoding | None = None, attachment: Buffer | None = None,
+        timestamp: Timestamp | None = None, source: SourceInfo | None = None, express: bool = False,
+    ) -> None:  # fmt: skip
+        """One value."""
+        put = Put(payload=payload, encoding=encoding, attachment=attachment, timestamp=timestamp, source=source)
+        self._check(key)
+        self._answer(key, Reply(body=put), express)
+
+    def reply_del(
+        self, key: bytes, *, attachment: Buffer | None = None, timestamp: Timestamp | None = None,
+        source: SourceInfo | None = None, express: bool = False,
+    ) -> None:  # fmt: skip
+        """A key has no value any more."""
+        self._check(key)
+        self._answer(key, Reply(body=Del(attachment=attachment, timestamp=timestamp, source=source)), express)
+
+    def reply_err(self, payload: Buffer, encoding: Encoding | None = None, express: bool = False) -> None:
+        """The query failed, and why."""
+        self._answer(self.key, Err(payload=payload, encoding=encoding), express)
+
+    def _check(self, key: bytes) -> None:
+        if not self.accepts_any and not intersects(self.key, key):
+            raise InvalidValue(
+                f"a reply on `{key.decode()}` to a query on `{self.key.decode()}`, which does not match it: "
+                "reply on a key that does, or let the asker say that it takes any (`_anyke`)"
+            )
+
+    def _answer(self, key: bytes, body: Reply | Err, express: bool) -> None:
+        node = self.application.node
+        if self.is_finished:
+            raise InvalidValue("this query is finished: reply before `finish`")
+        qos = self._question.qos | (0x10 if express else 0)
+        message = Response(id=self._id, key=key.decode(), qos=qos, responder=self._responder, body=body).encode()
+        with node.lock:
+            if self.application.requests.get(self._id) is not self._question:
+                node.counters["answers to no question"] += 1
+                return  # too late
+            sends = node.queries.response(self.application, self._id, key, message)
+        node._perform(sends)
+
+    def finish(self) -> None:
+        """No more answers. Twice is harmless."""
+        with self.application.node.lock:
+            if self.is_finished:
+                return
+            self.together.remove(self)
+            left = len(self.together)
+        if not left:
+            self.application.finish(self._id, self._question)
+
+
+class LivelinessGet:
+    """Asks once which tokens there are."""
+
+    def __init__(
+        self, application: "Application", id: int, deliver: Callable[[bytes], object],
+        done: Callable[[bool], object], deadline: float,
+    ) -> None:  # fmt: skip
+        self.application = application
+        self.id = id
+        self.deadline = deadline
+        self.is_done = False
+        self._deliver = deliver
+        self._done = done
+        self._seen: set[bytes] = set()
+
+    def found(self, key: bytes) -> None:
+        if not self.is_done and key not in self._seen:
+            self._seen.add(key)
+            self._deliver(key)
+
+    def end(self, timed_out: bool) -> None:
+        if not self.is_done:
+            self.is_done = True
+            self._done(timed_out)
+
+    def cancel(self) -> None:
+        """Want no more answers; `done` is called."""
+        node = self.application.node
+        with node.lock:
+            self.application.liveliness_gets.pop(self.id, None)
+            node.interests.end(self.application, self.id)
+        self.end(True)

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who has what: subscribers, queryables and tokens of every face, and telling those who are to know.
+
+A declaration is told to a face under its own key expression, once however many have it, and taken back when the last of
+them is gone. A face never hears of what it declared itself (the application does: it may publish to itself).
+"""
+
+from collections import Counter
+from collections.abc import Callable
+
+from zenlake.keyexpr import intersects
+from zenlake.network.face import AGGREGATE, FUTURE, KINDS, QUERYABLE, TOKEN, Face, Interest
+from zenlake.network.tree import KeyTree
+
+__all__ = ["Declarations", "Resource", "passes"]
+
+COMPLETE = 1
+MOST = 1_000_000  # declarations of one face
+
+
+class Resource:
+    """A key expression that somebody declared something on."""
+
+    __slots__ = ("holders", "key")
+
+    def __init__(self, key: bytes) -> None:
+        self.key = key
+        self.holders: dict[Face, dict[int, int]] = {}
+        """For each face the ids under which it declared this, and what it said about each."""
+
+
+def passes(source: Face, target: Face) -> bool:
+    """Whether messages of one face may go to another."""
+    return source.group != target.group or (source is target and source.is_application)
+
+
+def merged(infos: list[int]) -> int:
+    """What several queryables are together: complete if one is, at the distance of the nearest such."""
+    complete = [info for info in infos if info & COMPLETE]
+    return min(complete or infos)
+
+
+class Declarations:
+    """The tables of one node. Guarded by the node's lock."""
+
+    def __init__(self, counters: Counter[str]) -> None:
+        self.faces: list[Face] = []
+        self.tables: dict[int, KeyTree[Resource]] = {kind: KeyTree() for kind in KINDS}
+        self.version = 0
+        """Changes whenever a route may have changed."""
+        self.counters = counters
+        self.on_change: Callable[[int, bytes], None] = lambda kind, key: None
+
+    # What a face says
+
+    def declare(self, face: Face, kind: int, id: int, key: bytes, info: int = 0) -> None:
+        known = face.declared[kind]
+        if id in known and known[id] != key:
+            self.undeclare(face, kind, id)
+        elif len(known) >= MOST:
+            self.counters["too many declarations"] += 1
+            return
+        table = self.tables[kind]
+        resource = table.get(key)
+        if resource is None:
+            resource = Resource(key)
+            table.insert(key, resource)
+        known[id] = key
+        ids = resource.holders.setdefault(face, {})
+        if ids.get(id) != info:
+            ids[id] = info
+            self._changed(kind, resource)
+
+    def undeclare(self, face: Face, kind: int, id: int) -> None:
+        key = face.declared[kind].pop(id, None)
+        if key is None:
+            self.counters["unknown declarations taken back"] += 1
+            return
+        resource = self.tables[kind].get(key)
+        assert resource is not None
+        ids = resource.holders[face]
+        del ids[id]
+        if not ids:
+            del resource.holders[face]
+        if not resource.holders:
+            self.tables[kind].remove(key)
+        self._changed(kind, resource)
+
+    def forget(self, face: Face) -> None:
+        """It is gone, and all that it had."""
+        for kind, known in face.declared.items():
+            for id in list(known):
+                self.undeclare(face, kind, id)
+
+    # Who is told
+
+    def info(self, face: Face, resource: Resource) -> int | None:
+        """What to tell a face about a resource; None if nobody whom it could reach has it."""
+        infos = [
+            info for holder, ids in resource.holders.items() if passes(face, holder) for info in ids.values()
+        ]  # fmt: skip
+        return merged(infos) if infos else None
+
+    def current(self, face: Face, kind: int, key: bytes | None) -> list[tuple[bytes, int]]:
+        """What a face could be told now that intersects a key."""
+        table = self.tables[kind]
+        found = table.values() if key is None else table.matching(key)
+        told = ((resource.key, self.info(face, resource)) for resource in found)
+        return [(key, info) for key, info in told if info is not None]
+
+    def _changed(self, kind: int, resource: Resource) -> None:
+        self.version += 1
+        for face in self.faces:
+            if face.is_told_all or face.interests:
+                self.tell(face, kind, resource)
+        self.on_change(kind, resource.key)
+
+    def tell(self, face: Face, kind: int, resource: Resource) -> None:
+        """Bring what a face knows of a resource up to date."""
+        info = self.info(face, resource)
+        if face.is_told_all:
+            self._settle(face, kind, resource.key, info, True)
+            return
+        plain = False
+        for interest in face.interests.values():
+            if not (interest.answered and interest.mode & FUTURE and interest.wants(kind)):
+                continue
+            if interest.key is not None and not intersects(interest.key, resource.key):
+                continue
+            if interest.options & AGGREGATE and interest.key is not None and kind != TOKEN:
+                self.tell_aggregate(face, kind, interest.key)
+            else:
+                plain = True
+        self._settle(face, kind, resource.key, info, plain)
+
+    def tell_aggregate(self, face: Face, kind: int, key: bytes, interest_id: int | None = None) -> None:
+        """One declaration, on the interest's own key, stands for all that intersect it."""
+        infos = [info for _, info in self.current(face, kind, key)]
+        info = None
+        if infos:  # a queryable is complete for the whole only if it covers it, which a part cannot say
+            info = 0 if kind == QUERYABLE else merged(infos)
+        self._settle(face, kind, key, info, True, interest_id)
+
+    def _settle(
+        self, face: Face, kind: int, key: bytes, info: int | None, wanted: bool, interest_id: int | None = None
+    ) -> None:
+        told = face.told[kind].get(key)
+        if info is None:
+            if told is not None:
+                del face.told[kind][key]
+                face.undeclare(kind, told[0], key)
+        elif wanted and (told is None or told[1] != info or interest_id is not None):
+            id = face.next_id() if told is None else told[0]
+            face.told[kind][key] = (id, info)
+            face.declare(kind, id, key, info, interest_id)
+
+    def tell_all(self, face: Face) -> None:
+        """All that there is, to a new face that hears everything."""
+        for kind, table in self.tables.items():
+            for resource in table.values():
+                self.tell(face, kind, resource)
+
+    def answer(self, face: Face, interest: Interest) -> None:
+        """The current declarations that an interest asked for."""
+        for kind in KINDS:
+            if not interest.wants(kind):
+                continue
+            if interest.options & AGGREGATE and interest.key is not None and kind != TOKEN:
+                if interest.mode & FUTURE:
+                    self.tell_aggregate(face, kind, interest.key, interest.id)
+                elif self.current(face, kind, interest.key):
+                    face.declare(kind, 0, interest.key, 0, interest.id)
+                continue
+            for key, info in self.current(face, kind, interest.key):
+                if interest.mode & FUTURE:
+                    self._settle(face, kind, key, info, True, interest.id)
+                else:
+                    face.declare(kind, 0, key, info, interest.id)  # as 1.10.2 does: it cannot be taken back
+
+    def stop_telling(self, face: Face, interest: Interest) -> None:
+        """The interest has ended: what no other one asked for is known to nobody any more."""
+        others = [other for other in face.interests.values() if other is not interest and other.mode & FUTURE]
+        for kind, told in face.told.items():
+            if not interest.wants(kind):
+                continue
+            for key in list(told):
+                if interest.key is not None and not intersects(interest.key, key):
+                    continue
+                if not any(o.wants(kind) and (o.key is None or intersects(o.key, key)) for o in others):
+                    del told[key]

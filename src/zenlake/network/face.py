@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A face: what one neighbour declared to us, what we told it, and what is open between us.
+
+It knows no socket: an `Outlet` takes messages. A message that must not be dropped and that the outlet refuses is kept
+in the face's backlog; while something is there, whoever sent us that message is not read from.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from zenlake.errors import CloseReason
+from zenlake.network.roles import Stand, group, stand
+from zenlake.network.tree import KeyTree
+from zenlake.session.keys import KeyTable
+from zenlake.values import WhatAmI
+from zenlake.wire.declare import Declare, DeclareEntity, DeclareFinal, UndeclareEntity
+from zenlake.wire.declare import Interest as InterestMessage
+
+if TYPE_CHECKING:
+    from zenlake.network.queries import Question
+
+__all__ = ["Asked", "Face", "Interest", "KINDS", "Outlet", "QUERYABLE", "SUBSCRIBER", "TOKEN"]
+
+# The kinds of what is declared, by the id of the declaration's body; and their bits in an interest's options.
+SUBSCRIBER, QUERYABLE, TOKEN = 0x02, 0x04, 0x06
+KINDS = {SUBSCRIBER: 0x02, QUERYABLE: 0x04, TOKEN: 0x08}
+
+CURRENT, FUTURE = 1, 2
+AGGREGATE = 0x80
+RESTRICTED = 0x10
+
+CONTROL_QOS = 0x08  # priority control, block
+BLOCK = 1
+
+
+class Outlet:
+    """Who takes a face's messages. The runtime's connection, or a test."""
+
+    def send(self, message: bytes, priority: int, reliable: bool, congestion: int, express: bool) -> bool:
+        """False if there is no room for it."""
+        raise NotImplementedError
+
+    def waits(self) -> bool:
+        """Whether `send`, in this thread, waits for room by itself."""
+        return False
+
+    def close(self, reason: CloseReason) -> None:
+        """End the connection at once."""
+
+    def describe(self) -> dict[str, object]:
+        """About the connection, for the admin space."""
+        return {}
+
+    def pause(self) -> None:
+        """Read nothing more from it for now."""
+
+    def resume(self) -> None:
+        """Read from it again."""
+
+
+@dataclass(eq=False, slots=True)
+class Interest:
+    """What a neighbour (or the application) wants to know of."""
+
+    face: "Face"
+    id: int
+    mode: int
+    options: int
+    key: bytes | None
+    waiting: set["Asked"] = field(default_factory=set)
+    """What we asked others on its behalf and have had no end of yet: it is not answered before."""
+    answered: bool = False
+    asked: list["Asked"] = field(default_factory=list)
+
+    def wants(self, kind: int) -> bool:
+        return self.options & KINDS[kind] != 0
+
+
+@dataclass(eq=False, slots=True)
+class Asked:
+    """What we asked a neighbour on behalf of an interest."""
+
+    face: "Face"
+    id: int
+    interest: Interest
+    final: bool = False
+
+
+class Face:
+    """One neighbour. Guarded by the node's lock, but for `send`."""
+
+    def __init__(
+        self, outlet: Outlet, zid: bytes, own: WhatAmI, whatami: WhatAmI,
+        theirs: KeyTable | None = None, mine: KeyTable | None = None, request_ids: int = 0xFFFFFFFF,
+    ) -> None:  # fmt: skip
+        self.outlet = outlet
+        self.zid = zid
+        self.whatami = whatami
+        self.stand = stand(own, whatami)
+        self.group: object = group(own, whatami) or self
+        self.is_application = False
+        self.is_open = True
+        # Key ids: those that it declared, by id and by key; those that we declared to it.
+        self.theirs = theirs or KeyTable()
+        self.mine = mine or KeyTable()
+        self.prefixes: dict[bytes, int] = {}
+        self.declared: dict[int, dict[int, bytes]] = {kind: {} for kind in KINDS}
+        self.told: dict[int, dict[bytes, tuple[int, int]]] = {kind: {} for kind in KINDS}
+        self.interests: dict[int, Interest] = {}
+        self.asked: dict[int, Asked] = {}
+        self.covered: KeyTree[list[Asked]] = KeyTree()
+        """Of a neighbour that we ask: the keys whose subscribers it told us of, all of them."""
+        self.requests: dict[int, Question] = {}
+        self.questions: dict[int, Question] = {}
+        self.request_ids = request_ids
+        self.routes: dict[Any, Any] = {}
+        self.backlog: deque[tuple[bytes, int, bool, int, bool]] = deque()
+        self.stuck_since: float | None = None
+        self.holding: set[Face] = set()
+        """Faces that are not read from until our backlog is gone; and the other way round."""
+        self.held_by: set[Face] = set()
+        self.dirty: set[Face] = set()
+        """The node's: faces with something to send."""
+        self.dropped = 0
+        self.initial_final = False
+        self.psids: dict[int, bytes] = {}
+        self._last_request = 0
+        self._last_id = 0
+
+    @property
+    def is_told_all(self) -> bool:
+        """Whether it hears of every declaration, asked for or not."""
+        return self.stand is not Stand.SOUTH
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether it tells us only what we ask for."""
+        return self.stand is Stand.NORTH
+
+    def next_id(self) -> int:
+        """For declarations and interests: one counter, as 1.10.2 has."""
+        self._last_id += 1
+        return self._last_id
+
+    def next_request(self) -> int | None:
+        """A request id that is free; None if all are taken."""
+        if len(self.requests) >= self.request_ids:
+            return None
+        while True:
+            self._last_request = self._last_request % self.request_ids + 1
+            if self._last_request not in self.requests:
+                return self._last_request
+
+    # Keys
+
+    def resolve(self, scope: int, by_sender: bool, suffix: bytes | None) -> bytes | None:
+        """The whole key of a message from it; None if the id stands for nothing."""
+        if not scope:
+            return suffix or b""
+        prefix: bytes | None = (self.theirs if by_sender else self.mine).get(scope)
+        return None if prefix is None else prefix + (suffix or b"")
+
+    def wire_key(self, key: bytes) -> tuple[int, bool, bytes | None]:
+        """The key as we send it: by an id that it declared if there is one, else in full."""
+        if self.prefixes:
+            end = len(key)
+            while end > 0:
+                id = self.prefixes.get(key[:end])
+                if id is not None:
+                    return id, False, key[end:] or None
+                end = key.rfind(b"/", 0, end)
+        return 0, True, key
+
+    # Messages out; the application overrides these
+
+    def declare(self, kind: int, id: int, key: bytes, info: int, interest_id: int | None = None) -> None:
+        scope, sender, suffix = self.wire_key(key)
+        text = None if suffix is None else suffix.decode()
+        body = DeclareEntity(kind=kind, id=id, key=(scope, sender, text), info=info)
+        self.control(Declare(interest_id=interest_id, qos=CONTROL_QOS, body=body).encode())
+
+    def undeclare(self, kind: int, id: int, key: bytes) -> None:
+        told = None if kind == SUBSCRIBER else (0, False, None)  # as 1.10.2: the extension says nothing
+        body = UndeclareEntity(kind=kind + 1, id=id, key=told)
+        self.control(Declare(qos=CONTROL_QOS, body=body).encode())
+
+    def final(self, interest_id: int) -> None:
+        self.control(Declare(interest_id=interest_id, qos=CONTROL_QOS, body=DeclareFinal()).encode())
+
+    def ask(self, id: int, mode: int, options: int, key: bytes | None) -> None:
+        text = None if key is None else key.decode()
+        self.control(InterestMessage(mode=mode, id=id, options=options, key=text, qos=CONTROL_QOS).encode())
+
+    def unask(self, id: int) -> None:
+        self.control(InterestMessage(mode=0, id=id, qos=CONTROL_QOS).encode())
+
+    def control(self, message: bytes) -> None:
+        """Queue a message of the control lane; the node's `flush` sends it."""
+        self.backlog.append((message, 0, True, BLOCK, False))
+        self.dirty.add(self)
+
+    def send(self, message: bytes, qos: int, reliable: bool, ordered: bool = False) -> bool:
+        """Send now. False if it was dropped, or had to be kept. `ordered`: never before something that is kept."""
+        congestion = BLOCK if qos & 0x08 else 2 if qos & 0x20 else 0
+        priority, express = qos & 0x07, qos & 0x10 != 0
+        if not self.is_open:
+            return False
+        droppable = congestion == 0 or not reliable
+        at_once = not self.backlog or droppable or (not ordered and self.outlet.waits())
+        if at_once and self.outlet.send(message, priority, reliable, congestion, express):
+            return True
+        if droppable:
+            self.dropped += 1
+        else:
+            self.backlog.append((message, priority, reliable, congestion, express))
+            self.dirty.add(self)
+        return False
+
+    def drain(self) -> bool:
+        """Send what was kept. True if nothing is left."""
+        backlog, send = self.backlog, self.outlet.send
+        while backlog:
+            if not self.is_open:
+                backlog.clear()
+                break
+            if not send(*backlog[0]):
+                return False
+            backlog.popleft()
+        return True

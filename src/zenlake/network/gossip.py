@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gossip: peers tell their neighbours where they listen, and pass on what neighbours told, one hop far (OAM 1).
+
+A peer begins with itself (number 0), then the neighbours it knows; a router tells a peer of the other peers only, as a
+real one does. Entries are numbered for each sender (`psid`) and may come without their zid later. Who hears of a node
+that it is not connected to may connect; that is the runtime's business.
+
+Between routers OAM 1 is the link state, with links and weights, from which the routes are computed.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zenlake.errors import DecodeError
+from zenlake.network.face import CONTROL_QOS, Face
+from zenlake.values import WhatAmI, ZenohId
+from zenlake.wire import linkstate
+from zenlake.wire.linkstate import LinkState
+from zenlake.wire.network import Oam
+
+if TYPE_CHECKING:
+    from zenlake.network.node import Node
+
+__all__ = ["Gossip"]
+
+Found = tuple[bytes, WhatAmI, tuple[str, ...]]
+
+
+@dataclass(slots=True)
+class Known:
+    """A node that we heard of."""
+
+    psid: int
+    whatami: WhatAmI
+    sn: int = 0
+    locators: tuple[str, ...] | None = None
+
+
+class Gossip:
+    """Guarded by the node's lock."""
+
+    def __init__(self, node: "Node") -> None:
+        self.node = node
+        self.locators: tuple[str, ...] = ()
+        """Where we listen."""
+        self.known: dict[bytes, Known] = {}
+        self._sn = 1
+        self._last_psid = 0
+
+    def _gossips(self, face: Face) -> bool:
+        """Whether we gossip with it: peers do, with each other and with routers."""
+        pair = {self.node.whatami, face.whatami}
+        return not face.is_application and WhatAmI.PEER in pair and WhatAmI.CLIENT not in pair
+
+    def _numbered(self, zid: bytes, whatami: WhatAmI) -> Known:
+        if zid not in self.known:
+            self._last_psid += 1
+            self.known[zid] = Known(self._last_psid, whatami)
+        return self.known[zid]
+
+    def _self(self) -> LinkState:
+        return LinkState(0, self._sn, ZenohId.from_wire(self.node.zid), self.node.whatami, self.locators)
+
+    @staticmethod
+    def _entry(zid: bytes, known: Known) -> LinkState:
+        return LinkState(known.psid, known.sn, ZenohId.from_wire(zid), known.whatami, known.locators)
+
+    def opened(self, face: Face) -> None:
+        if not self._gossips(face):
+            return
+        self._sn += 1
+        neighbour = self._numbered(face.zid, face.whatami)
+        entries = []
+        if self.node.whatami is WhatAmI.PEER:
+            entries = [self._self(), self._entry(face.zid, neighbour)]
+        neighbours = {other.zid for other in self.node.faces if other is not face and self._gossips(other)}
+        for zid, known in self.known.items():
+            if zid in neighbours and known.locators is not None and known.whatami is WhatAmI.PEER:
+                entries.append(self._entry(zid, known))
+        self._tell(face, entries)
+
+    def closed(self, face: Face) -> None:
+        if face.zid in self.known:
+            self.known[face.zid].locators = None
+
+    def listening(self, locators: tuple[str, ...]) -> None:
+        """We listen elsewhere: tell the neighbours."""
+        self.locators = locators
+        self._sn += 1
+        if self.node.whatami is WhatAmI.PEER:
+            for face in self.node.faces:
+                if self._gossips(face):
+                    self._tell(face, [self._self()])
+
+    def _tell(self, face: Face, entries: list[LinkState]) -> None:
+        face.control(Oam(id=linkstate.OAM_ID, qos=CONTROL_QOS, body=linkstate.encode(entries)).encode())
+
+    def heard(self, face: Face, body: bytes) -> list[Found]:
+        """What a neighbour says; returns the nodes that are news, and where they listen."""
+        if not self._gossips(face):
+            return []
+        try:
+            entries = linkstate.decode(body)
+        except DecodeError:
+            self.node.counters["link states not understood"] += 1
+            return []
+        found: list[Found] = []
+        for entry in entries:
+            if entry.zid is not None:
+                face.psids[entry.psid] = entry.zid.to_wire()
+            zid = face.psids.get(entry.psid)
+            if zid is None or zid == self.node.zid or entry.whatami is None or entry.locators is None:
+                continue
+            known = self._numbered(zid, entry.whatami)
+            if known.locators is not None and entry.sn <= known.sn:
+                continue
+            fresh = known.locators != entry.locators
+            known.sn, known.locators, known.whatami = entry.sn, entry.locators, entry.whatami
+            if not fresh:
+                continue
+            found.append((zid, entry.whatami, entry.locators))
+            if zid == face.zid and entry.whatami is WhatAmI.PEER and entry.locators:
+                for other in self.node.faces:
+                    if other is not face and self._gossips(other):
+                        self._tell(other, [self._entry(zid, known)])
+        return found

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who wants to know what: interests of those below us, answered from our tables and from those above us.
+
+An interest is passed on to every north face; its D_FINAL comes when all of these have said theirs, or the time is over.
+"""
+
+import heapq
+import itertools
+from collections import Counter
+from collections.abc import Callable
+
+from zenlake.keyexpr import includes
+from zenlake.network.declarations import Declarations, passes
+from zenlake.network.face import CURRENT, FUTURE, RESTRICTED, SUBSCRIBER, Asked, Face, Interest
+
+__all__ = ["Interests"]
+
+MOST = 100_000  # interests of one face
+ALL_KINDS = 0x0E
+K = 0x01
+
+
+class Interests:
+    """Guarded by the node's lock."""
+
+    def __init__(self, declarations: Declarations, counters: Counter[str], timeout: float) -> None:
+        self.declarations = declarations
+        self.counters = counters
+        self.timeout = timeout
+        self.sooner: Callable[[float], None] = lambda deadline: None
+        """Told of a deadline before all others."""
+        self._late: list[tuple[float, int, Interest]] = []
+        self._count = itertools.count()
+
+    def interest(
+        self, face: Face, id: int, mode: int, options: int, key: bytes | None, now: float, timeout: float | None = None
+    ) -> Interest | None:
+        """A face wants to know."""
+        if id in face.interests:
+            self.end(face, id)
+        if len(face.interests) >= MOST:
+            self.counters["too many interests"] += 1
+            return None
+        interest = Interest(face, id, mode, options, key)
+        face.interests[id] = interest
+        for north in self.declarations.faces:
+            if north.is_asked and passes(face, north):
+                self._ask(north, interest)
+        if interest.waiting and mode & CURRENT:
+            deadline = now + (self.timeout if timeout is None else timeout)
+            heapq.heappush(self._late, (deadline, next(self._count), interest))
+            if self._late[0][2] is interest:
+                self.sooner(deadline)
+        else:
+            self._answer(interest)
+        return interest
+
+    def _ask(self, north: Face, interest: Interest) -> None:
+        id = north.next_id()
+        asked = Asked(north, id, interest)
+        north.asked[id] = asked
+        interest.asked.append(asked)
+        if interest.mode & CURRENT and not interest.answered:
+            interest.waiting.add(asked)
+        options = interest.options & (ALL_KINDS | 0x80)
+        # The keys' own declarations are of no use to us: we say keys in full, or by the other's ids.
+        north.ask(id, interest.mode, options | (RESTRICTED if interest.key is not None else 0), interest.key)
+
+    def _answer(self, interest: Interest) -> None:
+        if interest.answered:
+            return
+        interest.answered = True
+        interest.waiting.clear()
+        face = interest.face
+        if interest.mode & CURRENT:
+            self.declarations.answer(face, interest)
+        face.final(interest.id)  # 1.10.2 says it also where only the future was asked for
+        if not interest.mode & FUTURE:
+            self._drop(interest)
+
+    def end(self, face: Face, id: int) -> None:
+        """A face wants to know no more."""
+        interest = face.interests.get(id)
+        if interest is None:
+            return
+        self._drop(interest)
+        self.declarations.stop_telling(face, interest)
+
+    def _drop(self, interest: Interest) -> None:
+        interest.answered = True
+        interest.face.interests.pop(interest.id, None)
+        for asked in interest.asked:
+            if asked.face.asked.pop(asked.id, None) is not None:
+                self._uncover(asked)
+                if interest.mode & FUTURE:
+                    asked.face.unask(asked.id)
+        interest.asked.clear()
+        interest.waiting.clear()
+
+    # What north faces say
+
+    def declared(self, face: Face, interest_id: int, kind: int, key: bytes, info: int) -> bool:
+        """A declaration that answers what we asked. True if that was all it is for: it will not be taken back."""
+        asked = face.asked.get(interest_id)
+        if asked is None or asked.interest.mode & FUTURE:
+            return False
+        asked.interest.face.declare(kind, 0, key, info, asked.interest.id)
+        return True
+
+    def final(self, face: Face, interest_id: int) -> None:
+        asked = face.asked.get(interest_id)
+        if asked is None:
+            if interest_id == 0:
+                face.initial_final = True
+            return
+        if not asked.final:
+            asked.final = True
+            self._cover(asked)
+        self._heard(asked)
+
+    def _heard(self, asked: Asked) -> None:
+        interest = asked.interest
+        interest.waiting.discard(asked)
+        if not interest.waiting:
+            self._answer(interest)
+
+    def _cover(self, asked: Asked) -> None:
+        """From now on we know all subscribers behind this face on the interest's keys."""
+        interest = asked.interest
+        if interest.mode == CURRENT | FUTURE and interest.wants(SUBSCRIBER) and interest.key is not None:
+            those = asked.face.covered.get(interest.key)
+            if those is None:
+                asked.face.covered.insert(interest.key, [asked])
+            else:
+                those.append(asked)
+            self.declarations.version += 1
+
+    def _uncover(self, asked: Asked) -> None:
+        key = asked.interest.key
+        those = None if key is None else asked.face.covered.get(key)
+        if key is not None and those is not None and asked in those:
+            those.remove(asked)
+            if not those:
+                asked.face.covered.remove(key)
+            self.declarations.version += 1
+
+    @staticmethod
+    def covers(face: Face, key: bytes) -> bool:
+        """Whether we know all subscribers behind this face that this key could reach."""
+        return any(includes(those[0].interest.key or b"", key) for those in face.covered.matching(key))
+
+    # Faces come and go
+
+    def opened(self, north: Face) -> None:
+        """A new face to ask: for all that is wanted to be known of."""
+        for face in self.declarations.faces:
+            for interest in list(face.interests.values()):
+                if north.is_asked and passes(face, north):
+                    self._ask(north, interest)
+
+    def closed(self, face: Face) -> None:
+        for id in list(face.interests):
+            interest = face.interests[id]
+            self._drop(interest)
+        for asked in list(face.asked.values()):
+            del face.asked[asked.id]
+            if asked in asked.interest.asked:
+                asked.interest.asked.remove(asked)
+            self._heard(asked)
+
+    # Time
+
+    def next_timeout(self) -> float | None:
+        while self._late and self._late[0][2].answered:
+            heapq.heappop(self._late)
+        return self._late[0][0] if self._late else None
+
+    def on_timeout(self, now: float) -> None:
+        while self._late and self._late[0][0] <= now:
+            interest = heapq.heappop(self._late)[2]
+            if not interest.answered:
+                self.counters["interests unanswered in time"] += 1
+                self._answer(interest)

@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node: faces in, faces out. It joins the tables and the routing, and keeps their one lock.
+
+Sans-IO: faces are opened with an outlet that takes messages, messages come in through `on_message`, time through
+`now`/`wall` (functions given at birth) and `on_timeout`. Control messages are queued on their face and leave when
+`flush` is called, always in the same thread; `wake` asks for that. Whatever is to be sent or called as a consequence
+of a message happens after the lock is released.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from zenlake.clock import HybridClock
+from zenlake.errors import CloseReason, KeyExprError
+from zenlake.keyexpr import validate
+from zenlake.network.application import Application
+from zenlake.network.declarations import Declarations
+from zenlake.network.face import CURRENT, RESTRICTED, Face
+from zenlake.network.forward import Forwarder
+from zenlake.network.gossip import Gossip
+from zenlake.network.interests import Interests
+from zenlake.network.queries import Queries, Send
+from zenlake.network.roles import Stand
+from zenlake.values import Timestamp, WhatAmI
+from zenlake.wire.linkstate import OAM_ID
+from zenlake.wire.reader import Reader
+from zenlake.wire.writer import Writer
+
+__all__ = ["Node"]
+
+D_KEYEXPR, U_KEYEXPR, D_FINAL = 0x00, 0x01, 0x1A
+INTEREST, RESPONSE_FINAL, RESPONSE, REQUEST, PUSH, DECLARE, OAM = range(0x19, 0x20)
+
+STUCK = 5.0  # seconds that a message which must not be dropped may wait for room
+
+
+class Node:
+    """One node of the network, in any of the three roles."""
+
+    def __init__(
+        self, zid: bytes, whatami: WhatAmI, *,
+        now: Callable[[], float], wall: Callable[[], int],
+        lock: Callable[[], AbstractContextManager[object]] = nullcontext,
+        stamps: bool | None = None, query_timeout: float = 10.0, interest_timeout: float = 10.0,
+    ) -> None:  # fmt: skip
+        self.zid = zid
+        self.whatami = whatami
+        self.now = now
+        self.wall = wall
+        self.new_lock = lock
+        self.lock = lock()
+        self.stamps = whatami is WhatAmI.ROUTER if stamps is None else stamps
+        """Whether samples that pass without a timestamp get one."""
+        self.counters: Counter[str] = Counter()
+        """What was dropped or refused, by cause."""
+        self.clock = HybridClock()
+        self.declarations = Declarations(self.counters)
+        self.interests = Interests(self.declarations, self.counters, interest_timeout)
+        self.queries = Queries(self.declarations, zid, self.counters, query_timeout)
+        self.forwarder = Forwarder(self)
+        self.gossip = Gossip(self)
+        self.application = Application(self)
+        self.declarations.faces.append(self.application)
+        self.declarations.on_change = self.application.changed
+        self.reading: Face | None = None
+        self.dirty: set[Face] = set()
+        self.wake: Callable[[], None] = lambda: None
+        """Asks for a `flush` in the thread that may send."""
+        self.on_error: Callable[[Exception], None] = lambda error: None
+        """Told what a callback of the application raised."""
+        self.on_discover: Callable[[bytes, WhatAmI, tuple[str, ...]], None] = lambda zid, whatami, locators: None
+        """Told of nodes that gossip speaks of, and where they listen."""
+        self._calls: deque[Callable[[], object]] = deque()
+        self._calling = False
+        self._readers: list[Reader] = []
+
+    @property
+    def faces(self) -> list[Face]:
+        """Those of the network."""
+        return [face for face in self.declarations.faces if not face.is_application]
+
+    # Faces
+
+    def opened(self, face: Face) -> None:
+        """A new neighbour: tell it what it is to know at once."""
+        with self.lock:
+            face.dirty = self.dirty
+            self.declarations.faces.append(face)
+            self.declarations.version += 1
+            self.gossip.opened(face)
+            if face.is_told_all:
+                self.declarations.tell_all(face)
+            if face.stand is Stand.BESIDE:
+                face.final(0)
+            self.interests.opened(face)
+        self._after()
+
+    def closed(self, face: Face) -> None:
+        """It is gone."""
+        with self.lock:
+            if face not in self.declarations.faces:
+                return
+            face.is_open = False
+            self.declarations.faces.remove(face)
+            self.declarations.version += 1
+            sends = self.queries.closed(face)
+            self.interests.closed(face)
+            self.declarations.forget(face)
+            self.gossip.closed(face)
+            face.backlog.clear()
+            self.dirty.discard(face)
+        self._release(face)
+        for source in list(face.held_by):
+            source.holding.discard(face)
+        self._perform(sends)
+
+    # Messages
+
+    def on_message(self, face: Face, kind: int, reader: Any) -> None:
+        """One network message, live in its reader, from a face."""
+        self.reading = face
+        try:
+            if kind == PUSH:
+                self.forwarder.push(face, reader)
+            elif kind == DECLARE:
+                self._declare(face, reader.declare)
+            elif kind == REQUEST:
+                self._request(face, reader)
+            elif kind == RESPONSE:
+                self._response(face, reader)
+            elif kind == RESPONSE_FINAL:
+                with self.lock:
+                    sends = self.queries.final(face, reader.final.id)
+                self._perform(sends)
+            elif kind == INTEREST:
+                self._interest(face, reader.interest)
+            elif kind == OAM and reader.oam.id == OAM_ID:
+                with self.lock:
+                    found = self.gossip.heard(face, reader.oam.body.value or b"")
+                for zid, whatami, locators in found:
+                    self.on_discover(zid, whatami, locators)
+                self._after()
+        finally:
+            self.reading = None
+
+    def _key(self, face: Face, wire: Any) -> bytes | None:
+        """The whole key of a message; None, and counted, if there is none."""
+        key = face.resolve(wire.scope, wire.sender != 0, wire.suffix.value)
+        if key is None:
+            self.counters["messages with an unknown key id"] += 1
+            return None
+        try:
+            validate(key)
+        except KeyExprError:
+            self.counters["messages with an invalid key"] += 1
+            return None
+        return key
+
+    def _declare(self, face: Face, declare: Any) -> None:
+        body = declare.body
+        with self.lock:
+            kind = declare.body_id
+            if kind == D_KEYEXPR:
+                self._name(face, body)
+            elif kind == U_KEYEXPR:
+                key = face.theirs.get(body.id)
+                face.theirs.forget(body.id)
+                if key is not None and face.prefixes.get(key) == body.id:
+                    del face.prefixes[key]
+                self._renamed(face)
+            elif kind == D_FINAL:
+                if declare.answers:
+                    self.interests.final(face, declare.interest)
+            elif kind & 1:
+                self._undeclare(face, body)
+            else:
+                key = self._key(face, body.key)
+                if key is None:
+                    return
+                info = body.info & 0xFFFF01
+                if declare.answers and self.interests.declared(face, declare.interest, kind, key, info):
+                    pass
+                elif body.id or not declare.answers:
+                    self.declarations.declare(face, kind, body.id, key, info)
+        self._after()
+
+    def _name(self, face: Face, body: Any) -> None:
+        """An id for a key expression. One that is used again keeps its first meaning (probe declare_keyexpr_redefine)."""
+        key = body.key.suffix.value
+        if body.key.scope or key is None:
+            self.counters["key ids declared in an unknown way"] += 1
+            return
+        if not face.theirs.known(body.id):
+            face.theirs.declare(body.id, key)
+            face.prefixes.setdefault(key, body.id)
+            self._renamed(face)
+
+    def _renamed(self, face: Face) -> None:
+        face.routes.clear()
+        self.declarations.version += 1
+
+    def _undeclare(self, face: Face, body: Any) -> None:
+        kind = body.kind - 1
+        if body.id == 0 and body.has_key and body.wire_expr.suffix.size >= 0:
+            key = self._key(face, body.wire_expr)
+            ids = [id for id, known in face.declared[kind].items() if known == key]
+            if ids:
+                self.declarations.undeclare(face, kind, ids[0])
+            return
+        self.declarations.undeclare(face, kind, body.id)
+
+    def _interest(self, face: Face, interest: Any) -> None:
+        with self.lock:
+            key = self._key(face, interest.wire_expr) if interest.options & RESTRICTED else None
+            if interest.mode == 0:
+                self.interests.end(face, interest.id)
+            elif key is not None or not interest.options & RESTRICTED:
+                self.interests.interest(face, interest.id, interest.mode, interest.options, key, self.now())
+            elif interest.mode & CURRENT:
+                face.final(interest.id)
+        self._after()
+
+    def _request(self, face: Face, reader: Any) -> None:
+        request = reader.request
+        reliable = reader.frame.reliable != 0
+        with self.lock:
+            key = self._key(face, request.key)
+            if key is None:
+                return
+            sends, shown = self.queries.request(face, request.id, key, raw(reader), reliable, self.now())
+        self._perform(sends)
+        for _, id in shown:
+            self.application.show(id, key, reader)
+
+    def _response(self, face: Face, reader: Any) -> None:
+        wire = reader.response.key
+        with self.lock:
+            key = None
+            if wire.scope or wire.suffix.size >= 0:
+                key = self._key(face, wire)
+                if key is None:
+                    return
+            sends = self.queries.response(face, reader.response.id, key, raw(reader))
+        self._perform(sends)
+
+    # What follows from a message
+
+    def _perform(self, sends: list[Send]) -> None:
+        """With the lock free: send what the queries want to be sent."""
+        for face, message, qos, reliable in sends:
+            if face.is_application:
+                self.application.receive(message)
+            elif not face.send(message, qos, reliable, ordered=True):
+                self.refused(face)
+        self._after()
+
+    def _after(self) -> None:
+        """With the lock free: call whom to call, and have sent what waits."""
+        self.run_calls()
+        if self.dirty:
+            self.wake()
+
+    def later(self, call: Callable[[], object]) -> None:
+        """With the lock held: call it when the lock is free, in the order of asking."""
+        self._calls.append(call)
+
+    def run_calls(self) -> None:
+        calls = self._calls
+        while calls and not self._calling:
+            self._calling = True
+            try:
+                while calls:
+                    self.call(calls.popleft())
+            finally:
+                self._calling = False
+
+    def call(self, function: Callable[..., object], *arguments: object) -> None:
+        """Call the application. Its mistakes are its own."""
+        try:
+            function(*arguments)
+        except Exception as error:
+            self.on_error(error)
+
+    # Congestion
+
+    def refused(self, face: Face) -> None:
+        """A message for this face was dropped, or kept: then nothing more is read from where it came."""
+        if not face.backlog:
+            if face.is_open:
+                self.counters["messages dropped: no room"] += 1
+            return
+        source = self.reading
+        if source is not None and source is not face and not source.is_application and not face.outlet.waits():
+            face.holding.add(source)
+            source.held_by.add(face)
+            source.outlet.pause()
+        self.wake()
+
+    def flush(self) -> None:
+        """In the thread that sends: send what was queued or kept."""
+        for face in list(self.dirty):
+            if face.drain():
+                face.stuck_since = None
+                self.dirty.discard(face)
+                if face.backlog:  # something came in between
+                    self.dirty.add(face)
+                self._release(face)
+            elif face.stuck_since is None:
+                face.stuck_since = self.now()
+                self.queries.sooner(face.stuck_since + STUCK)
+
+    def _release(self, face: Face) -> None:
+        for source in list(face.holding):
+            source.held_by.discard(face)
+            if not source.held_by:
+                source.outlet.resume()
+        face.holding.clear()
+
+    # Time
+
+    def next_timeout(self) -> float | None:
+        with self.lock:
+            times = [self.queries.next_timeout(), self.interests.next_timeout()]
+        times += [face.stuck_since + STUCK for face in list(self.dirty) if face.stuck_since is not None]
+        return min((time for time in times if time is not None), default=None)
+
+    def on_timeout(self, now: float) -> None:
+        for face in list(self.dirty):
+            if face.stuck_since is not None and now >= face.stuck_since + STUCK:
+                self.counters["faces closed: no room for a message in time"] += 1
+                face.outlet.close(CloseReason.UNRESPONSIVE)
+        with self.lock:
+            sends = self.queries.on_timeout(now)
+            self.interests.on_timeout(now)
+        self._perform(sends)
+
+    # Timestamps
+
+    def timestamp(self) -> Timestamp:
+        """A new one, of this node's clock."""
+        with self.lock:
+            return Timestamp.from_wire(self.clock.tick(self.wall()), self.zid)
+
+    def stamp(self) -> bytes:
+        """A new timestamp as it is written into a message."""
+        with self.lock:
+            ntp64 = self.clock.tick(self.wall())
+        w = Writer(32)
+        w.z64("timestamp.time", ntp64)
+        w.z64("timestamp.id_len", len(self.zid))
+        data: bytes = w.taken() + self.zid
+        return data
+
+    def learn(self, ntp64: int) -> bool:
+        """Take note of a timestamp that passes. False if it is too far ahead."""
+        with self.lock:
+            if self.clock.merge(ntp64, self.wall()):
+                return True
+        self.counters["timestamps replaced: too far ahead"] += 1
+        return False
+
+    # Readers for messages that did not come from a connection
+
+    def reader(self, message: bytes) -> Reader:
+        """A reader that stands before a message; give it back with `done`."""
+        try:
+            reader = self._readers.pop()
+        except IndexError:
+            reader = Reader()
+        reader.bind(message)
+        reader.begin_network(0, len(message))
+        return reader
+
+    def done(self, reader: Reader) -> None:
+        reader.bind(b"")
+        self._readers.append(reader)
+
+
+def raw(reader: Any) -> bytes:
+    """The bytes of the message that a reader has just read."""
+    span = reader.cursor.span()
+    span.at = reader.start
+    span.size = reader.cursor.at - reader.start
+    data: bytes = span.value
+    return data

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Queries: a REQUEST goes to the queryables that its target chooses, answers come back, and exactly one end.
+
+A `Question` is one REQUEST that came from a face (or from the application). It is over when every face that it was
+passed to has said its RESPONSE_FINAL, is gone, or the time is over; or when its budget of answers is used up. Request
+ids are chosen on each outgoing face inside what was negotiated, and used again only when free.
+"""
+
+import heapq
+import itertools
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+from zenlake.keyexpr import includes
+from zenlake.network.declarations import COMPLETE, Declarations, passes
+from zenlake.network.face import QUERYABLE, Face
+from zenlake.values import EntityGlobalId, ZenohId
+from zenlake.wire.cursor import Cursor
+from zenlake.wire.data import Err
+from zenlake.wire.network import Request, Response, ResponseFinal
+
+__all__ = ["Queries", "Question"]
+
+ALL, ALL_COMPLETE = 1, 2
+NOT_COMPLETE = 1 << 16
+MOST = 100_000  # questions of one face that may be open
+TIMEOUT = b"Timeout"
+
+
+class Question:
+    """One query on its way."""
+
+    __slots__ = ("budget", "deadline", "id", "is_over", "outstanding", "qos", "reliable", "source")
+
+    def __init__(self, source: Face, id: int, qos: int, reliable: bool, deadline: float, budget: int) -> None:
+        self.source = source
+        self.id = id
+        self.qos = qos
+        self.reliable = reliable
+        self.deadline = deadline
+        self.budget = budget
+        """Answers that may still pass; 0 if any number may."""
+        self.outstanding: dict[Face, int] = {}
+        self.is_over = False
+
+
+class Send(NamedTuple):
+    """A message for a face, to be sent when the node's lock is free."""
+
+    face: Face
+    message: bytes
+    qos: int
+    reliable: bool
+
+
+class Queries:
+    """Guarded by the node's lock; what it wants to be sent it returns."""
+
+    def __init__(self, declarations: Declarations, zid: bytes, counters: Counter[str], timeout: float) -> None:
+        self.declarations = declarations
+        self.counters = counters
+        self.timeout = timeout
+        self.responder = EntityGlobalId(ZenohId.from_wire(zid), 0)
+        self.sooner: Callable[[float], None] = lambda deadline: None
+        """Told of a deadline before all others."""
+        self._late: list[tuple[float, int, Question]] = []
+        self._count = itertools.count()
+
+    # Where a query goes
+
+    def route(self, source: Face, key: bytes, target: int, local: bool = True, remote: bool = True) -> list[Face]:
+        """The faces that a query is passed to."""
+        infos: dict[Face, int] = {}  # of each face, the nearest complete or else any
+        for resource in self.declarations.tables[QUERYABLE].matching(key) if remote else ():
+            whole = includes(resource.key, key)
+            for face, ids in resource.holders.items():
+                if face is source or not passes(source, face):
+                    continue
+                for info in ids.values():
+                    rank = info >> 8 if info & COMPLETE and whole else NOT_COMPLETE
+                    infos[face] = min(rank, infos.get(face, rank))
+        for face in self.declarations.faces if remote else ():
+            if face.is_asked and face not in infos and passes(source, face):
+                infos[face] = NOT_COMPLETE  # it may know somebody that we did not ask about
+        own = [source] if local and source.is_application else []  # in any case, as 1.10.2
+        if target == ALL:
+            return own + list(infos)
+        complete = [face for face, rank in infos.items() if rank < NOT_COMPLETE]
+        if target == ALL_COMPLETE:
+            return own + complete + [face for face in infos if face.is_asked and face not in complete]
+        if complete:
+            return [*own, min(complete, key=lambda face: infos[face])]
+        return own + list(infos)
+
+    def request(
+        self, source: Face, id: int, key: bytes, message: bytes, reliable: bool, now: float,
+        local: bool = True, remote: bool = True,
+    ) -> tuple[list[Send], list[tuple[Face, int]]]:  # fmt: skip
+        """A query comes: what to send, and to which application it is to be shown, under which id."""
+        request = Request().decode(Cursor(message))
+        if id in source.questions:
+            self.counters["requests refused: id in use"] += 1
+            return [], []
+        if len(source.questions) >= MOST:
+            self.counters["too many requests"] += 1
+            return [Send(source, ResponseFinal(id=id, qos=request.qos).encode(), request.qos, reliable)], []
+        timeout = request.timeout_ms / 1000 if request.has_timeout else self.timeout
+        question = Question(source, id, request.qos, reliable, now + timeout, request.budget)
+        sends, shown = [], []
+        for face in self.route(source, key, request.target, local, remote):
+            new = face.next_request()
+            if new is None:
+                self.counters["requests dropped: no request id free"] += 1
+                continue
+            face.requests[new] = question
+            question.outstanding[face] = new
+            if face.is_application:
+                shown.append((face, new))
+            else:
+                request.id = new
+                request.node_id = 0
+                request.key.set(_text(face.wire_key(key)))
+                sends.append(Send(face, request.encode(), question.qos, reliable))
+        source.questions[id] = question
+        if question.outstanding:
+            heapq.heappush(self._late, (question.deadline, next(self._count), question))
+            if self._late[0][2] is question:
+                self.sooner(question.deadline)
+            return sends, shown
+        return [self._over(question)], []
+
+    # Answers
+
+    def response(self, face: Face, id: int, key: bytes | None, message: bytes) -> list[Send]:
+        """An answer from a face: to whom it goes, with the asker's own id."""
+        question = face.requests.get(id)
+        if question is None:
+            self.counters["answers to no question"] += 1
+            return []
+        response = Response().decode(Cursor(message))
+        response.id = question.id
+        if key is not None:
+            whole = question.source.is_application
+            response.key.set((0, True, key.decode()) if whole else _text(question.source.wire_key(key)))
+        sends = [Send(question.source, response.encode(), question.qos, question.reliable)]
+        if question.budget:
+            question.budget -= 1
+            if not question.budget:
+                sends.append(self._over(question))
+        return sends
+
+    def final(self, face: Face, id: int) -> list[Send]:
+        """A face has no more answers."""
+        question = face.requests.pop(id, None)
+        if question is None:
+            self.counters["answers to no question"] += 1
+            return []
+        question.outstanding.pop(face, None)
+        return [] if question.outstanding else [self._over(question)]
+
+    def cancel(self, question: Question) -> None:
+        """Its asker wants no answer any more."""
+        if not question.is_over:
+            self._over(question)
+
+    def _over(self, question: Question) -> Send:
+        question.is_over = True
+        for face, id in question.outstanding.items():
+            face.requests.pop(id, None)
+        question.outstanding.clear()
+        question.source.questions.pop(question.id, None)
+        final = ResponseFinal(id=question.id, qos=question.qos).encode()
+        return Send(question.source, final, question.qos, question.reliable)
+
+    def closed(self, face: Face) -> list[Send]:
+        """A face is gone: its answers have ended, its questions interest nobody."""
+        for question in list(face.questions.values()):
+            self.cancel(question)
+        return [send for id in list(face.requests) for send in self.final(face, id)]
+
+    # Time
+
+    def next_timeout(self) -> float | None:
+        while self._late and self._late[0][2].is_over:
+            heapq.heappop(self._late)
+        return self._late[0][0] if self._late else None
+
+    def on_timeout(self, now: float) -> list[Send]:
+        sends = []
+        while self._late and self._late[0][0] <= now:
+            question = heapq.heappop(self._late)[2]
+            if question.is_over:
+                continue
+            error = Response(
+                id=question.id, key=(0, True, None), qos=question.qos, responder=self.responder, body=Err(payload=TIMEOUT)
+            ).encode()  # fmt: skip
+            for _ in question.outstanding:
+                self.counters["queries timed out"] += 1
+                sends.append(Send(question.source, error, question.qos, question.reliable))
+            sends.append(self._over(question))
+        return sends
+
+
+def _text(key: tuple[int, bool, bytes | None]) -> tuple[int, bool, str | None]:
+    scope, sender, suffix = key
+    return scope, sender, None if suffix is None else suffix.decode()

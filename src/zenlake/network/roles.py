@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Roles: what a client, a peer and a router do differently. Where the other end of a face stands decides all of it.
+
+    north    above us: we tell it what we have, and ask it for what we want to know of
+    beside   our equal: each tells the other everything, nobody asks
+    south    below us: it tells us everything, and is told what it asks for
+
+A message passes between two faces of different groups. Peers are connected with each other, so those south of a router
+are one group: a real router passes nothing between them either. What stands north of or beside us is one group too.
+"""
+
+from enum import Enum
+
+from zenlake.values import WhatAmI
+
+__all__ = ["Stand", "group", "stand"]
+
+
+class Stand(Enum):
+    NORTH = "north"
+    BESIDE = "beside"
+    SOUTH = "south"
+
+
+UP = "up"
+PEERS = "peers"
+
+
+def stand(own: WhatAmI, other: WhatAmI) -> Stand:
+    """Where the other stands, seen from us."""
+    if own is WhatAmI.CLIENT:
+        return Stand.NORTH
+    if own is other:
+        return Stand.BESIDE
+    return Stand.NORTH if other is WhatAmI.ROUTER else Stand.SOUTH
+
+
+def group(own: WhatAmI, other: WhatAmI) -> str | None:
+    """The group of a face; None if it is one of its own."""
+    if stand(own, other) is not Stand.SOUTH:
+        return UP
+    return PEERS if other is WhatAmI.PEER else None

@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A live node: the network's node on the runtime's connections. `open_node(NodeConfig(...))`, use it, `close` it.
+
+The application's calls (those of `network.application`) come from any thread. What arrives is handled in the loop's
+thread, and so are all control messages sent; samples, queries and answers are sent by the thread that makes them.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from zenlake import __version__
+from zenlake.clock import ntp64_from_ns
+from zenlake.errors import CloseReason, ConfigError, LinkError, LocalError, ZenlakeError
+from zenlake.link import Tls
+from zenlake.network import face as network
+from zenlake.network import node as nodes
+from zenlake.network.admin import Admin
+from zenlake.network.application import Entity
+from zenlake.runtime.engine import Timer
+from zenlake.runtime.face import Face, Node
+from zenlake.runtime.runtime import Backoff, Connection, Runtime
+from zenlake.transport.config import Settings
+from zenlake.transport.inbox import Sink
+from zenlake.transport.unicast import Closed
+from zenlake.values import Timestamp, WhatAmI
+
+__all__ = ["LiveNode", "NodeConfig", "open_node"]
+
+log = logging.getLogger("zenlake.node")
+
+# Where a node listens unless told otherwise: only on this machine.
+LISTEN = {WhatAmI.ROUTER: ("tcp/127.0.0.1:7447",), WhatAmI.PEER: ("tcp/127.0.0.1:0",), WhatAmI.CLIENT: ()}
+YIELD = 0.5  # seconds that the node with the smaller id leaves the other to connect first
+
+Scout = Callable[[float], Iterable[tuple[bytes, WhatAmI, tuple[str, ...]]]]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfig:
+    """What a node is to be. Times in seconds."""
+
+    mode: WhatAmI = WhatAmI.PEER
+    connect: tuple[str, ...] = ()
+    listen: tuple[str, ...] | None = None
+    """None: a peer on a free port of the loopback interface, a router on its port 7447, a client nowhere."""
+    zid: bytes | None = None
+    """As it travels (little end first); None makes one up."""
+    transport: dict[str, Any] = field(default_factory=dict)
+    """Fields of `transport.config.Settings`: lease, qos, user, users ..."""
+    tls: Tls | None = None
+    max_sessions: int = 1000
+    connect_timeout: float = 10.0
+    """How long `open_node` waits: a client for its session, or it fails; others go on in the background."""
+    backoff: Backoff | None = field(default_factory=Backoff)
+    """How a lost connection is made again; None: not at all."""
+    scout: Scout | None = None
+    """Finds nodes: called by a client that has nowhere to connect to, with the seconds that it may take."""
+    scouting_timeout: float = 3.0
+    gossip_connect: bool = True
+    """Whether a peer connects to the peers that it hears of."""
+    timestamping: bool | None = None
+    """Whether samples are stamped; None: by routers."""
+    query_timeout: float = 10.0
+    interest_timeout: float = 10.0
+    admin: bool | None = None
+    """Whether others may ask about the node; None: a router's may."""
+
+
+class Connected(network.Outlet):
+    """A face of the runtime as the network's outlet."""
+
+    def __init__(self, face: Face, live: "LiveNode") -> None:
+        self.face = face
+        self.live = live
+
+    def send(self, message: bytes, priority: int, reliable: bool, congestion: int, express: bool) -> bool:
+        try:
+            return self.face.send(message, priority, reliable, congestion, express)
+        except LocalError:
+            return True  # it has just closed: whoever is to know will hear of it
+
+    def waits(self) -> bool:
+        return not self.live.runtime.engine.inside
+
+    def close(self, reason: CloseReason) -> None:
+        self.face.abandon(reason)
+
+    def pause(self) -> None:
+        self.live.in_loop(self.face.pause)
+
+    def resume(self) -> None:
+        self.live.in_loop(self.face.resume)
+
+    def describe(self) -> dict[str, object]:
+        link = self.face.link
+        about = {
+            "src": link.local, "dst": link.remote, "mtu": link.mtu, "is_streamed": link.stream, "group": None,
+            "interfaces": [], "auth_identifier": None, "priorities": None, "reliability": None,
+        }  # fmt: skip
+        return {"is_qos": bool(self.face.session.qos), "links": [about]}
+
+
+class Door(Sink):
+    """Where one connection's messages enter the node."""
+
+    def __init__(self, node: nodes.Node) -> None:
+        self.node = node
+        self.face: network.Face | None = None
+
+    def on_message(self, kind: int, reader: Any) -> int:
+        if self.face is not None:
+            self.node.on_message(self.face, kind, reader)
+        return 0
+
+
+class LiveNode(Node):
+    """One node of a Zenoh network. See `docs/design/network.md` for what the application may call."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        self.config = config
+        self.zid = config.zid or os.urandom(15) + b"\x01"
+        self.whatami = config.mode
+        self.node = nodes.Node(
+            self.zid, config.mode, now=time.monotonic, wall=lambda: ntp64_from_ns(time.time_ns()), lock=threading.RLock,
+            stamps=config.timestamping, query_timeout=config.query_timeout, interest_timeout=config.interest_timeout,
+        )  # fmt: skip
+        self.node.wake = self._wake
+        self.node.queries.sooner = self.node.interests.sooner = self._sooner
+        self.node.on_error = lambda error: log.error("a callback failed", exc_info=error)
+        self.node.on_discover = self._discovered
+        self._doors: dict[Face, Door] = {}
+        self._awake = False
+        self._timer: Timer | None = None
+        self._connecting: set[bytes] = set()
+        self._changed = threading.Condition()
+        self._closed = False
+        application = self.node.application
+        self.declare_subscriber = application.declare_subscriber
+        self.declare_publisher = application.declare_publisher
+        self.declare_queryable = application.declare_queryable
+        self.declare_querier = application.declare_querier
+        self.declare_token = application.declare_token
+        self.declare_liveliness_subscriber = application.declare_liveliness_subscriber
+        self.liveliness_get = application.liveliness_get
+        self.put = application.put
+        self.delete = application.delete
+        self.get = application.get
+        settings = Settings(self.zid, config.mode, **config.transport)
+        self.admin = Admin(
+            self.node, f"zenlake {__version__}", config.mode is WhatAmI.ROUTER if config.admin is None else config.admin
+        )
+        self.runtime = Runtime(settings, self, config.tls, config.max_sessions)
+
+    # From any thread
+
+    @property
+    def locators(self) -> tuple[str, ...]:
+        """Where we listen."""
+        return self.node.gossip.locators
+
+    def faces(self) -> list[network.Face]:
+        """The neighbours of now: `zid`, `whatami`, `dropped` and so on."""
+        with self.node.lock:
+            return self.node.faces
+
+    def counters(self) -> dict[str, int]:
+        """What was dropped or refused, by cause."""
+        return dict(self.node.counters)
+
+    def new_timestamp(self) -> Timestamp:
+        """Of this node's hybrid logical clock."""
+        return self.node.timestamp()
+
+    def undeclare(self, entity: Entity) -> None:
+        """Take back what a `declare_...` returned. Twice is harmless."""
+        entity.undeclare()
+
+    def listen(self, endpoint: str) -> str:
+        """Accept sessions there; returns the locator, with the port that was chosen."""
+        locator = self.runtime.listen(endpoint)
+        with self.node.lock:
+            self.node.gossip.listening((*self.node.gossip.locators, locator))
+        self._wake()
+        return locator
+
+    def connect(self, endpoint: str) -> Connection:
+        """Be connected there, again and again."""
+        return self.runtime.connect(endpoint, self.config.backoff)
+
+    def wait_for_face(self, count: int = 1, timeout: float = 10.0) -> bool:
+        """Wait until that many sessions are open; False if they are not in time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: len(self.faces()) >= count, timeout)
+
+    def close(self) -> None:
+        """Take everything back, say CLOSE to everybody and stop."""
+        if self._closed:
+            return
+        self._closed = True
+        self.node.application.close()
+        self.runtime.engine.run(self._flush)
+        self.runtime.close()
+
+    def __enter__(self) -> "LiveNode":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Listen and connect as the configuration says."""
+        config = self.config
+        for endpoint in LISTEN[config.mode] if config.listen is None else config.listen:
+            self.listen(endpoint)
+        if config.mode is WhatAmI.CLIENT:
+            self._be_client()
+            return
+        firsts = [self.connect(endpoint).first for endpoint in config.connect]
+        deadline = time.monotonic() + min(config.connect_timeout, 1.0)
+        for first in firsts:
+            try:
+                first.result(max(0.0, deadline - time.monotonic()))
+            except (TimeoutError, ZenlakeError):
+                continue
+
+    def _be_client(self) -> None:
+        """A client has one session: with the first that takes it."""
+        config = self.config
+        endpoints = list(config.connect)
+        if not endpoints and config.scout is not None:
+            endpoints = [locator for _, _, where in config.scout(config.scouting_timeout) for locator in where]
+            if not endpoints:
+                raise LinkError("scouting", f"nobody answered in {config.scouting_timeout:g} s: name an endpoint")
+        if not endpoints:
+            raise ConfigError("a client needs an endpoint to connect to, like tcp/127.0.0.1:7447")
+        deadline = time.monotonic() + config.connect_timeout
+        failure: ZenlakeError | None = None
+        for endpoint in endpoints:
+            connection = self.runtime.connect(endpoint)
+            try:
+                connection.first.result(max(0.0, deadline - time.monotonic()))
+            except TimeoutError:
+                connection.stop()
+                failure = failure or LinkError(endpoint, f"not open after {config.connect_timeout:g} s")
+            except ZenlakeError as error:
+                failure = failure or error
+            else:
+                connection.keep(config.backoff)
+                return
+        assert failure is not None
+        raise failure
+
+    # In the loop's thread, called by the runtime
+
+    def sink(self, face: Face) -> Sink:
+        door = self._doors[face] = Door(self.node)
+        return door
+
+    def opened(self, face: Face) -> None:
+        session = face.session
+        theirs = next(side for side in session.sides if side.zid == face.zid)
+        bits = 8 << (session.resolution >> 2 & 3)
+        joined = network.Face(
+            Connected(face, self), face.zid, self.whatami, WhatAmI.from_wire(theirs.whatami),
+            request_ids=(1 << min(bits, 32)) - 1,
+        )  # fmt: skip
+        self._doors[face].face = joined
+        self.node.opened(joined)
+        self._tell()
+
+    def closed(self, face: Face, event: Closed) -> None:
+        joined = self._doors.pop(face).face
+        if joined is not None:
+            self.node.closed(joined)
+        self._tell()
+
+    def failed(self, face: Face, event: Closed) -> None:
+        self._doors.pop(face, None)
+
+    def room(self, face: Face) -> None:
+        if self.node.dirty:
+            self._flush()
+
+    def _tell(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    # The loop's errands
+
+    def in_loop(self, call: Callable[[], object]) -> None:
+        if self.runtime.engine.inside:
+            call()
+        else:
+            self.runtime.engine.call_soon(call)
+
+    def _wake(self) -> None:
+        if not self._awake:
+            self._awake = True
+            self.runtime.engine.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._awake = False
+        self.node.flush()
+
+    def _sooner(self, deadline: float) -> None:
+        self.in_loop(self._set_timer)
+
+    def _set_timer(self) -> None:
+        when = self.node.next_timeout()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if when is not None:
+            self._timer = self.runtime.engine.call_at(when, self._late)
+
+    def _late(self) -> None:
+        self._timer = None
+        self.node.on_timeout(time.monotonic())
+        self._set_timer()
+
+    # Gossip
+
+    def _discovered(self, zid: bytes, whatami: WhatAmI, locators: tuple[str, ...]) -> None:
+        """Connect to a peer that we heard of. The one with the greater id goes first, lest both do and both are refused."""
+        wanted = self.config.gossip_connect and self.whatami is WhatAmI.PEER and whatami is not WhatAmI.CLIENT
+        if not wanted or zid in self._connecting or zid in self.runtime.faces or self._closed:
+            return
+        self._connecting.add(zid)
+        delay = 0.0 if self.zid[::-1] > zid[::-1] else YIELD
+        self.runtime.engine.call_at(time.monotonic() + delay, lambda: self._try(zid, list(locators)))
+
+    def _try(self, zid: bytes, locators: list[str]) -> None:
+        if not locators or zid in self.runtime.faces or self._closed:
+            self._connecting.discard(zid)
+            return
+        try:
+            connection = self.runtime.connect(locators.pop(0))
+        except ZenlakeError:
+            return self._try(zid, locators)
+
+        def done(first: "Future[Face]") -> None:
+            self.runtime.engine.call_soon(lambda: self._try(zid, [] if first.exception() is None else locators))
+
+        connection.first.add_done_callback(done)
+
+
+def open_node(config: NodeConfig) -> LiveNode:
+    """A node that listens, and is connected if it is a client."""
+    node = LiveNode(config)
+    try:
+        node.start()
+    except BaseException:
+        node.close()
+        raise
+    return node
