@@ -146,7 +146,7 @@ class Log:
         if begin == (0, 0):
             return
         try:
-            removed = tuple(described(self.files.bytes(writer, WRITER), writer).get("removed", (0, 0)))
+            removed = tuple(described(self.files.bytes(writer, WRITER), writer)["removed"])
         except FileNotFoundError:
             return
         if begin < removed:
