@@ -11,7 +11,8 @@
     ├── ProtocolError      a well-formed message at the wrong moment, or beyond what was agreed
     │   ├── LocalError         ours: what we were asked to send would break the protocol
     │   └── RemoteError        theirs: what we received breaks it
-    └── LinkError          the network's fault: an address out of reach, a certificate that nobody trusts
+    ├── LinkError          the network's fault: an address out of reach, a certificate that nobody trusts
+    └── ClosedError        the caller's fault: a session, a declaration or a channel used after its end
 
 InvalidValue, DecodeError and EncodeError are ValueErrors too. DecodeError and ProtocolError know the `reason` to give
 in a CLOSE that they cause. All of them survive a pickle, so a Spark task can tell its driver what it met.
@@ -32,6 +33,7 @@ __all__ = [
     "LocalError",
     "RemoteError",
     "LinkError",
+    "ClosedError",
 ]
 
 
@@ -125,3 +127,10 @@ class LinkError(ZenlakeError):
 
     def __str__(self) -> str:
         return f"{self.endpoint}: {self.why}"
+
+
+class ClosedError(ZenlakeError):
+    """Something that was closed, undeclared, cancelled or dropped before, or that belongs to the process we forked from."""
+
+
+ZError = ZenlakeError  # as zenoh-python calls the one error that it has
