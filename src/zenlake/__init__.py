@@ -119,4 +119,4 @@ def __getattr__(name: str) -> _Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_MODULE, *_SUBMODULES])
+    return sorted({*globals(), *_MODULE, "handlers", "ext", "aio"})
