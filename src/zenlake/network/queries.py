@@ -99,9 +99,12 @@ class Queries:
     ) -> tuple[list[Send], list[tuple[Face, int]]]:  # fmt: skip
         """A query comes: what to send, and to which application it is to be shown, under which id."""
         request = Request().decode(Cursor(message))
-        if id in source.questions or len(source.questions) >= MOST:
-            self.counters["requests refused: id in use" if id in source.questions else "too many requests"] += 1
+        if id in source.questions:
+            self.counters["requests refused: id in use"] += 1
             return [], []
+        if len(source.questions) >= MOST:
+            self.counters["too many requests"] += 1
+            return [Send(source, ResponseFinal(id=id, qos=request.qos).encode(), request.qos, reliable)], []
         timeout = request.timeout_ms / 1000 if request.has_timeout else self.timeout
         question = Question(source, id, request.qos, reliable, now + timeout, request.budget)
         sends, shown = [], []

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A network in memory: nodes of ours and hand-made ends, joined by queues, with a clock that the test turns."""
+
+from collections import deque
+from typing import Any
+
+from zenlake.errors import CloseReason
+from zenlake.network.face import Face, Outlet
+from zenlake.network.node import Node
+from zenlake.values import WhatAmI
+from zenlake.wire.message import Message
+from zenlake.wire.reader import Reader, read_network
+
+ROUTER, PEER, CLIENT = WhatAmI.ROUTER, WhatAmI.PEER, WhatAmI.CLIENT
+
+
+class Wire(Outlet):
+    """One direction of a connection. `room` messages fit in; None: any number."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[tuple[bytes, int, bool]] = deque()
+        self.room: int | None = None
+        self.paused = False
+        self.closed: CloseReason | None = None
+
+    def send(self, message: bytes, priority: int, reliable: bool, congestion: int, express: bool) -> bool:
+        if self.room is not None and len(self.waiting) >= self.room:
+            return False
+        self.waiting.append((message, priority, reliable))
+        return True
+
+    def pause(self) -> None:
+        self.paused = True
+
+    def resume(self) -> None:
+        self.paused = False
+
+    def close(self, reason: CloseReason) -> None:
+        self.closed = reason
+
+
+class Hand:
+    """The other end of a node's face, in the test's hands."""
+
+    def __init__(self, mesh: "Mesh", node: Node, whatami: WhatAmI, zid: bytes, request_ids: int) -> None:
+        self.mesh = mesh
+        self.node = node
+        self.wire = Wire()
+        self.face = Face(self.wire, zid, node.whatami, whatami, request_ids=request_ids)
+        node.opened(self.face)
+
+    def say(self, *messages: Message | bytes) -> None:
+        """Send to the node; it is heard at once."""
+        for message in messages:
+            self.mesh.hear(self.node, self.face, message if isinstance(message, bytes) else message.encode())
+        self.mesh.settle()
+
+    def heard(self) -> list[Any]:
+        """What the node has sent since the last time, as objects."""
+        self.mesh.settle()
+        messages = [read_network(message) for message, _, _ in self.wire.waiting]
+        self.wire.waiting.clear()
+        return messages
+
+    def leave(self) -> None:
+        self.node.closed(self.face)
+        self.mesh.settle()
+
+
+class Mesh:
+    """All of it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.nodes: list[Node] = []
+        self._pairs: list[tuple[Node, Face, Wire]] = []  # what waits in the wire is for that face of that node
+        self._reader = Reader()
+        self._zids = iter(range(1, 1000))
+
+    def zid(self) -> bytes:
+        return bytes([next(self._zids)])
+
+    def node(self, whatami: WhatAmI, **options: Any) -> Node:
+        node = Node(self.zid(), whatami, now=lambda: self.now, wall=lambda: int((1000 + self.now) * 2**32), **options)
+        node.on_error = self._raise
+        self.nodes.append(node)
+        return node
+
+    @staticmethod
+    def _raise(error: Exception) -> None:
+        raise error
+
+    def hand(self, node: Node, whatami: WhatAmI = CLIENT, request_ids: int = 0xFFFFFFFF) -> Hand:
+        return Hand(self, node, whatami, self.zid(), request_ids)
+
+    def link(self, a: Node, b: Node) -> None:
+        there, back = Wire(), Wire()
+        face_a = Face(there, b.zid, a.whatami, b.whatami)
+        face_b = Face(back, a.zid, b.whatami, a.whatami)
+        self._pairs += [(b, face_b, there), (a, face_a, back)]
+        a.opened(face_a)
+        b.opened(face_b)
+        self.settle()
+
+    def hear(self, node: Node, face: Face, message: bytes, priority: int = 5, reliable: bool = True) -> None:
+        reader = Reader()
+        reader.bind(message)
+        reader.begin_network(0, len(message))
+        reader.frame.priority, reader.frame.reliable = priority, reliable
+        node.on_message(face, reader.next(), reader)
+
+    def settle(self) -> None:
+        """Until nothing moves any more."""
+        moving = True
+        while moving:
+            moving = False
+            for node in self.nodes:
+                node.flush()
+            for node, face, wire in self._pairs:
+                while wire.waiting:
+                    moving = True
+                    self.hear(node, face, *wire.waiting.popleft())
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+        for node in self.nodes:
+            node.on_timeout(self.now)
+        self.settle()

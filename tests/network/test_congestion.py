@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A neighbour that does not read, or says too much, is its own problem: bounded, counted, and others unaffected."""
+
+import pytest
+
+from tests.network.mesh import ROUTER, Hand, Mesh
+from zenlake.errors import CloseReason
+from zenlake.network import declarations, interests, queries
+from zenlake.wire.data import Put
+from zenlake.wire.declare import Declare, DeclareEntity, Interest
+from zenlake.wire.network import Push, Request
+
+DROP, BLOCK = 0x05, 0x0D
+
+
+@pytest.fixture
+def mesh() -> Mesh:
+    return Mesh()
+
+
+@pytest.fixture
+def hands(mesh: Mesh) -> list[Hand]:
+    """A speaker, one who never reads, one who does; all subscribe to everything."""
+    router = mesh.node(ROUTER)
+    hands = [mesh.hand(router) for _ in range(4)]
+    for hand in hands[1:3]:
+        hand.say(Declare(qos=8, body=DeclareEntity(kind=2, id=1, key="**")))
+    hands[1].wire.room = 10
+    return hands
+
+
+def push(qos: int) -> Push:
+    return Push(key="k", qos=qos, body=Put(payload=b"v"))
+
+
+def test_what_may_be_dropped_is_dropped_for_the_slow_one_only(hands: list[Hand]) -> None:
+    speaker, slow, quick, _ = hands
+    speaker.say(*[push(DROP)] * 1000)
+    assert len(slow.heard()) == 10
+    assert len(quick.heard()) == 1000
+    assert slow.face.dropped == speaker.node.counters["messages dropped: no room"] == 990
+    assert not speaker.wire.paused
+
+
+def test_what_must_not_be_dropped_stops_its_sender_until_there_is_room(hands: list[Hand], mesh: Mesh) -> None:
+    speaker, slow, quick, bystander = hands
+    speaker.say(*[push(BLOCK)] * 12)
+    assert len(slow.wire.waiting) == 10
+    assert speaker.wire.paused
+    assert not bystander.wire.paused
+    bystander.say(push(DROP))
+    assert len(quick.heard()) == 13
+    mesh.pass_time(4.9)
+    assert slow.wire.closed is None
+    assert len(slow.heard()) == 10
+    assert len(slow.heard()) == 2  # those that were kept, in order, before anything else
+    assert not speaker.wire.paused
+    mesh.pass_time(10)
+    assert slow.wire.closed is None
+
+
+def test_who_takes_nothing_for_five_seconds_is_closed_and_the_sender_goes_on(hands: list[Hand], mesh: Mesh) -> None:
+    speaker, slow, quick, _ = hands
+    speaker.say(*[push(BLOCK)] * 12)
+    mesh.pass_time(5.1)
+    assert slow.wire.closed is CloseReason.UNRESPONSIVE
+    slow.leave()
+    assert not speaker.wire.paused
+    assert len(quick.heard()) == 12
+    assert speaker.node.counters["faces closed: no room for a message in time"] >= 1
+
+
+def test_floods_of_declarations_interests_and_requests_are_bounded(
+    hands: list[Hand], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    speaker, *_, quick, other = hands
+    for module in (declarations, interests, queries):
+        monkeypatch.setattr(module, "MOST", 50)
+    quick.say(Declare(qos=8, body=DeclareEntity(kind=4, id=1, key="q")))
+    for id in range(1, 101):
+        speaker.say(Declare(qos=8, body=DeclareEntity(kind=2, id=id, key=f"f/{id}")))
+        speaker.say(Interest(mode=3, id=id, options=2, key=f"g/{id}", qos=8))
+        speaker.say(Request(id=id, key="q"))
+    assert len(speaker.face.declared[2]) == len(speaker.face.interests) == len(speaker.face.questions) == 50
+    counters = speaker.node.counters
+    causes = ("too many declarations", "too many interests", "too many requests")
+    assert [counters[cause] for cause in causes] == [50, 50, 50]
+    other.say(push(DROP))
+    assert len([message for message in quick.heard() if isinstance(message, Push)]) == 1
+    speaker.leave()
+    assert not any(face is speaker.face for table in speaker.node.declarations.tables.values()
+                   for resource in table.values() for face in resource.holders)  # fmt: skip

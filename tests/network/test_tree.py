@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tree finds exactly what comparing with every expression finds."""
+
+import time
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zenlake.keyexpr import canonize, intersects
+from zenlake.network.tree import KeyTree
+
+chunks = st.sampled_from(["a", "b", "ab", "*", "**", "a$*", "$*b", "@v", "@w"])
+expressions = st.lists(chunks, min_size=1, max_size=5).map(lambda chunks: canonize("/".join(chunks)).encode())
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(expressions, max_size=12), st.sets(expressions, max_size=4), expressions)
+def test_matching_is_intersection(kept: list[bytes], removed: set[bytes], key: bytes) -> None:
+    tree: KeyTree[bytes] = KeyTree()
+    for expression in [*kept, *removed]:
+        tree.insert(expression, expression)
+    for expression in removed:
+        tree.remove(expression)
+    expected = {expression for expression in kept if expression not in removed and intersects(expression, key)}
+    found = tree.matching(key)
+    assert len(found) == len(set(found))
+    assert set(found) == expected
+
+
+def test_nothing_is_left_of_what_was_removed() -> None:
+    tree: KeyTree[int] = KeyTree()
+    for n in range(100):
+        tree.insert(b"a/%d/$*x/**" % n, n)
+    for n in range(100):
+        tree.remove(b"a/%d/$*x/**" % n)
+    assert len(tree) == 0
+    assert not tree._root.branches
+
+
+def test_a_plain_key_costs_the_same_among_a_hundred_thousand() -> None:
+    """Not more than a few times as much as among a hundred; a linear search would take a thousand times as long."""
+
+    def cost(count: int) -> float:
+        tree: KeyTree[int] = KeyTree()
+        for n in range(count):
+            tree.insert(b"fleet/%d/pose" % n, n)
+        tree.insert(b"fleet/*/pose", -1)
+        tree.insert(b"**", -2)
+        assert set(tree.matching(b"fleet/7/pose")) == {7, -1, -2}
+        best = 1.0
+        for _ in range(20):
+            start = time.perf_counter()
+            for n in range(50):
+                tree.matching(b"fleet/%d/pose" % n)
+            best = min(best, time.perf_counter() - start)
+        return best
+
+    assert cost(100_000) < 20 * cost(100)
+
+
+def test_expressions_made_to_be_slow_are_not() -> None:
+    tree: KeyTree[int] = KeyTree()
+    for n in range(50):
+        tree.insert(b"/".join([b"**", b"a"] * (n + 1)), n)
+    start = time.perf_counter()
+    tree.matching(b"/".join([b"a"] * 200))
+    tree.matching(b"/".join([b"**", b"a"] * 50))
+    assert time.perf_counter() - start < 5
