@@ -78,23 +78,23 @@ class NTP64:
         seconds = (time - EPOCH) // timedelta(seconds=1)
         return cls(seconds, int((found[7] or "")[:9].ljust(9, "0")))
 
-    def as_secs_f64(self) -> float:
+    def as_secs_f64(self, /) -> float:
         return self._ntp64 / (1 << 32)
 
-    def as_secs(self) -> int:
+    def as_secs(self, /) -> int:
         return self._ntp64 >> 32
 
-    def as_nanos(self) -> int:
+    def as_nanos(self, /) -> int:
         return ns_from_ntp64(self._ntp64)
 
-    def subsec_nanos(self) -> int:
+    def subsec_nanos(self, /) -> int:
         return ns_from_ntp64(self._ntp64) % NS
 
-    def to_datetime(self) -> datetime:
+    def to_datetime(self, /) -> datetime:
         """To the microsecond, rounded down: that is all a datetime can hold."""
         return EPOCH + timedelta(microseconds=ns_from_ntp64(self._ntp64) // 1000)
 
-    def to_string_rfc3339_lossy(self) -> str:
+    def to_string_rfc3339_lossy(self, /) -> str:
         seconds, nanos = divmod(ns_from_ntp64(self._ntp64), NS)
         return f"{EPOCH + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S}.{nanos:09}Z"
 

@@ -109,7 +109,7 @@ class Encoding:
     def schema(self) -> bytes | None:
         return self._schema
 
-    def with_schema(self, schema: str) -> "Encoding":
+    def with_schema(self, /, schema: str) -> "Encoding":
         """The same encoding with this schema instead of the one it has, if any."""
         if self._id == CUSTOM:
             name = (self._schema or b"").partition(b";")[0]

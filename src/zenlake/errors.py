@@ -12,9 +12,10 @@
     │   ├── LocalError         ours: what we were asked to send would break the protocol
     │   └── RemoteError        theirs: what we received breaks it
     ├── LinkError          the network's fault: an address out of reach, a certificate that nobody trusts
-    └── LogError           a wire log that cannot be read or written as it is
-        ├── LogFull            the disk is full: free some space and go on, nothing acknowledged is lost
-        └── LogRemoved         retention has removed what was asked for
+    ├── LogError           a wire log that cannot be read or written as it is
+    │   ├── LogFull            the disk is full: free some space and go on, nothing acknowledged is lost
+    │   └── LogRemoved         retention has removed what was asked for
+    └── ClosedError        the caller's fault: a session, a declaration or a channel used after its end
 
 InvalidValue, DecodeError and EncodeError are ValueErrors too. DecodeError and ProtocolError know the `reason` to give
 in a CLOSE that they cause. All of them survive a pickle, so a Spark task can tell its driver what it met.
@@ -38,6 +39,7 @@ __all__ = [
     "LogError",
     "LogFull",
     "LogRemoved",
+    "ClosedError",
 ]
 
 
@@ -143,3 +145,10 @@ class LogFull(LogError):
 
 class LogRemoved(LogError):
     """Retention has removed what was asked for."""
+
+
+class ClosedError(ZenlakeError):
+    """Something that was closed, undeclared, cancelled or dropped before, or that belongs to the process we forked from."""
+
+
+ZError = ZenlakeError  # as zenoh-python calls the one error that it has

@@ -330,23 +330,23 @@ class KeyExpr:
         except UnicodeDecodeError as error:
             raise KeyExprError(f"key expression {bytes(utf8)!r} is not UTF-8: {error.reason}") from None
 
-    def intersects(self, other: "KeyExpr | str") -> bool:
+    def intersects(self, /, other: "KeyExpr | str") -> bool:
         """Whether some key belongs to both."""
         return intersects(self.utf8, _expression(other).utf8)
 
-    def includes(self, other: "KeyExpr | str") -> bool:
+    def includes(self, /, other: "KeyExpr | str") -> bool:
         """Whether every key of the other belongs to this one."""
         return includes(self.utf8, _expression(other).utf8)
 
-    def relation_to(self, other: "KeyExpr | str") -> SetIntersectionLevel:
+    def relation_to(self, /, other: "KeyExpr | str") -> SetIntersectionLevel:
         """How the keys of this one relate to those of the other."""
         return relation(self.utf8, _expression(other).utf8)
 
-    def join(self, other: "KeyExpr | str") -> "KeyExpr":
+    def join(self, /, other: "KeyExpr | str") -> "KeyExpr":
         """`self/other`, made canonical."""
         return KeyExpr(canonize(f"{self}/{other}"))
 
-    def concat(self, other: str) -> "KeyExpr":
+    def concat(self, /, other: str) -> "KeyExpr":
         """The two texts one after the other, which must give a canonical expression. For chunks, `join` is safer."""
         if self._text.endswith("*") and other.startswith("*"):
             raise KeyExprError(f"`{self}` and `{other}` would make another wildcard: put a `/` between them, or `join`")

@@ -35,39 +35,39 @@ class Parameters:
         else:  # separators at the end separate nothing
             self._text = (parameters or "").rstrip(";=|")
 
-    def is_empty(self) -> bool:
+    def is_empty(self, /) -> bool:
         return not self._text
 
     @overload
-    def get(self, key: str, default: str) -> str: ...
+    def get(self, /, key: str, default: str) -> str: ...
     @overload
-    def get(self, key: str, default: str | None = None) -> str | None: ...
-    def get(self, key: str, default: str | None = None) -> str | None:
+    def get(self, /, key: str, default: str | None = None) -> str | None: ...
+    def get(self, /, key: str, default: str | None = None) -> str | None:
         return next((value for name, value in self if name == key), default)
 
-    def values(self, key: str) -> list[str]:
+    def values(self, /, key: str) -> list[str]:
         """The values between `|`; none if the key is not there."""
         value = self.get(key)
         return [] if value is None else value.split("|")
 
-    def insert(self, key: str, value: str) -> str | None:
+    def insert(self, /, key: str, value: str) -> str | None:
         """Puts the entry at the end, instead of all that have this key. Returns the value it had."""
         before = self.get(key)
         self._text = _joined([*self._without({key}), _checked(key, value)])
         return before
 
-    def remove(self, key: str) -> str | None:
+    def remove(self, /, key: str) -> str | None:
         """Removes all entries that have this key. Returns the value it had."""
         before = self.get(key)
         self._text = _joined(self._without({key}))
         return before
 
-    def extend(self, parameters: "Parameters | Mapping[str, str] | str") -> None:
+    def extend(self, /, parameters: "Parameters | Mapping[str, str] | str") -> None:
         """Puts these entries at the end, instead of all that have their keys."""
         entries = list(Parameters(parameters))
         self._text = _joined(self._without({key for key, _ in entries}) + entries)
 
-    def is_ordered(self) -> bool:
+    def is_ordered(self, /) -> bool:
         keys = [key for key, _ in self]
         return keys == sorted(keys)
 

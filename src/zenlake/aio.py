@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same session, for asyncio: `async with zenlake.aio.open(config) as session`, `async for sample in subscriber`.
+
+Same names, same values. What may have to wait is awaited, and a task that waits can be cancelled; what cannot wait
+(`try_recv`, `zid`, properties) is called as ever.
+"""
+
+from zenlake.api.asynchronous import (
+    Liveliness,
+    Opening,
+    Publisher,
+    Querier,
+    Queryable,
+    Receiving,
+    Replies,
+    Session,
+    Subscriber,
+    Token,
+    open,
+)
+
+__all__ = [
+    "Liveliness",
+    "Opening",
+    "Publisher",
+    "Querier",
+    "Queryable",
+    "Receiving",
+    "Replies",
+    "Session",
+    "Subscriber",
+    "Token",
+    "open",
+]

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columns in and out of a live session: `ArrowChannel`, `put_table`, `get_table`.
+
+A channel writes each sample from the reader's record into columns as it arrives: no Sample, no payload object. A record
+batch ends at a number of rows, of bytes, or at an age, whichever comes first.
+"""
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from zenlake.api.handlers import Handler, Receiver
+from zenlake.choices import CongestionControl, Priority
+from zenlake.columns.live import LiveSamples
+from zenlake.encoding import Encoding
+from zenlake.errors import InvalidValue
+from zenlake.keyexpr import KeyExpr
+from zenlake.values import Timestamp, TimestampId
+
+if TYPE_CHECKING:
+    from zenlake.api.session import Session
+
+__all__ = ["ArrowChannel", "get_table", "put_table"]
+
+
+class ArrowChannel:
+    """For `declare_subscriber`: receive `pyarrow.RecordBatch`es of samples instead of Samples.
+
+    A batch comes when it has `rows` rows or `size` bytes, or when its first sample is `age` seconds old. `capacity`
+    batches may wait; then nothing is read from the network until one is taken. `columns` are those of the table `samples`.
+    """
+
+    def __init__(
+        self,
+        rows: int = 16384,
+        *,
+        size: int = 32 << 20,
+        age: float = 0.1,
+        capacity: int = 16,
+        columns: list[str] | None = None,
+    ) -> None:
+        self.rows = rows
+        self.size = size
+        self.age = age
+        self.capacity = capacity
+        self.columns = columns
+
+    def _receiver(self) -> Receiver[Any]:
+        channel: Handler[pa.RecordBatch] = Handler(self.capacity)
+        filling = _Filling(self, channel)
+
+        def attach(source: Any) -> None:
+            channel._source = source
+            filling.source = source
+
+        return Receiver(
+            channel._push, filling.close, channel, source=attach, orphan=channel._orphan, deliver=filling.deliver
+        )
+
+
+class _Filling:
+    """The batch that is growing."""
+
+    def __init__(self, of: ArrowChannel, channel: "Handler[pa.RecordBatch]") -> None:
+        self._age = of.age
+        self._channel = channel
+        self._samples = LiveSamples(of.columns, of.rows, of.size)
+        self._lock = threading.Lock()  # a local publisher's thread and the loop may come at once
+        self._generation = 0
+        self.source: Any = None
+
+    def deliver(self, key: bytes, reader: Any) -> None:
+        with self._lock:
+            first = not len(self._samples)
+            if self._samples.add_push(key, reader, time.time_ns()):
+                self._hand_over()
+            elif first and self.source is not None:
+                generation = self._generation
+                self.source.after(self._age, lambda: self._late(generation))
+
+    def _late(self, generation: int) -> None:
+        with self._lock:
+            if generation == self._generation:
+                self._hand_over()
+
+    def _hand_over(self) -> None:
+        self._generation += 1
+        if len(self._samples):
+            self._channel._push(self._samples.finish())
+
+    def close(self, discard: bool = False) -> None:
+        with self._lock:
+            self._hand_over()
+        self._channel._close(discard)
+
+
+def get_table(session: "Session", selector: Any, **options: Any) -> pa.Table:
+    """Ask, wait for all answers, and give them as a table of samples. An answer that is an error is raised."""
+    samples = LiveSamples()
+    batches: list[pa.RecordBatch] = []
+    errors: list[bytes] = []
+    done = threading.Event()
+
+    def deliver(key: bytes | None, reader: Any) -> None:
+        if key is None or not reader.response.is_reply:
+            errors.append(reader.response.err.payload.value or b"")
+        elif samples.add_reply(key, reader, time.time_ns()):
+            batches.append(samples.finish())
+
+    target: Receiver[Any] = Receiver(lambda item: None, lambda discard=False: done.set(), None, deliver=deliver)
+    session.get(selector, _Given(target), **options)
+    done.wait()
+    if errors and not batches and not len(samples):
+        raise InvalidValue(f"the query was answered with an error: {errors[0].decode(errors='replace')}")
+    return pa.Table.from_batches([*batches, samples.finish()])
+
+
+class _Given:
+    """A receiver that is ready made."""
+
+    def __init__(self, target: Receiver[Any]) -> None:
+        self._target = target
+
+    def _receiver(self) -> Receiver[Any]:
+        return self._target
+
+
+CONGESTION = {each.name.lower(): each for each in CongestionControl}
+TAKEN = {"key", "payload", "kind", "encoding", "schema", "attachment", "ntp64", "timestamp_id", "priority", "congestion",
+         "express", "reliable"}  # fmt: skip
+
+
+def put_table(
+    session: "Session", table: Any, key_expr: KeyExpr | None, encoding: Encoding | None, fixed: dict[str, Any]
+) -> int:
+    """Send a sample for each row. Columns are those of the table `samples`; those that say where it came from are ignored."""
+    batches = table.to_batches() if isinstance(table, pa.Table) else [table]
+    names = set(table.schema.names)
+    if key_expr is None and "key" not in names:
+        raise InvalidValue(f"a table to put needs a column `key`; it has {', '.join(sorted(names))}")
+    if "payload" not in names:
+        raise InvalidValue(f"a table to put needs a column `payload`; it has {', '.join(sorted(names))}")
+    sent = 0
+    keys: dict[str, bytes] = {}
+    own = None if key_expr is None else key_expr.utf8
+    for batch in batches:
+        columns = {name: batch.column(name).to_pylist() for name in names & TAKEN}
+        for row in range(batch.num_rows):
+            value = {name: column[row] for name, column in columns.items()}
+            key = own if own is not None else keys.get(value["key"])
+            if key is None:
+                key = keys[value["key"]] = KeyExpr(value["key"]).utf8
+            options = (
+                fixed if not names & {"priority", "congestion", "express", "reliable"} else {**fixed, **_quality(value)}
+            )
+            payload = None if value.get("kind") == "del" else value["payload"] or b""
+            payload = payload.encode() if isinstance(payload, str) else payload
+            sent += session._send(
+                key,
+                payload,
+                _encoding(value) or encoding,
+                value.get("attachment"),
+                _timestamp(value),
+                None,
+                None,
+                options,
+            )
+    return sent
+
+
+def _quality(value: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {name: value[name] for name in ("express", "reliable") if value.get(name) is not None}
+    if value.get("priority"):
+        found["priority"] = Priority(value["priority"])
+    if value.get("congestion") is not None:
+        found["congestion"] = CONGESTION[value["congestion"]]
+    return found
+
+
+def _encoding(value: dict[str, Any]) -> Encoding | None:
+    if value.get("encoding") is None:
+        return None
+    found = Encoding(value["encoding"])
+    return found if value.get("schema") is None else Encoding.from_wire(found.id, value["schema"])
+
+
+def _timestamp(value: dict[str, Any]) -> Timestamp | None:
+    if value.get("ntp64") is None or value.get("timestamp_id") is None:
+        return None
+    return Timestamp.from_wire(value["ntp64"] % (1 << 64), TimestampId.parse(value["timestamp_id"]).to_wire())

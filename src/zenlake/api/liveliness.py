@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Liveliness: tokens that live as long as their session is connected, and how others learn of them."""
+
+from typing import TYPE_CHECKING, Any
+
+from zenlake.api.cancellation import CancellationToken
+from zenlake.api.declared import LivelinessToken, Subscriber
+from zenlake.api.handlers import Receiver
+from zenlake.api.samples import Reply, ReplyError, Sample
+from zenlake.api.zbytes import ZBytes
+from zenlake.choices import SampleKind
+from zenlake.keyexpr import KeyExpr
+
+if TYPE_CHECKING:
+    from zenlake.api.session import Session
+
+__all__ = ["Liveliness"]
+
+
+class Liveliness:
+    """`session.liveliness()`."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+
+    def declare_token(self, /, key_expr: KeyExpr | str) -> LivelinessToken:
+        """Say that this key is alive, until the token is undeclared or the session or its connection ends."""
+        key = key_expr if isinstance(key_expr, KeyExpr) else KeyExpr(key_expr)
+        return LivelinessToken(self._session, key, self._session._live().declare_token(key.utf8))
+
+    def get(
+        self,
+        /,
+        key_expr: KeyExpr | str,
+        handler: Any = None,
+        *,
+        timeout: float | None = None,
+        cancellation_token: CancellationToken | None = None,
+    ) -> Any:
+        """Receive a Reply for each token that is alive now on a matching key."""
+        key = key_expr if isinstance(key_expr, KeyExpr) else KeyExpr(key_expr)
+        session = self._session
+        node = session._live()
+        if timeout is not None and timeout < 0:
+            raise ValueError("negative timeout")
+        if cancellation_token is not None:
+            cancellation_token.check()
+        target: Receiver[Reply] = session._receiver(handler)
+        keys, push = session._keys, target.push
+        asking: Any = None
+
+        def deliver(alive: bytes) -> None:
+            found = keys.valid(alive)
+            if found is not None:
+                push(Reply(Sample(found)))
+
+        def done(timed_out: bool) -> None:
+            if timed_out:
+                push(Reply(ReplyError(ZBytes("Timeout"))))
+            target.close()
+            if cancellation_token is not None:
+                cancellation_token.remove(target)
+
+        def cancel() -> None:
+            if asking is not None:
+                asking.cancel()
+            target.close(True)
+
+        asking = node.liveliness_get(
+            key.utf8, deliver, done, session._default_timeout if timeout is None else float(timeout)
+        )
+        if cancellation_token is not None:
+            cancellation_token.add(target, cancel, target.idle)
+        return target.handler
+
+    def declare_subscriber(
+        self, /, key_expr: KeyExpr | str, handler: Any = None, *, history: bool | None = None
+    ) -> Subscriber[Any]:
+        """Receive a PUT sample when a token appears and a DELETE when it is gone; with `history`, of those there too."""
+        key = key_expr if isinstance(key_expr, KeyExpr) else KeyExpr(key_expr)
+        session = self._session
+        node = session._live()
+        target: Receiver[Sample] = session._receiver(handler)
+        keys, push = session._keys, target.push
+
+        def deliver(changed: bytes, alive: bool) -> None:
+            found = keys.valid(changed)
+            if found is not None:
+                push(Sample(found, kind=SampleKind.PUT if alive else SampleKind.DELETE))
+
+        entity = node.declare_liveliness_subscriber(key.utf8, deliver, bool(history))
+        declared: Subscriber[Any] = session._declared(Subscriber(session, key, target, entity))
+        return declared

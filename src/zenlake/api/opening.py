@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a configuration to a live node, with what a session needs besides: errands, pauses, news of connections."""
+
+import dataclasses
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from zenlake.api.discovery import Discovery
+from zenlake.api.info import Link, Transport
+from zenlake.api.stamps import TimestampCallback
+from zenlake.choices import SampleKind, WhatAmI
+from zenlake.config import Config
+from zenlake.errors import ConfigError
+from zenlake.link import Tls
+from zenlake.runtime.face import Face
+from zenlake.runtime.node import LiveNode, NodeConfig
+from zenlake.runtime.runtime import Backoff
+from zenlake.transport.unicast import Closed
+from zenlake.values import ZenohId
+
+__all__ = ["SessionNode", "open_node"]
+
+Watcher = Callable[[SampleKind, Transport, Link], None]
+
+
+class SessionNode(LiveNode):
+    """The node of one session."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        self._watchers: dict[object, Watcher] = {}
+        self._full: set[object] = set()
+        self._paused: list[Face] = []
+        self.discovery: Discovery | None = None
+        super().__init__(config)
+
+    def soon(self, call: Callable[[], object]) -> None:
+        """Do it in the loop, and not now: safe from a garbage collector."""
+        self.runtime.engine.call_soon(call)
+
+    def after(self, delay: float, call: Callable[[], object]) -> None:
+        """Call it once, later, in the loop."""
+        self.in_loop(lambda: self.runtime.engine.call_at(monotonic() + delay, call))
+
+    def every(self, period: float, call: Callable[[], object]) -> Callable[[], None]:
+        """Call it again and again in the loop. Returns what ends it."""
+        ended = False
+
+        def turn() -> None:
+            if not ended and not self._closed:
+                self.runtime.engine.call_at(monotonic() + period, turn)
+                call()
+
+        def end() -> None:
+            nonlocal ended
+            ended = True
+
+        self.soon(lambda: self.runtime.engine.call_at(monotonic() + period, turn))
+        return end
+
+    def abandon(self) -> None:
+        """Close, from a garbage collector: elsewhere, and without waiting."""
+        threading.Thread(target=self.close, name="zenlake-close", daemon=True).start()
+
+    def close(self) -> None:
+        if self.discovery is not None:
+            self.discovery.close()
+        super().close()
+
+    # A channel that is full: nothing is read from the network until it is not
+
+    def pause(self, channel: object) -> None:
+        self.in_loop(lambda: self._pause(channel))
+
+    def resume(self, channel: object) -> None:
+        self.in_loop(lambda: self._resume(channel))
+
+    def _pause(self, channel: object) -> None:
+        if not self._full:
+            self._paused = list(self.runtime.faces.values())
+            for face in self._paused:
+                face.pause()
+        self._full.add(channel)
+
+    def _resume(self, channel: object) -> None:
+        self._full.discard(channel)
+        if not self._full:
+            faces, self._paused = self._paused, []
+            for face in faces:
+                face.resume()
+
+    # Connections
+
+    def connections(self) -> list[tuple[Transport, Link]]:
+        return [_described(face) for face in list(self.runtime.faces.values())]
+
+    def watch(self, watcher: Watcher, history: bool) -> Callable[[], None]:
+        """Be told of connections. Returns what ends it."""
+        key = object()
+
+        def begin() -> None:
+            self._watchers[key] = watcher
+            if history:
+                for transport, link in self.connections():
+                    watcher(SampleKind.PUT, transport, link)
+
+        self.runtime.engine.run(begin)
+        return lambda: self._watchers.pop(key, None) and None
+
+    def opened(self, face: Face) -> None:
+        super().opened(face)
+        self._report(SampleKind.PUT, face)
+
+    def closed(self, face: Face, event: Closed) -> None:
+        super().closed(face, event)
+        self._report(SampleKind.DELETE, face)
+
+    def _report(self, kind: SampleKind, face: Face) -> None:
+        if self._watchers:
+            transport, link = _described(face)
+            for watcher in list(self._watchers.values()):
+                watcher(kind, transport, link)
+
+
+def _described(face: Face) -> tuple[Transport, Link]:
+    zid = ZenohId.from_wire(face.zid)
+    theirs = next(side for side in face.session.sides if side.zid == face.zid)
+    link = face.link
+    return (
+        Transport(zid, WhatAmI.from_wire(theirs.whatami), bool(face.session.qos)),
+        Link(zid, link.local, link.remote, mtu=link.mtu, is_streamed=link.stream, interfaces=[]),
+    )
+
+
+def open_node(config: Config, timestamp_callback: TimestampCallback | None = None) -> SessionNode:
+    """The node that a configuration describes, listening and connected."""
+    node = SessionNode(node_config(config))
+    try:
+        if config.get("scouting/multicast/enabled") is not False:
+            node.discovery = Discovery(config, node)
+            node.config = dataclasses.replace(node.config, scout=node.discovery.find)
+        node.start()
+        if node.discovery is not None:
+            node.discovery.begin()
+    except BaseException:
+        node.close()
+        raise
+    return node
+
+
+def node_config(config: Config) -> NodeConfig:
+    mode = config.role
+    zid = config.get("id")
+    patience = config.of_role("connect/timeout_ms")
+    return NodeConfig(
+        mode=mode,
+        connect=tuple(_endpoints(config.of_role("connect/endpoints") or ())),
+        listen=_listen(config),
+        zid=None if zid is None else ZenohId.parse(zid).to_wire(),
+        transport=_transport(config),
+        tls=_tls(config),
+        max_sessions=config.get("transport/unicast/max_sessions"),
+        connect_timeout=patience / 1000 if patience is not None and patience > 0 else 10.0,
+        backoff=_backoff(config),
+        scouting_timeout=(config.get("scouting/timeout") or 3000) / 1000,
+        gossip_connect=config.get("scouting/gossip/enabled") is not False,
+        timestamping=config.of_role("timestamping/enabled"),
+        query_timeout=(config.get("queries_default_timeout") or 10_000) / 1000,
+        interest_timeout=(config.get("routing/interests/timeout") or 10_000) / 1000,
+        admin=config.get("adminspace/enabled"),
+    )
+
+
+def _listen(config: Config) -> tuple[str, ...] | None:
+    """Where to listen; None where nobody said so: then a node does on this machine only."""
+    if "listen/endpoints" not in config._set:
+        return None
+    return tuple(_endpoints(config.of_role("listen/endpoints") or ()))
+
+
+def _endpoints(items: Any) -> list[str]:
+    found: list[str] = []
+    for item in items:
+        found += item["locators"] if isinstance(item, dict) else [item]
+    return found
+
+
+def _backoff(config: Config) -> Backoff:
+    retry = config.get("connect/retry") or {}
+
+    def of_role(name: str, default: float) -> float:
+        value = retry.get(name)
+        value = value.get(str(config.role)) if isinstance(value, dict) else value
+        return default if value is None else float(value)
+
+    return Backoff(
+        of_role("period_init_ms", 1000) / 1000,
+        of_role("period_increase_factor", 2),
+        of_role("period_max_ms", 4000) / 1000,
+    )
+
+
+def _transport(config: Config) -> dict[str, Any]:
+    tx = "transport/link/tx"
+    settings = {
+        "lease": config.get(f"{tx}/lease") / 1000,
+        "keep_alive": config.get(f"{tx}/keep_alive"),
+        "batch_size": config.get(f"{tx}/batch_size"),
+        "resolution": min(32, int(config.get(f"{tx}/sequence_number_resolution").removesuffix("bit"))),
+        "queue_size": config.get(f"{tx}/queue/size/data"),
+        "wait_before_drop": config.get(f"{tx}/queue/congestion_control/drop/wait_before_drop") / 1e6,
+        "wait_before_drop_fragments": config.get(f"{tx}/queue/congestion_control/drop/max_wait_before_drop_fragments")
+        / 1e6,
+        "wait_before_close": config.get(f"{tx}/queue/congestion_control/block/wait_before_close") / 1e6,
+        "batching_limit": config.get(f"{tx}/queue/batching/time_limit") / 1000,
+        "max_message_size": config.get("transport/link/rx/max_message_size"),
+        "qos": config.get("transport/unicast/qos/enabled"),
+        "low_latency": config.get("transport/unicast/lowlatency"),
+        "compression": config.get("transport/unicast/compression/enabled"),
+        "open_timeout": config.get("transport/unicast/open_timeout") / 1000,
+        "accept_timeout": config.get("transport/unicast/accept_timeout") / 1000,
+        "multicast_qos": config.get("transport/multicast/qos/enabled"),
+        "join_interval": (config.get("transport/multicast/join_interval") or 2500) / 1000,
+        "user": config.get("transport/auth/usrpwd/user"),
+        "password": (config.get("transport/auth/usrpwd/password") or "").encode(),
+    }
+    dictionary = config.get("transport/auth/usrpwd/dictionary_file")
+    if dictionary is not None:
+        settings["users"] = _users(dictionary)
+    return settings
+
+
+def _users(path: str) -> dict[str, bytes]:
+    """A file with a line `user:password` for each who may come in."""
+    try:
+        lines = Path(path).read_text("utf-8").splitlines()
+    except OSError as error:
+        raise ConfigError(f"transport/auth/usrpwd/dictionary_file: cannot read {path}: {error.strerror}") from None
+    users = {}
+    for number, line in enumerate(lines, 1):
+        user, colon, password = line.strip().partition(":")
+        if line.strip() and not (user and colon):
+            raise ConfigError(
+                f"transport/auth/usrpwd/dictionary_file: line {number} of {path} is not like user:password"
+            )
+        if line.strip():
+            users[user] = password.encode()
+    return users
+
+
+def _tls(config: Config) -> Tls:
+    section = config.get("transport/link/tls")
+    names = (field.name for field in dataclasses.fields(Tls))
+    return Tls(**{name: section[name] for name in names if section.get(name) is not None})

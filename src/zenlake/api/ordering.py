@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples of many sources, each put in order: what an advanced subscriber does with what comes live and from caches.
+
+A source is a publisher that numbers its samples, or a clock that stamps them. While a question about a source is open its
+samples may come from two sides; what is ahead waits, and is handed on when the gap is filled or the question has ended.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from zenlake.api.samples import Sample
+from zenlake.values import EntityGlobalId
+
+__all__ = ["Miss", "Ordering"]
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """Samples that are lost: of which publisher, and how many."""
+
+    source: EntityGlobalId
+    nb: int
+
+
+@dataclass(slots=True)
+class Source:
+    """What is known of one. `last` and the keys of `waiting` are numbers, or times."""
+
+    last: Any = None
+    waiting: dict[Any, Sample] = field(default_factory=dict)
+    asking: int = 0
+
+
+class Ordering:
+    """Hands samples on in order, each once, and says which are lost."""
+
+    def __init__(
+        self, push: Callable[[Sample], None], missed: Callable[[Miss], None], recovers: bool, depth: int | None
+    ) -> None:
+        self._push = push
+        self._missed = missed
+        self._recovers = recovers
+        self._depth = depth
+        self._lock = threading.RLock()
+        self._sources: dict[object, Source] = {}
+        self._asking = 0
+
+    def sample(self, sample: Sample) -> None:
+        """One that came, from wherever."""
+        with self._lock:
+            if sample.source_info is not None:
+                self._numbered(sample, sample.source_info.source_id, sample.source_info.source_sn)
+            elif sample.timestamp is not None:
+                self._stamped(sample)
+            else:
+                self._push(sample)
+
+    def _numbered(self, sample: Sample, id: EntityGlobalId, number: int) -> None:
+        source = self._sources.setdefault(id, Source())
+        if source.last is None and (self._asking or source.asking):
+            source.waiting[number] = sample
+            if self._depth is not None and len(source.waiting) >= self._depth:
+                self._flush(id, source)
+        elif source.last is None or number == source.last + 1:
+            self._deliver(source, number, sample)
+        elif number > source.last:
+            source.waiting[number] = sample
+            if not self._recovers and not source.asking:
+                self._flush(id, source)
+
+    def _deliver(self, source: Source, number: int, sample: Sample) -> None:
+        """This one, and those that waited for it."""
+        self._push(sample)
+        source.last = number
+        while (following := source.waiting.pop(source.last + 1, None)) is not None:
+            self._push(following)
+            source.last += 1
+
+    def _flush(self, id: object, source: Source) -> None:
+        """Hand on what waits, with whatever gaps there are."""
+        for key in sorted(source.waiting):
+            sample = source.waiting.pop(key)
+            if isinstance(id, EntityGlobalId) and source.last is not None and key > source.last + 1:
+                self._missed(Miss(id, key - source.last - 1))
+            if source.last is None or key > source.last:
+                self._push(sample)
+                source.last = key
+
+    def _stamped(self, sample: Sample) -> None:
+        stamp = sample.timestamp
+        assert stamp is not None
+        source = self._sources.setdefault(stamp.id, Source())
+        if source.last is not None and stamp <= source.last:
+            return
+        if self._asking or source.asking:
+            source.waiting.setdefault(stamp, sample)
+            if self._depth is not None and len(source.waiting) >= self._depth:
+                self._flush(stamp.id, source)
+        else:
+            self._push(sample)
+            source.last = stamp
+
+    # Questions
+
+    def asking(self, id: EntityGlobalId | None = None) -> None:
+        """A question about a source, or about all, is open."""
+        with self._lock:
+            if id is None:
+                self._asking += 1
+            else:
+                self._sources.setdefault(id, Source()).asking += 1
+
+    def answered(self, id: EntityGlobalId | None = None) -> None:
+        """It has ended: what did not come will not."""
+        with self._lock:
+            if id is None:
+                self._asking -= 1
+            else:
+                self._sources[id].asking -= 1
+            if self._asking:
+                return
+            for each, source in list(self._sources.items()) if id is None else [(id, self._sources[id])]:
+                if not source.asking:
+                    self._flush(each, source)
+
+    def behind(self, id: EntityGlobalId, number: int) -> str | None:
+        """What to ask for if a source has sent up to this number; None if nothing, or if it was asked already."""
+        with self._lock:
+            source = self._sources.setdefault(id, Source())
+            if source.asking or self._asking or (source.last is not None and number <= source.last):
+                return None
+            source.asking += 1
+            return f"..{number}" if source.last is None else f"{source.last + 1}..{number}"
+
+    def sources(self) -> Iterator[tuple[EntityGlobalId, int]]:
+        """Those that number their samples, and the next number of each."""
+        with self._lock:
+            found = [(id, source.last) for id, source in self._sources.items() if isinstance(id, EntityGlobalId)]
+        return ((id, 0 if last is None else last + 1) for id, last in found)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`scout`: who is there? Asks the multicast group and hands on each answer."""
+
+from dataclasses import dataclass
+from types import GenericAlias
+from typing import Any, Generic, TypeVar
+
+from zenlake.api.discovery import Asker
+from zenlake.api.handlers import Receiver, receiver
+from zenlake.choices import WhatAmI, WhatAmIMatcher
+from zenlake.config import Config
+from zenlake.errors import ClosedError
+from zenlake.values import ZenohId
+
+__all__ = ["Hello", "Scout", "scout"]
+
+H = TypeVar("H")
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """A node that answered: who it is, its role, and where it can be reached."""
+
+    whatami: WhatAmI
+    zid: ZenohId
+    locators: list[str]
+
+    def __str__(self) -> str:
+        return f"Hello {{ zid: {self.zid}, whatami: {self.whatami!s}, locators: [{', '.join(self.locators)}] }}"
+
+
+class Scout(Generic[H]):
+    """Asks again and again until it is stopped, at the end of its `with`, or when nobody holds it."""
+
+    def __init__(self, target: Receiver[Hello], what: WhatAmIMatcher, config: Config) -> None:
+        self._receiver = target
+        self._stopped = False
+        push = target.push  # and not self: whoever forgets a Scout ends it
+
+        def found(zid: bytes, whatami: WhatAmI, locators: tuple[str, ...]) -> None:
+            push(Hello(whatami, ZenohId.from_wire(zid), list(locators)))
+
+        self._asker = Asker(config, what, found)
+
+    @property
+    def handler(self) -> H:
+        if self._stopped:
+            raise ClosedError("Stopped scout")
+        return self._receiver.handler  # type: ignore[no-any-return]
+
+    def stop(self, /) -> None:
+        """Ask no more."""
+        if self._stopped:
+            raise ClosedError("Stopped scout")
+        self._stop()
+        self._asker.join()
+
+    def _stop(self) -> None:
+        if not self._stopped:
+            self._stopped = True
+            self._asker.close()
+            self._receiver.close()
+
+    def try_recv(self, /) -> Any:
+        return self.handler.try_recv()  # type: ignore[attr-defined]
+
+    def recv(self, /, timeout: float | None = None) -> Any:
+        handler: Any = self.handler
+        return handler.recv() if timeout is None else handler.recv(timeout)
+
+    def __iter__(self, /) -> Any:
+        return iter(self.handler)  # type: ignore[call-overload]
+
+    def __enter__(self, /) -> "Scout[H]":
+        return self
+
+    def __exit__(self, /, *_args: Any, **_kwargs: Any) -> None:
+        if not self._stopped:
+            self.stop()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_stopped", True) and not self._receiver.background:
+            self._stop()
+
+    __class_getitem__ = classmethod(GenericAlias)  # type: ignore[assignment,var-annotated]
+
+
+def scout(
+    handler: Any = None, what: WhatAmIMatcher | WhatAmI | str | None = None, config: Config | None = None
+) -> Scout[Any]:
+    """Look for nodes of these roles (all, by default) and receive a Hello from each that answers."""
+    if isinstance(what, WhatAmI):
+        what = WhatAmIMatcher.from_wire(int(what))
+    matcher = WhatAmIMatcher(what or "router|peer|client") if what is None or isinstance(what, str) else what
+    return Scout(receiver(handler), matcher, config if config is not None else Config())

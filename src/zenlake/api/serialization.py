@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`z_serialize` and `z_deserialize`: numbers, texts, lists, tuples, dicts as the bytes that every Zenoh binding reads.
+
+Numbers are little-endian and as wide as their type says (a plain int 64 bits, a plain float 64); a length is LEB128, the
+seven low bits of each byte; a sequence is its length and its items, a tuple only its items, a map its length, keys and values.
+"""
+
+import struct
+import types
+import typing
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from zenlake.api.zbytes import ZBytes
+from zenlake.errors import InvalidValue
+
+__all__ = [
+    "Int8", "Int16", "Int32", "Int64", "Int128", "UInt8", "UInt16", "UInt32", "UInt64", "UInt128", "Float32", "Float64",
+    "ZDeserializeError", "z_serialize", "z_deserialize",
+]  # fmt: skip
+
+T = TypeVar("T")
+
+
+class ZDeserializeError(InvalidValue):
+    """Bytes that are not a value of the type asked for."""
+
+
+class _Int(int):
+    bits = 64
+    signed = True
+
+    def __new__(cls, i: int = 0) -> "_Int":
+        number = int.__new__(cls, i)
+        low, high = (-(1 << cls.bits - 1), 1 << cls.bits - 1) if cls.signed else (0, 1 << cls.bits)
+        if not low <= number < high:
+            raise InvalidValue(f"{i} does not fit {cls.__name__}")
+        return number
+
+
+def _int(name: str, bits: int, signed: bool) -> Any:
+    kind = f"{bits}-bit {'signed' if signed else 'unsigned'}"
+    return type(name, (_Int,), {"bits": bits, "signed": signed, "__doc__": f"A {kind} number.", "__module__": __name__})
+
+
+Int8, UInt8 = _int("Int8", 8, True), _int("UInt8", 8, False)
+Int16, UInt16 = _int("Int16", 16, True), _int("UInt16", 16, False)
+Int32, UInt32 = _int("Int32", 32, True), _int("UInt32", 32, False)
+Int64, UInt64 = _int("Int64", 64, True), _int("UInt64", 64, False)
+Int128, UInt128 = _int("Int128", 128, True), _int("UInt128", 128, False)
+
+
+class Float32(float):
+    """A 32-bit floating-point number."""
+
+
+class Float64(float):
+    """A 64-bit floating-point number."""
+
+
+def z_serialize(obj: Any) -> ZBytes:
+    """The bytes of a value: bool, int, float, str, bytes, ZBytes, list, tuple, dict, set, frozenset and the types here."""
+    out = bytearray()
+    _write(obj, out)
+    return ZBytes(bytes(out))
+
+
+def _write(obj: Any, out: bytearray) -> None:
+    if isinstance(obj, bool):
+        out.append(obj)
+    elif isinstance(obj, _Int):
+        out += obj.to_bytes(obj.bits // 8, "little", signed=obj.signed)
+    elif isinstance(obj, int):
+        try:
+            out += obj.to_bytes(8, "little", signed=True)
+        except OverflowError:
+            raise InvalidValue(f"{obj} does not fit 64 bits: wrap it in Int128, UInt64 or UInt128") from None
+    elif isinstance(obj, Float32):
+        out += struct.pack("<f", obj)
+    elif isinstance(obj, float):
+        out += struct.pack("<d", obj)
+    elif isinstance(obj, str):
+        _write_bytes(obj.encode(), out)
+    elif isinstance(obj, (bytes, bytearray, memoryview, ZBytes)):
+        _write_bytes(bytes(obj), out)
+    elif isinstance(obj, tuple):
+        for item in obj:
+            _write(item, out)
+    elif isinstance(obj, (list, set, frozenset)):
+        _write_length(len(obj), out)
+        for item in obj:
+            _write(item, out)
+    elif isinstance(obj, dict):
+        _write_length(len(obj), out)
+        for key, value in obj.items():
+            _write(key, out)
+            _write(value, out)
+    else:
+        raise TypeError(f"z_serialize cannot make bytes of {type(obj).__name__!r}")
+
+
+def _write_bytes(data: bytes, out: bytearray) -> None:
+    _write_length(len(data), out)
+    out += data
+
+
+def _write_length(length: int, out: bytearray) -> None:
+    while length > 0x7F:
+        out.append(length & 0x7F | 0x80)
+        length >>= 7
+    out.append(length)
+
+
+def z_deserialize(tp: type[T], zbytes: ZBytes) -> T:
+    """The value of type `tp` (`int`, `list[str]`, `tuple[int, Float32]`, ...) whose bytes these are, exactly."""
+    reader = _Reader(bytes(ZBytes(zbytes) if not isinstance(zbytes, ZBytes) else zbytes))
+    value = reader.read(tp)
+    if reader.at != len(reader.data):
+        raise ZDeserializeError(f"{len(reader.data) - reader.at} bytes left over after a value of type {_name(tp)}")
+    return typing.cast(T, value)
+
+
+class _Reader:
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+
+    def read(self, tp: Any) -> Any:
+        simple = _SIMPLE.get(tp)
+        if simple is not None:
+            return simple(self)
+        if isinstance(tp, type) and issubclass(tp, _Int):
+            return tp(int.from_bytes(self.take(tp.bits // 8), "little", signed=tp.signed))
+        origin, arguments = typing.get_origin(tp) or tp, typing.get_args(tp)
+        if origin is tuple and arguments:
+            return tuple(self.read(each) for each in arguments)
+        if origin in (list, set, frozenset) and len(arguments) == 1:
+            return origin(self.items(lambda: self.read(arguments[0])))
+        if origin is dict and len(arguments) == 2:
+            return dict(self.items(lambda: (self.read(arguments[0]), self.read(arguments[1]))))
+        hint = f": say what is in it, as in {_name(tp)}[int]" if origin in (list, set, frozenset, dict, tuple) else ""
+        raise TypeError(f"z_deserialize does not know the type {_name(tp)}{hint}")
+
+    def items(self, one: Callable[[], T]) -> Iterable[T]:
+        length = self.length()
+        if length > len(self.data):
+            raise ZDeserializeError(f"{length} items declared in {len(self.data)} bytes")
+        return [one() for _ in range(length)]
+
+    def take(self, size: int) -> bytes:
+        data = self.data[self.at : self.at + size]
+        if len(data) < size:
+            raise ZDeserializeError(f"{size} bytes expected at byte {self.at}, {len(data)} left")
+        self.at += size
+        return data
+
+    def length(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self.take(1)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+            if shift > 63:
+                raise ZDeserializeError(f"a length before byte {self.at} that does not fit 64 bits")
+
+    def flag(self) -> bool:
+        byte = self.take(1)[0]
+        if byte > 1:
+            raise ZDeserializeError(f"{byte} at byte {self.at - 1} is neither true nor false")
+        return byte == 1
+
+    def text(self) -> str:
+        try:
+            return self.take(self.length()).decode()
+        except UnicodeDecodeError as error:
+            raise ZDeserializeError(f"a text before byte {self.at} that is not UTF-8: {error.reason}") from None
+
+
+_SIMPLE: dict[Any, Callable[[_Reader], Any]] = {
+    bool: _Reader.flag,
+    int: lambda reader: int.from_bytes(reader.take(8), "little", signed=True),
+    float: lambda reader: struct.unpack("<d", reader.take(8))[0],
+    Float64: lambda reader: Float64(struct.unpack("<d", reader.take(8))[0]),
+    Float32: lambda reader: Float32(struct.unpack("<f", reader.take(4))[0]),
+    str: _Reader.text,
+    bytes: lambda reader: reader.take(reader.length()),
+    bytearray: lambda reader: bytearray(reader.take(reader.length())),
+    ZBytes: lambda reader: ZBytes(reader.take(reader.length())),
+}
+
+
+def _name(tp: Any) -> str:
+    return tp.__name__ if isinstance(tp, type) and not isinstance(tp, types.GenericAlias) else str(tp)

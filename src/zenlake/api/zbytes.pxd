@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+from cpython.buffer cimport Py_buffer
+
+cdef class ZBytes:
+    cdef object _data

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ZBytes`: the bytes of a payload or an attachment.
+
+It gives and takes buffers without copying: `memoryview(payload)`, `numpy.frombuffer(payload)`, `pyarrow.py_buffer(payload)`
+read the bytes where they lie, and `put(array)` sends an array's bytes. (Uncompiled, giving needs Python 3.12.)
+"""
+
+import cython
+
+from zenlake.errors import InvalidValue
+
+if cython.compiled:
+    from cython.cimports.cpython.buffer import Py_buffer, PyObject_GetBuffer
+    from cython.cimports.cpython.ref import Py_DECREF
+else:
+    Py_buffer = cython.int
+
+__all__ = ["ZBytes", "as_buffer"]
+
+_bytes = bytes
+
+
+@cython.cclass
+class ZBytes:
+    """Bytes that were or will be sent: made from bytes, a str (as UTF-8), or anything with a buffer. Never changes.
+
+    Equals, and hashes like, the `bytes` it holds; equal also to a str of the same UTF-8.
+    """
+
+    __slots__ = ("_data",)
+
+    def __init__(self, bytes=None):
+        self._data = b"" if bytes is None else _kept(bytes)
+
+    def to_bytes(self, /):
+        """The bytes, as `bytes`. No copy, unless they are large and lie in a larger buffer."""
+        if not isinstance(self._data, _bytes):
+            self._data = _bytes(self._data)
+        return self._data
+
+    def to_string(self, /):
+        """The text, if the bytes are UTF-8."""
+        try:
+            return str(self._data, "utf-8")
+        except UnicodeDecodeError as error:
+            raise InvalidValue(f"the payload is not UTF-8: {error.reason} at byte {error.start}") from None
+
+    def as_shm(self, /):
+        """None: Zenlake has no shared memory."""
+        return None
+
+    def __getbuffer__(self, buffer: cython.pointer(Py_buffer), flags: cython.int):  # type: ignore[valid-type]
+        if cython.compiled:  # what lends the bytes is what holds them: whoever reads keeps that, not us
+            Py_DECREF(None)  # Cython put it there to be overwritten
+            PyObject_GetBuffer(self._data, buffer, flags)
+
+    def __buffer__(self, flags):
+        return memoryview(self._data)
+
+    def __len__(self):
+        return len(self._data)
+
+    def __bool__(self):
+        return len(self._data) != 0
+
+    def __bytes__(self):
+        return self.to_bytes()
+
+    def __str__(self):
+        return self.to_string()
+
+    def __repr__(self):
+        data = self._data
+        return f"ZBytes({_bytes(data)!r})" if len(data) <= 64 else f"ZBytes({_bytes(data[:48])!r}... {len(data)} bytes)"
+
+    def __eq__(self, other):
+        if isinstance(other, ZBytes):
+            return self.to_bytes() == other.to_bytes()
+        try:
+            return self.to_bytes() == as_buffer(other)
+        except TypeError:
+            return NotImplemented
+
+    def __hash__(self):
+        return hash(self.to_bytes())
+
+    def __reduce__(self):
+        return ZBytes, (self.to_bytes(),)
+
+
+def _kept(data):
+    """Something that will not change: views of what can are copied."""
+    if isinstance(data, _bytes):
+        return data
+    view = as_buffer(data)
+    return view if isinstance(view, _bytes) or (isinstance(view, memoryview) and view.readonly) else _bytes(view)
+
+
+def as_buffer(data):
+    """bytes, or a view of bytes, to be read at once. TypeError for what has none."""
+    if isinstance(data, _bytes):
+        return data
+    if isinstance(data, ZBytes):
+        return data.to_bytes()
+    if isinstance(data, str):
+        return data.encode()
+    try:
+        view = memoryview(data)
+    except TypeError:
+        raise TypeError(
+            f"expected bytes, str, ZBytes or an object with a buffer, found {type(data).__name__!r}: "
+            "zenlake.ext.z_serialize makes bytes of numbers, lists and dicts"
+        ) from None
+    if not view.c_contiguous:
+        return view.tobytes()
+    return view if view.format == "B" and view.ndim == 1 else view.cast("B")

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Config`: a Zenoh configuration, as one writes it for eclipse-zenoh.
+
+A tree of sections and values, read from JSON5 and checked key by key as it comes in (`config_keys` has the tree). What
+is unknown or of the wrong kind is refused at once, with the nearest key that exists.
+"""
+
+import copy
+import json
+import os
+from collections.abc import Iterator
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TypeVar
+
+from zenlake import json5
+from zenlake.choices import WhatAmI
+from zenlake.config_keys import KEYS, ROLES, Key
+from zenlake.errors import ConfigError
+
+__all__ = ["Config"]
+
+_Self = TypeVar("_Self", bound="Config")
+
+
+class Config:
+    """What a session is opened with: `Config.from_json5("{mode: 'client'}")`, `config.insert_json5("mode", '"client"')`."""
+
+    __slots__ = ("_set",)
+
+    DEFAULT_CONFIG_PATH_ENV = "ZENOH_CONFIG"
+
+    def __init__(self) -> None:
+        self._set: dict[str, Any] = {}  # by path, what somebody set
+
+    @classmethod
+    def from_env(cls: type[_Self]) -> _Self:
+        """From the file that the environment variable ZENOH_CONFIG names."""
+        path = os.environ.get(cls.DEFAULT_CONFIG_PATH_ENV)
+        if path is None:
+            raise ConfigError(f"the environment variable {cls.DEFAULT_CONFIG_PATH_ENV} is not set")
+        return cls.from_file(path)
+
+    @classmethod
+    def from_file(cls: type[_Self], path: str | Path) -> _Self:
+        """From a file of JSON5 (or JSON)."""
+        try:
+            text = Path(path).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"cannot read the configuration {path}: {error}") from None
+        try:
+            return cls.from_json5(text)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from None
+
+    @classmethod
+    def from_json5(cls: type[_Self], json: str) -> _Self:
+        """From the text of a whole configuration."""
+        self = cls()
+        self._merge("", KEYS, json5.loads(json))
+        return self
+
+    def get_json(self, /, key: str) -> str:
+        """The value (or the section) at this path, `connect/endpoints` for instance, as JSON."""
+        path = key.strip("/")
+        return json.dumps(self._value(path, _find(path)), separators=(",", ":"))
+
+    def insert_json5(self, /, key: str, value: str) -> None:
+        """Set the value (or all of a section) at this path to what the JSON5 text says."""
+        path = key.strip("/")
+        node = _find(path)
+        try:
+            found = json5.loads(value)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from None
+        if node is None:  # inside of a plugin's own configuration, of which nothing is known
+            plugins = self.get("plugins")
+            *parents, last = path.split("/")[1:]
+            inner = plugins
+            for part in parents:
+                inner = inner.setdefault(part, {})
+            inner[last] = found
+            path, node, found = "plugins", KEYS["plugins"], plugins
+        elif isinstance(node, dict):
+            _check(path, node, found)
+            for each in [each for each in self._set if f"{each}/".startswith(f"{path}/")]:
+                del self._set[each]
+        self._merge(path, node, found)
+
+    def get(self, path: str) -> Any:
+        """The value at this path, as Python has it; the default if nobody set one."""
+        return copy.deepcopy(self._value(path, _find(path)))
+
+    def of_role(self, path: str, role: WhatAmI | None = None) -> Any:
+        """The same, and where each role can have its own value, that of this role (the configuration's own)."""
+        value = self.get(path)
+        if isinstance(value, dict) and value and all(key in ROLES for key in value):
+            return value.get(str(role or self.role))
+        return value
+
+    @property
+    def role(self) -> WhatAmI:
+        return WhatAmI(self.get("mode") or "peer")
+
+    def _merge(self, path: str, node: Any, value: Any) -> None:
+        _check(path, node, value)
+        self._set.update(_leaves(path, node, value))
+
+    def _value(self, path: str, node: Any) -> Any:
+        if isinstance(node, dict):
+            return {
+                name: self._value(f"{path}/{name}" if path else name, child)
+                for name, child in node.items()
+                if not (isinstance(child, Key) and child.secret)
+            }
+        if node is None:  # inside a plugin
+            parts = path.split("/")
+            value = self._value("plugins", KEYS["plugins"])
+            for part in parts[1:]:
+                if not isinstance(value, dict) or part not in value:
+                    raise ConfigError(f"`{path}` is not set")
+                value = value[part]
+            return value
+        return self._set.get(path, node.default)
+
+    def __str__(self) -> str:
+        return json.dumps(self._value("", KEYS), separators=(",", ":"), sort_keys=True)
+
+    def __repr__(self) -> str:
+        """What was set, and no secrets."""
+        shown = {path: "***" if _hidden(path) else value for path, value in self._set.items()}
+        return f"Config({json.dumps(shown)})"
+
+    def __eq__(self, other: object) -> bool:
+        return self._set == other._set if isinstance(other, Config) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # it can change
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self._set
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._set = state
+
+    def __copy__(self: _Self) -> _Self:
+        twin = type(self)()
+        twin._set = copy.deepcopy(self._set)
+        return twin
+
+    def __deepcopy__(self: _Self, memo: object) -> _Self:
+        return self.__copy__()
+
+
+def _hidden(path: str) -> bool:
+    return path.endswith(("password", "private_key_pem", "_base64"))
+
+
+def _find(path: str) -> Any:
+    """The section or key at a path; None inside of a plugin's own configuration."""
+    node: Any = KEYS
+    done: list[str] = []
+    if not path:
+        raise ConfigError("an empty path: name a key, for instance `mode` or `connect/endpoints`")
+    for part in path.split("/"):
+        if done and done[0] == "plugins":
+            return None
+        if isinstance(node, Key):
+            raise ConfigError(f"`{'/'.join(done)}` is a value and has no `{part}` in it: set it as a whole")
+        if part not in node:
+            raise _unknown("/".join([*done, part]))
+        node = node[part]
+        done.append(part)
+    return node
+
+
+def _unknown(path: str) -> ConfigError:
+    """With the nearest of all keys: of the same section if one looks alike, else wherever the name fits."""
+    section, _, name = path.rpartition("/")
+    paths = list(_paths("", KEYS))
+    siblings = [each for each in paths if each.rpartition("/")[0] == section]
+    near = get_close_matches(path, siblings, 1) or [each for each in paths if each.rpartition("/")[2] == name]
+    near = near or get_close_matches(path, paths, 1, 0.5)
+    hint = f"did you mean `{near[0]}`?" if near else f"the known ones are {', '.join(siblings or KEYS)}"
+    return ConfigError(f"unknown configuration key `{path}`: {hint}")
+
+
+def _paths(path: str, node: Any) -> Iterator[str]:
+    if path:
+        yield path
+    if isinstance(node, dict):
+        for name, child in node.items():
+            yield from _paths(f"{path}/{name}" if path else name, child)
+
+
+def _check(path: str, node: Any, value: Any) -> None:
+    if node is None:
+        return
+    if isinstance(node, Key):
+        why = node.kind.check(value)
+        if why is not None:
+            shown = "***" if _hidden(path) else json.dumps(value)
+            raise ConfigError(f"{path}: {shown} {why}" if why.startswith("is ") else f"{path}: {why}")
+        return
+    if not isinstance(value, dict):
+        raise ConfigError(
+            f"{path or 'the configuration'} is a section: write an object {{...}}, not {json.dumps(value)}"
+        )
+    for name, each in value.items():
+        below = f"{path}/{name}" if path else name
+        if name not in node:
+            raise _unknown(below)
+        _check(below, node[name], each)
+
+
+def _leaves(path: str, node: Any, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(node, dict):
+        for name, each in value.items():
+            yield from _leaves(f"{path}/{name}" if path else name, node[name], each)
+    else:
+        yield path, value

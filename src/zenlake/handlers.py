@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where what is received goes: channels and callbacks."""
+
+from typing import Any
+
+from zenlake.api.handlers import Callback, DefaultHandler, FifoChannel, Handler, RingChannel
+
+__all__ = ["Handler", "DefaultHandler", "FifoChannel", "RingChannel", "Callback", "ArrowChannel"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ArrowChannel":  # only who asks for it pays for Arrow
+        from zenlake.api.arrow import ArrowChannel
+
+        return ArrowChannel
+    raise AttributeError(f"module 'zenlake.handlers' has no attribute {name!r}")

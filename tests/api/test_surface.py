@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our public surface against zenoh-python's, name by name and signature by signature."""
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.api.surface import MODULES, parameters, surface
+
+REFERENCE = json.loads((Path(__file__).parent / "surface.json").read_text())
+CLASSES = [(m, name) for m in MODULES for name, about in REFERENCE[m].items() if about["kind"] == "class"]
+
+# Where ours is deliberately not the same; docs/api.md tells each.
+MORE_PARAMETERS = {"recv": [["timeout", "POSITIONAL_OR_KEYWORD", True]], "get": [["budget", "KEYWORD_ONLY", True]]}
+OURS = {
+    ("Reliability", "DEFAULT"): "Reliability.RELIABLE",  # theirs says BEST_EFFORT, which is not what they use
+}
+STUB_LACKS_DEFAULTS = {"MissDetectionConfig", "RecoveryConfig"}  # their running module has them, and so have we
+
+
+def ours(module):
+    return importlib.import_module("zenlake" + module)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_name_is_there(module):
+    missing = [name for name in REFERENCE[module] if not hasattr(ours(module), name)]
+    assert missing == []
+
+
+@pytest.mark.parametrize(("module", "name"), CLASSES, ids=[f"{m or 'zenlake'}:{n}" for m, n in CLASSES])
+def test_class_has_the_same_members(module, name):
+    theirs = REFERENCE[module][name]
+    mine = getattr(ours(module), name)
+    if "base" in theirs:
+        assert issubclass(mine, {"Exception": Exception, "int": int, "float": float}[theirs["base"]])
+        return
+    members = surface(ours(module))[name]["members"]
+    for member, about in theirs["members"].items():
+        assert member in members or hasattr(mine, member), f"{name}.{member} is missing"
+        found = members.get(member)
+        if found is None or about["kind"] == "special":
+            continue
+        if name == "QueryConsolidation" and member == "mode":
+            continue  # a method at run time, a property in the stub: ours is the property
+        assert found["kind"] == about["kind"], f"{name}.{member}"
+        if about["kind"] == "value" and "text" in about:
+            assert found["text"] == OURS.get((name, member), about["text"])
+        if about["kind"] == "method":
+            extra = MORE_PARAMETERS.get(member, [])
+            assert [p for p in found["parameters"] if p not in extra or p in about["parameters"]] == about[
+                "parameters"
+            ], member
+    if "new" in theirs and name not in STUB_LACKS_DEFAULTS:
+        assert parameters(mine) in (theirs["new"], None), f"{name}()"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_functions_take_the_same(module):
+    for name, about in REFERENCE[module].items():
+        if about["kind"] == "function":
+            found = parameters(getattr(ours(module), name))
+            if name == "open":
+                found[0][2] = False  # ours needs no config
+            assert found == about["parameters"], name
+
+
+def test_the_submodules_are_the_same_objects():
+    import zenlake
+    import zenlake.ext
+    import zenlake.handlers
+
+    assert zenlake.Handler is zenlake.handlers.Handler
+    assert zenlake.ext.z_serialize(1) == zenlake.ZBytes(b"\1" + bytes(7))
+
+
+def test_shared_memory_is_refused_by_name():
+    with pytest.raises(ModuleNotFoundError, match="shared memory is not supported"):
+        importlib.import_module("zenlake.shm")
