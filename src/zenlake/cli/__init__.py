@@ -16,6 +16,7 @@ from zenlake.cli.demo import demo
 from zenlake.cli.explain import explain
 from zenlake.cli.log import log
 from zenlake.cli.sql import sql
+from zenlake.cli.tap import tap
 from zenlake.errors import ZenlakeError
 from zenlake.wire.memory import COMPILED
 
@@ -28,7 +29,7 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, decode, sql, explain):
+for command in (demo, tap, decode, sql, explain):
     app.command()(command)
 app.add_typer(log)
 

@@ -75,6 +75,11 @@ class Recorder:
         self._thread = threading.Thread(target=self._run, name="zenlake-log", daemon=True)
         self._thread.start()
 
+    @property
+    def waiting(self) -> int:
+        """Bytes that are not written yet."""
+        return self._held
+
     def face(self, protocol: str, client: str, server: str, opener: bool) -> "FaceTee":
         """A new connection; `opener` says whether we opened it."""
         with self._lock:

@@ -40,6 +40,9 @@ class Node:
         """Who receives this face's messages."""
         return Sink()
 
+    def begins(self, face: "Face") -> None:
+        """The link is ready; nothing has been said yet."""
+
     def opened(self, face: "Face") -> None:
         """Messages may be sent and will come."""
 
@@ -195,6 +198,7 @@ class Face:
             port.changed()
 
     def ready(self) -> None:
+        self.node.begins(self)
         with self._lock:
             self.transport.start(monotonic())
         self._after()

@@ -6,7 +6,7 @@ Threads: the loop, and, while a host name is being asked for, one more; however 
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from time import monotonic
@@ -177,6 +177,24 @@ class Runtime(Node):
             connection.stop()
             raise LinkError(str(endpoint), f"not open after {timeout:g} s") from None
 
+    def connect_first(self, endpoints: Sequence[str | EndPoint], timeout: float, backoff: Backoff | None) -> Connection:
+        """Be connected to the first of these that takes us, from then on for ever (with a backoff)."""
+        deadline = monotonic() + timeout
+        failure: ZenlakeError | None = None
+        for endpoint in endpoints:
+            connection = self.connect(endpoint)
+            try:
+                connection.first.result(max(0.0, deadline - monotonic()))
+            except TimeoutError:
+                connection.stop()
+                failure = failure or LinkError(str(endpoint), f"not open after {timeout:g} s")
+            except ZenlakeError as error:
+                failure = failure or error
+            else:
+                connection.keep(backoff)
+                return connection
+        raise failure or EndpointError("no endpoint to connect to: name one, like tcp/127.0.0.1:7447")
+
     def join(self, endpoint: str | EndPoint, members: Members) -> Group:
         """Become a member of a multicast group."""
         end = EndPoint.parse(endpoint) if isinstance(endpoint, str) else endpoint
@@ -286,6 +304,9 @@ class Runtime(Node):
         if len(self.faces) >= self.max_sessions:
             return CloseReason.MAX_SESSIONS
         return None
+
+    def begins(self, face: Face) -> None:
+        self.node.begins(face)
 
     def opened(self, face: Face) -> None:
         connection = self._all[face]

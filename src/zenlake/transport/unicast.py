@@ -96,6 +96,11 @@ class Unicast:
         self._peer_lease = 0.0
 
     @property
+    def is_opener(self) -> bool:
+        """Whether it was our idea."""
+        return self._own == 0
+
+    @property
     def peer_zid(self) -> bytes:
         """The other end's id; known when the session is open."""
         zid: bytes = self.session.sides[1 - self._own].zid

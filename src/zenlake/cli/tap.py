@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zenlake tap`: record what is published into a wire log."""
+
+import sys
+import time
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich import filesize
+from rich.console import Console
+from rich.live import Live
+
+from zenlake.api.opening import node_config
+from zenlake.cli.network import ConfigFile, Set, configuration, until_stopped
+from zenlake.log.retain import Retention
+from zenlake.runtime.metrics import Figure, MetricsPage
+from zenlake.tap.tap import Stats, Tap
+
+REFRESH = 0.5  # seconds between two looks at the figures
+
+
+def tap(
+    endpoint: Annotated[str, typer.Argument(help="The router, like tcp/localhost:7447.", show_default=False)],
+    keys: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY...", help="Key expressions.", show_default="**")
+    ] = None,
+    log: Annotated[Path, typer.Option("--log", metavar="DIR", help="The log's folder.")] = Path("lake/log"),
+    name: Annotated[str, typer.Option("--name", help="This tap's name in the log, its own for ever.")] = "tap",
+    sync: Annotated[
+        str, typer.Option("--sync", help="When a block is durable: block (each), sealed, or seconds between syncs.")
+    ] = "block",
+    keep_hours: Annotated[
+        float | None, typer.Option("--keep-hours", help="Remove segments older than that.", min=0.0)
+    ] = None,
+    keep_gigabytes: Annotated[
+        float | None, typer.Option("--keep-gigabytes", help="Remove the oldest segments beyond that.", min=0.0)
+    ] = None,
+    when_full: Annotated[
+        str, typer.Option("--when-full", help="If the disk is too slow: lose (counted), or block the router.")
+    ] = "lose",
+    metrics: Annotated[
+        str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Serve /metrics and /health there.")
+    ] = None,
+    config: ConfigFile = None,
+    set: Set = None,
+) -> int:
+    """Record what is published into a wire log, until Ctrl-C or SIGTERM."""
+    network = node_config(configuration(config, "client", [endpoint], None, set))
+    if when_full not in ("lose", "block"):
+        raise typer.BadParameter(f"it is lose or block, not {when_full}", param_hint="--when-full")
+    retention = Retention(
+        None if keep_hours is None else keep_hours * 3600,
+        None if keep_gigabytes is None else int(keep_gigabytes * 1e9),
+    )
+    with ExitStack() as stack:
+        stop = stack.enter_context(until_stopped())
+        running = stack.enter_context(
+            Tap(
+                log,
+                keys or ["**"],
+                connect=network.connect,
+                name=name,
+                sync=_sync(sync),
+                retention=None if retention == Retention() else retention,
+                when_full=when_full,  # type: ignore[arg-type]
+                transport=network.transport,
+                tls=network.tls,
+                timeout=network.connect_timeout,
+                backoff=network.backoff,
+            )
+        )
+        if metrics is not None:
+            page = MetricsPage(metrics, lambda: _figures(running.stats(), name), lambda: _trouble(running.stats()))
+            stack.callback(page.close)
+        console = Console(stderr=True)
+        console.print(
+            f"recording {', '.join(keys or ['**'])} of {endpoint} into {log} (Ctrl-C ends it)", highlight=False
+        )
+        before, then = running.stats(), time.monotonic()
+        with Live(console=console, auto_refresh=False, transient=True) as live:
+            while not stop.wait(REFRESH):
+                stats, now = running.stats(), time.monotonic()
+                if sys.stderr.isatty():
+                    live.update(_line(stats, before, now - then), refresh=True)
+                before, then = stats, now
+    done = running.stats()
+    console.print(
+        f"{done.messages} messages in {done.batches} batches, {filesize.decimal(done.bytes)}; {log} is sealed",
+        highlight=False,
+    )
+    return 0
+
+
+def _sync(text: str) -> Literal["block", "sealed"] | float:
+    if text == "block" or text == "sealed":  # noqa: PLR1714 (one by one, so that the type is known)
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"it is block, sealed or a number of seconds, not {text}", param_hint="--sync"
+        ) from None
+
+
+def _line(now: Stats, before: Stats, seconds: float) -> str:
+    rate = (now.messages - before.messages) / seconds
+    told = [
+        f"{rate:,.0f} messages/s",
+        f"{filesize.decimal(int((now.bytes - before.bytes) / seconds))}/s",
+        f"{now.messages:,} in all",
+        f"{filesize.decimal(now.waiting)} not yet written",
+        f"{now.missing} frames missing",
+        f"{now.lost} batches lost",
+    ]
+    if not now.connected:
+        told.insert(0, "[bold red]not connected[/]")
+    if now.trouble:
+        told.insert(0, f"[bold red]{now.trouble}[/]")
+    return " · ".join(told)
+
+
+def _trouble(stats: Stats) -> str:
+    return stats.trouble or ("" if stats.connected else "not connected")
+
+
+def _figures(stats: Stats, name: str) -> Iterable[Figure]:
+    labels = {"tap": name}
+    yield "zenlake_tap_connected", "Whether there is a session with the router.", labels, float(stats.connected)
+    yield "zenlake_tap_messages_total", "Network messages received.", labels, stats.messages
+    yield "zenlake_tap_batches_total", "Batches recorded.", labels, stats.batches
+    yield "zenlake_tap_bytes_total", "Bytes recorded.", labels, stats.bytes
+    yield (
+        "zenlake_tap_missing_frames_total",
+        "Frames that the router numbered and that never came.",
+        labels,
+        stats.missing,
+    )
+    yield "zenlake_tap_lost_batches_total", "Batches that found no room before a slow disk.", labels, stats.lost
+    yield "zenlake_tap_reconnects_total", "Sessions opened after the first.", labels, stats.reconnects
+    yield "zenlake_tap_waiting_bytes", "Bytes received and not yet written.", labels, stats.waiting

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A live connection's traffic into a log: what the tap and the recording router share."""
+
+from zenlake.log.record import FaceTee, Recorder
+from zenlake.runtime.face import Face
+from zenlake.transport.unicast import Closed
+
+__all__ = ["Recording"]
+
+
+class Recording:
+    """The faces that are being recorded. Called in the loop's thread, as a runtime's node is."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self._tees: dict[Face, FaceTee] = {}
+
+    def begins(self, face: Face) -> None:
+        """From its first byte on, the handshake included."""
+        opener = face.transport.is_opener
+        protocol, _, other = face.link.remote.partition("/")
+        own = face.link.local.partition("/")[2]
+        client, server = (own, other) if opener else (other, own)
+        tee = self.recorder.face(protocol, client, server, opener)
+        self._tees[face] = tee
+        face.transport.record(tee)
+
+    def ended(self, face: Face, event: Closed) -> None:
+        tee = self._tees.pop(face, None)
+        if tee is not None:
+            tee.close("" if event.by_peer else str(event.error or event.reason.name.lower()))
+
+    def tee(self, face: Face) -> FaceTee | None:
+        """Where notes about this face go."""
+        return self._tees.get(face)
