@@ -44,7 +44,7 @@ class SessionNode(LiveNode):
             final(face, interest)
             self.node.later(self._tell)
 
-        self.node.interests.final = told  # type: ignore[method-assign]
+        self.node.interests.final = told  # type: ignore[method-assign,assignment]
 
     def wait_until_told(self, timeout: float) -> bool:
         """Wait until every peer that we are connected to has told all that it declared."""
