@@ -53,6 +53,11 @@ class SessionNode(LiveNode):
                 lambda: all(face.initial_final for face in self.faces() if face.stand is Stand.BESIDE), timeout
             )
 
+    def settle(self) -> None:
+        """Have sent what was declared, before anything that is sent later. (In the loop itself it leaves at the turn's end.)"""
+        if not self.runtime.engine.inside and not self._closed:
+            self.runtime.engine.run(self._flush)
+
     def soon(self, call: Callable[[], object]) -> None:
         """Do it in the loop, and not now: safe from a garbage collector."""
         self.runtime.engine.call_soon(call)
