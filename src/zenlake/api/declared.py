@@ -194,7 +194,7 @@ class Matching(Declared):
         return MatchingStatus(self._alive().matching)
 
     def declare_matching_listener(self, /, handler: Any = None) -> "MatchingListener[Any]":
-        """Be told when somebody begins to match, and when nobody does any more."""
+        """Be told when somebody begins to match (at once if somebody does), and when nobody does any more."""
         entity = self._alive()
         target: Receiver[MatchingStatus] = receiver(handler)
         listeners = self._listeners
@@ -207,6 +207,8 @@ class Matching(Declared):
                 each.push(status)
 
         entity.on_matching = tell
+        if entity.matching:
+            target.push(MatchingStatus(True))
         return MatchingListener(self._session, target, listeners)
 
     def _end(self, entity: Any) -> None:

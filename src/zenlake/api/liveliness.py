@@ -28,7 +28,10 @@ class Liveliness:
     def declare_token(self, /, key_expr: KeyExpr | str) -> LivelinessToken:
         """Say that this key is alive, until the token is undeclared or the session or its connection ends."""
         key = key_expr if isinstance(key_expr, KeyExpr) else KeyExpr(key_expr)
-        return LivelinessToken(self._session, key, self._session._live().declare_token(key.utf8))
+        node = self._session._live()
+        entity = node.declare_token(key.utf8)
+        node.settle()
+        return LivelinessToken(self._session, key, entity)
 
     def get(
         self,

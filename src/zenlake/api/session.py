@@ -263,10 +263,13 @@ class Session:
         """Something to put with on one key expression, again and again."""
         key = _key(key_expr)
         destination = Locality.ANY if allowed_destination is None else allowed_destination
+        node = self._live()
+        entity = node.declare_publisher(key.utf8, destination)
+        node.settle()
         return Publisher(
             self,
             key,
-            self._live().declare_publisher(key.utf8, destination),
+            entity,
             _encoding(encoding) or Encoding.ZENOH_BYTES,
             CongestionControl.DEFAULT if congestion_control is None else congestion_control,
             Priority.DEFAULT if priority is None else priority,
@@ -396,7 +399,9 @@ class Session:
         fixed = self._asking(
             target, consolidation, accept_replies, timeout, congestion_control, priority, express, allowed_destination
         )
-        entity = self._live().declare_querier(key.utf8, _locality(allowed_destination))
+        node = self._live()
+        entity = node.declare_querier(key.utf8, _locality(allowed_destination))
+        node.settle()
         accepts = ReplyKeyExpr.DEFAULT if accept_replies is None else accept_replies
         return Querier(self, key, entity, accepts, fixed)
 
@@ -516,6 +521,7 @@ class Session:
         return target
 
     def _declared(self, declared: Any) -> Any:
+        self._node.settle()
         if declared._background:
             self._held.add(declared)
         return declared
@@ -523,6 +529,7 @@ class Session:
     def _undeclare(self, entity: Any) -> None:
         if self._closed is None:
             self._node.undeclare(entity)
+            self._node.settle()
 
     def _forget(self, entity: Any, end: Callable[[], None] | None = None) -> None:
         """Undeclare, from wherever the garbage collector runs."""

@@ -109,13 +109,16 @@ class Connected(network.Outlet):
 class Door(Sink):
     """Where one connection's messages enter the node."""
 
-    def __init__(self, node: nodes.Node) -> None:
+    def __init__(self, node: nodes.Node, join: Callable[[], network.Face]) -> None:
         self.node = node
         self.face: network.Face | None = None
+        self._join = join
 
     def on_message(self, kind: int, reader: Any) -> int:
-        if self.face is not None:
-            self.node.on_message(self.face, kind, reader)
+        face = self.face
+        if face is None:  # what came with the OpenAck, in the same read, is here before the news that it is open
+            face = self._join()
+        self.node.on_message(face, kind, reader)
         return 0
 
 
@@ -259,10 +262,16 @@ class LiveNode(Node):
     # In the loop's thread, called by the runtime
 
     def sink(self, face: Face) -> Sink:
-        door = self._doors[face] = Door(self.node)
+        door = self._doors[face] = Door(self.node, lambda: self._join(face))
         return door
 
     def opened(self, face: Face) -> None:
+        if self._doors[face].face is None:
+            self._join(face)
+        self._tell()
+
+    def _join(self, face: Face) -> network.Face:
+        """Make the connection a face of the node."""
         session = face.session
         theirs = next(side for side in session.sides if side.zid == face.zid)
         bits = 8 << (session.resolution >> 2 & 3)
@@ -272,7 +281,7 @@ class LiveNode(Node):
         )  # fmt: skip
         self._doors[face].face = joined
         self.node.opened(joined)
-        self._tell()
+        return joined
 
     def closed(self, face: Face, event: Closed) -> None:
         joined = self._doors.pop(face).face

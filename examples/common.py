@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the examples share: the options of a session, as those of zenoh-python name them."""
+
+import argparse
+import json
+
+import zenlake
+
+
+def parser(description):
+    made = argparse.ArgumentParser(description=description)
+    made.add_argument("-m", "--mode", choices=["client", "peer", "router"])
+    made.add_argument("-e", "--connect", action="append", metavar="ENDPOINT", help="like tcp/127.0.0.1:7447")
+    made.add_argument("-l", "--listen", action="append", metavar="ENDPOINT", help="like tcp/127.0.0.1:7447")
+    made.add_argument("-c", "--config", metavar="FILE", help="a configuration in JSON5")
+    made.add_argument("--no-multicast-scouting", action="store_true")
+    made.add_argument("--cfg", action="append", default=[], metavar="KEY:VALUE", help="any other setting, in JSON5")
+    return made
+
+
+def config(args):
+    made = zenlake.Config.from_file(args.config) if args.config else zenlake.Config()
+    for key, value in (("mode", args.mode), ("connect/endpoints", args.connect), ("listen/endpoints", args.listen)):
+        if value is not None:
+            made.insert_json5(key, json.dumps(value))
+    if args.no_multicast_scouting:
+        made.insert_json5("scouting/multicast/enabled", "false")
+    for setting in args.cfg:
+        made.insert_json5(*setting.split(":", 1))
+    return made

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers every question on a key expression."""
+
+from common import config, parser
+
+import zenlake
+
+options = parser(__doc__)
+options.add_argument("-k", "--key", default="demo/example/queryable")
+options.add_argument("-p", "--payload", default="Queryable from Zenlake!")
+args = options.parse_args()
+
+with zenlake.open(config(args)) as session, session.declare_queryable(args.key) as queryable:
+    print("Press Ctrl-C to quit", flush=True)
+    for query in queryable:
+        with query:  # its end tells the asker that this was all
+            print(f">> asked {query.selector}", flush=True)
+            query.reply(args.key, args.payload)

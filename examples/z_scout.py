@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prints who answers on the network, for a second."""
+
+import threading
+
+from common import config, parser
+
+import zenlake
+
+options = parser(__doc__)
+args = options.parse_args()
+
+with zenlake.scout(what="router|peer", config=config(args)) as scout:
+    threading.Timer(1.0, scout.stop).start()
+    for hello in scout.handler:
+        print(hello, flush=True)

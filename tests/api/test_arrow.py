@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columns in and out of a live session."""
+
+import pyarrow as pa
+import pytest
+
+import zenlake
+from tests.api.nodes import config
+from zenlake.handlers import ArrowChannel
+
+PATIENCE = 5.0
+
+
+@pytest.fixture
+def session():
+    with zenlake.open(config()) as opened:
+        yield opened
+
+
+def test_samples_come_as_record_batches_bounded_by_rows_and_age(session):
+    subscriber = session.declare_subscriber("t/**", ArrowChannel(3, age=0.05))
+    stamp = session.new_timestamp()
+    for number in range(4):
+        session.put(f"t/{number}", str(number), encoding="text/plain;utf-8", attachment=b"a", timestamp=stamp)
+    session.delete("t/9")
+    whole = pa.Table.from_batches([subscriber.recv(PATIENCE), subscriber.recv(PATIENCE)])
+    assert whole.num_rows == 5
+    assert whole["key"].to_pylist() == ["t/0", "t/1", "t/2", "t/3", "t/9"]
+    assert whole["payload"].to_pylist() == [b"0", b"1", b"2", b"3", None]
+    assert whole["kind"].to_pylist() == ["put"] * 4 + ["del"]
+    assert whole["encoding"].to_pylist() == ["text/plain;utf-8"] * 4 + [None]
+    assert whole["schema"].to_pylist()[0] == b"utf-8"
+    assert whole["ntp64"].to_pylist()[0] == stamp.ntp64
+    assert whole["timestamp_id"].to_pylist()[0] == str(session.zid())
+
+
+def test_chosen_columns_and_the_rest_at_the_end(session):
+    subscriber = session.declare_subscriber("t/**", ArrowChannel(100, age=60, columns=["key", "payload"]))
+    session.put("t/a", "1")
+    handler = subscriber.handler
+    subscriber.undeclare()
+    assert [batch.to_pydict() for batch in handler] == [{"key": ["t/a"], "payload": [b"1"]}]
+
+
+def test_a_batch_ends_at_its_size(session):
+    subscriber = session.declare_subscriber("t/**", ArrowChannel(1000, size=2000, age=60))
+    for _ in range(3):
+        session.put("t/a", bytes(1000))
+    assert subscriber.recv(PATIENCE).num_rows == 2
+
+
+def test_a_table_is_put_and_comes_back_the_same(session):
+    table = pa.table(
+        {
+            "key": ["t/a", "t/b", "t/c"],
+            "payload": [b"1", b"", None],
+            "kind": ["put", "put", "del"],
+            "encoding": ["text/plain", None, None],
+            "attachment": [None, b"x", None],
+            "priority": pa.array([1, 5, 7], pa.int8()),
+            "congestion": ["block", "drop", "drop"],
+        }
+    )
+    subscriber = session.declare_subscriber("t/**", ArrowChannel(3))
+    assert session.put_table(table) == 3
+    got = pa.Table.from_batches([subscriber.recv(PATIENCE)]).select(table.schema.names)
+    assert got["key"].to_pylist() == ["t/a", "t/b", "t/c"]
+    assert got["payload"].to_pylist() == [b"1", b"", None]
+    assert got["encoding"].to_pylist() == ["text/plain", "zenoh/bytes", None]
+    for name in ("kind", "attachment", "priority", "congestion"):
+        assert got[name].to_pylist() == table[name].to_pylist()
+
+
+def test_a_publisher_puts_a_table_on_its_key(session):
+    subscriber = session.declare_subscriber("p/1")
+    publisher = session.declare_publisher("p/1", encoding="text/csv")
+    assert publisher.put_table(pa.record_batch({"payload": ["a", "b"]})) == 2
+    assert [str(subscriber.recv(PATIENCE).payload) for _ in range(2)] == ["a", "b"]
+
+
+def test_a_table_without_what_it_needs_is_refused(session):
+    with pytest.raises(ValueError, match="column `key`"):
+        session.put_table(pa.table({"payload": [b"x"]}))
+    with pytest.raises(ValueError, match="column `payload`"):
+        session.put_table(pa.table({"key": ["x"]}))
+
+
+def test_replies_as_a_table(session):
+    def answer(query):
+        with query:
+            query.reply("q/1", "one")
+            query.reply("q/2", "two", encoding="text/plain")
+
+    session.declare_queryable("q/*", answer)
+    table = session.get_table("q/*")
+    assert table.select(["key", "payload", "encoding"]).to_pylist() == [
+        {"key": "q/1", "payload": b"one", "encoding": "zenoh/bytes"},
+        {"key": "q/2", "payload": b"two", "encoding": "text/plain"},
+    ]
+
+
+def test_a_query_that_failed_raises(session):
+    session.declare_queryable("q/*", lambda query: query.reply_err("no such thing"))
+    with pytest.raises(zenlake.ZError, match="no such thing"):
+        session.get_table("q/1")

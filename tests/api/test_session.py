@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A session from its user's side: two of ours, connected over loopback."""
+
+import gc
+import logging
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import zenlake
+from tests.api.nodes import config, listening, pair
+
+PATIENCE = 5.0
+
+
+@pytest.fixture
+def both():
+    first, second = pair()
+    with first, second:
+        yield first, second
+
+
+def wait_until(condition):
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.005)
+
+
+def connected_subscriber(first, second, key, *handler):
+    """A subscriber of the first that the second knows of."""
+    probe = second.declare_publisher(key.replace("**", "x"))
+    subscriber = first.declare_subscriber(key, *handler)
+    wait_until(lambda: probe.matching_status.matching)
+    return subscriber
+
+
+def test_a_sample_arrives_with_all_that_was_said(both):
+    first, second = both
+    subscriber = connected_subscriber(first, second, "t/**")
+    stamp = second.new_timestamp()
+    second.put(
+        "t/a", b"\0\1", encoding="image/png;x", attachment="note", timestamp=stamp, express=True,
+        priority=zenlake.Priority.REAL_TIME, congestion_control=zenlake.CongestionControl.BLOCK,
+        source_info=zenlake.SourceInfo(second.id, 7),
+    )  # fmt: skip
+    sample = subscriber.recv(PATIENCE)
+    assert (sample.key_expr, sample.payload, sample.kind) == ("t/a", b"\0\1", zenlake.SampleKind.PUT)
+    assert (sample.encoding, sample.attachment, sample.timestamp) == ("image/png;x", b"note", stamp)
+    assert (sample.priority, sample.express) == (zenlake.Priority.REAL_TIME, True)
+    assert sample.congestion_control is zenlake.CongestionControl.BLOCK
+    assert (sample.source_info.source_sn, sample.source_info.source_id) == (7, second.id)
+    second.delete("t/a")
+    assert subscriber.recv(PATIENCE).kind is zenlake.SampleKind.DELETE
+
+
+def test_payloads_share_memory_in_both_directions(both):
+    first, second = both
+    array = pytest.importorskip("array").array("d", [1.0, 2.0])
+    subscriber = connected_subscriber(first, second, "t/**")
+    second.put("t/a", array)
+    payload = subscriber.recv(PATIENCE).payload
+    assert bytes(payload) == array.tobytes()
+    if not os.environ.get("ZENLAKE_PURE") or sys.version_info >= (3, 12):
+        assert list(memoryview(payload).cast("d")) == [1.0, 2.0]
+
+
+def test_what_receives_says_when_it_has_nothing(both):
+    subscriber = both[0].declare_subscriber("t/**")
+    assert subscriber.try_recv() is None
+    with pytest.raises(TimeoutError):
+        subscriber.recv(timeout=0.01)
+    handler = subscriber.handler
+    subscriber.undeclare()
+    with pytest.raises(zenlake.ZError, match="Undeclared subscriber"):
+        subscriber.recv()
+    with pytest.raises(zenlake.ZError, match="empty and closed"):
+        handler.try_recv()
+    assert list(handler) == []
+
+
+def test_what_was_received_can_be_read_after_the_session_closed():
+    with zenlake.open(config()) as session:
+        subscriber = session.declare_subscriber("t/**")
+        session.put("t/a", "kept")
+    assert [str(sample.payload) for sample in subscriber] == ["kept"]
+    with pytest.raises(zenlake.ZError, match="session closed"):
+        session.put("t/a", "late")
+    assert session.is_closed()
+
+
+def test_a_ring_keeps_the_newest_and_counts(both):
+    session = both[0]
+    ring = session.declare_subscriber("t/**", zenlake.handlers.RingChannel(2))
+    for number in range(5):
+        session.put("t/a", str(number))
+    assert [str(ring.try_recv().payload), str(ring.try_recv().payload)] == ["3", "4"]
+    assert ring.handler.dropped == 3
+
+
+def test_a_full_fifo_holds_the_sender_and_loses_nothing(both):
+    first, second = both
+    subscriber = connected_subscriber(first, second, "t/**", zenlake.handlers.FifoChannel(10))
+    count = 3000
+    payload = bytes(1000)
+
+    def send():
+        for _ in range(count):
+            second.put("t/a", payload, congestion_control=zenlake.CongestionControl.BLOCK)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    for _ in range(count):
+        subscriber.recv(PATIENCE)
+    sender.join(PATIENCE)
+    assert not sender.is_alive()
+
+
+def test_a_callback_may_put_undeclare_and_close(both):
+    first, second = both
+    echoes = first.declare_subscriber("echo/**")
+    done = threading.Event()
+
+    def callback(sample):
+        first.put("echo/1", sample.payload)
+        subscriber.undeclare()
+        first.close()
+        done.set()
+
+    subscriber = connected_subscriber(first, second, "t/**", callback)
+    second.put("t/a", "x")
+    assert done.wait(PATIENCE)
+    assert str(echoes.handler.recv(PATIENCE).payload) == "x"
+
+
+def test_a_callback_that_raises_is_logged_and_the_next_is_called(both, caplog):
+    session = both[0]
+    seen, dropped = [], threading.Event()
+
+    def callback(sample):
+        seen.append(str(sample.payload))
+        raise KeyError(seen[-1])
+
+    subscriber = session.declare_subscriber("t/**", zenlake.handlers.Callback(callback, dropped.set))
+    with caplog.at_level(logging.ERROR, "zenlake.handlers"):
+        session.put("t/a", "1")
+        session.put("t/a", "2")
+        wait_until(lambda: len(seen) == 2)
+        subscriber.undeclare()
+        assert dropped.wait(PATIENCE)
+    assert [str(record.exc_info[1]) for record in caplog.records] == ["'1'", "'2'"]
+
+
+def test_a_query_gets_replies_errors_and_an_end(both):
+    first, second = both
+    asked = []
+
+    def answer(query):
+        asked.append((str(query.selector), str(query.payload), query.encoding, query.attachment))
+        query.reply("q/1", "one", encoding="text/plain", attachment="a")
+        query.reply_del("q/2")
+        query.reply_err("bad")
+
+    querier = second.declare_querier("q/**")
+    first.declare_queryable("q/*", answer)
+    wait_until(lambda: querier.matching_status.matching)
+    replies = list(second.get("q/*?x=1", payload="body", encoding="text/json", attachment="z"))
+    assert asked == [("q/*?x=1", "body", zenlake.Encoding.TEXT_JSON, b"z")]
+    oks = {str(reply.ok.key_expr): reply.ok for reply in replies if reply.ok}
+    assert (oks["q/1"].payload, oks["q/1"].encoding, oks["q/1"].attachment) == ("one", "text/plain", "a")
+    assert oks["q/2"].kind is zenlake.SampleKind.DELETE
+    assert [reply.err.payload for reply in replies if reply.err] == [b"bad"]
+    assert {reply.replier_id.zid for reply in replies} == {first.zid()}
+    assert len(list(second.get("q/*", budget=1))) == 1
+    assert len(list(querier.get(parameters={"x": "2"}))) == 3
+
+
+def test_a_query_ends_when_it_is_dropped_or_forgotten(both):
+    session = both[0]
+    queryable = session.declare_queryable("q/1")
+    replies = session.get("q/1", timeout=60)
+    with queryable.recv(PATIENCE) as query:
+        query.reply("q/1", "1")
+        with pytest.raises(ValueError, match="does not match"):
+            query.reply("other", "2")
+    assert [str(reply.ok.payload) for reply in replies] == ["1"]
+    with pytest.raises(zenlake.ZError, match="Dropped query"):
+        _ = query.key_expr
+    replies = session.get("q/1", timeout=60)
+    query = queryable.recv(PATIENCE)
+    del query
+    gc.collect()
+    with pytest.raises(zenlake.ZError, match="closed"):
+        replies.recv(PATIENCE)
+
+
+def test_a_query_that_nobody_answers_times_out(both):
+    session = both[0]
+    queryable = session.declare_queryable("q/1")
+    replies = list(session.get("q/1", timeout=0.05))
+    assert [str(reply.err.payload) for reply in replies] == ["Timeout"]
+    assert queryable.try_recv() is not None
+
+
+def test_cancelling_ends_a_query_and_a_used_token_is_refused(both):
+    session = both[0]
+    held = session.declare_queryable("q/1")
+    token = zenlake.CancellationToken()
+    replies = session.get("q/1", timeout=60, cancellation_token=token)
+    query = held.recv(PATIENCE)
+    token.cancel()
+    with pytest.raises(zenlake.ZError, match="closed"):
+        replies.try_recv()
+    query.drop()
+    with pytest.raises(zenlake.ZError, match="cancelled"):
+        session.get("q/1", cancellation_token=token)
+
+
+def test_tokens_live_and_die_with_their_session():
+    first, where = listening()
+    with first:
+        second = zenlake.open(config(connect=where))
+        changes = first.liveliness().declare_subscriber("alive/**", history=True)
+        token = second.liveliness().declare_token("alive/1")
+        assert changes.recv(PATIENCE).kind is zenlake.SampleKind.PUT
+        assert [str(reply.ok.key_expr) for reply in first.liveliness().get("alive/*")] == ["alive/1"]
+        second.close()
+        gone = changes.recv(PATIENCE)
+        assert (gone.kind, gone.key_expr) == (zenlake.SampleKind.DELETE, "alive/1")
+        assert repr(token)
+
+
+def test_connections_are_told_of():
+    first, where = listening()
+    with first:
+        events = first.info.declare_transport_events_listener()
+        second = zenlake.open(config(connect=where))
+        event = events.recv(PATIENCE)
+        assert (event.kind, event.transport.zid) == (zenlake.SampleKind.PUT, second.zid())
+        assert first.info.peers_zid() == [second.zid()]
+        assert [link.zid for link in first.info.links()] == [second.zid()]
+        second.close()
+        assert events.recv(PATIENCE).kind is zenlake.SampleKind.DELETE
+
+
+def test_a_matching_listener_hears_both_changes(both):
+    first, second = both
+    publisher = second.declare_publisher("m/1")
+    listener = publisher.declare_matching_listener()
+    subscriber = first.declare_subscriber("m/*")
+    assert listener.recv(PATIENCE).matching
+    subscriber.undeclare()
+    assert not listener.recv(PATIENCE).matching
+
+
+def test_what_is_forgotten_is_undeclared_unless_it_has_a_callback(both):
+    first, second = both
+    probe = second.declare_publisher("g/1")
+    subscriber = first.declare_subscriber("g/*")
+    wait_until(lambda: probe.matching_status.matching)
+    del subscriber
+    gc.collect()
+    wait_until(lambda: not probe.matching_status.matching)
+    seen = []
+    first.declare_subscriber("g/*", seen.append)
+    gc.collect()
+    wait_until(lambda: probe.matching_status.matching)
+    probe.put("x")
+    wait_until(lambda: seen)
+
+
+def test_values_pickle_and_what_lives_does_not():
+    with zenlake.open(config()) as session:
+        subscriber = session.declare_subscriber("t/a")
+        session.put("t/a", "x", attachment=b"y", timestamp=session.new_timestamp())
+        sample = subscriber.recv(PATIENCE)
+        twin = pickle.loads(pickle.dumps(sample))
+        assert (twin.key_expr, twin.payload, twin.timestamp) == (sample.key_expr, sample.payload, sample.timestamp)
+        for living in (session, subscriber):
+            with pytest.raises(TypeError, match="cannot be copied or pickled"):
+                pickle.dumps(living)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_after_a_fork_the_child_is_told_and_can_open_its_own():
+    with zenlake.open(config()) as session:
+        subscriber = session.declare_subscriber("t/a")
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                for use in (lambda: session.put("t/a", "x"), subscriber.recv):
+                    try:
+                        use()
+                    except zenlake.ZError:
+                        code += 1
+                with zenlake.open(config()) as own:
+                    got = own.declare_subscriber("t/a")
+                    own.put("t/a", "x")
+                    code = 0 if got.recv(PATIENCE) and code == 3 else code
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        session.put("t/a", "still works")
+        assert str(subscriber.recv(PATIENCE).payload) == "still works"
+
+
+PROGRAM = """
+import zenlake
+from tests.api.nodes import config
+session = zenlake.open(config())
+subscriber = session.declare_subscriber("t/**", print)
+queryable = session.declare_queryable("q/**")
+session.get("q/1", print)
+"""
+
+
+INTERRUPTED = """
+import signal
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+signal.setitimer(signal.ITIMER_REAL, 0.2)
+session.declare_subscriber("z").recv()
+"""
+
+
+def test_a_program_that_closes_nothing_ends():
+    done = subprocess.run([sys.executable, "-c", PROGRAM], timeout=20, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_ctrl_c_interrupts_recv():
+    done = subprocess.run([sys.executable, "-c", PROGRAM + INTERRUPTED], timeout=20, capture_output=True, text=True)
+    assert "KeyboardInterrupt" in done.stderr
+
+
+def test_try_put_and_counters(both):
+    assert both[0].try_put("nobody/listens", "x") is True
+    assert both[0].counters() == {} or all(isinstance(count, int) for count in both[0].counters().values())
+
+
+def test_wrong_arguments_are_named(both):
+    session = both[0]
+    with pytest.raises(TypeError, match="z_serialize"):
+        session.put("a", 3)
+    with pytest.raises(ValueError, match="empty"):
+        session.put("", "x")
+    with pytest.raises(ValueError, match="handler"):
+        session.declare_subscriber("a", 3)
+    with pytest.raises(TypeError, match=r"zenlake\.Config"):
+        zenlake.open({"mode": "peer"})
