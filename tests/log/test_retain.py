@@ -69,8 +69,8 @@ def test_a_message_whose_beginning_was_removed_says_so(tmp_path):
         for part in parts:
             writer.append(face, 0, part)
             writer.flush()
-            writer.seal()
-        register(tmp_path, "lake", {"w": [1, 1]})
+            if part != parts[-1]:
+                writer.seal()
         assert retain(writer, Retention(age=1), clock=lambda: 1 << 62) == [1, 2, 3]
         log = Log(tmp_path)
         events = tables(log, log.plan(), {"events": ["kind", "session", "detail"]})["events"].to_pylist()

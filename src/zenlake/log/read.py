@@ -100,7 +100,9 @@ class Log:
         found = {}
         for writer in self.writers():
             there = [segment for segment in self.segments(writer) if len(self.index(writer, segment))]
-            i = bisect.bisect_left(there, time, key=lambda s: self.index(writer, s)[-1 + len(self.index(writer, s))].last)
+            i = bisect.bisect_left(
+                there, time, key=lambda s: self.index(writer, s)[-1 + len(self.index(writer, s))].last
+            )
             if i == len(there):
                 found[writer] = self._latest(writer)
             else:

@@ -144,9 +144,9 @@ class Recorder:
     def _run(self) -> None:
         while True:
             with self._lock:
-                if not self._rows and not self._stopping:
-                    self._work.wait(self._linger)
-                elif self._held < self.writer.block_size and not self._stopping and not self._asked():
+                if (not self._rows and not self._stopping) or (
+                    self._held < self.writer.block_size and not self._stopping and not self._asked()
+                ):
                     self._work.wait(self._linger)
                 rows, self._rows = self._rows, []
                 untold, self._untold = self._untold, [0, 0]
@@ -174,7 +174,7 @@ class Recorder:
             elif direction == NOTE:
                 kind, values = data
                 self._attempt(lambda: writer.note(kind, face, received, **values))  # noqa: B023
-            else:
+            elif face is not None:
                 self.batches += 1
                 self.bytes += len(data)
                 self._attempt(lambda: writer.append(face, direction, data, wire_size, compressed, received))  # noqa: B023

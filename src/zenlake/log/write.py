@@ -29,7 +29,18 @@ from zenlake.errors import InvalidValue, LogError, LogFull
 from zenlake.log.block import END, block_bytes, head_bytes, pack
 from zenlake.log.disk import Disk
 from zenlake.log.layout import (
-    FORMAT, INDEX_HEAD, MARKER, NOTE, READERS, ROWS, SEALED, WRITER, Record, checked_name, described, segment_name,
+    FORMAT,
+    INDEX_HEAD,
+    MARKER,
+    NOTE,
+    READERS,
+    ROWS,
+    SEALED,
+    WRITER,
+    Record,
+    checked_name,
+    described,
+    segment_name,
 )  # fmt: skip
 from zenlake.log.recover import recover
 from zenlake.log.state import Face, Followed
