@@ -282,7 +282,7 @@ class Writer:
         rows = self._as_arrow(introduced)
         changes = self._followed.follow(rows, introduced, self.segment, self.block)
         packed = None if changes is None else pack(changes)
-        data = block_bytes(rows, self._row, self._notes, packed, self._options)
+        data = block_bytes(rows, self._row, self._notes, len(introduced), packed, self._options)
         record = Record(self._size, data.size, self._times[0], self._times[-1], self._row, rows.num_rows)
         self._prepared = (data, record, len(packed or b""))
         self._clear_rows()
