@@ -7,22 +7,13 @@ and prints each one who answers, once, until a line comes in.
 
 import os
 import sys
-import threading
 
 from zenlake.runtime.engine import Engine
-from zenlake.runtime.scout import Answering, Group, scout
+from zenlake.runtime.scout import Answering, Group, Lookout
 from zenlake.values import WhatAmI, WhatAmIMatcher
+from zenlake.wire.scouting import Hello
 
 LOCATOR = "tcp/127.0.0.1:4711"
-
-
-def ask(group: Group) -> None:
-    seen = set()
-    for hello in scout(WhatAmIMatcher("router|peer"), group=group):
-        if hello.zid.value not in seen:
-            seen.add(hello.zid.value)
-            role = str(WhatAmI.from_wire(hello.whatami))
-            print("HELLO", hello.zid.value[::-1].hex().lstrip("0"), role, *hello.locators, flush=True)
 
 
 def main() -> None:
@@ -33,8 +24,17 @@ def main() -> None:
     answering = Answering(engine, group, zid, WhatAmI.ROUTER, lambda: [LOCATOR])
     engine.run(answering.begin)
     print("READY", zid[::-1].hex().lstrip("0"), flush=True)
-    threading.Thread(target=ask, args=(group,), daemon=True).start()
+    seen = set()
+
+    def tell(hello: Hello) -> None:
+        if hello.zid.value not in seen:
+            seen.add(hello.zid.value)
+            role = str(WhatAmI.from_wire(hello.whatami))
+            print("HELLO", hello.zid.value[::-1].hex().lstrip("0"), role, *hello.locators, flush=True)
+
+    lookout = Lookout(group, WhatAmIMatcher("router|peer"), tell)
     sys.stdin.readline()
+    lookout.close()
     engine.run(answering.close)
     engine.stop()
 

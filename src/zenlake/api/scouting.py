@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from types import GenericAlias
 from typing import Any, Generic, TypeVar
 
-from zenlake.api.discovery import Asker
+from zenlake.api.discovery import group
 from zenlake.api.handlers import Receiver, receiver
 from zenlake.choices import WhatAmI, WhatAmIMatcher
 from zenlake.config import Config
 from zenlake.errors import ClosedError
+from zenlake.runtime.scout import Lookout
 from zenlake.values import ZenohId
+from zenlake.wire import scouting
 
 __all__ = ["Hello", "Scout", "scout"]
 
@@ -37,10 +39,10 @@ class Scout(Generic[H]):
         self._stopped = False
         push = target.push  # and not self: whoever forgets a Scout ends it
 
-        def found(zid: bytes, whatami: WhatAmI, locators: tuple[str, ...]) -> None:
-            push(Hello(whatami, ZenohId.from_wire(zid), list(locators)))
+        def found(hello: scouting.Hello) -> None:
+            push(Hello(WhatAmI.from_wire(hello.whatami), ZenohId.from_wire(hello.zid.value), list(hello.locators)))
 
-        self._asker = Asker(config, what, found)
+        self._lookout = Lookout(group(config), what, found)
 
     @property
     def handler(self) -> H:
@@ -53,12 +55,11 @@ class Scout(Generic[H]):
         if self._stopped:
             raise ClosedError("Stopped scout")
         self._stop()
-        self._asker.join()
 
     def _stop(self) -> None:
         if not self._stopped:
             self._stopped = True
-            self._asker.close()
+            self._lookout.close()
             self._receiver.close()
 
     def try_recv(self, /) -> Any:

@@ -19,6 +19,7 @@ from zenlake.log.retain import Retention
 from zenlake.runtime.metrics import Figure, MetricsPage
 from zenlake.tap.tap import Stats, Tap
 
+WHEN: dict[str, Literal["block", "sealed"]] = {"block": "block", "sealed": "sealed"}
 REFRESH = 0.5  # seconds between two looks at the figures
 
 
@@ -95,10 +96,8 @@ def tap(
 
 
 def _sync(text: str) -> Literal["block", "sealed"] | float:
-    if text == "block" or text == "sealed":  # noqa: PLR1714 (one by one, so that the type is known)
-        return text
     try:
-        return float(text)
+        return WHEN[text] if text in WHEN else float(text)
     except ValueError:
         raise typer.BadParameter(
             f"it is block, sealed or a number of seconds, not {text}", param_hint="--sync"

@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scouting on real sockets: `Asking` finds others, `Answering` lets others find us, `scout` is both ends of a question.
+"""Scouting on real sockets: `Asking` finds others, `Answering` lets others find us, both in the loop of a node.
 
-All of it runs in the loop's thread; only `scout` blocks, and has a loop of its own.
+`Lookout` asks where there is no node: it has a loop of its own.
 """
 
-import queue
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from time import monotonic
 
-from zenlake.endpoint import EndPoint
+from zenlake.endpoint import EndPoint, Locator
 from zenlake.link import scouting as sockets
+from zenlake.link.interfaces import with_multicast
 from zenlake.runtime.engine import Engine, Timer
 from zenlake.transport.scouting import Responder, Scouter
 from zenlake.values import WhatAmI, WhatAmIMatcher
 from zenlake.wire.scouting import Hello
 
-__all__ = ["Answering", "Asking", "Group", "scout"]
+__all__ = ["Answering", "Asking", "Group", "Lookout"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Answering:
     ) -> None:
         self._engine = engine
         self._own = own
-        self._responder = Responder(zid, whatami, lambda local: [one for one in locators() if local or not loops(one)])
+        self._responder = Responder(zid, whatami, lambda local: reachable(locators(), local))
         self._port = sockets.answering(group.endpoint, group.interfaces)
 
     def begin(self) -> None:
@@ -102,33 +102,39 @@ class Answering:
         self._engine.remove(self._port)
 
 
-def loops(locator: str) -> bool:
-    """Whether only this machine reaches this locator."""
+class Lookout:
+    """Asks in a thread of its own, from now until it is closed."""
+
+    def __init__(self, group: Group, what: WhatAmIMatcher, on_hello: Callable[[Hello], None]) -> None:
+        self._engine = Engine("zenlake-scout")
+        self._asking = Asking(self._engine, group, what, on_hello)
+        self._engine.start()
+        self._engine.call_soon(self._asking.begin)
+
+    def close(self) -> None:
+        """Ask no more. From `on_hello`, or from a garbage collector, it does not wait for the thread's end."""
+        self._engine.call_soon(self._asking.close)
+        self._engine.stop()
+
+
+def reachable(locators: Sequence[str], from_loopback: bool) -> list[str]:
+    """Where one who asks can reach us: this machine's own addresses only from this machine, and an address that stands
+    for all of them spelled out."""
+    found: list[str] = []
+    for text in locators:
+        locator = Locator.from_wire(text.encode())
+        host, _, port = locator.address.rpartition(":")
+        if host in ("0.0.0.0", "[::]"):
+            hosts = [one.address for one in with_multicast()] + (["127.0.0.1"] if from_loopback else [])
+            found += [f"{locator.protocol}/{one}:{port}" for one in hosts]
+        elif from_loopback or not _loops(host):
+            found.append(text)
+    return found
+
+
+def _loops(host: str) -> bool:
+    """Whether only this machine reaches this address."""
     try:
-        return ip_address(EndPoint.parse(locator).host_and_port()[0]).is_loopback
+        return ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
-
-
-def scout(
-    what: WhatAmIMatcher | None = None, timeout: float | None = None, group: Group | None = None
-) -> Iterator[Hello]:
-    """Every HELLO that comes within `timeout` seconds (None: until the iterator is closed), as it comes."""
-    engine = Engine("zenlake-scout")
-    hellos: queue.SimpleQueue[Hello] = queue.SimpleQueue()
-    asking = Asking(engine, group or Group(), what or WhatAmIMatcher("router|peer"), hellos.put)
-    engine.start()
-    deadline = None if timeout is None else monotonic() + timeout
-    try:
-        engine.run(asking.begin)
-        while True:
-            left = None if deadline is None else deadline - monotonic()
-            if left is not None and left <= 0:
-                return
-            try:
-                yield hellos.get(timeout=left)
-            except queue.Empty:
-                return
-    finally:
-        engine.run(asking.close)
-        engine.stop()
