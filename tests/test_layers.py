@@ -17,6 +17,7 @@ LEAVES = {
     "endpoint",
     "parameters",
     "clock",
+    "hlc",
     "config",
     "batches",
     "examples",
