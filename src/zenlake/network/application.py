@@ -136,7 +136,7 @@ class Application(Face):
         with self.node.lock:
             subscriber = self._add(Subscriber(self, key, deliver, origin))
             listed(self.subscribers, subscriber)
-            self.node.declarations.version += 1
+            self.node.declarations.epoch.number += 1
             if origin is not LOCAL:
                 self.node.declarations.declare(self, SUBSCRIBER, subscriber.id, key)
         self.node._after()
@@ -235,7 +235,7 @@ class Application(Face):
                     unlisted(self.subscribers, entity)
                 elif isinstance(entity, Queryable):
                     unlisted(self.queryables, entity)
-                node.declarations.version += 1
+                node.declarations.epoch.number += 1
                 if entity.id in self.declared[entity.kind]:
                     node.declarations.undeclare(self, entity.kind, entity.id)
         node._after()
@@ -300,7 +300,7 @@ class Application(Face):
         push.put.payload.set(b"")
         self._pushes.append(push)
         has_exts = message[0] & 0x80 != 0
-        self.node.forwarder.publish(
+        self.node.routes.publish(
             key, message[2:], has_exts, qos, reliable, destination is not REMOTE, destination is not LOCAL
         )
 

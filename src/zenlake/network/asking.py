@@ -51,7 +51,7 @@ class Get:
                     self.application.node.counters["answers on a key that was not asked for"] += 1
                     return
                 stamp = response.reply.body.timestamp
-                time = None if stamp.id.size < 0 else (stamp.ntp64, int.from_bytes(stamp.id.value, "little"))
+                time = None if stamp.id.size < 0 else (stamp.ntp64, stamp.id.value)
                 if not self.consolidation.see(key, time, message):
                     return
             self.application.node.call(self._deliver, key, reader)
