@@ -18,6 +18,7 @@ LEAVES = {
     "endpoint",
     "parameters",
     "clock",
+    "hlc",
     "config",
     "config_keys",
     "json5",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Zenoh's time: NTP64 numbers and the hybrid logical clock that makes them unique.
+"""Zenoh's time: NTP64 numbers, and (from `hlc`) the hybrid logical clock that makes them unique.
 
 An NTP64 is a u64 whose upper half counts seconds and whose lower half counts 2**-32 s. Zenoh counts from 1970-01-01
 UTC, not from NTP's 1900 (divergence A6). On the wire and in hot paths it is an `int`; the class is what users hold.
@@ -12,14 +12,13 @@ from datetime import UTC, datetime, timedelta
 from functools import total_ordering
 
 from zenlake.errors import InvalidValue
+from zenlake.hlc import MAX_DELTA, HybridClock
 
 __all__ = ["NTP64", "HybridClock", "MAX_DELTA", "ntp64_from_ns", "ns_from_ntp64"]
 
 NS = 1_000_000_000
 U64 = (1 << 64) - 1
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MAX_DELTA = 1 << 31  # 500 ms: how far ahead of us a received timestamp may be
-COUNTER = 0xF  # the clock's low bits: they count events within one tick of it (about 4 ns)
 
 _RFC3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?Z", re.ASCII)
 
@@ -117,32 +116,3 @@ class NTP64:
 
     def __reduce__(self) -> tuple[object, ...]:
         return NTP64.from_wire, (self._ntp64,)
-
-
-class HybridClock:
-    """A hybrid logical clock: never twice the same time, never behind what was received, close to the real clock.
-
-    Times are NTP64 integers. The low four bits of the real clock are cleared and count events instead; when they
-    overflow into the next tick that is harmless, since only growth matters.
-    """
-
-    __slots__ = ("last", "max_delta")
-
-    def __init__(self, max_delta: int = MAX_DELTA) -> None:
-        self.last = 0
-        self.max_delta = max_delta
-
-    def tick(self, now: int) -> int:
-        """A new time, greater than any before it."""
-        now &= ~COUNTER
-        self.last = now if now > self.last & ~COUNTER else self.last + 1
-        return self.last
-
-    def merge(self, received: int, now: int) -> bool:
-        """Learns from a received time. False, and nothing learnt, if it is further ahead of `now` than `max_delta`."""
-        now &= ~COUNTER
-        if received - now > self.max_delta:
-            return False
-        latest = max(now, received, self.last)
-        self.last = now if latest == now else latest + 1
-        return True

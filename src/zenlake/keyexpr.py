@@ -355,6 +355,9 @@ class KeyExpr:
     def __truediv__(self, other: "KeyExpr | str") -> "KeyExpr":
         return self.join(other) if isinstance(other, (str, KeyExpr)) else NotImplemented
 
+    def __rtruediv__(self, other: str) -> "KeyExpr":
+        return KeyExpr(other).join(self) if isinstance(other, str) else NotImplemented
+
     def __str__(self) -> str:
         return self._text
 

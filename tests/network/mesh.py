@@ -6,6 +6,7 @@ from typing import Any
 
 from zenlake.errors import CloseReason
 from zenlake.network.face import Face, Outlet
+from zenlake.network.forward import Door
 from zenlake.network.node import Node
 from zenlake.values import WhatAmI
 from zenlake.wire.message import Message
@@ -74,7 +75,7 @@ class Mesh:
         self.now = 0.0
         self.nodes: list[Node] = []
         self._pairs: list[tuple[Node, Face, Wire]] = []  # what waits in the wire is for that face of that node
-        self._reader = Reader()
+        self._doors: dict[Face, Door] = {}
         self._zids = iter(range(1, 1000))
 
     def zid(self) -> bytes:
@@ -107,7 +108,10 @@ class Mesh:
         reader.bind(message)
         reader.begin_network(0, len(message))
         reader.frame.priority, reader.frame.reliable = priority, reliable
-        node.on_message(face, reader.next(), reader)
+        if face not in self._doors:
+            self._doors[face] = Door(node)
+            self._doors[face].enter(face)
+        self._doors[face].on_message(reader.next(), reader)
 
     def settle(self) -> None:
         """Until nothing moves any more."""

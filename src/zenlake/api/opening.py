@@ -2,6 +2,7 @@
 """From a configuration to a live node, with what a session needs besides: errands, pauses, news of connections."""
 
 import dataclasses
+import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,6 @@ from typing import Any
 
 from zenlake.api.discovery import Discovery
 from zenlake.api.info import Link, Transport
-from zenlake.api.stamps import TimestampCallback
 from zenlake.choices import SampleKind, WhatAmI
 from zenlake.config import Config
 from zenlake.errors import ConfigError
@@ -23,6 +23,8 @@ from zenlake.transport.unicast import Closed
 from zenlake.values import ZenohId
 
 __all__ = ["SessionNode", "open_node"]
+
+log = logging.getLogger("zenlake.node")
 
 TOLD = 1.0  # seconds that `open` waits for what others have declared, so that the first put reaches them
 
@@ -156,7 +158,7 @@ def _described(face: Face) -> tuple[Transport, Link]:
     )
 
 
-def open_node(config: Config, timestamp_callback: TimestampCallback | None = None) -> SessionNode:
+def open_node(config: Config) -> SessionNode:
     """The node that a configuration describes, listening and connected."""
     node = SessionNode(node_config(config))
     try:
@@ -175,6 +177,7 @@ def open_node(config: Config, timestamp_callback: TimestampCallback | None = Non
 
 
 def node_config(config: Config) -> NodeConfig:
+    _check(config)
     mode = config.role
     zid = config.get("id")
     patience = config.of_role("connect/timeout_ms")
@@ -195,6 +198,18 @@ def node_config(config: Config) -> NodeConfig:
         interest_timeout=(config.get("routing/interests/timeout") or 10_000) / 1000,
         admin=config.get("adminspace/enabled"),
     )
+
+
+def _check(config: Config) -> None:
+    """What would be missed if it were ignored is refused; what only changes how things flow is told."""
+    if config.get("access_control/enabled"):
+        raise ConfigError("access_control: not supported, and a node that ignored it would let everything through")
+    if config.get("namespace") is not None:
+        raise ConfigError("namespace: not supported: put it in front of your key expressions")
+    for section in ("downsampling", "low_pass_filter", "qos/publication", "qos/network", "aggregation/subscribers",
+                    "aggregation/publishers", "plugins"):  # fmt: skip
+        if config.get(section):
+            log.warning("the configuration has %s, which has no effect here", section)
 
 
 def _listen(config: Config) -> tuple[str, ...] | None:

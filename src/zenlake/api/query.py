@@ -38,7 +38,11 @@ class Query:
 
     def __init__(self, session: "Session", asked: Any, key_expr: KeyExpr, request: Any) -> None:
         question = request.query
-        body, attachment, stack = question.body.value, question.attachment.value, request.timestamp_stack.value
+        body, attachment, stack = (
+            question.body.value,
+            question.attachment.value,
+            session._stamper.received(request.timestamp_stack.value),
+        )
         self._session = session
         self._asked = asked
         self._open = True
@@ -48,7 +52,7 @@ class Query:
         self._encoding = None if body is None else question.encoding.value or Encoding.ZENOH_BYTES
         self._attachment = None if attachment is None else ZBytes(attachment)
         self._source_info = question.source.value
-        self._stack = None if stack is None else TimestampStack.decode(stack)
+        self._stack = stack
 
     def _alive(self) -> Any:
         if not self._open:
@@ -123,6 +127,7 @@ class Query:
             attachment=None if attachment is None else bytes(as_buffer(attachment)),
             timestamp=timestamp,
             express=bool(express),
+            stack=self._answered(),
         )
 
     def reply_del(
@@ -144,11 +149,12 @@ class Query:
             attachment=None if attachment is None else bytes(as_buffer(attachment)),
             timestamp=timestamp,
             express=bool(express),
+            stack=self._answered(),
         )
 
     def reply_err(self, /, payload: Any, *, encoding: Encoding | str | None = None) -> None:
         """Answer that it went wrong, and how."""
-        self._alive().reply_err(bytes(as_buffer(payload)), _encoding(encoding))
+        self._alive().reply_err(bytes(as_buffer(payload)), _encoding(encoding), stack=self._answered())
 
     def _reply_sample(self, sample: Sample) -> None:
         """Answer with a sample as it is, with its source and its time."""
@@ -164,6 +170,9 @@ class Query:
         if self._open:
             self._open = False
             self._asked.finish()
+
+    def _answered(self) -> bytes | None:
+        return None if self._stack is None else self._session._stamper.answered(self._stack)
 
     def _key(self, key_expr: KeyExpr | str) -> bytes:
         key = key_expr if isinstance(key_expr, KeyExpr) else KeyExpr(key_expr)

@@ -6,7 +6,7 @@ A reader's record lasts only as long as the callback that it was handed to, so a
 
 from typing import Any
 
-from zenlake.api.stamps import TimestampStack
+from zenlake.api.stamps import Stamper, TimestampStack
 from zenlake.api.zbytes import ZBytes
 from zenlake.choices import CongestionControl, Priority, SampleKind
 from zenlake.encoding import Encoding
@@ -133,12 +133,12 @@ class Keys:
             return None
 
 
-def sample_from_push(key_expr: KeyExpr, push: Any) -> Sample:
-    stack = push.timestamp_stack.value
+def sample_from_push(key_expr: KeyExpr, push: Any, stamper: Stamper) -> Sample:
+    stack = stamper.received(push.timestamp_stack.value)
     return _sample(key_expr, push.put if push.is_put else push.delete, push.is_put, push.qos, stack)
 
 
-def _sample(key_expr: KeyExpr, body: Any, is_put: bool, qos: int, stack: bytes | None) -> Sample:
+def _sample(key_expr: KeyExpr, body: Any, is_put: bool, qos: int, stack: TimestampStack | None) -> Sample:
     attachment = body.attachment.value
     congestion = BLOCK if qos & 0x08 else BLOCK_FIRST if qos & 0x20 else DROP
     return Sample(
@@ -152,21 +152,17 @@ def _sample(key_expr: KeyExpr, body: Any, is_put: bool, qos: int, stack: bytes |
         qos & 0x10 != 0,
         None if attachment is None else ZBytes(attachment),
         body.source.value,
-        None if stack is None else TimestampStack.decode(stack),
+        stack,
     )
 
 
-def reply_from_response(key_expr: KeyExpr | None, response: Any) -> Reply:
-    stack = response.timestamp_stack.value
+def reply_from_response(key_expr: KeyExpr | None, response: Any, stamper: Stamper) -> Reply:
+    stack = stamper.received(response.timestamp_stack.value)
     result: Sample | ReplyError
     if response.is_reply and key_expr is not None:
         reply = response.reply
         result = _sample(key_expr, reply.put if reply.is_put else reply.delete, reply.is_put, response.qos, stack)
     else:
         err = response.err
-        result = ReplyError(
-            ZBytes(err.payload.value),
-            err.encoding.value or BYTES,
-            None if stack is None else TimestampStack.decode(stack),
-        )
+        result = ReplyError(ZBytes(err.payload.value), err.encoding.value or BYTES, stack)
     return Reply(result, response.responder.value)

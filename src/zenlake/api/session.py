@@ -19,7 +19,7 @@ from zenlake.api.liveliness import Liveliness
 from zenlake.api.opening import open_node
 from zenlake.api.query import Query
 from zenlake.api.samples import Keys, Reply, Sample, reply_from_response, sample_from_push
-from zenlake.api.stamps import TimestampCallback, TimestampInstrumentation
+from zenlake.api.stamps import Stamper, TimestampCallback, TimestampContext, TimestampInstrumentation
 from zenlake.api.zbytes import as_buffer
 from zenlake.choices import (
     CongestionControl,
@@ -69,7 +69,9 @@ class Session:
         self._keys = Keys()
         self._receivers: weakref.WeakSet[Receiver[Any]] = weakref.WeakSet()
         self._held: set[Any] = set()  # declarations that go on in the background
-        self._node = open_node(config, timestamp_callback)
+        self._node = open_node(config)
+        context = TimestampContext(self.zid(), self._node.whatami)
+        self._stamper = Stamper(context, self._node.new_timestamp, timestamp_callback)
         self._closed = None
         _sessions.add(self)
 
@@ -237,7 +239,7 @@ class Session:
             raise ClosedError(self._closed)
         if attachment is not None:
             attachment = as_buffer(attachment)
-        options = fixed if instrumentation is None else {**fixed, "stamp_at": instrumentation.points}
+        options = fixed if instrumentation is None else {**fixed, "stack": self._stamper.sent(instrumentation)}
         if payload is None:
             sent = self._node.delete(key, attachment=attachment, timestamp=timestamp, source=source, **options)
         else:
@@ -294,7 +296,7 @@ class Session:
         key = _key(key_expr)
         node = self._live()
         target: Receiver[Sample] = self._receiver(handler)
-        deliver = target.deliver or _samples(target.push, self._keys)
+        deliver = target.deliver or _samples(target.push, self._keys, self._stamper)
         entity = node.declare_subscriber(key.utf8, deliver, _locality(allowed_origin))
         return self._declared(Subscriber(self, key, target, entity))
 
@@ -452,7 +454,7 @@ class Session:
         if fixed["accept_any"] and "_anyke" not in parameters:
             parameters = f"{parameters};_anyke" if parameters else "_anyke"
         target: Receiver[Reply] = self._receiver(handler)
-        keys, push = self._keys, target.push
+        keys, push, stamper = self._keys, target.push, self._stamper
         left = budget
         asking: Any = None
 
@@ -465,7 +467,7 @@ class Session:
             if target.deliver is not None:
                 target.deliver(key, reader)
             else:
-                push(reply_from_response(None if key is None else keys.valid(key), reader.response))
+                push(reply_from_response(None if key is None else keys.valid(key), reader.response, stamper))
             if left == 0:
                 if asking is not None:
                     asking.cancel()
@@ -481,7 +483,7 @@ class Session:
                 asking.cancel()
             target.close(True)
 
-        options = fixed if instrumentation is None else {**fixed, "stamp_at": instrumentation.points}
+        options = fixed if instrumentation is None else {**fixed, "stack": self._stamper.sent(instrumentation)}
         asking = node.get(
             key_expr.utf8,
             deliver,
@@ -555,11 +557,11 @@ def _own(handler: Any) -> Receiver[Any] | None:
     return None if make is None else make()
 
 
-def _samples(push: Callable[[Sample], None], keys: Keys) -> Callable[[bytes, Any], None]:
+def _samples(push: Callable[[Sample], None], keys: Keys, stamper: Stamper) -> Callable[[bytes, Any], None]:
     def deliver(key: bytes, reader: Any) -> None:
         key_expr = keys.valid(key)
         if key_expr is not None:
-            push(sample_from_push(key_expr, reader.push))
+            push(sample_from_push(key_expr, reader.push, stamper))
 
     return deliver
 

@@ -31,6 +31,39 @@ class TimestampContext:
 TimestampCallback = Callable[[TimestampContext], bytes]
 
 
+class Stamper:
+    """Leaves the records of one node: by its clock, or by a callback of its user's."""
+
+    __slots__ = ("_callback", "_context", "_now")
+
+    def __init__(
+        self, context: TimestampContext, now: Callable[[], Timestamp], callback: TimestampCallback | None
+    ) -> None:
+        self._context = context
+        self._now = now
+        self._callback = callback
+
+    def _added(self, stack: wire.TimestampStack, point: InterceptionPoint) -> wire.TimestampStack:
+        if not stack.points & (1 << point):
+            return stack
+        data: Timestamp | bytes = self._now() if self._callback is None else bytes(self._callback(self._context))
+        return wire.TimestampStack(stack.points, (*stack.records, wire.Record(1 << point, data)))
+
+    def sent(self, instrumentation: "TimestampInstrumentation") -> bytes:
+        """The stack of a new message."""
+        return self._added(wire.TimestampStack(instrumentation.points), InterceptionPoint.SEND).encode()
+
+    def answered(self, stack: "TimestampStack") -> bytes:
+        """The stack of an answer: it goes on with that of its question."""
+        return self._added(stack._stack, InterceptionPoint.SEND).encode()
+
+    def received(self, data: bytes | None) -> "TimestampStack | None":
+        """The stack of a message that came."""
+        if data is None:
+            return None
+        return TimestampStack(self._added(wire.TimestampStack.decode(data), InterceptionPoint.RECEIVE))
+
+
 class TimestampInstrumentation:
     """The points at which a message is to be stamped. Made by a TimestampInstrumentationBuilder."""
 
@@ -116,10 +149,6 @@ class TimestampStack:
 
     def __init__(self, stack: wire.TimestampStack) -> None:
         self._stack = stack
-
-    @classmethod
-    def decode(cls, data: bytes) -> "TimestampStack":
-        return cls(wire.TimestampStack.decode(data))
 
     @property
     def instrumentation(self) -> TimestampInstrumentation:

@@ -136,7 +136,7 @@ class Application(Face):
         with self.node.lock:
             subscriber = self._add(Subscriber(self, key, deliver, origin))
             listed(self.subscribers, subscriber)
-            self.node.declarations.version += 1
+            self.node.declarations.epoch.number += 1
             if origin is not LOCAL:
                 self.node.declarations.declare(self, SUBSCRIBER, subscriber.id, key)
         self.node._after()
@@ -235,7 +235,7 @@ class Application(Face):
                     unlisted(self.subscribers, entity)
                 elif isinstance(entity, Queryable):
                     unlisted(self.queryables, entity)
-                node.declarations.version += 1
+                node.declarations.epoch.number += 1
                 if entity.id in self.declared[entity.kind]:
                     node.declarations.undeclare(self, entity.kind, entity.id)
         node._after()
@@ -258,10 +258,10 @@ class Application(Face):
     def put(
         self, key: bytes, payload: Buffer, *, encoding: Encoding | None = None, attachment: Buffer | None = None,
         timestamp: Timestamp | None = None, source: SourceInfo | None = None, priority: int = 5, congestion: int = 0,
-        express: bool = False, reliable: bool = True, destination: Locality = ANY,
+        express: bool = False, reliable: bool = True, destination: Locality = ANY, stack: bytes | None = None,
     ) -> None:  # fmt: skip
         """Publish a value on a key."""
-        push = self._push(True, timestamp, source, attachment)
+        push = self._push(True, timestamp, source, attachment, stack)
         push.put.encoding.set(encoding)
         push.put.payload.set(payload)
         self._publish(key, push, quality(priority, congestion, express), reliable, destination)
@@ -269,15 +269,16 @@ class Application(Face):
     def delete(
         self, key: bytes, *, attachment: Buffer | None = None, timestamp: Timestamp | None = None,
         source: SourceInfo | None = None, priority: int = 5, congestion: int = 0, express: bool = False,
-        reliable: bool = True, destination: Locality = ANY,
+        reliable: bool = True, destination: Locality = ANY, stack: bytes | None = None,
     ) -> None:  # fmt: skip
         """Say that a key has no value any more."""
-        push = self._push(False, timestamp, source, attachment)
+        push = self._push(False, timestamp, source, attachment, stack)
         self._publish(key, push, quality(priority, congestion, express), reliable, destination)
 
     def _push(
-        self, is_put: bool, timestamp: Timestamp | None, source: SourceInfo | None, attachment: Buffer | None
-    ) -> Push:
+        self, is_put: bool, timestamp: Timestamp | None, source: SourceInfo | None, attachment: Buffer | None,
+        stack: bytes | None,
+    ) -> Push:  # fmt: skip
         self._check()
         try:
             push = self._pushes.pop()
@@ -290,6 +291,7 @@ class Application(Face):
         body.timestamp.set(timestamp)
         body.source.set(source)
         body.attachment.set(attachment)
+        push.timestamp_stack.set(stack)
         return push
 
     def _publish(self, key: bytes, push: Push, qos: int, reliable: bool, destination: Locality) -> None:
@@ -298,7 +300,7 @@ class Application(Face):
         push.put.payload.set(b"")
         self._pushes.append(push)
         has_exts = message[0] & 0x80 != 0
-        self.node.forwarder.publish(
+        self.node.routes.publish(
             key, message[2:], has_exts, qos, reliable, destination is not REMOTE, destination is not LOCAL
         )
 
@@ -315,7 +317,7 @@ class Application(Face):
         target: int = 0, consolidation: ConsolidationMode = ConsolidationMode.AUTO, timeout: float = 10.0,
         payload: Buffer | None = None, encoding: Encoding | None = None, attachment: Buffer | None = None,
         source: SourceInfo | None = None, priority: int = 5, congestion: int = 1, express: bool = False,
-        destination: Locality = ANY, accept_any: bool = False,
+        destination: Locality = ANY, accept_any: bool = False, stack: bytes | None = None,
     ) -> Get:  # fmt: skip
         """Ask the queryables of a key.
 
@@ -335,8 +337,9 @@ class Application(Face):
             get.id = self.next_get()
             self.gets[get.id] = get
             request = Request(
-                id=get.id, key=key.decode(), qos=qos, target=target, timeout=max(1, round(timeout * 1000)), body=body
-            ).encode()
+                id=get.id, key=key.decode(), qos=qos, target=target, timeout=max(1, round(timeout * 1000)), body=body,
+                timestamp_stack=stack,
+            ).encode()  # fmt: skip
             local = destination is not REMOTE and any(
                 queryable.origin is not REMOTE for those in self.queryables.matching(key) for queryable in those
             )

@@ -51,7 +51,7 @@ class Get:
                     self.application.node.counters["answers on a key that was not asked for"] += 1
                     return
                 stamp = response.reply.body.timestamp
-                time = None if stamp.id.size < 0 else (stamp.ntp64, int.from_bytes(stamp.id.value, "little"))
+                time = None if stamp.id.size < 0 else (stamp.ntp64, stamp.id.value)
                 if not self.consolidation.see(key, time, message):
                     return
             self.application.node.call(self._deliver, key, reader)
@@ -105,23 +105,26 @@ class Query:
     def reply(
         self, key: bytes, payload: Buffer, *, encoding: Encoding | None = None, attachment: Buffer | None = None,
         timestamp: Timestamp | None = None, source: SourceInfo | None = None, express: bool = False,
+        stack: bytes | None = None,
     ) -> None:  # fmt: skip
         """One value."""
         put = Put(payload=payload, encoding=encoding, attachment=attachment, timestamp=timestamp, source=source)
         self._check(key)
-        self._answer(key, Reply(body=put), express)
+        self._answer(key, Reply(body=put), express, stack)
 
     def reply_del(
         self, key: bytes, *, attachment: Buffer | None = None, timestamp: Timestamp | None = None,
-        source: SourceInfo | None = None, express: bool = False,
+        source: SourceInfo | None = None, express: bool = False, stack: bytes | None = None,
     ) -> None:  # fmt: skip
         """A key has no value any more."""
         self._check(key)
-        self._answer(key, Reply(body=Del(attachment=attachment, timestamp=timestamp, source=source)), express)
+        self._answer(key, Reply(body=Del(attachment=attachment, timestamp=timestamp, source=source)), express, stack)
 
-    def reply_err(self, payload: Buffer, encoding: Encoding | None = None, express: bool = False) -> None:
+    def reply_err(
+        self, payload: Buffer, encoding: Encoding | None = None, express: bool = False, stack: bytes | None = None
+    ) -> None:
         """The query failed, and why."""
-        self._answer(self.key, Err(payload=payload, encoding=encoding), express)
+        self._answer(self.key, Err(payload=payload, encoding=encoding), express, stack)
 
     def _check(self, key: bytes) -> None:
         if not self.accepts_any and not intersects(self.key, key):
@@ -130,12 +133,14 @@ class Query:
                 "reply on a key that does, or let the asker say that it takes any (`_anyke`)"
             )
 
-    def _answer(self, key: bytes, body: Reply | Err, express: bool) -> None:
+    def _answer(self, key: bytes, body: Reply | Err, express: bool, stack: bytes | None) -> None:
         node = self.application.node
         if self.is_finished:
             raise InvalidValue("this query is finished: reply before `finish`")
         qos = self._question.qos | (0x10 if express else 0)
-        message = Response(id=self._id, key=key.decode(), qos=qos, responder=self._responder, body=body).encode()
+        message = Response(
+            id=self._id, key=key.decode(), qos=qos, responder=self._responder, body=body, timestamp_stack=stack
+        ).encode()
         with node.lock:
             if self.application.requests.get(self._id) is not self._question:
                 node.counters["answers to no question"] += 1

@@ -13,8 +13,8 @@ from zenlake.values import ConsolidationMode
 
 __all__ = ["Consolidation", "resolved"]
 
-Stamp = tuple[int, int]
-NEVER: Stamp = (-1, 0)
+Stamp = tuple[int, bytes]
+NEVER: Stamp = (-1, b"")
 
 
 def resolved(mode: ConsolidationMode, parameters: str) -> ConsolidationMode:
@@ -39,7 +39,7 @@ class Consolidation:
         stamp = stamp or NEVER
         known = self._newest.get(key)
         latest = self.mode is ConsolidationMode.LATEST
-        if known is not None and (stamp < known[0]):
+        if known is not None and stamp < known[0]:
             return False
         self._newest[key] = (stamp, message if latest else b"")
         return not latest

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from zenlake.keyexpr import intersects
 from zenlake.network.face import AGGREGATE, FUTURE, KINDS, QUERYABLE, TOKEN, Face, Interest
+from zenlake.network.forward import Epoch
 from zenlake.network.tree import KeyTree
 
 __all__ = ["Declarations", "Resource", "passes"]
@@ -46,8 +47,7 @@ class Declarations:
     def __init__(self, counters: Counter[str]) -> None:
         self.faces: list[Face] = []
         self.tables: dict[int, KeyTree[Resource]] = {kind: KeyTree() for kind in KINDS}
-        self.version = 0
-        """Changes whenever a route may have changed."""
+        self.epoch = Epoch()
         self.counters = counters
         self.on_change: Callable[[int, bytes], None] = lambda kind, key: None
 
@@ -109,7 +109,7 @@ class Declarations:
         return [(key, info) for key, info in told if info is not None]
 
     def _changed(self, kind: int, resource: Resource) -> None:
-        self.version += 1
+        self.epoch.number += 1
         for face in self.faces:
             if face.is_told_all or face.interests:
                 self.tell(face, kind, resource)

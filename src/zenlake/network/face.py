@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from zenlake.errors import CloseReason
+from zenlake.network.forward import Lane
 from zenlake.network.roles import Stand, group, stand
 from zenlake.network.tree import KeyTree
 from zenlake.session.keys import KeyTable
@@ -115,6 +116,8 @@ class Face:
         self.questions: dict[int, Question] = {}
         self.request_ids = request_ids
         self.routes: dict[Any, Any] = {}
+        self.lane: Lane | None = None
+        """A short way for samples, if the outlet has one."""
         self.backlog: deque[tuple[bytes, int, bool, int, bool]] = deque()
         self.stuck_since: float | None = None
         self.holding: set[Face] = set()

@@ -1,194 +1,227 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a PUSH goes: the path of every sample, so the route is worked out once and remembered.
+"""The path of every sample that passes: read, looked up, written again. Compiled; no object is made for a sample.
 
-A route belongs to (the face it comes from, the key as it is written there) and is good until a declaration changes. The
-bytes behind the key (extensions known and unknown, body) are copied as they came; only the header and the key are
-written anew, in the way that suits each receiving face. A router that stamps rewrites the head of the PUT besides.
+A `Door` is where a connection's messages enter the node. A PUSH is looked up under the key as it is written (`Route`,
+worked out by `routes` and good until a declaration changes) and written into the queue of each receiving face: the
+header and the key anew, in the way that suits that face, the bytes behind it (extensions known and unknown, body) as
+they came. A router that stamps writes its timestamp in between. All else goes to the node.
 """
 
-from typing import TYPE_CHECKING, Any
+import cython
 
-from zenlake.errors import KeyExprError
-from zenlake.keyexpr import validate
-from zenlake.network.declarations import passes
-from zenlake.network.face import SUBSCRIBER, Face
-from zenlake.network.interests import Interests
-from zenlake.wire.cursor import Cursor
-from zenlake.wire.network import Push
-from zenlake.wire.writer import Writer
+if cython.compiled:
+    from cython.cimports.zenlake.transport.inbox import Sink
+    from cython.cimports.zenlake.transport.queue import Queue
+    from cython.cimports.zenlake.wire.cursor import Blob
+    from cython.cimports.zenlake.wire.memory import copy, take
+    from cython.cimports.zenlake.wire.message import Message
+    from cython.cimports.zenlake.wire.network import Push
+else:
+    from zenlake.transport.inbox import Sink
+    from zenlake.transport.queue import Queue
+    from zenlake.wire.cursor import Blob
+    from zenlake.wire.memory import copy, take
+    from zenlake.wire.message import Message
+    from zenlake.wire.network import Push
 
-if TYPE_CHECKING:
-    from zenlake.network.node import Node
+PUSH = cython.declare(cython.int, 0x1D)
+Z = cython.declare(cython.int, 0x80)
+T = cython.declare(cython.int, 0x20)
+BLOCK = cython.declare(cython.int, 0x28)  # the QoS bits of either kind of block
+EXPRESS = cython.declare(cython.int, 0x10)
 
-__all__ = ["Forwarder", "Route"]
 
-PUSH = 0x1D
-Z, M, N = 0x80, 0x40, 0x20
-T = 0x20
-MOST_ROUTES = 1 << 16  # remembered for one face
+class Epoch:
+    """Counts the changes after which a route may be another."""
 
-Head = tuple[int, bytes]
+    def __init__(self):
+        self.number = 0
+
+
+class Lane:
+    """The way into a connection's queue from the loop's thread, without a detour."""
+
+    def __init__(self, queue, lock, arm):
+        self.queue = queue
+        self.acquire = lock.acquire
+        self.release = lock.release
+        self.arm = arm
+        self.armed = False
+
+    def push(self, message, qos, reliable):
+        """Queue it. False if there is no room."""
+        done: cython.bint
+        queue: Queue = self.queue
+        self.acquire()
+        try:
+            if not queue.is_open or queue.ended:
+                return True  # it has just closed: whoever is to know will hear of it
+            done = queue.push(message, qos & 7, reliable, qos & EXPRESS != 0, qos & BLOCK == 0 or not reliable)
+        finally:
+            self.release()
+        if done and not self.armed:
+            self.armed = True
+            self.arm()
+        return done
+
+
+class Target:
+    """A face that a sample goes to, and how the key is written for it."""
+
+    def __init__(self, face, flags, key):
+        self.face = face
+        self.lane = None if face is None else face.lane
+        self.backlog = None if face is None else face.backlog
+        self.flags = flags
+        self.key = Blob(key)
 
 
 class Route:
     """Where the samples of one key from one face go."""
 
-    __slots__ = ("key", "receivers", "targets", "version")
-
-    def __init__(self, version: int, key: bytes, receivers: tuple[Any, ...], targets: tuple[Any, ...]) -> None:
-        self.version = version
+    def __init__(self, epoch, key, receivers, targets, whole):
+        self.epoch = epoch
         self.key = key
-        self.receivers = receivers
-        """Subscribers of the application."""
+        self.receivers = receivers  # subscribers of the application
         self.targets = targets
-        """(face, header bits and bytes of the key as it is written for that face)."""
+        self.whole = whole  # the key written in full
 
 
-class Forwarder:
-    """Samples from anywhere to everywhere. Needs the node's lock only to work out a route."""
+class Forwarded(Message):
+    """A PUSH whose bytes lie elsewhere: written again with another key, and a timestamp if it is to have one."""
 
-    def __init__(self, node: "Node") -> None:
+    NAME = "PUSH"
+    ID = 0x1D
+
+    def __init__(self):
+        self.flags = 0
+        self.key = None
+        self.source = None
+        self.at = 0
+        self.body_at = 0
+        self.end = 0
+        self.ntp64 = 0
+        self.clock_id = Blob()
+        Message.__init__(self)
+
+    def write(self, w):
+        w.header(PUSH | self.flags)
+        w.run("key", self.key)
+        w.need(self.end - self.at + 32)
+        if self.ntp64 == 0:
+            self.copied(w, self.at, self.end)
+            return 0
+        self.copied(w, self.at, self.body_at)
+        w.data[w.at] = self.source.data[self.body_at] | T
+        w.at += 1
+        w.z64("timestamp.time", self.ntp64)
+        w.z64("timestamp.id_len", self.clock_id.size)
+        w.run("timestamp.id", self.clock_id)
+        w.need(self.end - self.body_at)
+        self.copied(w, self.body_at + 1, self.end)
+        return 0
+
+    def copied(self, w, at, end):
+        copy(w.data, w.at, self.source.data, at, end - at)
+        w.at += end - at
+        return 0
+
+
+class Door(Sink):
+    """Where one connection's messages enter the node."""
+
+    def __init__(self, node, join=None):
         self.node = node
+        self.join = join
+        self.face = None
+        self.routes = {}
+        self.epoch = node.declarations.epoch
+        self.clock = node.clock
+        self.stamps = node.stamps
+        self.message = Forwarded()
+        self.message.clock_id.set(node.zid)
+        self.last_start = 0
+        self.now = 0
 
-    # From the network
+    def enter(self, face):
+        """From now on: its messages."""
+        self.face = face
+        self.routes = face.routes
 
-    def push(self, face: Face, reader: Any) -> None:
-        """A PUSH from a face."""
-        push = reader.push
-        wire = push.key
-        name = (wire.scope, wire.sender, wire.suffix.value)
-        route = face.routes.get(name)
-        if route is None or route.version != self.node.declarations.version:
-            route = self._find(face, name)
-        if route is None or not (route.targets or route.receivers):
-            return
-        rest = reader.cursor.span()
-        rest.at = push.exts.at if push.exts.size >= 0 else push.body_at
-        rest.size = reader.cursor.at - rest.at
-        has_exts = push.exts.size >= 0
-        if push.node_id:
-            data, has_exts = without_node_id(bytes([PUSH | (Z if has_exts else 0), 0]) + rest.value)
-        else:
-            data = rest.value
-        reliable = reader.frame.reliable != 0
-        if self.node.stamps and push.is_put:
-            stamped = self._stamped(push, data, has_exts, push.body_at - rest.at)
-            if stamped is not None:
-                self.send(route, stamped, has_exts, push.qos, reliable, priority=reader.frame.priority)
-                return
-        for receiver in route.receivers:
-            self.node.call(receiver.deliver, route.key, reader)
-        if route.targets:
-            self._send(route, data, has_exts, push.qos, reliable)
+    def on_message(self, kind, reader):
+        if self.face is None:  # what came with the OpenAck, in the same read, is here before the news that it is open
+            self.join()
+        if kind == PUSH:
+            return self.push(reader)
+        self.node.on_message(self.face, kind, reader)
+        return 0
 
-    # From the application, or written anew
-
-    def publish(
-        self, key: bytes, rest: bytes, has_exts: bool, qos: int, reliable: bool, local: bool = True, remote: bool = True
-    ) -> None:
-        """What the application publishes: everything behind the key, as bytes."""
-        face = self.node.application
-        route = face.routes.get(key)
-        if route is None or route.version != self.node.declarations.version:
-            route = self._find(face, (0, True, key), key)
-        if route is None:
-            return
-        if local and route.receivers:
-            self._show(route, rest, has_exts, reliable, qos & 7)
-        if remote and route.targets:
-            self._send(route, rest, has_exts, qos, reliable)
-
-    def send(self, route: Route, rest: bytes, has_exts: bool, qos: int, reliable: bool, priority: int) -> None:
+    def push(self, reader):
+        push: Push = reader.push
+        route: Route = self.find(push.key)
+        if route is None or (not route.targets and not route.receivers):
+            return 0
+        m: Forwarded = self.message
+        m.ntp64 = 0
+        if self.stamps and push.is_put:
+            if reader.start <= self.last_start:  # another batch: look at the clock
+                self.now = self.node.wall()
+            self.last_start = reader.start
+            if push.put.timestamp.id.size < 0:
+                m.ntp64 = self.clock.tick(self.now)
+            elif not self.clock.merge(push.put.timestamp.ntp64, self.now):
+                return self.rewritten(reader, route)
+        if push.node_id != 0:
+            return self.rewritten(reader, route)
+        m.source = push.exts
+        m.at = push.exts.at if push.exts.size >= 0 else push.body_at
+        m.body_at = push.body_at
+        m.end = reader.c.at
+        reliable: cython.bint = reader.frame.reliable
         if route.receivers:
-            self._show(route, rest, has_exts, reliable, priority)
-        if route.targets:
-            self._send(route, rest, has_exts, qos, reliable)
+            if m.ntp64:
+                self.node.routes.show(route, self.written(route.whole, push), reader)
+            else:
+                self.node.show(self.face, route, reader)
+        target: Target
+        for target in route.targets:
+            self.send(target, push, reliable)
+        return 0
 
-    def _send(self, route: Route, rest: bytes, has_exts: bool, qos: int, reliable: bool) -> None:
-        z = Z if has_exts else 0
-        for face, (flags, key) in route.targets:
-            if not face.send(bytes([PUSH | flags | z]) + key + rest, qos, reliable):
-                self.node.refused(face)
+    def find(self, wire):
+        """The route of a key as it is written; None if there is none."""
+        name: object
+        if wire.suffix.size < 0:
+            name = 2 * wire.scope + wire.sender
+        else:
+            suffix: bytes = take(wire.suffix.data, wire.suffix.at, wire.suffix.size)
+            name = suffix if wire.scope == 0 else (2 * wire.scope + wire.sender, suffix)
+        found = self.routes.get(name)
+        route: Route = found
+        if route is None or route.epoch != self.epoch.number:
+            route = self.node.routes.find(self.face, wire.scope, wire.sender != 0, wire.suffix.value, name)
+        return route
 
-    def _show(self, route: Route, rest: bytes, has_exts: bool, reliable: bool, priority: int) -> None:
-        flags, key = head((0, True, route.key))
-        reader = self.node.reader(bytes([PUSH | flags | (Z if has_exts else 0)]) + key + rest)
-        reader.frame.reliable = reliable
-        reader.frame.priority = priority
-        try:
-            reader.next()
-            for receiver in route.receivers:
-                self.node.call(receiver.deliver, route.key, reader)
-        finally:
-            self.node.done(reader)
+    def prepared(self, target, push):
+        m: Forwarded = self.message
+        m.flags = target.flags | (Z if push.exts.size >= 0 else 0)
+        m.key = target.key
+        return m
 
-    # Routes
+    def written(self, target, push):
+        return self.prepared(target, push).encode()
 
-    def _find(self, face: Face, name: tuple[int, bool, bytes | None], cache_as: Any = None) -> Route | None:
-        node = self.node
-        with node.lock:
-            key = face.resolve(*name)
-            if key is None:
-                node.counters["messages with an unknown key id"] += 1
-                return None
-            try:
-                validate(key)
-            except KeyExprError:
-                node.counters["messages with an invalid key"] += 1
-                return None
-            if len(face.routes) >= MOST_ROUTES:
-                face.routes.clear()
-            route = self.route(face, key)
-            face.routes[name if cache_as is None else cache_as] = route
-            return route
+    def send(self, target, push, reliable):
+        lane: Lane = target.lane
+        in_order: cython.bint = push.qos & BLOCK == 0 or not target.backlog  # never before what was kept
+        self.prepared(target, push)
+        if lane is not None and in_order and lane.push(self.message, push.qos, reliable):
+            return 0
+        if not target.face.send(self.message.encode(), push.qos, reliable):
+            self.node.refused(target.face, self.face)
+        return 0
 
-    def route(self, source: Face, key: bytes) -> Route:
-        """With the lock held."""
-        declarations = self.node.declarations
-        faces: dict[Face, None] = {}
-        for resource in declarations.tables[SUBSCRIBER].matching(key):
-            for face in resource.holders:
-                if not face.is_application and face is not source and passes(source, face):
-                    faces[face] = None
-        for face in declarations.faces:
-            if face.is_asked and face not in faces and passes(source, face) and not Interests.covers(face, key):
-                faces[face] = None  # nobody told us that there is nobody
-        targets = tuple((face, head(face.wire_key(key))) for face in faces)
-        receivers = self.node.application.receivers(key, source)
-        return Route(declarations.version, key, receivers, targets)
-
-    # Stamps
-
-    def _stamped(self, push: Push, rest: bytes, has_exts: bool, body_at: int) -> bytes | None:
-        """The same with our timestamp, if it has none or one that is too far ahead; None if it is fine as it is."""
-        put = push.put
-        if put.timestamp.id.size >= 0 and self.node.learn(put.timestamp.ntp64):
-            return None
-        if put.timestamp.id.size < 0 and not push.node_id:
-            stamp = self.node.stamp()
-            return rest[:body_at] + bytes([rest[body_at] | T]) + stamp + rest[body_at + 1 :]
-        whole = Push().decode(Cursor(bytes([PUSH | (Z if has_exts else 0), 0]) + rest))
-        whole.put.timestamp.set(self.node.timestamp())
-        encoded: bytes = whole.encode()
-        return encoded[2:]
-
-
-def head(key: tuple[int, bool, bytes | None]) -> Head:
-    """The bits and bytes with which a key is written."""
-    scope, sender, suffix = key
-    w = Writer(16)
-    w.z64("key_scope", scope)
-    start: bytes = w.taken()
-    if suffix is None:
-        return (M if sender else 0), start
-    w.clear()
-    w.z64("key_suffix", len(suffix))
-    return (M if sender else 0) | N, start + w.taken() + suffix
-
-
-def without_node_id(message: bytes) -> tuple[bytes, bool]:
-    """Everything behind the key of a PUSH whose key is one zero byte, and whether extensions are left."""
-    push = Push().decode(Cursor(message))
-    push.node_id = 0
-    data: bytes = push.encode()
-    return data[2:], data[0] & Z != 0
+    def rewritten(self, reader, route):
+        """What is seldom: another timestamp instead of its own, or a node id that goes no further."""
+        self.node.routes.rewrite(route, reader, self.face)
+        return 0

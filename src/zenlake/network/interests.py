@@ -133,7 +133,7 @@ class Interests:
                 asked.face.covered.insert(interest.key, [asked])
             else:
                 those.append(asked)
-            self.declarations.version += 1
+            self.declarations.epoch.number += 1
 
     def _uncover(self, asked: Asked) -> None:
         key = asked.interest.key
@@ -142,7 +142,7 @@ class Interests:
             those.remove(asked)
             if not those:
                 asked.face.covered.remove(key)
-            self.declarations.version += 1
+            self.declarations.epoch.number += 1
 
     @staticmethod
     def covers(face: Face, key: bytes) -> bool:

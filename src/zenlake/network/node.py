@@ -18,20 +18,19 @@ from zenlake.keyexpr import validate
 from zenlake.network.application import Application
 from zenlake.network.declarations import Declarations
 from zenlake.network.face import CURRENT, RESTRICTED, Face
-from zenlake.network.forward import Forwarder
 from zenlake.network.gossip import Gossip
 from zenlake.network.interests import Interests
 from zenlake.network.queries import Queries, Send
 from zenlake.network.roles import Stand
+from zenlake.network.routes import Routes
 from zenlake.values import Timestamp, WhatAmI
 from zenlake.wire.linkstate import OAM_ID
 from zenlake.wire.reader import Reader
-from zenlake.wire.writer import Writer
 
 __all__ = ["Node"]
 
 D_KEYEXPR, U_KEYEXPR, D_FINAL = 0x00, 0x01, 0x1A
-INTEREST, RESPONSE_FINAL, RESPONSE, REQUEST, PUSH, DECLARE, OAM = range(0x19, 0x20)
+INTEREST, RESPONSE_FINAL, RESPONSE, REQUEST, _, DECLARE, OAM = range(0x19, 0x20)
 
 STUCK = 5.0  # seconds that a message which must not be dropped may wait for room
 
@@ -59,7 +58,7 @@ class Node:
         self.declarations = Declarations(self.counters)
         self.interests = Interests(self.declarations, self.counters, interest_timeout)
         self.queries = Queries(self.declarations, zid, self.counters, query_timeout)
-        self.forwarder = Forwarder(self)
+        self.routes = Routes(self)
         self.gossip = Gossip(self)
         self.application = Application(self)
         self.declarations.faces.append(self.application)
@@ -88,7 +87,7 @@ class Node:
         with self.lock:
             face.dirty = self.dirty
             self.declarations.faces.append(face)
-            self.declarations.version += 1
+            self.declarations.epoch.number += 1
             self.gossip.opened(face)
             if face.is_told_all:
                 self.declarations.tell_all(face)
@@ -104,7 +103,7 @@ class Node:
                 return
             face.is_open = False
             self.declarations.faces.remove(face)
-            self.declarations.version += 1
+            self.declarations.epoch.number += 1
             sends = self.queries.closed(face)
             self.interests.closed(face)
             self.declarations.forget(face)
@@ -119,12 +118,10 @@ class Node:
     # Messages
 
     def on_message(self, face: Face, kind: int, reader: Any) -> None:
-        """One network message, live in its reader, from a face."""
+        """One network message but PUSH (see `forward`), live in its reader, from a face."""
         self.reading = face
         try:
-            if kind == PUSH:
-                self.forwarder.push(face, reader)
-            elif kind == DECLARE:
+            if kind == DECLARE:
                 self._declare(face, reader.declare)
             elif kind == REQUEST:
                 self._request(face, reader)
@@ -199,7 +196,7 @@ class Node:
 
     def _renamed(self, face: Face) -> None:
         face.routes.clear()
-        self.declarations.version += 1
+        self.declarations.epoch.number += 1
 
     def _undeclare(self, face: Face, body: Any) -> None:
         kind = body.kind - 1
@@ -245,6 +242,13 @@ class Node:
             sends = self.queries.response(face, reader.response.id, key, raw(reader))
         self._perform(sends)
 
+    def show(self, face: Face, route: Any, reader: Any) -> None:
+        """A sample for subscribers of the application."""
+        self.reading = face
+        for receiver in route.receivers:
+            self.call(receiver.deliver, route.key, reader)
+        self.reading = None
+
     # What follows from a message
 
     def _perform(self, sends: list[Send]) -> None:
@@ -285,13 +289,13 @@ class Node:
 
     # Congestion
 
-    def refused(self, face: Face) -> None:
+    def refused(self, face: Face, source: Face | None = None) -> None:
         """A message for this face was dropped, or kept: then nothing more is read from where it came."""
         if not face.backlog:
             if face.is_open:
                 self.counters["messages dropped: no room"] += 1
             return
-        source = self.reading
+        source = source or self.reading
         if source is not None and source is not face and not source.is_application and not face.outlet.waits():
             face.holding.add(source)
             source.held_by.add(face)
@@ -340,26 +344,16 @@ class Node:
 
     def timestamp(self) -> Timestamp:
         """A new one, of this node's clock."""
-        with self.lock:
-            return Timestamp.from_wire(self.clock.tick(self.wall()), self.zid)
+        return Timestamp.from_wire(self.clock.tick(self.wall()), self.zid)
 
-    def stamp(self) -> bytes:
-        """A new timestamp as it is written into a message."""
-        with self.lock:
-            ntp64 = self.clock.tick(self.wall())
-        w = Writer(32)
-        w.z64("timestamp.time", ntp64)
-        w.z64("timestamp.id_len", len(self.zid))
-        data: bytes = w.taken() + self.zid
-        return data
-
-    def learn(self, ntp64: int) -> bool:
-        """Take note of a timestamp that passes. False if it is too far ahead."""
-        with self.lock:
-            if self.clock.merge(ntp64, self.wall()):
-                return True
-        self.counters["timestamps replaced: too far ahead"] += 1
-        return False
+    def restamp(self, put: Any) -> None:
+        """Give a sample a timestamp of ours if it has none, or one that is too far ahead."""
+        stamp = put.timestamp
+        if stamp.id.size >= 0:
+            if self.clock.merge(stamp.ntp64, self.wall()):
+                return
+            self.counters["timestamps replaced: too far ahead"] += 1
+        stamp.set(self.timestamp())
 
     # Readers for messages that did not come from a connection
 

@@ -65,8 +65,8 @@ class Face:
         self.was_open = False
         self.link_error: LinkError | None = None
         self._engine = engine
-        self._lock = threading.RLock()
-        self._room = threading.Condition(self._lock)
+        self.lock = threading.RLock()
+        self._room = threading.Condition(self.lock)
         self._waiters = 0
         self._blocked = False
         self._armed = False
@@ -81,7 +81,7 @@ class Face:
     def attach(self, transport: Unicast) -> None:
         """Give it its transport; then the link may begin."""
         self.transport = transport
-        transport.guard = self._lock
+        transport.guard = self.lock
         self.link.owner = self
 
     @property
@@ -111,7 +111,7 @@ class Face:
         From a thread of your own it waits as the congestion control says. In the loop's thread nothing may wait: there
         a message that must not be dropped is refused (False) and stays yours; `Node.room` tells when to try again.
         """
-        with self._lock:
+        with self.lock:
             queue = self.transport.queue
             if not queue.send(message, priority, reliable, congestion, express) and not self._wait(
                 message, priority, reliable, congestion, express
@@ -122,7 +122,7 @@ class Face:
             if not self._direct or self._engine.inside:
                 if not self._armed:
                     self._armed = True
-                    self._engine.call_soon(self._turn)
+                    self._engine.call_soon(self.turn)
                 return True
             now = monotonic()
             if express or now - self._last > QUIET or now - self._flushed > GATHER or queue.complete:
@@ -167,13 +167,13 @@ class Face:
 
     def close(self, reason: CloseReason = CloseReason.GENERIC) -> None:
         """Send what waits, say CLOSE, and go."""
-        with self._lock:
+        with self.lock:
             self.transport.close(reason)
-        self._engine.call_soon(self._turn)
+        self._engine.call_soon(self.turn)
 
     def abandon(self, reason: CloseReason = CloseReason.UNRESPONSIVE) -> None:
         """The other end does not read: say CLOSE if that can be said, and go without sending what waits."""
-        with self._lock:
+        with self.lock:
             self.transport.abandon(reason)
         self._engine.call_soon(self._after)
 
@@ -199,7 +199,7 @@ class Face:
 
     def ready(self) -> None:
         self.node.begins(self)
-        with self._lock:
+        with self.lock:
             self.transport.start(monotonic())
         self._after()
 
@@ -215,9 +215,9 @@ class Face:
         self._after()
 
     def writable(self) -> None:
-        with self._lock:  # else a writer that has just met a full socket might say so after us
+        with self.lock:  # else a writer that has just met a full socket might say so after us
             self._blocked = False
-        self._turn()
+        self.turn()
         if not self._blocked and self.was_open and not self._done:
             self.node.room(self)
 
@@ -227,7 +227,7 @@ class Face:
 
     def lost(self, error: LinkError | None) -> None:
         self.link_error = error
-        with self._lock:
+        with self.lock:
             self.transport.link_lost(RemoteError(error.why if error else "the other end hung up"))
             self.transport.queue.discard()
         self._finish()
@@ -238,13 +238,13 @@ class Face:
         if now - self._last < self.transport.settings.batching_limit and not self._done:
             self._engine.call_at(now + self.transport.settings.batching_limit, self._watch)
         else:
-            self._turn()
+            self.turn()
 
-    def _turn(self) -> None:
+    def turn(self) -> None:
         """Write what waits."""
         self._armed = False
         if not self._done:
-            with self._lock:
+            with self.lock:
                 self._flush(monotonic())
         self._after()
 
@@ -274,10 +274,10 @@ class Face:
                 self.node.opened(self)
             else:
                 self._event = event
-                with self._lock:
+                with self.lock:
                     self._room.notify_all()
         if transport.queue.waiting:
-            with self._lock:
+            with self.lock:
                 self._flush(monotonic())
         if transport.is_closed:
             if not transport.queue.waiting and self.link.is_drained:
@@ -296,7 +296,7 @@ class Face:
 
     def _late(self) -> None:
         self._timer = None
-        with self._lock:
+        with self.lock:
             self.transport.on_timeout(monotonic())
         self._after()
 
@@ -317,7 +317,7 @@ class Face:
         port = self.link.port
         if port is not None:
             self._engine.remove(port)
-        with self._lock:
+        with self.lock:
             self._room.notify_all()
         assert self._event is not None
         (self.node.closed if self.was_open else self.node.failed)(self, self._event)

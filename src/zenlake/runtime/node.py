@@ -22,11 +22,13 @@ from zenlake.network import face as network
 from zenlake.network import node as nodes
 from zenlake.network.admin import Admin
 from zenlake.network.application import Entity
+from zenlake.network.forward import Door, Lane
 from zenlake.runtime.engine import Timer
 from zenlake.runtime.face import Face, Node
 from zenlake.runtime.runtime import Backoff, Connection, Runtime
 from zenlake.transport.config import Settings
 from zenlake.transport.inbox import Sink
+from zenlake.transport.queue import Queue
 from zenlake.transport.unicast import Closed
 from zenlake.values import Timestamp, WhatAmI
 
@@ -104,22 +106,6 @@ class Connected(network.Outlet):
             "interfaces": [], "auth_identifier": None, "priorities": None, "reliability": None,
         }  # fmt: skip
         return {"is_qos": bool(self.face.session.qos), "links": [about]}
-
-
-class Door(Sink):
-    """Where one connection's messages enter the node."""
-
-    def __init__(self, node: nodes.Node, join: Callable[[], network.Face]) -> None:
-        self.node = node
-        self.face: network.Face | None = None
-        self._join = join
-
-    def on_message(self, kind: int, reader: Any) -> int:
-        face = self.face
-        if face is None:  # what came with the OpenAck, in the same read, is here before the news that it is open
-            face = self._join()
-        self.node.on_message(face, kind, reader)
-        return 0
 
 
 class LiveNode(Node):
@@ -279,9 +265,21 @@ class LiveNode(Node):
             Connected(face, self), face.zid, self.whatami, WhatAmI.from_wire(theirs.whatami),
             request_ids=(1 << min(bits, 32)) - 1,
         )  # fmt: skip
-        self._doors[face].face = joined
+        if isinstance(face.transport.queue, Queue):
+            joined.lane = self._lane(face, face.transport.queue)
+        self._doors[face].enter(joined)
         self.node.opened(joined)
         return joined
+
+    def _lane(self, face: Face, queue: Queue) -> Lane:
+        """Samples go straight into the queue; it is written when the loop's turn ends."""
+
+        def turn() -> None:
+            lane.armed = False
+            face.turn()
+
+        lane = Lane(queue, face.lock, lambda: self.runtime.engine.call_soon(turn))
+        return lane
 
     def closed(self, face: Face, event: Closed) -> None:
         joined = self._doors.pop(face).face
