@@ -26,9 +26,10 @@ class Recording:
         face.transport.record(tee)
 
     def ended(self, face: Face, event: Closed) -> None:
+        """If it ended with a CLOSE, that stands in the log already."""
         tee = self._tees.pop(face, None)
         if tee is not None:
-            tee.close("" if event.by_peer else str(event.error or event.reason.name.lower()))
+            tee.close("" if event.error is None else str(event.error))
 
     def tee(self, face: Face) -> FaceTee | None:
         """Where notes about this face go."""
