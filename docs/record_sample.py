@@ -148,7 +148,13 @@ def main(out: str) -> None:
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     time.sleep(SECONDS * 0.45)
-    for name in (*ROBOTS[:-1], "operator", LOSSY, "relay", "router"):  # those who leave first say goodbye to those who are left
+    for name in (
+        *ROBOTS[:-1],
+        "operator",
+        LOSSY,
+        "relay",
+        "router",
+    ):  # those who leave first say goodbye to those who are left
         if name == LOST:  # whoever held the event's lock may be dead
             continue
         stops[name].set()

@@ -13,7 +13,9 @@ import typer
 from zenlake import __version__
 from zenlake.cli.decode import decode
 from zenlake.cli.demo import demo
+from zenlake.cli.doctor import doctor
 from zenlake.cli.explain import explain
+from zenlake.cli.report import report
 from zenlake.cli.sql import sql
 from zenlake.errors import ZenlakeError
 from zenlake.wire.memory import COMPILED
@@ -27,7 +29,7 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, decode, sql, explain):
+for command in (report, demo, decode, sql, explain, doctor):
     app.command()(command)
 
 

@@ -10,7 +10,6 @@ sample.pcap                half a minute of six robots and an operator, with tro
 
 from importlib.resources import files
 
-
 SAMPLE = "sample.pcap"
 
 

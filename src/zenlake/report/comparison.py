@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two recordings of the same time: what the first (A) sent, what the second (B) saw.
 
-A publication is known by its publisher's own count where it carries its source, else by its HLC time and key, else by its key, its value
-and the how-manieth of that value it is on its leg. Within a recording the legs of one publication count once. A router stamps what
-was not stamped: so one that is stamped only in the other recording, or only on another leg, is found by key and value.
+A publication is known by its publisher's own count where it carries its source, else by its HLC time and key, else by its key, its
+value and how many of that value came before it on its leg. Within a recording the legs of one publication count once. A router
+stamps what was not stamped: so one that is stamped only in the other recording, or only on another leg, is found by key and value.
 
-What A sent while B was not recording cannot have been seen there and is counted apart; both clocks are brought together by the median
-delay of what was found in both.
+What A sent while B was not recording cannot have been seen there and is counted apart; both clocks are brought together by the
+median delay of what was found in both. A key that was declared before a recording began is not known there: such samples are
+found by their publisher's count or not at all, and the page says how many there are.
 """
 
 from typing import Any
@@ -89,14 +90,15 @@ def figures(engine: Any, a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]
     step = width((a["window"]["last"] - a["window"]["first"]) * 1000 / STEPS)
     [totals] = rows(
         engine,
-        """select count(*) as sent, count(*) filter (where fate = 'seen') as seen, count(*) filter (where fate = 'missing') as missing,
-            count(*) filter (where fate = 'outside') as outside,
+        """select count(*) as sent, count(*) filter (where fate = 'seen') as seen,
+            count(*) filter (where fate = 'missing') as missing, count(*) filter (where fate = 'outside') as outside,
             (select count(*) from b_publications where id not in (select b_id from matched)) as only_b,
             (select count(*) from b_publications) as in_b
         from judged""",
     )
     return {
         "names": [a["name"], b["name"]],
+        "unresolved": [a["overview"]["unresolved"], b["overview"]["unresolved"]],
         "totals": totals,
         "delay": delay,
         "step": step / 1000,

@@ -14,7 +14,14 @@ from typing import Any
 
 from zenlake import __version__
 
-SCRIPTS = ("vendor/echarts.min.js", "page/format.js", "page/table.js", "page/charts.js", "page/sections.js", "page/main.js")
+SCRIPTS = (
+    "vendor/echarts.min.js",
+    "page/format.js",
+    "page/table.js",
+    "page/charts.js",
+    "page/sections.js",
+    "page/main.js",
+)
 STYLE = "page/report.css"
 
 
@@ -35,7 +42,7 @@ def render(told: dict[str, Any]) -> str:
     for name, part in parts.items():
         before, mark, after = shell.partition(f"<!--{name}-->")  # each mark once, never inside what was put in
         assert mark, name
-        shell = before + part + after if name != "policy" else before + part + after
+        shell = before + part + after
     return shell
 
 

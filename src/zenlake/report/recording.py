@@ -26,7 +26,9 @@ PREVIEW = 64  # bytes of a value that the page may show
 CAPTURES = ("*.pcap", "*.pcapng", "*.pcap.gz", "*.pcapng.gz", "*.pcap.zst", "*.pcapng.zst")
 
 # What samples are remembered by: not their values.
-_BRIEF = f"""* exclude (payload, shm, attachment, schema), md5_number(payload) as digest, payload[:{PREVIEW}] as preview"""
+_BRIEF = (
+    f"""* exclude (payload, shm, attachment, schema), md5_number(payload) as digest, payload[:{PREVIEW}] as preview"""
+)
 
 _WORDS = (
     "create macro ms(time) as epoch_us(time) / 1000.0",
@@ -62,9 +64,7 @@ def rows(engine: Any, sql: str, **values: Any) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def recordings(
-    paths: Sequence[str | Path], said: Callable[[str], None]
-) -> Iterator[tuple[Any, list[Recording]]]:
+def recordings(paths: Sequence[str | Path], said: Callable[[str], None]) -> Iterator[tuple[Any, list[Recording]]]:
     """DuckDB with one schema for each path (`a`, `b`), for as long as the figures are asked for."""
     with tempfile.TemporaryDirectory(prefix="zenlake-report-") as spill, connect({}, []) as engine:
         engine.execute(f"set temp_directory = {quoted(spill)}")
@@ -77,7 +77,10 @@ def recordings(
             engine.execute(f"create schema {schema}")
             engine.execute(f"set search_path = '{schema},main'")
             kind = "lake" if is_lake(path) else "capture"
-            (read_lake if kind == "lake" else read_decoded)(engine, path)
+            try:
+                (read_lake if kind == "lake" else read_decoded)(engine, path)
+            except IsADirectoryError:
+                raise InvalidValue(f"{path} is a folder with neither a lake's tables nor captures in it") from None
             found.append(Recording(engine, schema, path.resolve().name if path.is_dir() else path.name, kind))
         yield engine, found
 
@@ -125,8 +128,6 @@ def read_decoded(engine: Any, path: Path) -> None:
 def meant(path: Path) -> list[str]:
     """The files of a recording: one, those that a pattern matches, or the captures in a folder."""
     captures = sorted(str(file) for kind in CAPTURES for file in path.glob(kind)) if path.is_dir() else []
-    if path.is_dir() and not captures and not any(path.iterdir()):
-        raise InvalidValue(f"{path} is empty; `zenlake report` needs a capture or a lake")
     return captures or files(path)
 
 

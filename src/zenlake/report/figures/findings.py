@@ -27,12 +27,26 @@ def findings(told: dict[str, Any]) -> list[dict[str, str]]:
     note(BAD, "queries", outcomes.get("timeout", 0), "1 query timed out", "{} queries timed out")
     note(BAD, "queries", outcomes.get("lost", 0),
          "1 query was cut off by the end of its session", "{} queries were cut off by the end of their session")  # fmt: skip
-    note(WARN, "queries", outcomes.get("error", 0), "1 query was answered with an error", "{} queries were answered with an error")
-    note(WARN, "queries", outcomes.get("empty", 0), "1 query found nobody to answer", "{} queries found nobody to answer")
+    note(
+        WARN,
+        "queries",
+        outcomes.get("error", 0),
+        "1 query was answered with an error",
+        "{} queries were answered with an error",
+    )
+    note(
+        WARN, "queries", outcomes.get("empty", 0), "1 query found nobody to answer", "{} queries found nobody to answer"
+    )
     fell = {span["key"] for span in told["liveliness"]["spans"] if span["how"] == "fell silent"}
     note(WARN, "liveliness", len(fell), "1 token's session fell silent", "{} tokens' sessions fell silent")
     note(WARN, "timing", timing["late"], "1 sample came after a newer one", "{} samples came after a newer one")
-    note(WARN, "timing", timing["reordered"], "1 sample came out of its publisher's order", "{} samples came out of order")
+    note(
+        WARN,
+        "timing",
+        timing["reordered"],
+        "1 sample came out of its publisher's order",
+        "{} samples came out of order",
+    )
     note(WARN, "timing", timing["early"],
          "1 sample bears a time after its receipt: clocks differ",
          "{} samples bear a time after their receipt: clocks differ")  # fmt: skip

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Liveliness over time: from when to when each token was declared.
 
-On one leg a token lives from its declaration to its undeclaration, to the session's CLOSE, or to the session's last message if it then
-stayed silent for longer than the lease that its side promised (the protocol calls it dead from there on); else to the end of the
-recording. A token is seen on the leg of its own node and on those on which a router tells of it: the spans of all legs are joined.
+On one leg a token lives from its declaration to its undeclaration, to the session's CLOSE, or to the session's last message if it
+then stayed silent for longer than the lease that its side promised (the protocol calls it dead from there on); else to the end of
+the recording. A token is seen on the leg of its own node and on those on which a router tells of it: the spans of all legs are
+joined.
 """
 
 from typing import Any

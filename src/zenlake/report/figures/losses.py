@@ -108,20 +108,24 @@ def errors(recording: Recording) -> dict[str, Any]:
     rows = recording.rows(
         f"""with kinds as (
             select field, why, count(*) as times, min(received_ns) as first, arg_min(received, received_ns) as received,
-                arg_min(session, received_ns) as session, arg_min(packet, received_ns) as packet, arg_min("at", received_ns) as "at",
+                arg_min(session, received_ns) as session,
+                arg_min(packet, received_ns) as packet, arg_min("at", received_ns) as "at",
                 arg_min(bytes, received_ns)[:{BYTES_EXPLAINED}] as bytes, arg_min(octet_length(bytes), received_ns) as size,
                 arg_min(generation, received_ns) as generation
             from errors group by field, why
         )
-        select cut(kinds.field) as field, cut(kinds.why) as why, kinds.times, ms(kinds.received) as t, cut(kinds.session) as session,
-            kinds.packet, kinds."at", kinds.size, kinds.bytes, coalesce(sessions.low_latency, false) as low_latency,
+        select cut(kinds.field) as field, cut(kinds.why) as why, kinds.times, ms(kinds.received) as t,
+            cut(kinds.session) as session, kinds.packet,
+            kinds."at", kinds.size, kinds.bytes, coalesce(sessions.low_latency, false) as low_latency,
             count(*) over () as total
         from kinds left join sessions on sessions.session = kinds.session and sessions.generation = kinds.generation
         order by times desc, first, kinds.field limit $limit""",
         limit=ERRORS,
     )
     for row in rows:
-        row["lines"] = explained(row.pop("bytes") or b"", row["session"].startswith("scouting/"), row.pop("low_latency"))
+        row["lines"] = explained(
+            row.pop("bytes") or b"", row["session"].startswith("scouting/"), row.pop("low_latency")
+        )
     return listed(rows)
 
 

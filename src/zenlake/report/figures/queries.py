@@ -19,7 +19,9 @@ def figures(recording: Recording, window: Window) -> dict[str, Any]:
         "outcomes": recording.rows(
             "select outcome, count(*) as queries from queries group by outcome order by queries desc, outcome"
         ),
-        "first_reply": recording.row(f"select count(first_reply_ms) as n, {_QUANTILES.format('first_reply_ms')} from queries"),
+        "first_reply": recording.row(
+            f"select count(first_reply_ms) as n, {_QUANTILES.format('first_reply_ms')} from queries"
+        ),
         "final": recording.row(f"select count(final_ms) as n, {_QUANTILES.format('final_ms')} from queries"),
         "histogram": histogram(recording),
         "over_time": recording.rows(

@@ -72,8 +72,9 @@ def topology(recording: Recording) -> dict[str, Any]:
 def listed(recording: Recording) -> list[dict[str, Any]]:
     return recording.rows(
         f"""{_ENDS}
-        select cut(session) as session, generation, protocol, encrypted, cut(opener) as opener, opener_is, cut(acceptor) as acceptor,
-            acceptor_is, ms(received) as first, ms(last_received) as last, ms(opened) as opened, ms(closed) as closed,
+        select cut(session) as session, generation, protocol, encrypted, cut(opener) as opener, opener_is,
+            cut(acceptor) as acceptor, acceptor_is,
+            ms(received) as first, ms(last_received) as last, ms(opened) as opened, ms(closed) as closed,
             closed_by, reason, opener_messages, acceptor_messages, opener_bytes, acceptor_bytes, qos, low_latency, compression,
             batch_size
         from pairs order by coalesce(opener_bytes + acceptor_bytes, 0) desc, session, generation limit $limit""",

@@ -7,7 +7,7 @@ from typing import Any
 from zenlake.report.recording import Recording
 
 STEPS = 160  # at most so many on a chart's time axis
-_WIDTHS = [
+_WIDTHS: list[int] = [
     *(digit * 10**power for power in range(3, 6) for digit in (1, 2, 5)),  # 1 ms to 500 ms, in microseconds
     *(seconds * 1_000_000 for seconds in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200)),
 ]
@@ -44,4 +44,4 @@ def width(least: float) -> int:
     for each in _WIDTHS:
         if each >= least:
             return each
-    return _DAY * max(1, -int(-least // _DAY))
+    return int(_DAY * max(1, -(-least // _DAY)))

@@ -19,7 +19,7 @@ zen.shared = () => ({
     textStyle: { color: zen.colour("ink") }, extraCssText: "", transitionDuration: 0,
     axisPointer: { lineStyle: { color: zen.colour("faint") }, label: { show: false } },
   },
-  grid: { left: 8, right: 14, top: 34, bottom: 8, outerBoundsMode: "same", outerBoundsContain: "axisLabel" },
+  grid: { left: 8, right: 26, top: 34, bottom: 8, outerBoundsMode: "same", outerBoundsContain: "axisLabel" },
 });
 
 zen.axis = (more) => ({
@@ -36,17 +36,20 @@ zen.timeAxis = (window) => zen.axis({
 });
 
 zen.legend = (names) => ({
+  type: "scroll", pageIconColor: zen.colour("soft"), pageIconInactiveColor: zen.colour("line"), pageTextStyle: { color: zen.colour("soft") },
   top: 0, left: 0, itemWidth: 11, itemHeight: 9, itemGap: 14, icon: "roundRect", textStyle: { color: zen.colour("soft"), fontSize: 12 }, data: names,
 });
 
-// Drag to choose a span of time, scroll with Ctrl to zoom, double click to see all again.
-zen.zoom = () => [{ type: "inside", zoomOnMouseWheel: "ctrl", moveOnMouseMove: true, moveOnMouseWheel: false, filterMode: "none" }];
+// Scroll with Ctrl to zoom, drag to move, double click to see all again.
+zen.zoom = () => [{ type: "inside", zoomOnMouseWheel: true, moveOnMouseMove: true, moveOnMouseWheel: false, filterMode: "none" }];
 
 // A panel with a chart. `option` gives the chart's options; `choices`, if any, are the ways to look at it.
 zen.chart = ({ title, sub, height = "h1", label, option, choices, click, pixels }) => {
   const { el } = zen;
   const box = el("div", { class: "chart " + height, role: "img", "aria-label": label || title });
   if (pixels) box.style.height = pixels + "px";
+  // Without Ctrl the wheel scrolls the page, as everywhere else.
+  box.addEventListener("wheel", (event) => { if (!event.ctrlKey) event.stopPropagation(); }, { capture: true });
   let choice = choices ? choices[0] : null;
   let chart = null;
   const draw = () => {
@@ -94,7 +97,7 @@ zen.stacked = (window, rows, names, colours, value, show) => {
   const stamp = window.step >= 1000 ? zen.second : zen.clock;
   return {
     legend: zen.legend(names), series: all, dataZoom: zen.zoom(),
-    xAxis: zen.axis({ type: "category", data: steps.map(stamp), axisLabel: { interval: "auto", align: "left", formatter: (text) => (window.step >= 1000 ? text : text.slice(0, 10)) } }),
+    xAxis: zen.axis({ type: "category", data: steps.map(stamp), axisLabel: { interval: "auto", formatter: (text) => text.slice(0, 8) } }),
     yAxis: zen.axis({ type: "value", axisLabel: { formatter: show }, minInterval: 1 }),
     tooltip: { trigger: "axis", axisPointer: { type: "shadow" }, formatter: (points) => zen.tip(
       points[0].name + " · " + zen.span(window.step),
@@ -114,7 +117,7 @@ zen.lines = (window, rows, series) => ({
 });
 
 // Where the nodes of a topology stand: hubs in the middle, each with its leaves around it.
-zen.places = (nodes, edges) => {
+zen.places = (nodes, edges, wide) => {
   const near = new Map(nodes.map((node) => [node.node, new Set()]));
   for (const edge of edges) {
     near.get(edge.opener).add(edge.acceptor);
@@ -126,7 +129,7 @@ zen.places = (nodes, edges) => {
   centre.forEach((hub, i) => {
     const angle = (2 * Math.PI * i) / centre.length - Math.PI / 2;
     const far = centre.length === 1 ? 0 : 90 + 28 * centre.length;
-    places.set(hub.node, { x: far * Math.cos(angle) * 1.7, y: far * Math.sin(angle), angle });
+    places.set(hub.node, { x: far * Math.cos(angle) * wide, y: far * Math.sin(angle), angle });
   });
   const leaves = new Map(centre.map((hub) => [hub.node, []]));
   for (const node of nodes) {
@@ -141,7 +144,7 @@ zen.places = (nodes, edges) => {
       const part = centre.length === 1 ? i / around.length : around.length === 1 ? 0.5 : i / (around.length - 1);
       const angle = at.angle - (centre.length === 1 ? 0 : fan / 2) + fan * part;
       const far = around.length > 18 && i % 2 ? 190 : 130;
-      places.set(node.node, { x: at.x + far * Math.cos(angle) * 1.7, y: at.y + far * Math.sin(angle), angle });
+      places.set(node.node, { x: at.x + far * Math.cos(angle) * wide, y: at.y + far * Math.sin(angle), angle });
     });
   }
   return places;

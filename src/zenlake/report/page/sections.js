@@ -74,12 +74,11 @@ zen.SECTIONS = [
   { id: "sessions", title: "Sessions", lead: "Who met whom. A line is as strong as what travelled on it.", draw: (r) => {
     const { nodes, edges, list } = r.sessions;
     if (!list.total) return [zen.none("No session in this recording: only scouting, or only samples.", true)];
-    const places = zen.places(nodes.rows, edges);
     const strongest = Math.max(1, ...edges.map((edge) => edge.bytes));
     return [
-      zen.chart({ title: "Topology", sub: (nodes.rows.length < nodes.total ? "the " + nodes.rows.length + " busiest of " + zen.count(nodes.total) + " nodes; " : "") + "scroll to zoom, drag to move", height: "h3",
+      zen.chart({ title: "Topology", sub: (nodes.rows.length < nodes.total ? "the " + nodes.rows.length + " busiest of " + zen.count(nodes.total) + " nodes; " : "") + "scroll with Ctrl to zoom, drag to move", height: "h3",
         label: nodes.rows.length + " nodes and " + edges.length + " connections between them",
-        option: (_, wide) => ({
+        option: (_, wide) => { const places = zen.places(nodes.rows, edges, wide < 500 ? 0.8 : 2.1); return {
           legend: zen.legend(Object.keys(zen.ROLES).filter((role) => nodes.rows.some((node) => node.role === role))),
           tooltip: { trigger: "item", formatter: (p) => {
             if (p.dataType === "edge") { const e = edges[p.dataIndex]; return zen.tip(zen.id(e.opener) + " → " + zen.id(e.acceptor), [[null, "over", e.protocols], [null, "sessions", zen.count(e.sessions)], [null, "messages", zen.count(e.messages)], [null, "bytes", zen.bytes(e.bytes)]]); }
@@ -87,7 +86,7 @@ zen.SECTIONS = [
             return zen.tip(n.node, [[null, "role", n.role], [null, "address", n.address], [null, "sent", zen.bytes(n.sent)], [null, "heard", zen.bytes(n.heard)], ...(n.keys || []).map((k, i) => [null, i ? "" : "publishes", k])]);
           } },
           series: [{
-            type: "graph", layout: "none", roam: true, scaleLimit: { min: 0.4, max: 6 }, left: wide < 500 ? 60 : 130, right: wide < 500 ? 60 : 130, top: 50, bottom: 36, preserveAspect: false,
+            type: "graph", layout: "none", roam: true, scaleLimit: { min: 0.4, max: 6 }, left: 60, right: 60, top: 46, bottom: 44, preserveAspect: "contain",
             categories: Object.entries(zen.ROLES).map(([name, colour]) => ({ name, itemStyle: { color: zen.colour(colour) } })),
             label: { show: true, position: "bottom", color: zen.colour("ink"), fontSize: 11.5, formatter: (p) => p.data.caption, lineHeight: 15 },
             data: nodes.rows.map((n) => ({
@@ -97,7 +96,7 @@ zen.SECTIONS = [
             links: edges.map((e) => ({ source: e.opener, target: e.acceptor, lineStyle: { width: 1 + 5 * Math.sqrt(e.bytes / strongest), color: zen.colour("faint"), opacity: 0.55 } })),
             emphasis: { focus: "adjacency", lineStyle: { opacity: 1 } },
           }],
-        }) }),
+        }; } }),
       zen.table("All sessions", null, list, [
         { name: "Opened by", of: (s) => s.opener, show: (s) => zen.el("span", {}, zen.id(s.opener) + " ", zen.el("span", { class: "role" }, s.opener_is)), title: (s) => s.opener, kind: "mono" },
         { name: "With", of: (s) => s.acceptor, show: (s) => zen.el("span", {}, zen.id(s.acceptor) + " ", zen.el("span", { class: "role" }, s.acceptor_is)), title: (s) => s.acceptor, kind: "mono" },
@@ -120,13 +119,13 @@ zen.SECTIONS = [
       zen.stats([...q.outcomes.map((o) => [o.outcome, zen.count(o.queries)]), ["median", zen.span(q.final.p50)], ["90 %", zen.span(q.final.p90)], ["99 %", zen.span(q.final.p99)], ["slowest", zen.span(q.final.most)], q.first_reply.n ? ["median first reply", zen.span(q.first_reply.p50)] : null]),
       bins.length ? zen.el("div", { class: "pair" },
         zen.chart({ title: "Latency", sub: "time to the end of the answers, in steps of equal ratio", height: "h2", label: "Distribution of query latency by outcome", option: () => ({
-          legend: zen.legend(outcomes), xAxis: zen.axis({ type: "category", data: all.map(String), axisLabel: { formatter: (bin) => zen.span(Number(edge(Number(bin)).toPrecision(2))), align: "left" } }), yAxis: zen.axis({ type: "value", minInterval: 1 }),
+          legend: zen.legend(outcomes), xAxis: zen.axis({ type: "category", data: all.map(String), axisLabel: { formatter: (bin) => zen.span(Number(edge(Number(bin)).toPrecision(2))) } }), yAxis: zen.axis({ type: "value", minInterval: 1 }),
           tooltip: { trigger: "axis", axisPointer: { type: "shadow" }, formatter: (ps) => zen.tip(zen.span(edge(Number(ps[0].name))) + " to " + zen.span(edge(Number(ps[0].name) + 1)), ps.filter((p) => p.value).map((p) => [p.color, p.seriesName, zen.count(p.value)])) },
           series: outcomes.map((name) => ({ name, type: "bar", stack: "all", barCategoryGap: "6%", itemStyle: { color: zen.colour(zen.OUTCOMES[name]) }, emphasis: { disabled: true }, data: all.map((bin) => found.get(name + bin) || 0) })),
         }) }),
         zen.chart({ title: "Latency over time", sub: "median and slowest in each " + zen.span(r.window.step), height: "h2", option: () => zen.lines(r.window, q.over_time, [{ name: "slowest", field: "most", colour: "c2", dashed: true }, { name: "median", field: "p50", colour: "c1" }]) })) : null,
       zen.table("Failed and slowest", "those that came to nothing first", q.slowest, [when(), key(), { name: "Parameters", of: (x) => x.parameters, kind: "words mono" },
-        { name: "Outcome", of: (x) => x.outcome, show: (x) => x.outcome + (x.error ? ": " + x.error : ""), kind: "words" }, num("Replies", "replies"), num("First reply", "first_reply_ms", zen.span), num("End", "final_ms", zen.span, { hot: (x) => x.outcome === "timeout" }), num("Limit", "timeout_ms", zen.span), num("Packet", "packet"), leg]),
+        { name: "Outcome", of: (x) => x.outcome, show: (x) => x.outcome + (x.error && x.outcome !== "timeout" ? ": " + x.error : ""), kind: "words" }, num("Replies", "replies"), num("First reply", "first_reply_ms", zen.span), num("End", "final_ms", zen.span, { hot: (x) => x.outcome === "timeout" }), num("Limit", "timeout_ms", zen.span), num("Packet", "packet"), leg]),
       zen.table("By key", null, q.keys, [key(), num("Queries", "queries"), num("Replies", "replies"), num("Errors", "errors", zen.count, { hot: (x) => x.errors }), num("Not answered", "unanswered", zen.count, { hot: (x) => x.unanswered }), num("Median", "p50", zen.span), num("90 %", "p90", zen.span), num("99 %", "p99", zen.span), num("Slowest", "most", zen.span)]),
     ];
   } },
