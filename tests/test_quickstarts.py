@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The code blocks of README and quick starts run as they stand.
 
-A page's `sh` blocks run line after line, its `python` blocks as one program, in a folder that holds the files that the pages speak of. A
-block is left out only behind a comment that says why: `<!-- not run: why -->`. Blocks of other languages are for reading.
+A page's `sh` blocks run line after line, its `python` blocks as one program, in a folder that holds the files that the pages speak
+of. A block is left out only behind a comment that says why: `<!-- not run: why -->`. Blocks of other languages are for reading.
+Programs with Spark run in tests/spark, where a session is at hand.
 """
 
 import os
@@ -38,10 +39,9 @@ def programs():
     for page in PAGES:
         name = page.relative_to(ROOT).as_posix()
         for language in ("sh", "python"):
-            code = "".join(blocks(page, language))
+            code = "".join(code for code in blocks(page, language) if "spark" not in code)
             if code:
-                marks = [pytest.mark.spark, pytest.mark.timeout(300)] if "spark" in code else []
-                yield pytest.param(language, code, id=f"{name} {language}", marks=marks)
+                yield pytest.param(language, code, id=f"{name} {language}")
 
 
 @pytest.fixture(scope="module")

@@ -38,6 +38,8 @@ def report(
     from zenlake.report import page  # DuckDB and Arrow take a while: not for `--help`
 
     found = [sample() if path == SAMPLE and not os.path.exists(path) else path for path in paths]
+    if out.is_dir():
+        raise IsADirectoryError(f"{out} is a folder; -o names the page to write")
     if not out.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {out.parent} for {out.name}")
     console = Console(stderr=True, highlight=False)
