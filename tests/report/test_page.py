@@ -12,6 +12,7 @@ from tests.report.given import HOSTILE, halves, hostile
 from zenlake import report
 from zenlake.examples import sample
 
+pytestmark = pytest.mark.skipif("ZENLAKE_PURE" in os.environ, reason="the same either way: run once, compiled")
 SCREENSHOTS = os.environ.get("ZENLAKE_SCREENSHOTS")  # a folder to keep them in, to look at
 
 

@@ -97,7 +97,7 @@ zen.stacked = (window, rows, names, colours, value, show) => {
   const stamp = window.step >= 1000 ? zen.second : zen.clock;
   return {
     legend: zen.legend(names), series: all, dataZoom: zen.zoom(),
-    xAxis: zen.axis({ type: "category", data: steps.map(stamp), axisLabel: { interval: "auto", formatter: (text) => text.slice(0, 8) } }),
+    xAxis: zen.axis({ type: "category", data: steps.map(stamp), axisLabel: { interval: "auto", formatter: (text) => text.slice(0, window.last - window.first < 8000 ? 10 : 8) } }),
     yAxis: zen.axis({ type: "value", axisLabel: { formatter: show }, minInterval: 1 }),
     tooltip: { trigger: "axis", axisPointer: { type: "shadow" }, formatter: (points) => zen.tip(
       points[0].name + " · " + zen.span(window.step),
@@ -142,7 +142,8 @@ zen.places = (nodes, edges, wide) => {
     const fan = centre.length === 1 ? 2 * Math.PI : Math.PI * 1.1;
     around.forEach((node, i) => {
       const part = centre.length === 1 ? i / around.length : around.length === 1 ? 0.5 : i / (around.length - 1);
-      const angle = at.angle - (centre.length === 1 ? 0 : fan / 2) + fan * part;
+      const from = centre.length > 1 ? at.angle - fan / 2 : around.length < 3 ? 0 : at.angle; // two stand left and right
+      const angle = from + fan * part;
       const far = around.length > 18 && i % 2 ? 190 : 130;
       places.set(node.node, { x: at.x + far * Math.cos(angle) * wide, y: at.y + far * Math.sin(angle), angle });
     });

@@ -23,15 +23,22 @@ zen.span = (ms) => {
   if (size < 1) return short(ms * 1000) + " µs";
   if (size < 1000) return short(ms) + " ms";
   if (size < 120000) return short(ms / 1000) + " s";
-  if (size < 7200000) return Math.floor(ms / 60000) + " min " + Math.round((ms % 60000) / 1000) + " s";
-  if (size < 172800000) return Math.floor(ms / 3600000) + " h " + Math.round((ms % 3600000) / 60000) + " min";
+  const two = (unit, large, small) => {
+    const whole = Math.round(ms / unit);
+    return Math.trunc(whole / 60) + " " + large + (whole % 60 ? " " + Math.abs(whole % 60) + " " + small : "");
+  };
+  if (size < 7200000) return two(1000, "min", "s");
+  if (size < 172800000) return two(60000, "h", "min");
   return (ms / 86400000).toFixed(1) + " days";
 };
 
+zen.many = (n, one, many) => zen.count(n) + " " + (n === 1 ? one : many || one + "s");
 zen.share = (x) => (x === null || x === undefined ? "" : x === 0 ? "0 %" : Number((x * 100).toPrecision(2)) + " %");
 zen.rate = (x) => (x === null || x === undefined ? "" : Number(x.toPrecision(3)).toLocaleString("en"));
 zen.day = (ms) => new Date(ms).toISOString().slice(0, 10);
 zen.clock = (ms) => (ms === null || ms === undefined ? "" : new Date(ms).toISOString().slice(11, 23));
+// A time on an axis: to the tenth of a second where the whole is short.
+zen.tick = (window) => (ms) => new Date(ms).toISOString().slice(11, window.last - window.first < 8000 ? 21 : 19);
 zen.second = (ms) => new Date(ms).toISOString().slice(11, 19);
 
 // Characters that would reorder or hide what stands around them are shown by their code.

@@ -20,9 +20,9 @@
       fact("Bytes", zen.bytes(o.bytes), seconds ? zen.bytes(o.bytes / seconds) + "/s, uncompressed" : null),
       fact("Samples", zen.count(o.samples), zen.bytes(o.payload_bytes) + " of values"),
       fact("Keys", zen.count(o.keys)),
-      fact("Sessions", zen.count(o.sessions), zen.count(o.nodes) + (o.nodes === 1 ? " node" : " nodes")),
+      fact("Sessions", zen.count(o.sessions), zen.many(o.nodes, "node")),
       fact("Queries", zen.count(o.queries)),
-      fact("Known lost", lost ? zen.count(lost) : "none", lost ? [[o.lost_frames, "frames"], [o.lost_samples, "samples"], [o.lost_messages, "large messages"], [o.errors, "unreadable batches"]].filter(([n]) => n).map(([n, what]) => zen.count(n) + " " + what).join(", ") : null, lost));
+      fact("Known lost", lost ? zen.count(lost) : "none", lost ? [[o.lost_frames, "frame"], [o.lost_samples, "sample"], [o.lost_messages, "large message"], [o.errors, "unreadable batch", "unreadable batches"]].filter(([n]) => n).map((of) => zen.many(...of)).join(", ") : null, lost));
   };
 
   const head = (title, when, ...rest) => top.replaceChildren(

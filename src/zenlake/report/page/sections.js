@@ -59,7 +59,7 @@ zen.SECTIONS = [
             const names = [...activity.keys].reverse();
             const row = new Map(names.map((name, i) => [name, i]));
             return { grid: { top: 6, bottom: 8 }, dataZoom: zen.zoom(),
-              xAxis: zen.axis({ type: "category", data: steps.map(zen.second), axisLabel: { interval: "auto" } }),
+              xAxis: zen.axis({ type: "category", data: steps.map(zen.tick(r.window)), axisLabel: { interval: "auto" } }),
               yAxis: zen.axis({ type: "category", data: names, axisLabel: { formatter: (text) => zen.short(text, wide < 420 ? 16 : 24), fontSize: 11, interval: 0 } }),
               visualMap: { show: false, min: 0, max: most, inRange: { color: [zen.colour("low"), zen.colour("c1"), zen.colour("high")] } },
               tooltip: { trigger: "item", formatter: (p) => zen.tip(names[p.value[1]], [[null, zen.second(steps[p.value[0]]), zen.count(p.value[2]) + " samples"]]) },
@@ -88,7 +88,7 @@ zen.SECTIONS = [
           series: [{
             type: "graph", layout: "none", roam: true, scaleLimit: { min: 0.4, max: 6 }, left: 60, right: 60, top: 46, bottom: 44, preserveAspect: "contain",
             categories: Object.entries(zen.ROLES).map(([name, colour]) => ({ name, itemStyle: { color: zen.colour(colour) } })),
-            label: { show: true, position: "bottom", color: zen.colour("ink"), fontSize: 11.5, formatter: (p) => p.data.caption, lineHeight: 15 },
+            label: { show: true, position: "bottom", color: zen.colour("ink"), fontSize: 11.5, formatter: (p) => p.data.caption, lineHeight: 15, backgroundColor: zen.colour("card"), padding: [0, 3], borderRadius: 3 },
             data: nodes.rows.map((n) => ({
               name: n.node, category: n.role, ...places.get(n.node), symbolSize: n.role === "router" ? 30 : 19,
               caption: zen.id(n.node) + (n.keys ? "\n" + zen.short(zen.stem(n.keys), 22) : ""),
@@ -100,10 +100,10 @@ zen.SECTIONS = [
       zen.table("All sessions", null, list, [
         { name: "Opened by", of: (s) => s.opener, show: (s) => zen.el("span", {}, zen.id(s.opener) + " ", zen.el("span", { class: "role" }, s.opener_is)), title: (s) => s.opener, kind: "mono" },
         { name: "With", of: (s) => s.acceptor, show: (s) => zen.el("span", {}, zen.id(s.acceptor) + " ", zen.el("span", { class: "role" }, s.acceptor_is)), title: (s) => s.acceptor, kind: "mono" },
-        { name: "Over", of: (s) => s.session, show: (s) => (s.encrypted ? "encrypted  " : "") + arrow(s.session, 0), kind: "mono" },
+        { name: "Over", of: (s) => s.session, show: (s) => (s.encrypted ? "encrypted  " : "") + arrow(s.session, 0), kind: "key mono" },
         { name: "From", of: (s) => s.first, show: (s) => zen.clock(s.first) }, num("Lasted", "last", zen.span, { of: (s) => (s.last === null ? null : s.last - s.first), show: (s) => (s.last === null ? "" : zen.span(s.last - s.first)) }),
         num("Msgs →", "opener_messages"), num("Msgs ←", "acceptor_messages"), num("Bytes →", "opener_bytes", zen.bytes), num("Bytes ←", "acceptor_bytes", zen.bytes),
-        { name: "End", of: (s) => s.reason, show: (s) => (s.reason ? s.reason + " by " + s.closed_by : s.encrypted ? "" : s.generation === 0 ? "began before the recording" : "no CLOSE seen") }]),
+        { name: "End", of: (s) => (s.reason ? s.reason + " by " + s.closed_by : s.encrypted ? "" : "no CLOSE seen") + (s.generation === 0 && !s.encrypted ? ", began before the recording" : ""), kind: "words" }]),
     ];
   } },
   { id: "queries", title: "Queries", lead: "From the request to the end of its answers, in one session. A query that a router forwards is a row in each session that it crosses.", draw: (r) => {
@@ -135,7 +135,7 @@ zen.SECTIONS = [
     if (l.over_time.length) {
       parts.push(zen.chart({ title: "Missing over time", sub: "placed where what came after the gap was received", label: "Missing frames and samples over time",
         option: () => zen.stacked(r.window, l.over_time.map((row) => ({ ...row, name: row.scope === "lane" ? "frames of lanes" : "samples of sources" })), ["frames of lanes", "samples of sources"], ["c2", "c4"], (row) => row.missing, zen.count) }));
-    } else parts.push(zen.none(l.lanes.total ? "No number is missing in any of " + zen.count(l.lanes.total) + " lanes." + (l.harmless ? " (" + zen.count(l.harmless) + " that Zenoh itself skips after fragmented messages are not counted.)" : "") : "No numbered frames in this recording.", !l.lanes.total));
+    } else parts.push(zen.none(l.lanes.total ? "No number is missing in " + (l.lanes.total === 1 ? "the one lane." : "any of " + zen.count(l.lanes.total) + " lanes.") + (l.harmless ? " (" + zen.count(l.harmless) + " that Zenoh itself skips after fragmented messages are not counted.)" : "") : "No numbered frames in this recording.", !l.lanes.total));
     if (l.lanes.total) parts.push(zen.table("By lane", "each direction, priority and reliability counts its frames; harmless are the numbers that Zenoh skips after a fragmented message", l.lanes, [leg,
       { name: "Priority", of: (x) => x.priority, show: (x) => (x.priority === null ? "" : x.priority + " " + (zen.PRIORITIES[x.priority] || "")) }, { name: "Reliable", of: (x) => (x.reliable === null ? "" : x.reliable ? "yes" : "no") },
       num("Frames", "frames"), num("Missing", "missing", zen.count, { hot: (x) => x.missing }), num("Lost", "share", zen.share, { hot: (x) => x.missing }), num("Harmless", "harmless")]));
