@@ -36,8 +36,6 @@ def opened(mode: str, **endpoints: list[str]) -> zenoh.Session:
     config.insert_json5("mode", json.dumps(mode))
     config.insert_json5("scouting/multicast/enabled", "false")
     config.insert_json5("transport/shared_memory/enabled", "false")
-    if mode == "router":
-        config.insert_json5("transport/unicast/max_links", "1")
     for side, where in endpoints.items():
         config.insert_json5(f"{side}/endpoints", json.dumps(where))
     return zenoh.open(config)

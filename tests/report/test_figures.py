@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report's figures are those that pyarrow and plain Python find in the tables, and their number has a bound."""
 
+import hashlib
 import json
 from collections import Counter, defaultdict
+from importlib.resources import files
 from statistics import median
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import zenlake
+from docs.__main__ import HERE
 from tests.report.given import halves, part_of_sample
 from tests.tables.given import PCAPS, at
 from zenlake import report
@@ -181,8 +185,6 @@ def test_what_came_after_a_newer_one_is_late_and_what_breaks_its_publishers_coun
          "timestamp": at(stamp)["received"], "timestamp_id": "1", "source_zid": "1", "source_eid": 1, "source_sn": sn, **at(n)}
         for n, (stamp, sn) in enumerate([(-9000, 1), (-7000, 3), (-8000, 2), (-6000, 4), (5000, 5)])
     ]  # fmt: skip
-    import pyarrow as pa
-
     lake = lake_of({"samples": pa.Table.from_pylist(rows, schema=TABLES["samples"])}, tmp_path / "lake")
     timing_told = report.data(lake)["recordings"][0]["timing"]
     assert (timing_told["late"], timing_told["reordered"], timing_told["early"]) == (1, 1, 1)
@@ -250,6 +252,13 @@ def test_embedded_json_has_no_character_that_ends_its_element():
     text = embedded(value)
     assert not set("<>&\u2028\u2029") & set(text)
     assert json.loads(text) == value
+
+
+def test_the_chart_library_is_the_one_that_the_design_page_names():
+    vendor = files("zenlake.report") / "vendor"
+    digest = hashlib.sha256((vendor / "echarts.min.js").read_bytes()).hexdigest()
+    assert f"sha256 `{digest}`" in (HERE / "design" / "report.md").read_text()
+    assert "Apache License" in (vendor / "echarts.LICENSE").read_text()
 
 
 def test_a_folder_without_anything_to_read_is_refused(tmp_path):

@@ -2,7 +2,6 @@
 """`zenlake report`: a recording, or two of them, as one HTML page."""
 
 import os
-import sys
 import webbrowser
 from pathlib import Path
 from typing import Annotated
@@ -51,7 +50,7 @@ def report(
         fresh.replace(out)  # whoever has the page open never sees half of it
     finally:
         fresh.unlink(missing_ok=True)
-    typer.echo(f"{out}  {len(text.encode()) / 1e6:.1f} MB  {out.resolve().as_uri()}", err=not sys.stdout.isatty())
+    typer.echo(f"{out}  {len(text.encode()) / 1e6:.1f} MB  {out.resolve().as_uri()}", err=True)
     if open_it and not webbrowser.open(out.resolve().as_uri()):
         typer.echo("no browser was found; open the file by hand", err=True)
     return 0

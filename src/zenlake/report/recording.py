@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from zenlake.columns.schemas import TABLES
 from zenlake.errors import InvalidValue
-from zenlake.tables import DERIVED, definition
+from zenlake.tables import definition
 from zenlake.tables.derive import connect, stream
 from zenlake.tables.files import files
 
@@ -100,7 +100,7 @@ def read_lake(engine: Any, lake: Path) -> None:
             engine.execute(f"create table whole_{name} as from none_{name}")
         engine.execute(f"create view {name} as select {_BRIEF if name == 'samples' else '*'} from whole_{name}")
     for name in NEEDED:
-        parquet = parquet_of(lake, name) if name in DERIVED else ""
+        parquet = parquet_of(lake, name)
         if parquet:
             engine.execute(f"create view {name} as from read_parquet({parquet}, hive_partitioning = true)")
         else:

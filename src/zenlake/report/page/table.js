@@ -2,7 +2,7 @@
 // Tables that sort and filter. Columns: {name, of(row) -> value to sort by, show(row) -> text or element, number, kind, hint}.
 "use strict";
 
-zen.table = (title, sub, list, given, options = {}) => {
+zen.table = (title, sub, list, given) => {
   const { el } = zen;
   const rows = Array.isArray(list) ? list : list.rows;
   const columns = given.filter((column) => rows.some((row) => ![null, undefined, ""].includes(column.of(row)))); // empty ones say nothing
@@ -58,7 +58,7 @@ zen.table = (title, sub, list, given, options = {}) => {
     input: (event) => { state.words = event.target.value; draw(); },
   } });
   draw();
-  return el("div", { class: "panel", id: options.id || null },
+  return el("div", { class: "panel" },
     el("div", { class: "head" }, el("div", {}, el("h3", {}, title), sub ? el("p", { class: "sub" }, sub) : null),
       el("div", { class: "tools" }, said, rows.length > 8 ? filter : null)),
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title },
