@@ -10,9 +10,9 @@ from statistics import median
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from docs.__main__ import HERE
 
 import zenlake
-from docs.__main__ import HERE
 from tests.report.given import halves, part_of_sample
 from tests.tables.given import PCAPS, at
 from zenlake import report
