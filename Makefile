@@ -22,7 +22,8 @@ $(VENV)/.built: $(VENV)/.installed $(SOURCES)
 	$(BIN)/python setup.py --quiet build_ext --inplace --parallel 2
 	touch $@
 
-test: setup lint  ## everything: both ways of running the compiled chapters, real Zenoh, real Spark
+test: setup lint  ## everything: both ways of running the compiled chapters, real Zenoh, real Spark, a real browser
+	$(BIN)/python -m tests.report.browser
 	$(BIN)/python -m pytest -m 'not slow'
 	ZENLAKE_PURE=1 $(BIN)/python -m pytest -m 'not interop and not spark and not slow'
 
@@ -55,8 +56,10 @@ asan: setup
 	LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
 		PYTHONPATH=build/asan $(BIN)/python -m pytest tests/wire tests/test_compiled.py
 
-docs: setup
+docs: setup  ## the generated pages, then the site in site/
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group docs
 	$(BIN)/python -m docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info

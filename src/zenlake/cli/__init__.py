@@ -13,8 +13,10 @@ import typer
 from zenlake import __version__
 from zenlake.cli.decode import decode
 from zenlake.cli.demo import demo
+from zenlake.cli.doctor import doctor
 from zenlake.cli.explain import explain
 from zenlake.cli.log import log
+from zenlake.cli.report import report
 from zenlake.cli.sql import sql
 from zenlake.cli.tap import tap
 from zenlake.errors import ZenlakeError
@@ -29,7 +31,7 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, tap, decode, sql, explain):
+for command in (report, demo, tap, decode, sql, explain, doctor):
     app.command()(command)
 app.add_typer(log)
 

@@ -4,11 +4,22 @@
 clean_full_sessions.pcap   two clients and a router: every kind of message, a large value in fragments, a query that fails
 two_clients_queries.pcap   three clients that put and query at the same time
 multicast_cooked.pcap      two peers on a multicast group
+
+sample.pcap                half a minute of six robots and an operator, with troubles to find (docs/record_sample.py made it)
 """
 
 from importlib.resources import files
 
+SAMPLE = "sample.pcap"
+
 
 def captures() -> list[str]:
-    """Their paths."""
-    return sorted(str(file) for file in files(__name__).iterdir() if file.name.endswith(".pcap"))
+    """The paths of the captures that show the protocol, without the sample of the report."""
+    return sorted(
+        str(file) for file in files(__name__).iterdir() if file.name.endswith(".pcap") and file.name != SAMPLE
+    )
+
+
+def sample() -> str:
+    """The path of the capture that shows the report."""
+    return str(files(__name__) / SAMPLE)

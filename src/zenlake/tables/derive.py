@@ -67,11 +67,16 @@ def decoded(paths: list[str], wanted: Mapping[str, Sequence[str] | None]) -> dic
     if not wanted:
         return {}
     batches: dict[str, list[pa.RecordBatch]] = {name: [] for name in wanted}
-    for name, batch in decode(paths, wanted):
+    for name, batch in stream(paths, wanted):
         batches[name].append(batch)
     return {
         name: pa.Table.from_batches(found, schema=chosen(name, _list(wanted[name]))) for name, found in batches.items()
     }
+
+
+def stream(paths: list[str], wanted: Mapping[str, Sequence[str] | None]) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Decoded tables in one pass, as (table, record batch) while they fill: memory does not grow with the recording."""
+    return decode(paths, wanted)
 
 
 def connect(tables: Mapping[str, pa.Table], derived: Iterable[str]) -> "duckdb.DuckDBPyConnection":

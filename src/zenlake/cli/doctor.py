@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zenlake doctor`: what this machine has, what it lacks, and how to mend that."""
+
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from zenlake import __version__
+from zenlake.wire.memory import COMPILED
+
+GROUP, SCOUTING, PORT = "224.0.0.224", 7446, 7447
+HANDLES = 4096
+MARKS = {"ok": "[green]✓[/]", "advice": "[yellow]![/]", "missing": "[red]✗[/]"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check: `ok`, `advice` (works, but not as well or not all of it), or `missing` (something needed is not there)."""
+
+    check: str
+    state: str
+    found: str
+    mend: str = ""
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="A line of JSON for each check.")] = False,
+) -> int:
+    """Check Python, compiler, compiled modules, Java, Spark, ports, multicast and limits, and say how to mend each.
+
+    The exit code is 1 if something that Zenlake needs is missing; what only an extra needs is advice.
+    """
+    console = Console(highlight=False)
+    states = set()
+    for finding in examine():
+        states.add(finding.state)
+        if as_json:
+            typer.echo(json.dumps(asdict(finding)))
+            continue
+        console.print(f"{MARKS[finding.state]} {finding.check:<17} ", end="")
+        console.print(finding.found, markup=False, soft_wrap=True)
+        if finding.mend:
+            console.print(f"  {'':<17} → {finding.mend}", markup=False, style="dim", soft_wrap=True)
+    return 1 if "missing" in states else 0
+
+
+def examine() -> Iterator[Finding]:
+    """Every check in turn. One that fails in an unforeseen way is advice to look, not the end of the examination."""
+    checks: tuple[Callable[[], Finding], ...] = (
+        python, arrow, duckdb, compiled, compiler, java, spark, worker, tcp_port, scouting_port, multicast, handles,
+    )  # fmt: skip
+    for check in checks:
+        try:
+            yield check()
+        except Exception as error:  # a doctor must not fall ill with the patient
+            yield Finding(
+                check.__name__.replace("_", " "), "advice", f"could not be checked: {error}", "please tell us about it"
+            )
+
+
+def python() -> Finding:
+    found = f"{platform.python_version()} ({sys.executable}), zenlake {__version__}"
+    return Finding("python", "ok", found)
+
+
+def arrow() -> Finding:
+    return package("pyarrow", "missing", "pip install pyarrow")
+
+
+def duckdb() -> Finding:
+    return package("duckdb", "advice", "derived tables, `sql` and `report` need it: pip install 'zenlake[sql]'")
+
+
+def package(name: str, without: str, mend: str) -> Finding:
+    try:
+        return Finding(name, "ok", version(name))
+    except PackageNotFoundError:
+        return Finding(name, without, "not installed", mend)
+
+
+def compiled() -> Finding:
+    if COMPILED:
+        return Finding("compiled modules", "ok", "in use")
+    if os.environ.get("ZENLAKE_PURE"):
+        return Finding("compiled modules", "advice", "left aside, as ZENLAKE_PURE asks", "unset ZENLAKE_PURE")
+    return Finding(
+        "compiled modules",
+        "advice",
+        "not built: all works, many times slower",
+        "with a C compiler: `make setup`, or install again",
+    )
+
+
+def compiler() -> Finding:
+    command = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+    where = shutil.which(command) or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    mend = "" if COMPILED else "Debian: apt install gcc python3-dev"
+    if where is None:
+        return Finding("compiler", "ok" if COMPILED else "advice", "none found, needed only to build", mend)
+    header = os.path.join(sysconfig.get_path("include"), "Python.h")
+    if not os.path.exists(header):
+        return Finding("compiler", "ok" if COMPILED else "advice", f"{where}, but no {header}", mend)
+    return Finding("compiler", "ok", where)
+
+
+def java() -> Finding:
+    from zenlake.spark.java import java_home, version_of
+
+    try:
+        home = java_home()
+    except FileNotFoundError as error:
+        found, _, mend = str(error).partition("; ")
+        return Finding("java", "advice", f"{found}: Spark cannot run, the rest can", mend)
+    return Finding("java", "ok", f"{version_of(home)} ({home})")
+
+
+def spark() -> Finding:
+    return package("pyspark", "advice", "for tables on Spark: pip install 'zenlake[spark]'")
+
+
+def worker() -> Finding:
+    """Spark's workers run PYSPARK_PYTHON; they need this Python's version, and Zenlake."""
+    named = os.environ.get("PYSPARK_PYTHON")
+    if importlib.util.find_spec("pyspark") is None:
+        return Finding("spark's python", "ok", "no Spark, no worker")
+    if named is None:
+        on_path = shutil.which("python3")
+        if on_path is not None and os.path.realpath(on_path) == os.path.realpath(sys.executable):
+            return Finding("spark's python", "ok", f"{on_path}, as on the PATH")
+        return Finding(
+            "spark's python", "ok", "PYSPARK_PYTHON is not set; zenlake.spark.session() sets it to this one"
+        )  # fmt: skip
+    ask = "import sys, zenlake; print('%d.%d' % sys.version_info[:2], zenlake.__version__)"
+    told = subprocess.run([named, "-c", ask], capture_output=True, text=True, timeout=30)
+    mend = f"export PYSPARK_PYTHON={sys.executable}"
+    if told.returncode:
+        why = (told.stderr.strip().splitlines() or ["it fails"])[-1]
+        return Finding("spark's python", "missing", f"PYSPARK_PYTHON={named} cannot import zenlake: {why}", mend)
+    ours = f"{sys.version_info[0]}.{sys.version_info[1]} {__version__}"
+    if told.stdout.strip() != ours:
+        found = f"PYSPARK_PYTHON={named} has Python and zenlake {told.stdout.strip()}, this is {ours}"
+        return Finding("spark's python", "missing", found, mend)
+    return Finding("spark's python", "ok", named)
+
+
+def tcp_port() -> Finding:
+    return port(
+        "tcp 7447", socket.SOCK_STREAM, PORT, "a router of our own would need another: --listen tcp/127.0.0.1:7448"
+    )
+
+
+def scouting_port() -> Finding:
+    return port(
+        "udp 7446",
+        socket.SOCK_DGRAM,
+        SCOUTING,
+        "scouting shares it with Zenoh; others must stop, or name endpoints yourself",
+    )
+
+
+def port(check: str, kind: socket.SocketKind, number: int, mend: str) -> Finding:
+    with socket.socket(socket.AF_INET, kind) as probe:
+        if kind == socket.SOCK_STREAM or os.name == "posix":
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", number))
+        except OSError as error:
+            return Finding(check, "advice", f"cannot be bound: {error.strerror}", mend)
+    return Finding(check, "ok", "free")
+
+
+def multicast() -> Finding:
+    """A datagram to Zenoh's scouting group, on another port, and back through the loop that every sender's own host has."""
+    mend = f"scouting will not find routers: name them (-e tcp/host:{PORT}), or allow multicast on an interface and its firewall"
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ear,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mouth,
+    ):
+        try:
+            ear.bind(("", 0))
+            ear.setsockopt(
+                socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, struct.pack("4s4s", socket.inet_aton(GROUP), bytes(4))
+            )
+            ear.settimeout(1.0)
+            mouth.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 1)
+            said = os.urandom(16)
+            mouth.sendto(said, (GROUP, ear.getsockname()[1]))
+            heard = ear.recv(64)
+        except TimeoutError:
+            return Finding("multicast", "advice", f"a datagram to {GROUP} did not come back", mend)
+        except OSError as error:
+            return Finding("multicast", "advice", f"{GROUP}: {error.strerror}", mend)
+    return Finding("multicast", "ok" if heard == said else "advice", f"{GROUP} answers on this machine")
+
+
+def handles() -> Finding:
+    try:
+        import resource
+    except ImportError:
+        return Finding("file handles", "ok", "no limit that we know of here")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    found = f"{soft} (at most {hard})"
+    if soft != resource.RLIM_INFINITY and soft < HANDLES:
+        return Finding(
+            "file handles", "advice", found, f"each connection of a router takes one: ulimit -n {min(HANDLES, hard)}"
+        )
+    return Finding("file handles", "ok", found)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zenlake report`: a recording, or two of them, as one HTML page."""
+
+import os
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from zenlake.examples import SAMPLE, sample
+
+
+def report(
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PATH [PATH]",
+            help="A capture (or a quoted pattern, or a folder of captures), or a lake; a second one to compare with the first.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT", help="The page to write.")] = Path("report.html"),
+    open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+) -> int:
+    """Make one HTML page of a recording, which needs nothing else: throughput, keys, sessions, queries, losses, errors, liveliness.
+
+    With two paths the page also tells what the first sent and the second saw. The files of a rotation are one recording: give
+    them as a quoted pattern, 'robot-*.pcap'. Where there is no file of that name, `sample.pcap` is the capture that comes with
+    Zenlake.
+    """
+    if len(paths) > 2:
+        raise typer.BadParameter(
+            f"{len(paths)} recordings; a report is about one or two. Files of one rotation go into one quoted pattern"
+        )
+    from zenlake.report import page  # DuckDB and Arrow take a while: not for `--help`
+
+    found = [sample() if path == SAMPLE and not os.path.exists(path) else path for path in paths]
+    if out.is_dir():
+        raise IsADirectoryError(f"{out} is a folder; -o names the page to write")
+    if not out.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {out.parent} for {out.name}")
+    console = Console(stderr=True, highlight=False)
+    with console.status("reading") as status:
+        text = page(found[0], found[1] if found[1:] else None, status.update)
+    fresh = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        fresh.write_text(text, encoding="utf-8")
+        fresh.replace(out)  # whoever has the page open never sees half of it
+    finally:
+        fresh.unlink(missing_ok=True)
+    typer.echo(f"{out}  {len(text.encode()) / 1e6:.1f} MB  {out.resolve().as_uri()}", err=True)
+    if open_it and not webbrowser.open(out.resolve().as_uri()):
+        typer.echo("no browser was found; open the file by hand", err=True)
+    return 0

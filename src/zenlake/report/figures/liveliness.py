@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Liveliness over time: from when to when each token was declared.
+
+On one leg a token lives from its declaration to its undeclaration, to the session's CLOSE, or to the session's last message if it
+then stayed silent for longer than the lease that its side promised (the protocol calls it dead from there on); else to the end of
+the recording. A token is seen on the leg of its own node and on those on which a router tells of it: the spans of all legs are
+joined.
+"""
+
+from typing import Any
+
+from zenlake.report.figures.window import Window
+from zenlake.report.recording import Recording
+
+TOKENS = 60
+SPANS = 1000
+
+_SPANS = """with tokens as (
+    select session, generation, direction, id, action, received, received_ns, packet, index, named(key, unresolved_key) as key,
+        count(*) filter (where action = 'declare') over (
+            partition by session, generation, direction, id order by received_ns, packet, index) as turn
+    from declarations where kind = 'token' and (id is not null)
+),
+spoken as (
+    select session, generation, direction, id, turn,
+        min(key) filter (where action = 'declare') as key,
+        min(received) filter (where action = 'declare') as begun,
+        min(received) filter (where action = 'undeclare') as undeclared
+    from tokens where turn > 0 group by all
+),
+ended as (
+    select spoken.*, sessions.closed, sessions.last_received,
+        sessions.last_received + to_milliseconds(coalesce(
+            case spoken.direction when 0 then sessions.opener_lease_ms else sessions.acceptor_lease_ms end, 10000))
+            < to_timestamp($last / 1e6) as silent
+    from spoken left join sessions on sessions.session = spoken.session and sessions.generation = spoken.generation
+),
+legs as (
+    select key, begun,
+        case when undeclared is not null then undeclared when closed is not null then closed
+            when silent then last_received else to_timestamp($last / 1e6) end as until,
+        case when undeclared is not null then 'undeclared' when closed is not null then 'session closed'
+            when silent then 'fell silent' else 'alive at the end' end as how
+    from ended where begun is not null
+),
+marked as (
+    select *, max(until) over (partition by key order by begun, until rows between unbounded preceding and 1 preceding) as reach
+    from legs
+),
+islands as (
+    select *, sum(case when reach is null or begun > reach then 1 else 0 end) over (
+        partition by key order by begun, until rows unbounded preceding) as island
+    from marked
+),
+spans as (
+    select key, min(begun) as begun, max(until) as until, count(*) as legs,
+        case when arg_max(how, until) = 'alive at the end' then 'alive at the end'
+            when bool_or(how = 'fell silent') then 'fell silent' else arg_max(how, until) end as how
+    from islands group by key, island
+)"""
+
+
+def figures(recording: Recording, window: Window) -> dict[str, Any]:
+    total = recording.row(
+        """select count(distinct named(key, unresolved_key)) as n from declarations
+        where kind = 'token' and action = 'declare' and id is not null"""
+    )["n"]
+    rows = recording.rows(
+        f"""{_SPANS},
+        chosen as (select key from spans group by key order by min(begun), key limit $tokens)
+        select key, ms(begun) as begun, ms(until) as until, how, legs from spans join chosen using (key)
+        order by key, begun limit $spans""",
+        last=window.last,
+        tokens=TOKENS,
+        spans=SPANS,
+    )
+    return {"spans": rows, "total": total}

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much there is, of what, and what is missing: the facts at the head of the page."""
+
+from typing import Any
+
+from zenlake.report.figures.window import Window
+from zenlake.report.recording import Recording
+
+# A frame or fragment only carries messages. A message put together from fragments has its bytes counted in these.
+COUNTED = "type not in ('FRAME', 'FRAGMENT')"
+ON_THE_WIRE = "fragments is null"
+
+
+def figures(recording: Recording, window: Window) -> dict[str, Any]:
+    told = recording.row(
+        f"""select
+            count(*) filter (where {COUNTED}) as messages,
+            coalesce(sum(size) filter (where {ON_THE_WIRE}), 0)::bigint as bytes
+        from messages"""
+    )
+    told |= recording.row(
+        """select
+            count(*) as samples,
+            count(*) filter (where request_id is not null) as replies,
+            coalesce(sum(payload_size), 0)::bigint as payload_bytes,
+            count(distinct named(key, unresolved_key)) as keys,
+            count(*) filter (where key is null) as unresolved
+        from samples"""
+    )
+    told |= recording.row(
+        """select count(*) as sessions, count(*) filter (where encrypted) as encrypted,
+            count(*) filter (where generation = 0 and not encrypted) as midway from sessions"""
+    )
+    told |= recording.row(
+        """select count(distinct zid) as nodes from (
+            select opener_zid as zid from sessions union all select acceptor_zid from sessions) where zid is not null"""
+    )
+    told |= recording.row("select count(*) as queries from queries")
+    told |= recording.row(
+        """with legs as (
+            select source_zid, source_eid, sum(missing) as missing from gaps where scope = 'source'
+            group by source_zid, source_eid, session, generation, direction
+        ),
+        sources as (select max(missing) as missing from legs group by source_zid, source_eid)
+        select
+            (select coalesce(sum(missing), 0)::bigint from gaps where scope = 'lane' and not harmless) as lost_frames,
+            (select coalesce(sum(missing), 0)::bigint from sources) as lost_samples  -- not again on each leg that lacks them"""
+    )
+    told |= recording.row("select count(*) as errors from errors")
+    told |= recording.row("select count(*) filter (where kind = 'lost') as lost_messages from events")
+    told["types"] = recording.rows(
+        """select type, body, count(*) as messages, sum(size)::bigint as bytes from messages
+        group by all order by messages desc, type, body limit 60"""
+    )
+    return told

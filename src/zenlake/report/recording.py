@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of one recording in DuckDB, wherever they come from.
+
+A lake (a folder with a folder of Parquet files for each table) is read where it lies. Anything else goes through `zenlake.tables`:
+its decoded tables flow into DuckDB batch by batch, values replaced by a digest and their first bytes, and DuckDB moves to disk what
+does not fit in memory. Derived tables that a lake does not hold are derived.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from zenlake.columns.schemas import TABLES
+from zenlake.errors import InvalidValue
+from zenlake.tables import definition
+from zenlake.tables.derive import connect, stream
+from zenlake.tables.files import files
+
+NEEDED = ("sessions", "queries", "gaps")  # of the derived tables
+PREVIEW = 64  # bytes of a value that the page may show
+CAPTURES = ("*.pcap", "*.pcapng", "*.pcap.gz", "*.pcapng.gz", "*.pcap.zst", "*.pcapng.zst")
+
+# What samples are remembered by: not their values.
+_BRIEF = (
+    f"""* exclude (payload, shm, attachment, schema), md5_number(payload) as digest, payload[:{PREVIEW}] as preview"""
+)
+
+_WORDS = (
+    "create macro ms(time) as epoch_us(time) / 1000.0",
+    "create macro cut(words) as case when length(words) > 240 then left(words, 239) || '…' else words end",
+    # A key whose declaration was not recorded is known by its id only, and says so.
+    "create macro named(key, unresolved) as coalesce(cut(key), '?' || cut(unresolved), '?')",
+)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One recording: DuckDB with all its tables in a schema of its own, and what the user calls it."""
+
+    engine: Any
+    schema: str
+    name: str
+    kind: str  # capture or lake
+
+    def rows(self, sql: str, **values: Any) -> list[dict[str, Any]]:
+        """The answer to a question about this recording's tables."""
+        self.engine.execute(f"set search_path = '{self.schema},main'")
+        return rows(self.engine, sql, **values)
+
+    def row(self, sql: str, **values: Any) -> dict[str, Any]:
+        [found] = self.rows(sql, **values)
+        return found
+
+
+def rows(engine: Any, sql: str, **values: Any) -> list[dict[str, Any]]:
+    found = engine.execute(sql, values) if values else engine.execute(sql)
+    names = [column[0] for column in found.description]
+    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+
+@contextmanager
+def recordings(paths: Sequence[str | Path], said: Callable[[str], None]) -> Iterator[tuple[Any, list[Recording]]]:
+    """DuckDB with one schema for each path (`a`, `b`), for as long as the figures are asked for."""
+    with tempfile.TemporaryDirectory(prefix="zenlake-report-") as spill, connect({}, []) as engine:
+        engine.execute(f"set temp_directory = {quoted(spill)}")
+        engine.execute("set preserve_insertion_order = false")
+        for word in _WORDS:
+            engine.execute(word)
+        found = []
+        for path, schema in zip(map(Path, paths), "ab", strict=False):
+            said(f"reading {path}")
+            engine.execute(f"create schema {schema}")
+            engine.execute(f"set search_path = '{schema},main'")
+            kind = "lake" if is_lake(path) else "capture"
+            try:
+                (read_lake if kind == "lake" else read_decoded)(engine, path)
+            except IsADirectoryError:
+                raise InvalidValue(f"{path} is a folder with neither a lake's tables nor captures in it") from None
+            found.append(Recording(engine, schema, path.resolve().name if path.is_dir() else path.name, kind))
+        yield engine, found
+
+
+def is_lake(path: Path) -> bool:
+    return any((path / name).is_dir() for name in ("samples", "messages"))
+
+
+def read_lake(engine: Any, lake: Path) -> None:
+    """Views of the Parquet files; a table without files is empty, or derived."""
+    for name, schema in TABLES.items():
+        parquet = parquet_of(lake, name)
+        if parquet:
+            engine.execute(f"create view whole_{name} as from read_parquet({parquet}, hive_partitioning = true)")
+        else:
+            engine.register(f"none_{name}", schema.empty_table())
+            engine.execute(f"create table whole_{name} as from none_{name}")
+        engine.execute(f"create view {name} as select {_BRIEF if name == 'samples' else '*'} from whole_{name}")
+    for name in NEEDED:
+        parquet = parquet_of(lake, name)
+        if parquet:
+            engine.execute(f"create view {name} as from read_parquet({parquet}, hive_partitioning = true)")
+        else:
+            engine.execute(f"create table {name} as {definition(name).sql}")
+
+
+def parquet_of(lake: Path, name: str) -> str:
+    """The files of a table, as a list in SQL; nothing if it has none."""
+    found = sorted(str(file) for file in (lake / name).rglob("*.parquet") if not file.name.startswith((".", "_")))
+    return f"[{', '.join(map(quoted, found))}]" if found else ""
+
+
+def read_decoded(engine: Any, path: Path) -> None:
+    """Tables filled while the recording is decoded."""
+    for name, schema in TABLES.items():
+        engine.register("sketch", schema.empty_table())
+        engine.execute(f"create table {name} as select {_BRIEF if name == 'samples' else '*'} from sketch")
+    for name, batch in stream(meant(path), dict.fromkeys(TABLES)):
+        engine.register("batch", pa.Table.from_batches([batch]))
+        engine.execute(f"insert into {name} select {_BRIEF if name == 'samples' else '*'} from batch")
+    for name in NEEDED:
+        engine.execute(f"create table {name} as {definition(name).sql}")
+
+
+def meant(path: Path) -> list[str]:
+    """The files of a recording: one, those that a pattern matches, or the captures in a folder."""
+    captures = sorted(str(file) for kind in CAPTURES for file in path.glob(kind)) if path.is_dir() else []
+    return captures or files(path)
+
+
+def quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zenlake report` as it is typed: the page it writes, its one line, and one line about each mistake."""
+
+import webbrowser
+
+import pytest
+
+from tests.tables.given import PCAPS
+from zenlake.cli import main
+
+[QUERIES] = [str(path) for path in PCAPS if path.stem == "two_clients_queries"]
+
+
+@pytest.fixture
+def run(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def typed(*arguments):
+        with pytest.raises(SystemExit) as left:
+            main(["report", *arguments])
+        out, err = capsys.readouterr()
+        return left.value.code, (out + err).splitlines()
+
+    return typed
+
+
+def test_the_page_is_written_and_named(run, tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr(webbrowser, "open", lambda address: opened.append(address) or True)
+    code, [line] = run("sample.pcap", "--open")  # there is no such file here: the one that comes with Zenlake is meant
+    assert code == 0
+    assert line.startswith("report.html  1.3 MB  file:///")
+    assert opened == [(tmp_path / "report.html").as_uri()]
+    assert (tmp_path / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_file_of_the_users_own_named_like_the_sample_is_the_users(run, tmp_path):
+    (tmp_path / "sample.pcap").write_bytes(b"# mine\n")
+    code, [line] = run("sample.pcap")
+    assert (code, line.split(" (")[0]) == (1, "zenlake: sample.pcap is no capture: neither pcap nor pcapng")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "line"),
+    [
+        (["nowhere.pcap"], 1, "zenlake: no capture at nowhere.pcap"),
+        ([QUERIES, "-o", "nowhere/report.html"], 1, "zenlake: there is no folder nowhere for report.html"),
+        ([QUERIES, "-o", "."], 1, "zenlake: . is a folder; -o names the page to write"),
+        ([QUERIES, QUERIES, QUERIES], 2, "zenlake: Invalid value: 3 recordings; a report is about one or two."),
+        ([], 2, "zenlake: Missing argument"),
+        (["."], 1, "zenlake: . is a folder with neither a lake's tables nor captures in it"),
+    ],
+)
+def test_a_mistake_is_one_line_and_an_exit_code(run, tmp_path, arguments, code, line):
+    left, [told] = run(*arguments)
+    assert (left, told[: len(line)]) == (code, line)
+    assert list(tmp_path.iterdir()) == []

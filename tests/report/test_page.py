@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page in a real browser: it draws, says nothing on the console, fits a phone, and runs nobody else's script."""
+
+import os
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.report import browser as installed
+from tests.report.given import HOSTILE, halves, hostile
+from zenlake import report
+from zenlake.examples import sample
+
+pytestmark = pytest.mark.skipif("ZENLAKE_PURE" in os.environ, reason="the same either way: run once, compiled")
+SCREENSHOTS = os.environ.get("ZENLAKE_SCREENSHOTS")  # a folder to keep them in, to look at
+
+
+@pytest.fixture(scope="module")
+def browser():
+    program = installed.found()
+    if program is None:
+        pytest.skip("no chromium here; `python -m tests.report.browser` as root installs it on Debian")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    made = {"sample": report.page(sample()), "two": report.page(*halves(folder)),
+            "hostile": report.page(hostile(folder / '"><svg onload=window.harmed=7>.pcap'))}  # fmt: skip
+    for name, text in made.items():
+        (folder / f"{name}.html").write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def visit(browser, pages):
+    """Open a page as a user would, or come back to it; what the browser complains about or asks the network for is trouble."""
+    trouble, contexts = [], []
+
+    @cache
+    def opened(name, scheme="light", width=1280, height=900):
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+        context.set_default_timeout(10_000)
+        contexts.append(context)
+        page = context.new_page()
+        address = (pages / f"{name}.html").as_uri()
+        page.on("console", lambda said: trouble.append(f"console {said.type}: {said.text}"))
+        page.on("pageerror", lambda error: trouble.append(f"error: {error}"))
+        page.on("request", lambda asked: asked.url == address or trouble.append(f"asked for {asked.url}"))
+        page.on("dialog", lambda dialog: (trouble.append(f"dialog {dialog.message}"), dialog.dismiss()))
+        page.goto(address)
+        page.wait_for_selector("html[data-ready]")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert trouble == []  # anything said on the console, any request, any dialog
+
+
+def facts(page):
+    return dict(
+        zip(page.locator(".fact dt").all_inner_texts(), page.locator(".fact dd").all_inner_texts(), strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "scheme", "width"),
+    [("sample", "light", 1280), ("sample", "dark", 390), ("two", "dark", 1280), ("two", "light", 390)],
+)
+def test_it_draws_in_both_schemes_from_phone_to_desktop(visit, tmp_path, name, scheme, width):
+    page = visit(name, scheme, width)
+    # Every chart holds a canvas on which something is drawn in more than one colour.
+    drawn = page.evaluate(
+        """() => [...document.querySelectorAll('.chart')].map((box) => {
+            const canvas = box.querySelector('canvas');
+            const seen = new Uint32Array(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.buffer);
+            return new Set(seen).size;
+        })"""
+    )
+    assert len(drawn) == (9 if name == "sample" else 1)
+    assert min(drawn) > 10
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    light = page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(251, 251, 249)"
+    assert light == (scheme == "light")
+    shot = Path(SCREENSHOTS or tmp_path) / f"{name}-{scheme}-{width}.png"
+    page.screenshot(path=shot, full_page=SCREENSHOTS is not None)
+    assert shot.stat().st_size > 20_000
+
+
+def test_the_facts_on_the_page_are_the_figures(visit):
+    page = visit("sample")
+    told = report.data(sample())["recordings"][0]["overview"]
+    shown = {name: text.splitlines()[0] for name, text in facts(page).items()}
+    assert shown["Messages"] == f"{told['messages']:,}"
+    assert shown["Samples"] == f"{told['samples']:,}"
+    assert shown["Bytes"] == "1.01 MB"
+    assert told["bytes"] == 1_005_190
+    assert shown["Keys"] == str(told["keys"])
+    assert shown["Known lost"] == str(told["lost_frames"] + told["lost_samples"])
+    assert page.locator(".findings a").count() == 7
+    page.locator(".findings a").first.click()
+    assert page.evaluate("location.hash") == "#losses"
+
+
+def test_tables_sort_and_filter_by_keyboard(visit):
+    page = visit("sample")
+    table = page.get_by_role("region", name="All keys")
+    by_samples = table.get_by_role("button", name="Samples")
+    by_samples.focus()
+    page.keyboard.press("Enter")
+    samples = [int(text.replace(",", "")) for text in table.locator("tbody tr td:nth-child(2)").all_inner_texts()]
+    assert samples == sorted(samples, reverse=True)
+    assert table.locator("th[aria-sort=descending]").inner_text() == "Samples"
+    page.keyboard.press("Enter")
+    samples = [int(text.replace(",", "")) for text in table.locator("tbody tr td:nth-child(2)").all_inner_texts()]
+    assert samples == sorted(samples)
+    page.get_by_label("Filter All keys").fill("r3 pose")
+    assert table.locator("tbody tr td:first-child").all_inner_texts() == ["fleet/r3/pose"]
+
+
+def test_charts_show_figures_under_the_pointer_and_zoom(visit):
+    page = visit("sample")
+    chart = page.locator("#throughput .chart")
+    chart.scroll_into_view_if_needed()
+    box = chart.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_selector("#throughput .tip")
+    assert "publications" in page.locator("#throughput .tip").inner_text()
+    before = chart.evaluate("(box) => echarts.getInstanceByDom(box).getOption().dataZoom[0].end")
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -300)
+    page.keyboard.up("Control")
+    page.wait_for_function(
+        "(before) => echarts.getInstanceByDom(document.querySelector('#throughput .chart')).getOption().dataZoom[0].end < before",
+        arg=before,
+    )
+    page.mouse.move(0, 0)
+    page.locator("#throughput").get_by_role("button", name="Bytes").click()
+    assert page.locator("#throughput button[aria-pressed=true]").inner_text() == "Bytes"
+
+
+def test_two_recordings_have_three_views(visit):
+    page = visit("two")
+    assert facts(page)["Missing in B"].startswith("0")
+    page.get_by_role("button", name="A: robots.pcap").click()
+    assert page.locator("h1").inner_text() == "robots.pcap"
+    assert page.locator(".chart canvas:first-child").count() == 9
+    page.get_by_role("button", name="B: base.pcap").click()
+    assert page.locator("h1").inner_text() == "base.pcap"
+
+
+def test_colours_can_be_chosen(visit):
+    page = visit("sample", "light")
+    page.locator("#theme").click()
+    page.locator("#theme").click()
+    assert page.locator("#theme").inner_text() == "Colours: dark"
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 28)"
+
+
+def test_hostile_keys_and_values_stay_text(visit, pages):
+    page = visit("hostile")
+    shown = page.get_by_role("region", name="All keys").locator("tbody td:first-child").all_inner_texts()
+    harmless = [text for text in HOSTILE if text.isprintable()]
+    assert {f"evil/{text}" for text in harmless} <= set(shown)
+    assert "evil/rtl\\u202egnp.exe" in shown  # what would reorder the line is shown by its code
+    assert page.locator("h1").inner_text() == '"><svg onload=window.harmed=7>.pcap'
+    for chart in page.locator(".chart").all():  # tooltips, too
+        chart.scroll_into_view_if_needed()
+        box = chart.bounding_box()
+        for part in range(1, 8):
+            page.mouse.move(box["x"] + box["width"] * part / 8, box["y"] + box["height"] / 2)
+    page.wait_for_timeout(200)
+    assert page.evaluate("window.harmed") is None
+    assert page.locator("main img, main svg, main script").count() == 0
+    assert page.locator("#errors .bytes .error").inner_text().split("\t")[2] == "error"
+    assert "PUT.payload" in page.locator("#errors summary").first.inner_text()
+    text = (pages / "hostile.html").read_text(encoding="utf-8")
+    assert "unsafe" not in text.split("</head>")[0].split("<style>")[0]
+    assert (
+        text.count("<script") - text.count('<script type="application/json"') == 6
+    )  # ours, each allowed by its digest
+
+
+def test_a_script_that_got_into_the_page_would_not_run(browser, pages):
+    text = (pages / "sample.html").read_text(encoding="utf-8")
+    page_before, _, page_after = text.rpartition("</body>")
+    planted = f"{page_before}<script>window.harmed=1</script></body>{page_after}"
+    (pages / "planted.html").write_text(planted, encoding="utf-8")
+    page = browser.new_page()
+    said = []
+    page.on("console", lambda message: said.append(message.text))
+    page.goto((pages / "planted.html").as_uri())
+    page.wait_for_selector("html[data-ready]")
+    assert page.evaluate("window.harmed") is None
+    assert any("Content Security Policy" in text for text in said)
+    page.close()
