@@ -70,7 +70,7 @@ class Writer:
         name: str,
         *,
         sync: Literal["block", "sealed"] | float = "block",
-        block_size: int = 1 << 20,
+        block_size: int = 4 << 20,
         segment_size: int = 64 << 20,
         segment_age: float = 3600.0,
         compression: Literal["lz4", "zstd"] | None = None,
