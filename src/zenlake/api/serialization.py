@@ -114,9 +114,11 @@ def _write_length(length: int, out: bytearray) -> None:
 
 
 def z_deserialize(tp: type[T], zbytes: ZBytes) -> T:
-    """The value of type `tp` (`int`, `list[str]`, `tuple[int, Float32]`, ...) with which these bytes begin. What follows is ignored, as zenoh-python does."""
-    reader = _Reader(bytes(ZBytes(zbytes) if not isinstance(zbytes, ZBytes) else zbytes))
-    return typing.cast(T, reader.read(tp))
+    """The value of type `tp` (`int`, `list[str]`, `tuple[int, Float32]` ...) with which these bytes begin.
+
+    What follows it is ignored, as zenoh-python does.
+    """
+    return typing.cast(T, _Reader(bytes(ZBytes(zbytes))).read(tp))
 
 
 class _Reader:
