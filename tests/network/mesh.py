@@ -75,6 +75,7 @@ class Mesh:
         self.now = 0.0
         self.nodes: list[Node] = []
         self._pairs: list[tuple[Node, Face, Wire]] = []  # what waits in the wire is for that face of that node
+        self._reader = Reader()
         self._doors: dict[Face, Door] = {}
         self._zids = iter(range(1, 1000))
 
@@ -104,7 +105,7 @@ class Mesh:
         self.settle()
 
     def hear(self, node: Node, face: Face, message: bytes, priority: int = 5, reliable: bool = True) -> None:
-        reader = Reader()
+        reader = self._reader
         reader.bind(message)
         reader.begin_network(0, len(message))
         reader.frame.priority, reader.frame.reliable = priority, reliable

@@ -29,6 +29,8 @@ class Interests:
         self.timeout = timeout
         self.sooner: Callable[[float], None] = lambda deadline: None
         """Told of a deadline before all others."""
+        self.on_initial: Callable[[Face], None] = lambda face: None
+        """Told that a peer has told all that it declared before we met."""
         self._late: list[tuple[float, int, Interest]] = []
         self._count = itertools.count()
 
@@ -110,8 +112,9 @@ class Interests:
     def final(self, face: Face, interest_id: int) -> None:
         asked = face.asked.get(interest_id)
         if asked is None:
-            if interest_id == 0:
+            if interest_id == 0 and not face.initial_final:
                 face.initial_final = True
+                self.on_initial(face)
             return
         if not asked.final:
             asked.final = True

@@ -271,14 +271,20 @@ class Node:
         self._calls.append(call)
 
     def run_calls(self) -> None:
-        calls = self._calls
-        while calls and not self._calling:
+        """One thread at a time does the calls, so that they keep their order; what others add meanwhile it does too."""
+        if not self._calls:
+            return
+        with self.lock:
+            if self._calling:
+                return
             self._calling = True
-            try:
-                while calls:
-                    self.call(calls.popleft())
-            finally:
-                self._calling = False
+        try:
+            while self._calls:
+                self.call(self._calls.popleft())
+        finally:
+            self._calling = False
+        if self._calls:  # added when the last had been done and nobody was told yet
+            self.run_calls()
 
     def call(self, function: Callable[..., object], *arguments: object) -> None:
         """Call the application. Its mistakes are its own."""

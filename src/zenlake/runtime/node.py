@@ -23,6 +23,7 @@ from zenlake.network import node as nodes
 from zenlake.network.admin import Admin
 from zenlake.network.application import Entity
 from zenlake.network.forward import Door, Lane
+from zenlake.network.roles import Stand
 from zenlake.runtime.engine import Timer
 from zenlake.runtime.face import Face, Node
 from zenlake.runtime.runtime import Backoff, Connection, Runtime
@@ -38,6 +39,7 @@ log = logging.getLogger("zenlake.node")
 
 # Where a node listens unless told otherwise: only on this machine.
 LISTEN = {WhatAmI.ROUTER: ("tcp/127.0.0.1:7447",), WhatAmI.PEER: ("tcp/127.0.0.1:0",), WhatAmI.CLIENT: ()}
+TOLD = 0.5  # seconds that a peer waits for the declarations of those it connected to
 YIELD = 0.5  # seconds that the node with the smaller id leaves the other to connect first
 
 Scout = Callable[[float], Iterable[tuple[bytes, WhatAmI, tuple[str, ...]]]]
@@ -121,6 +123,7 @@ class LiveNode(Node):
         )  # fmt: skip
         self.node.wake = self._wake
         self.node.queries.sooner = self.node.interests.sooner = self._sooner
+        self.node.interests.on_initial = lambda face: self.node.later(self._tell)
         self.node.on_error = lambda error: log.error("a callback failed", exc_info=error)
         self.node.on_discover = self._discovered
         self._doors: dict[Face, Door] = {}
@@ -187,6 +190,13 @@ class LiveNode(Node):
         with self._changed:
             return self._changed.wait_for(lambda: len(self.faces()) >= count, timeout)
 
+    def wait_until_told(self, timeout: float) -> bool:
+        """Wait until every peer that we are connected to has told all that it declared."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: all(face.initial_final for face in self.faces() if face.stand is Stand.BESIDE), timeout
+            )
+
     def close(self) -> None:
         """Take everything back, say CLOSE to everybody and stop."""
         if self._closed:
@@ -217,6 +227,8 @@ class LiveNode(Node):
                 first.result(max(0.0, deadline - time.monotonic()))
             except (TimeoutError, ZenlakeError):
                 continue
+        if firsts and config.mode is WhatAmI.PEER:
+            self.wait_until_told(TOLD)
 
     def _be_client(self) -> None:
         """A client has one session: with the first that takes it."""
