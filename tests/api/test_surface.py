@@ -73,7 +73,7 @@ def test_the_submodules_are_the_same_objects():
     import zenlake.handlers
 
     assert zenlake.Handler is zenlake.handlers.Handler
-    assert zenlake.ext.z_serialize(1) == zenlake.ZBytes(b"\1" + bytes(7))
+    assert zenlake.ext.z_serialize(1) == zenlake.ZBytes(b"\1" + bytes(3))
 
 
 def test_shared_memory_is_refused_by_name():

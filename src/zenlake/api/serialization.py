@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`z_serialize` and `z_deserialize`: numbers, texts, lists, tuples, dicts as the bytes that every Zenoh binding reads.
 
-Numbers are little-endian and as wide as their type says (a plain int 64 bits, a plain float 64); a length is LEB128, the
+Numbers are little-endian and as wide as their type says (a plain int 32 bits, a plain float 64); a length is LEB128, the
 seven low bits of each byte; a sequence is its length and its items, a tuple only its items, a map its length, keys and values.
 """
 
@@ -72,9 +72,11 @@ def _write(obj: Any, out: bytearray) -> None:
         out += obj.to_bytes(obj.bits // 8, "little", signed=obj.signed)
     elif isinstance(obj, int):
         try:
-            out += obj.to_bytes(8, "little", signed=True)
+            out += obj.to_bytes(4, "little", signed=True)
         except OverflowError:
-            raise InvalidValue(f"{obj} does not fit 64 bits: wrap it in Int128, UInt64 or UInt128") from None
+            raise InvalidValue(
+                f"{obj} does not fit the 32 bits of a plain int: wrap it in Int64, UInt64 or Int128"
+            ) from None
     elif isinstance(obj, Float32):
         out += struct.pack("<f", obj)
     elif isinstance(obj, float):
@@ -112,12 +114,11 @@ def _write_length(length: int, out: bytearray) -> None:
 
 
 def z_deserialize(tp: type[T], zbytes: ZBytes) -> T:
-    """The value of type `tp` (`int`, `list[str]`, `tuple[int, Float32]`, ...) whose bytes these are, exactly."""
-    reader = _Reader(bytes(ZBytes(zbytes) if not isinstance(zbytes, ZBytes) else zbytes))
-    value = reader.read(tp)
-    if reader.at != len(reader.data):
-        raise ZDeserializeError(f"{len(reader.data) - reader.at} bytes left over after a value of type {_name(tp)}")
-    return typing.cast(T, value)
+    """The value of type `tp` (`int`, `list[str]`, `tuple[int, Float32]` ...) with which these bytes begin.
+
+    What follows it is ignored, as zenoh-python does.
+    """
+    return typing.cast(T, _Reader(bytes(ZBytes(zbytes))).read(tp))
 
 
 class _Reader:
@@ -180,7 +181,7 @@ class _Reader:
 
 _SIMPLE: dict[Any, Callable[[_Reader], Any]] = {
     bool: _Reader.flag,
-    int: lambda reader: int.from_bytes(reader.take(8), "little", signed=True),
+    int: lambda reader: int.from_bytes(reader.take(4), "little", signed=True),
     float: lambda reader: struct.unpack("<d", reader.take(8))[0],
     Float64: lambda reader: Float64(struct.unpack("<d", reader.take(8))[0]),
     Float32: lambda reader: Float32(struct.unpack("<f", reader.take(4))[0]),
