@@ -47,3 +47,5 @@ cdef class Stream:
     cpdef int deafen(self) except -1
     cpdef int note(self, str kind, Py_ssize_t size) except -1
     cpdef int finish(self) except -1
+    cpdef tuple save(self)
+    cpdef int restore(self, tuple saved) except -1

@@ -443,3 +443,29 @@ class Stream:
             self.unread = 0
             self.unread_packets = 0
         return 0
+
+    # To be continued elsewhere.
+
+    def save(self):
+        part = copied(self.part, 0, self.have) if self.have > 0 else b""
+        return (
+            (self.face, self.direction, self.mode, self.framing, self.received, self.packet, self.file),
+            (self.anchored, self.certain, self.opening, self.skip, self.look_at),
+            (self.unread, self.unread_packets, self.unread_from),
+            (part, self.need, list(self.aside.held)),
+        )
+
+    def restore(self, saved):
+        place, step, deaf, (part, need, held) = saved
+        self.face, self.direction, self.mode, framing, self.received, self.packet, self.file = place
+        self.frame(framing)
+        self.anchored, self.certain, self.opening, self.skip, self.look_at = step
+        self.unread, self.unread_packets, self.unread_from = deaf
+        p: cython.p_const_uchar = part
+        n: cython.Py_ssize_t = len(part)
+        if n > 0:
+            self.keep(p, 0, n, need)
+        for data, received, packet, file in held:
+            self.aside.add(data, received, packet, file)
+        self.rows.held += self.aside.size
+        return 0

@@ -26,6 +26,7 @@ cdef class Decoder:
     cdef const int[::1] offsets
     cdef const long long[::1] received
     cdef const int[::1] faces
+    cdef const int[::1] in_files
     cdef const signed char[::1] directions
     cdef const long long[::1] packets
 

@@ -111,16 +111,17 @@ class Decoder:
         self.directions = integers(batches.column("direction"), "b")
         self.packets = integers(batches.column("packet"), "q")
         self.reader.bind(b"" if data is None else memoryview(data).cast("B"))
-        files = integers(batches.column("file"), "i") if "file" in batches.schema.names else None
+        has_files = "file" in batches.schema.names
+        self.in_files = integers(batches.column("file"), "i") if has_files else self.faces
         first: cython.Py_ssize_t = 0
         last: cython.Py_ssize_t
         while first < count:
             last = first + 1
-            while last < count and self.faces[last] == self.faces[first]:
+            while last < count and self.faces[last] == self.faces[first] and self.in_files[last] == self.in_files[first]:
                 last += 1
             session = self.session(self.faces[first])
             self.place.session.set(session.name.encode())
-            self.place.file.set(self.files[files[first]].encode() if files is not None else None)
+            self.place.file.set(self.files[self.in_files[first]].encode() if has_files else None)
             self.decode_run(session, first, last)
             first = last
 

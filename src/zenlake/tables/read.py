@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zenlake.capture.decoded import decode
+from zenlake.capture.parallel import decode
 from zenlake.columns.schemas import TABLES, chosen
 from zenlake.errors import InvalidValue, KeyExprError
 from zenlake.keyexpr import KeyExpr
@@ -24,17 +24,19 @@ def read(
     keys: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
+    processes: int | None = None,
 ) -> pa.Table:
-    """A table of one or more capture files (patterns are expanded) as an Arrow table: decoded, or derived by DuckDB.
+    """A table of a capture (files of a rotation, a folder of them, patterns) as an Arrow table: decoded, or derived by DuckDB.
 
     `columns` leaves out what you do not need: decoding is then faster. `keys` is a key expression that a row's key must
     intersect, `since` and `until` bound the received time (from, inclusive; to, exclusive). A derived table is derived from the
-    whole capture first: a query that began in time keeps the replies that came later.
+    whole capture first: a query that began in time keeps the replies that came later. A large capture is decoded by
+    several processes; `processes` says by how many.
     """
     asked, choice = _checked(table, columns, keys, since, until)
     if table in TABLES:
-        return pa.Table.from_batches(_decoded(path, table, asked, choice), schema=chosen(table, asked))
-    whole = derive(path)[table]
+        return pa.Table.from_batches(_decoded(path, table, asked, choice, processes), schema=chosen(table, asked))
+    whole = derive(path, processes)[table]
     return pa.Table.from_batches(choice.rows(whole.to_batches()), schema=whole.schema).select(asked)
 
 
@@ -46,23 +48,28 @@ def batches(
     keys: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
+    processes: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """As `read`, one record batch at a time: memory does not grow with the capture, if the table is a decoded one."""
     asked, choice = _checked(table, columns, keys, since, until)
     if table in TABLES:
-        return _decoded(path, table, asked, choice)
-    return (batch.select(asked) for batch in choice.rows(derive(path)[table].to_batches()))
+        return _decoded(path, table, asked, choice, processes)
+    return (batch.select(asked) for batch in choice.rows(derive(path, processes)[table].to_batches()))
 
 
 class Choice:
     """Which rows: by key and by time."""
 
     def __init__(self, keys: str | None, since: datetime | None, until: datetime | None) -> None:
+        self.given = (keys, since, until)
         self.keys = None if keys is None else KeyExpr(keys)
         self.since = None if since is None else _instant(since)
         self.until = None if until is None else _instant(until)
         self.needs = ["key"] if self.keys is not None else []
         self.needs += ["received"] if since is not None or until is not None else []
+
+    def __reduce__(self) -> tuple[type["Choice"], tuple[object, ...]]:
+        return Choice, self.given
 
     def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -99,11 +106,13 @@ def _checked(
     return asked, Choice(keys, since, until)
 
 
-def _decoded(path: PATHS, table: str, asked: list[str], choice: Choice) -> Iterator[pa.RecordBatch]:
+def _decoded(
+    path: PATHS, table: str, asked: list[str], choice: Choice, processes: int | None
+) -> Iterator[pa.RecordBatch]:
     """Rows of a decoded table. What decides about them is decoded too, and left out again."""
     needed = asked + [name for name in choice.needs if name not in asked]
-    found = decode(files(path), {table: needed})
-    return (batch.select(asked) for batch in choice.rows(batch for _, batch in found))
+    found = decode(files(path), {table: needed}, processes=processes, keep=choice.rows if choice.needs else None)
+    return (batch.select(asked) for _, batch in found)
 
 
 def _intersecting(column: pa.Array, keys: KeyExpr) -> pa.Array:
