@@ -88,8 +88,8 @@ def decode_there(
         given: deque[Worker] = deque()
         turn = 0
         while True:
-            while len(given) < 2 * processes and (range := next(ranges, None)) is not None:
-                workers[turn].give((range, dict(tables), rows, keep))
+            while len(given) < 2 * processes and (each := next(ranges, None)) is not None:
+                workers[turn].give((each, dict(tables), rows, keep))
                 given.append(workers[turn])
                 turn = (turn + 1) % processes
             if not given:
