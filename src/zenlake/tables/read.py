@@ -1,19 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read a capture as a table, whole or as a stream of record batches."""
 
+import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import chain
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from zenlake import capture
+from zenlake.capture.decoded import decode_range, notes_of
+from zenlake.capture.files import can_be_mapped
 from zenlake.capture.parallel import decode
+from zenlake.capture.ranges import Range
 from zenlake.columns.schemas import TABLES, chosen
 from zenlake.errors import InvalidValue, KeyExprError
 from zenlake.keyexpr import KeyExpr
 from zenlake.tables.derive import derive
 from zenlake.tables.derived import DERIVED, definition
 from zenlake.tables.files import PATHS, files
+
+SMALLEST = 1 << 16  # bytes of a part
 
 
 def read(
@@ -55,6 +64,39 @@ def batches(
     if table in TABLES:
         return _decoded(path, table, asked, choice, processes)
     return (batch.select(asked) for batch in choice.rows(derive(path, processes)[table].to_batches()))
+
+
+class Part(NamedTuple):
+    """A piece of a capture that can be decoded anywhere: a range, and with the last one what the capture itself tells."""
+
+    range: Range
+    notes: list[tuple[str, pa.RecordBatch]]
+
+
+def parts(path: PATHS, table: str, count: int) -> list[Part]:
+    """A capture in about `count` parts of the same size; fewer if it is small or compressed."""
+    found = files(path)
+    size = sum(os.path.getsize(file) for file in found if can_be_mapped(file))
+    plan = capture.open(found).plan(max(size // count, SMALLEST))
+    ranges = list(plan.ranges())
+    notes = [[]] * (len(ranges) - 1) + [list(notes_of(plan, {table: None}))]
+    return [Part(*each) for each in zip(ranges, notes, strict=True)]
+
+
+def part_batches(
+    part: Part,
+    table: str = "samples",
+    *,
+    columns: Sequence[str] | None = None,
+    keys: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """As `batches`, of one part."""
+    asked, choice = _checked(table, columns, keys, since, until)
+    needed = asked + [name for name in choice.needs if name not in asked]
+    found = chain(decode_range(part.range, {table: needed}), part.notes)
+    return (batch.select(asked) for batch in choice.rows(batch for _, batch in found))
 
 
 class Choice:
