@@ -8,7 +8,7 @@ sessions: the stream says what to look for, and decides what a find means.
 import cython
 
 if cython.compiled:
-    from cython.cimports.zenlake.capture.recognise import Judge, number
+    from cython.cimports.zenlake.capture.recognise import number
 else:
     from zenlake.capture.recognise import number
 

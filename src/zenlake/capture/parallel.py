@@ -78,9 +78,7 @@ def kept(found: Decoded, keep: Keep | None) -> Decoded:
             yield table, each
 
 
-def decode_there(
-    source: Capture, tables: Tables, processes: int, keep: Keep | None, rows: int, size: int
-) -> Decoded:
+def decode_there(source: Capture, tables: Tables, processes: int, keep: Keep | None, rows: int, size: int) -> Decoded:
     plan = source.plan(size)
     ranges = plan.ranges()
     with ExitStack() as stack:

@@ -26,7 +26,8 @@ def decode(
         Format | None, typer.Option("--format", "-f", help="As what; else by the name of OUT.", show_default="table")
     ] = None,
     processes: Annotated[
-        int | None, typer.Option("--processes", "-j", min=1, help="How many decode a large capture.", show_default="cores")
+        int | None,
+        typer.Option("--processes", "-j", min=1, help="How many decode a large capture.", show_default="cores"),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="OUT", help="Write to this file.")] = None,
 ) -> int:

@@ -117,7 +117,9 @@ class Decoder:
         last: cython.Py_ssize_t
         while first < count:
             last = first + 1
-            while last < count and self.faces[last] == self.faces[first] and self.in_files[last] == self.in_files[first]:
+            while (
+                last < count and self.faces[last] == self.faces[first] and self.in_files[last] == self.in_files[first]
+            ):
                 last += 1
             session = self.session(self.faces[first])
             self.place.session.set(session.name.encode())
