@@ -38,6 +38,13 @@ def test_a_table_is_the_same_through_spark_as_without_it(tables, name):
     assert len(expected) > 0 or name == "errors"
 
 
+@pytest.mark.parametrize("name", ["samples", "events"])
+def test_a_capture_in_several_partitions_has_the_same_rows(spark, name):
+    found = spark.read.format("zenoh_capture").option("table", name).option("minPartitions", 4).load(FILES)
+    assert found.rdd.getNumPartitions() >= 4
+    assert rows(found.toArrow()) == rows(zenlake.read(FILES, name))
+
+
 def test_columns_have_their_comments(tables):
     samples = {field.name: field.metadata["comment"] for field in tables["samples"].schema}
     assert samples == {field.name: field.metadata[b"comment"].decode() for field in TABLES["samples"]}

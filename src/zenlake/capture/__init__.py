@@ -7,8 +7,8 @@
     capture.faces, capture.notes()  # who spoke; what did not become a row, and why
 
 The path of a packet: `files` (pcap, pcapng, compressed, piped), `headers` (link layer, IP, TCP or UDP), `fragments`,
-`flows` (which lane), `tcp` (order), `framing` (batches), `recognise` (is it Zenoh?), `rows` (Arrow); `reader` is the
-loop.
+`flows` (which lane), `tcp` (order), `framing` (batches), `recognise` and `aside` (is it Zenoh?), `rows` (Arrow); `reader`
+is the loop. `decoded` makes tables of it, `ranges` and `skim` cut it up so that several processes can do so (`parallel`).
 """
 
 import os
@@ -18,9 +18,11 @@ import pyarrow as pa
 
 from zenlake.capture.files import Packets, Trouble, windows
 from zenlake.capture.notes import Face, Note
+from zenlake.capture.ranges import SIZE, Plan, Range, read
 from zenlake.capture.reader import Reader
+from zenlake.capture.rows import Rows
 
-__all__ = ["open", "Capture", "Face", "Note"]
+__all__ = ["open", "Capture", "Face", "Note", "Range"]
 
 PATH = str | os.PathLike[str]
 
@@ -30,41 +32,33 @@ class Capture:
 
     def __init__(self, paths: Iterable[PATH], rows: int, bytes: int, held: int, flows: int) -> None:
         self.files = in_order([os.fspath(path) for path in paths])
-        self._limits = (rows, bytes, held, flows)
-        self._reader = Reader(1, 1, 1, 1)
+        self.limits = (rows, bytes, held, flows)
+        self.reader = Reader(Rows(1, 1, 1), 1)
 
     @property
     def faces(self) -> list[Face]:
-        """The sessions met so far, by id. Complete once `batches` is exhausted."""
-        return list(self._reader.faces)
+        """The sessions met so far, by id. Complete once `batches` is exhausted; of tens of thousands, the latest."""
+        return [face for face in self.reader.faces if face is not None]
 
     def notes(self) -> list[Note]:
         """What was skipped, repaired or odd so far. Complete once `batches` is exhausted."""
-        return self._reader.notes.rows()
+        return self.reader.notes.rows()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Every batch, in the order of capture. Reads the files anew each time (except a pipe)."""
-        reader = self._reader = Reader(*self._limits)
-        for i, path in enumerate(self.files):
-            packets = Packets()
-            reader.begin(packets, i)
-            trouble = ""
-            try:
-                for window in windows(path):
-                    packets.feed(window)
-                    while reader.run() == 3:
-                        yield from reader.rows.collect()
-                    if packets.trouble:
-                        break
-            except Trouble as error:
-                trouble = str(error)
-            lost = packets.finish()
-            if lost:
-                reader.notes.add("dropped", i, packets.number, -1, 0, lost)
-            if packets.trouble or trouble:
-                reader.notes.add("unreadable", i, packets.number, -1, 0, why=trouble or packets.trouble)
-        reader.finish()
-        yield from reader.rows.collect()
+        rows, size, held, flows = self.limits
+        self.reader = Reader(Rows(rows, size, held), flows)
+        yield from read(self.reader, self.files, (0, None), (len(self.files), 0))
+        self.reader.finish()
+        yield from self.reader.rows.collect()
+
+    def ranges(self, size: int = SIZE) -> Iterator[Range]:
+        """The capture in pieces of about `size` bytes that can be pickled and decoded anywhere, in any order."""
+        return self.plan(size).ranges()
+
+    def plan(self, size: int = SIZE) -> Plan:
+        """The pass that finds ranges; it is also the one that knows the capture's notes."""
+        return Plan(self.files, self.limits, size)
 
 
 def open(

@@ -1,91 +1,85 @@
 # SPDX-License-Identifier: Apache-2.0
 """A capture as decoded tables: its batches through the one decoder, its notes as events."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from zenlake import capture
+from zenlake.capture import Capture
+from zenlake.capture.notes import Note
+from zenlake.capture.ranges import Plan, Range
+from zenlake.capture.sessions import Sessions
 from zenlake.columns import Decoder
 from zenlake.columns.schemas import chosen
 from zenlake.errors import InvalidValue
 
 ROWS = 16384
 
+Tables = Mapping[str, Sequence[str] | None]  # each with the columns wanted, or None for all
+Decoded = Iterator[tuple[str, pa.RecordBatch]]
 
-def decode(
-    paths: capture.PATH | Iterable[capture.PATH],
-    tables: Mapping[str, Sequence[str] | None],
-    rows: int = ROWS,
-) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The tables asked for (each with the columns wanted, or None for all), as (table, record batch) while they fill."""
-    source = capture.open(paths)
+
+def decode(source: Capture, tables: Tables, rows: int = ROWS) -> Decoded:
+    """The tables asked for, as (table, record batch) while they fill."""
     decoder = Decoder(tables, rows)
     decoder.files = list(source.files)
-    names: dict[str, int] = {}
+    sessions = Sessions(decoder)
     for batches in source.batches():
-        introduce(source, decoder, names)
+        sessions.introduce(source.reader)
         decoder.decode(batches)
+        sessions.decoded(batches.nbytes)
         yield from told(decoder.take())
-    introduce(source, decoder, names)  # those from whom no batch came: encrypted ones
-    refuse_if_nothing_was_a_capture(source)
+    sessions.introduce(source.reader)  # those from whom no batch came: encrypted ones
+    refuse_if_nothing_was_a_capture(source.files, source.notes())
     yield from told(decoder.finish())
-    if "events" in tables:
-        yield from noted(source, decoder, tables["events"])
+    yield from noted(source.files, source.notes(), sessions, tables)
 
 
-def introduce(source: capture.Capture, decoder: Decoder, names: dict[str, int]) -> None:
-    """Tell the decoder of the faces that the capture has met since."""
-    for face in source.faces[len(decoder.sessions) :]:
-        session = decoder.session(face.id)
-        session.name = name_of(face, names)
-        session.is_scouting = face.protocol == "scouting"
-        session.is_multicast = face.protocol == "multicast"
+def decode_range(of: Range, tables: Tables, rows: int = ROWS) -> Decoded:
+    """The same of one range: all ranges one after the other give the rows that `decode` gives, but the capture's notes."""
+    decoder = Decoder(tables, rows)
+    for _ in of.decode(decoder):
+        yield from told(decoder.take())
+    yield from told(decoder.finish())
 
 
-def refuse_if_nothing_was_a_capture(source: capture.Capture) -> None:
+def notes_of(plan: Plan, tables: Tables) -> Decoded:
+    """The capture's notes, once the plan is complete."""
+    notes = plan.reader.notes.rows()
+    refuse_if_nothing_was_a_capture(plan.files, notes)
+    return noted(plan.files, notes, plan.sessions, tables)
+
+
+def refuse_if_nothing_was_a_capture(files: list[str], notes: list[Note]) -> None:
     """What ends too soon is read as far as it goes, and an event says so; a file without one readable packet is a mistake."""
-    unread = {note.file: note.why for note in source.notes() if note.kind == "unreadable" and note.packet == 0}
-    if unread and len(unread) == len(source.files):
-        raise InvalidValue("; ".join(f"{source.files[file]} is no capture: {why}" for file, why in unread.items()))
+    unread = {note.file: note.why for note in notes if note.kind == "unreadable" and note.packet == 0}
+    if unread and len(unread) == len(files):
+        raise InvalidValue("; ".join(f"{files[file]} is no capture: {why}" for file, why in unread.items()))
 
 
-def told(done: Mapping[str, list[pa.RecordBatch]]) -> Iterator[tuple[str, pa.RecordBatch]]:
+def told(done: Mapping[str, list[pa.RecordBatch]]) -> Decoded:
     for table, batches in done.items():
         for batch in batches:
             yield table, batch
 
 
-def name_of(face: capture.Face, names: dict[str, int]) -> str:
-    """What a session is called: protocol and addresses, and a count where the same addresses met again."""
-    name = f"{face.protocol}/{address(face.client)}->{address(face.server)}"
-    names[name] = names.get(name, 0) + 1
-    return name if names[name] == 1 else f"{name}#{names[name]}"
-
-
-def address(of: tuple[str, int]) -> str:
-    host, port = of
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def noted(
-    source: capture.Capture, decoder: Decoder, columns: Sequence[str] | None
-) -> Iterator[tuple[str, pa.RecordBatch]]:
+def noted(files: list[str], notes: list[Note], sessions: Sessions, tables: Tables) -> Decoded:
     """What the capture skipped or repaired, as rows of `events`: nothing is dropped silently."""
-    whole = chosen("events")
+    if "events" not in tables or not notes:
+        return
+    columns = tables["events"]
     rows = [
         {
-            "session": decoder.sessions[note.face].name if 0 <= note.face < len(decoder.sessions) else "",
+            "session": sessions.name(note.face),
             "direction": 0,
-            "file": source.files[note.file],
+            "file": files[note.file],
             "packet": note.packet,
             "index": 0,
             "kind": f"capture {note.kind}",
             "count": note.count,
             "detail": f"{note.why}; {note.bytes} bytes" if note.bytes else note.why,
         }
-        for note in source.notes()
+        for note in notes
     ]
-    if rows:
-        batch = pa.RecordBatch.from_pylist(rows, schema=whole)
-        yield "events", batch.select(chosen("events", list(columns) if columns is not None else None).names)
+    batch = pa.RecordBatch.from_pylist(rows, schema=chosen("events"))
+    yield "events", batch.select(chosen("events", list(columns) if columns is not None else None).names)

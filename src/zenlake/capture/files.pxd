@@ -29,6 +29,8 @@ cdef class Packets:
     cdef int describe(self, Py_ssize_t at, Py_ssize_t end) except -1
     cdef int locate(self) except -1
     cdef Packets ahead(self)
+    cpdef tuple place(self)
+    cpdef int resume(self, tuple place) except -1
     cdef int add_interface(self, long long link, int resolution, long long offset, long long snaplen) except -1
     cdef int statistics(self, Py_ssize_t at, Py_ssize_t end) except -1
     cdef list options(self, Py_ssize_t at, Py_ssize_t end)

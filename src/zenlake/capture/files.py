@@ -42,6 +42,10 @@ ENHANCED = cython.declare(cython.uint, 6)
 JOURNAL = cython.declare(cython.uint, 9)
 
 LARGEST = cython.declare(cython.Py_ssize_t, 1 << 24)  # a longer record or block is taken for damage
+GZIP = b"\x1f\x8b"
+ZSTD = b"\x28\xb5\x2f\xfd"
+MOST_OPTIONS = 1000  # of a block; more are not read
+MOST_INTERFACES = 1 << 16
 CHUNK = 1 << 18
 
 
@@ -49,14 +53,23 @@ class Trouble(Exception):
     """Why a file could not be read on."""
 
 
+def can_be_mapped(path):
+    """Whether a file lies on disk as it was written: no pipe, not compressed."""
+    if path == "-" or not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        magic = file.read(4)
+    return magic[:2] != GZIP and magic != ZSTD
+
+
 def windows(path):
     """Pieces of a capture file, decompressed; each begins where the last ended. '-' is the standard input."""
     stream = sys.stdin.buffer if path == "-" else open(path, "rb")  # noqa: SIM115
     try:
         magic = stream.peek(4)[:4]
-        if magic[:2] == b"\x1f\x8b":
+        if magic[:2] == GZIP:
             yield from pieces(gzip.GzipFile(fileobj=stream).read1)
-        elif magic == b"\x28\xb5\x2f\xfd":
+        elif magic == ZSTD:
             yield from pieces(pa.CompressedInputStream(pa.PythonFile(stream, "r"), "zstd").read)
         else:
             size = os.fstat(stream.fileno()).st_size if stream.seekable() else 0
@@ -206,6 +219,19 @@ class Packets:
         other.locate()
         return other
 
+    def place(self):
+        """Where the next packet begins in a file that was fed whole, and what must be known to go on from there."""
+        known = bytes(self.interface_memory[: 40 * self.interface_count])
+        return self.at, self.number, self.received, self.container, self.big, known
+
+    def resume(self, place):
+        self.at, self.number, self.received, self.container, self.big, known = place
+        if not cython.compiled:
+            self.interfaces = None  # so that its memory may move
+        self.interface_memory = bytearray(known)
+        self.interface_count = len(known) // 40
+        return self.locate()
+
     def packet(self, interface, ticks, at, size, original):
         """Fills the record."""
         i: cython.Py_ssize_t = 5 * interface
@@ -287,7 +313,8 @@ class Packets:
             else:
                 with cython.gil:
                     if kind == INTERFACE and size >= 8:
-                        self.describe(body, body + size)
+                        if self.describe(body, body + size) == ENDED:
+                            return ENDED
                     elif kind == STATISTICS and size >= 12:
                         self.statistics(body, body + size)
                     elif kind == JOURNAL:
@@ -310,6 +337,8 @@ class Packets:
         """An interface: its link type, its snap length, the unit of its clock."""
         resolution: cython.int = 6
         offset: cython.longlong = 0
+        if self.interface_count >= MOST_INTERFACES:
+            return self.stop(f"after packet {self.number}, more than {MOST_INTERFACES} interfaces: damaged")
         for code, value in self.options(at + 8, end):
             if code == 9:
                 resolution = value & 0xFF
@@ -348,7 +377,7 @@ class Packets:
     def options(self, at, end):
         """Options as (code, integer)."""
         found = []
-        while end - at >= 4:
+        while end - at >= 4 and len(found) < MOST_OPTIONS:
             code = u16(self.p, at, self.big)
             size: cython.Py_ssize_t = u16(self.p, at + 2, self.big)
             if code == 0 or size > end - at - 4:

@@ -6,6 +6,7 @@ captured it is guessed from the ports, and the face says so.
 """
 
 import ipaddress
+from typing import Any
 
 import cython
 
@@ -21,6 +22,7 @@ else:
 DEFAULT_PORT = 7447
 SCOUTING_PORT = 7446
 HTTPS_PORT = 443
+MOST_SERVERS = 1 << 16  # remembered, to tell who listens where a session was met midway
 
 MASK = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
@@ -117,7 +119,7 @@ class Flow:
 
     def again(self) -> None:
         """INIT on a datagram flow that has had its session, or that was taken for foreign."""
-        self.finish()
+        self.leave()
         self.face, self.client, self.framing = None, None, -1
         self.offers.clear()
         for lane in self.lanes:
@@ -132,6 +134,23 @@ class Flow:
         for lane in self.lanes:
             lane.finish()
 
+    def leave(self) -> None:
+        """Nothing more will be heard of this session."""
+        self.finish()
+        if self.face is not None:
+            self.book.departed.append(self.face.id)
+
+    # To be continued elsewhere.
+
+    def save(self) -> tuple[object, ...]:
+        lanes = tuple(lane.save() for lane in self.lanes)
+        return self.key, self.client, self.first, self.face, self.framing, dict(self.offers), self.doubtful, lanes
+
+    def restore(self, saved: tuple[Any, ...]) -> None:
+        _, self.client, self.first, self.face, self.framing, self.offers, self.doubtful, lanes = saved
+        for lane, state in zip(self.lanes, lanes, strict=True):
+            lane.restore(state)
+
     # The face.
 
     def add_face(self, protocol: str, framing: str, encrypted: bool, midway: bool) -> Face:
@@ -141,7 +160,7 @@ class Flow:
         face = Face(len(self.book.faces), protocol, client, server, framing, False, encrypted, midway, *self.first)
         self.face = face
         self.book.faces.append(face)
-        if not midway:
+        if not midway and len(self.book.servers) < MOST_SERVERS:
             self.book.servers.add((server, self.udp))
         return face
 
@@ -251,14 +270,14 @@ class Table:
     def replace(self, old, new):
         """A new connection between the same ends."""
         del self.flows[old.key]
-        old.finish()
+        old.leave()
         return self.add(new)
 
     def thin(self):
         idle = sorted(self.flows.values(), key=idle_since)
         for flow in idle[: (len(idle) >> 1) + 1]:
             flow.note("limit", flow.lanes[0].file, flow.lanes[0].packet, 0)
-            flow.finish()
+            flow.leave()
             del self.flows[flow.key]
         return self.resize(self.mask + 1)
 

@@ -70,3 +70,12 @@ class Fragments:
     def finish(self) -> None:
         for key in list(self._wholes):
             self._give_up(key)
+
+    # To be continued elsewhere.
+
+    def save(self) -> dict[Key, Whole]:
+        return dict(self._wholes)
+
+    def restore(self, saved: dict[Key, Whole]) -> None:
+        self._wholes = saved
+        self._bytes = sum(whole.have for whole in saved.values())

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+from zenlake.capture.aside cimport Aside
 from zenlake.capture.recognise cimport Judge
 from zenlake.capture.rows cimport Rows
 
@@ -16,8 +17,8 @@ cdef class Stream:
     cdef public int file
     cdef unsigned char* part
     cdef Py_ssize_t have, need, skip
-    cdef list aside
-    cdef Py_ssize_t aside_size, look_at
+    cdef Aside aside
+    cdef Py_ssize_t look_at
     cdef bint feeding
     cdef long long unread, unread_packets, unread_from
 
@@ -38,6 +39,7 @@ cdef class Stream:
     cpdef int look(self) except -1
     cpdef int look_once(self) except -1
     cpdef int look_at_datagrams(self) except -1
+    cdef tuple framings(self)
     cpdef int settle(self, int framing, Py_ssize_t at) except -1
     cdef int meet(self, bytes data) except -1
     cpdef int follow(self, int face, int direction) except -1
@@ -45,3 +47,5 @@ cdef class Stream:
     cpdef int deafen(self) except -1
     cpdef int note(self, str kind, Py_ssize_t size) except -1
     cpdef int finish(self) except -1
+    cpdef tuple save(self)
+    cpdef int restore(self, tuple saved) except -1

@@ -19,9 +19,11 @@ if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
     from cython.cimports.libc.stdlib import free, malloc
     from cython.cimports.libc.string import memcpy
-    from cython.cimports.zenlake.capture.recognise import begins, lz4_size, number, quic, tls
+    from cython.cimports.zenlake.capture.aside import Aside
+    from cython.cimports.zenlake.capture.recognise import begins, lz4_size, quic, tls
 else:
-    from zenlake.capture.recognise import begins, lz4_size, number, quic, tls
+    from zenlake.capture.aside import Aside
+    from zenlake.capture.recognise import begins, lz4_size, quic, tls
 
 SPLIT = cython.declare(cython.int, 0)
 SEEK = cython.declare(cython.int, 1)
@@ -34,6 +36,8 @@ REJECTED = cython.declare(cython.int, 0)
 ACCEPTED = cython.declare(cython.int, 1)
 
 CERTAIN = cython.declare(cython.int, 8)
+NOT_YET = cython.declare(cython.int, -1)  # as in aside
+NOTHING = cython.declare(cython.int, -2)
 
 PATIENCE = cython.declare(cython.Py_ssize_t, 1 << 18)  # bytes held while looking: two of the largest batches and more
 
@@ -71,8 +75,7 @@ class Stream:
         self.certain = False  # in step since that first byte
         self.opening = False  # INIT and OPEN are still expected, and tell what follows them
         self.skip = 0  # bytes until the next batch, of one that a gap has spoilt
-        self.aside = []  # held while looking: (bytes, received, packet, file)
-        self.aside_size = 0
+        self.aside = Aside()  # held while looking
         self.look_at = 0  # look again when this many are held
         self.feeding = False
         return self.frame(PLAIN)
@@ -224,17 +227,9 @@ class Stream:
         if size <= 0:
             return self.note("undecodable", end - at + self.width)
         q: cython.p_const_uchar = plain
+        size = end - at + self.width
         return self.rows.append(
-            q,
-            0,
-            len(plain),
-            self.face,
-            self.direction,
-            end - at + self.width,
-            True,
-            self.received,
-            self.packet,
-            self.file,
+            q, 0, len(plain), self.face, self.direction, size, True, self.received, self.packet, self.file
         )
 
     def handshake(self, p, at, end):
@@ -268,7 +263,7 @@ class Stream:
         if self.mode == SEEK:
             self.look()
             if self.mode == SEEK:
-                self.shed(self.aside_size)
+                self.shed(self.aside.size)
                 self.anchored = False
                 return 0
         self.certain = False
@@ -300,29 +295,28 @@ class Stream:
         return 0
 
     def hold(self, p, at, end):
-        self.aside.append((copied(p, at, end), self.received, self.packet, self.file))
-        self.aside_size += end - at
+        self.aside.add(copied(p, at, end), self.received, self.packet, self.file)
         self.rows.held += end - at
-        full: cython.bint = self.aside_size > PATIENCE or self.rows.held > self.rows.most_held
-        if self.feeding or (self.aside_size < self.look_at and full == 0):
+        full: cython.bint = self.aside.size > PATIENCE or self.rows.held > self.rows.most_held
+        if self.feeding or (self.aside.size < self.look_at and full == 0):
             return 0
         self.look()
         if self.mode == SEEK and full:
-            self.shed(self.aside_size >> 1)
+            self.shed(self.aside.size >> 1)
             self.flow.doubt(self)
         return 0
 
     def look(self):
         """Looks for batches among the bytes held, until in step or at a loss."""
-        while self.mode == SEEK and self.aside and self.look_once():
+        while self.mode == SEEK and self.aside.size > 0 and self.look_once():
             pass
-        self.look_at = self.aside_size + (self.aside_size >> 2 if self.aside_size > 4096 else 0)
+        self.look_at = self.aside.size + (self.aside.size >> 2 if self.aside.size > 4096 else 0)
         return 0
 
     def look_once(self):
         if self.width == 0:
             return self.look_at_datagrams()
-        data: bytes = self.aside[0][0] if len(self.aside) == 1 else b"".join([held[0] for held in self.aside])
+        data: bytes = self.aside.data()
         p: cython.p_const_uchar = data
         n: cython.Py_ssize_t = len(data)
         self.judge.point(data)
@@ -337,33 +331,14 @@ class Stream:
             if verdict == REJECTED or n > 4096:
                 self.flow.foreign()
             return 0
-        framings = (PLAIN, COMPRESSED, LOWLATENCY) if self.flow.framing < 0 else (self.flow.framing,)
-        enough: cython.int = CERTAIN if self.face < 0 else CERTAIN // 2
-        start: cython.Py_ssize_t = 0
-        end: cython.Py_ssize_t
-        at: cython.Py_ssize_t
-        framing: cython.int
-        for held in self.aside:  # a batch is likelier to begin with a segment than inside one
-            end = start + len(held[0])
-            for framing in framings:
-                if self.judge.chain(start, n, framing, enough, end) == ACCEPTED:
-                    return self.settle(framing, start)
-                at = self.judge.find(start + 1, end, n, framing, enough + CERTAIN // 2)
-                if at >= 0:
-                    return self.settle(framing, at)
-            start = end
-        return 0
+        at: cython.Py_ssize_t = self.aside.find_batches(
+            self.judge, self.framings(), CERTAIN if self.face < 0 else CERTAIN // 2
+        )
+        return self.settle(self.aside.framing, at) if at >= 0 else 0
 
     def look_at_datagrams(self):
-        """One strong datagram, or several weak ones and none that speaks against."""
-        best: cython.int = 0
-        framing: cython.int
-        weight: cython.int
-        total: cython.int
-        last: cython.longlong
-        sequence: cython.longlong
         p: cython.p_const_uchar
-        for data, _, _, _ in self.aside:
+        for data, _, _, _ in self.aside.held:
             p = data
             if self.face < 0 and quic(p, 0, len(data)):
                 self.flow.secured("quic", False)
@@ -372,35 +347,23 @@ class Stream:
             kind = self.judge.scouts()
             if kind != 0 and self.flow.scouts(self.side, kind):
                 return self.settle(PLAIN, 0)
-        for framing in (PLAIN, COMPRESSED, LOWLATENCY) if self.flow.framing < 0 else (self.flow.framing,):
-            total = 0
-            last = -2
-            for data, _, _, _ in self.aside:
-                p = data
-                self.judge.point(data)
-                weight = self.judge.weigh(0, len(data), framing)
-                if weight == 0:
-                    total = 0
-                    break
-                sequence = number(p, 0, len(data), framing)
-                total += weight + (6 if sequence >= 0 and sequence == ((last + 1) & 0xFFFFFFF) else 0)
-                last = sequence if sequence >= 0 else last
-            if total >= CERTAIN or (total > 0 and self.face >= 0):
-                return self.settle(framing, 0)
-            best = max(best, total)
-        if best > 0:
-            return 0
-        if self.face < 0:
+        framing: cython.int = self.aside.find_datagrams(self.judge, self.framings(), self.face >= 0)
+        if framing >= 0:
+            return self.settle(framing, 0)
+        if framing == NOTHING and self.face < 0:
             self.flow.foreign()
+        if framing == NOT_YET or self.face < 0:
             return 0
         return self.shed(1) + 1  # one of a known session that says nothing: on to the next
 
+    def framings(self):
+        """What the batches may look like."""
+        return (PLAIN, COMPRESSED, LOWLATENCY) if self.flow.framing < 0 else (self.flow.framing,)
+
     def settle(self, framing, at):
         """In step from the byte `at` of those held."""
-        held = self.aside
-        self.rows.held -= self.aside_size
-        self.aside = []
-        self.aside_size = 0
+        self.rows.held -= self.aside.size
+        held = self.aside.empty()
         self.mode = SPLIT
         self.skip = 0
         self.certain = self.anchored
@@ -436,17 +399,9 @@ class Stream:
 
     def shed(self, n):
         """Gives up the oldest n bytes held, or a few more."""
-        done: cython.Py_ssize_t = 0
-        count: cython.Py_ssize_t = 0
-        for data, _, _, _ in self.aside:
-            if done >= n:
-                break
-            done += len(data)
-            count += 1
-        if count > 0:
+        done: cython.Py_ssize_t = self.aside.shed(n)
+        if done > 0:
             self.note("skipped" if self.face >= 0 else "foreign", done)
-            del self.aside[:count]
-            self.aside_size -= done
             self.rows.held -= done
         self.look_at = 0
         return 0
@@ -455,9 +410,7 @@ class Stream:
         """Bytes the other way turned out to be Zenoh, or these."""
         self.face = face
         self.direction = direction
-        if (
-            self.anchored and self.mode == SEEK and not self.aside
-        ):  # both ways began together: in step from the first byte
+        if self.anchored and self.mode == SEEK and self.aside.size == 0:  # both began together: in step from the first
             self.anchored = False
             self.certain = True
             self.opening = True
@@ -469,11 +422,9 @@ class Stream:
     def deafen(self):
         self.mode = DEAF
         self.unread_from = self.packet
-        self.unread += self.aside_size
-        self.unread_packets += len(self.aside)
-        self.rows.held -= self.aside_size
-        self.aside = []
-        self.aside_size = 0
+        self.unread += self.aside.size
+        self.rows.held -= self.aside.size
+        self.unread_packets += len(self.aside.empty())
         self.drop()
         return 0
 
@@ -486,9 +437,35 @@ class Stream:
         if self.mode == SEEK:
             self.look()
         self.drop()
-        self.shed(self.aside_size)
+        self.shed(self.aside.size)
         if self.unread_packets > 0:
             self.flow.unread(self.file, self.unread_from, self.unread, self.unread_packets)
             self.unread = 0
             self.unread_packets = 0
+        return 0
+
+    # To be continued elsewhere.
+
+    def save(self):
+        part = copied(self.part, 0, self.have) if self.have > 0 else b""
+        return (
+            (self.face, self.direction, self.mode, self.framing, self.received, self.packet, self.file),
+            (self.anchored, self.certain, self.opening, self.skip, self.look_at),
+            (self.unread, self.unread_packets, self.unread_from),
+            (part, self.need, list(self.aside.held)),
+        )
+
+    def restore(self, saved):
+        place, step, deaf, (part, need, held) = saved
+        self.face, self.direction, self.mode, framing, self.received, self.packet, self.file = place
+        self.frame(framing)
+        self.anchored, self.certain, self.opening, self.skip, self.look_at = step
+        self.unread, self.unread_packets, self.unread_from = deaf
+        p: cython.p_const_uchar = part
+        n: cython.Py_ssize_t = len(part)
+        if n > 0:
+            self.keep(p, 0, n, need)
+        for data, received, packet, file in held:
+            self.aside.add(data, received, packet, file)
+        self.rows.held += self.aside.size
         return 0

@@ -57,7 +57,12 @@ WHY = {
 
 
 class Notes:
-    """Sums notes by kind, file and face, so that their number does not grow with the capture's."""
+    """Sums notes by kind, file and face, so that their number does not grow with the capture's.
+
+    Faces may be without number too: beyond MOST sums, what is new is summed for all faces together.
+    """
+
+    MOST = 1 << 16
 
     def __init__(self) -> None:
         self._sums: dict[tuple[str, int, int, str], list[int]] = {}
@@ -65,6 +70,9 @@ class Notes:
     def add(self, kind: str, file: int, packet: int, face: int, size: int, count: int = 1, why: str = "") -> None:
         key = (kind, file, face, why or WHY[kind])
         found = self._sums.get(key)
+        if found is None and len(self._sums) >= self.MOST:
+            key = (kind, file, -1, why or WHY[kind])
+            found = self._sums.get(key)
         if found is None:
             self._sums[key] = [packet, count, size]
         else:

@@ -10,17 +10,19 @@ cdef class Reader:
     cdef readonly Rows rows
     cdef readonly Judge judge
     cdef readonly list faces
+    cdef public list departed
     cdef readonly object notes
     cdef readonly set servers
     cdef object fragments
     cdef Table table
     cdef Headers headers
-    cdef Packets packets
+    cdef readonly Packets packets
     cdef int file, looked_ahead
+    cdef long long stop
     cdef unsigned long long* recent
     cdef long long* recent_times
 
-    cpdef int begin(self, Packets packets, int file) except -1
+    cpdef int begin(self, Packets packets, int file, long long stop=*) except -1
     cpdef int run(self) except -1
     cdef int step(self) except -1 nogil
     cdef int packet(self, Headers h, const unsigned char* p) except -1 nogil
@@ -31,3 +33,5 @@ cdef class Reader:
     cdef int fragment(self, const unsigned char* p) except -1
     cdef int odd(self, int found) except -1
     cpdef int finish(self) except -1
+    cpdef tuple save(self)
+    cpdef int restore(self, tuple saved) except -1

@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The loop: packet after packet to its lane, without the GIL unless something is out of the ordinary."""
 
+from array import array
+
 import cython
 
-from zenlake.capture.flows import Flow, ends_of
+from zenlake.capture.flows import MOST_SERVERS, Flow, ends_of
 from zenlake.capture.fragments import Fragments
 from zenlake.capture.notes import Address, Face, Notes
 
 if cython.compiled:
+    from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
     from cython.cimports.libc.stdlib import calloc, free
+    from cython.cimports.libc.string import memcpy
+    from cython.cimports.zenlake.capture.files import Packets
     from cython.cimports.zenlake.capture.flows import Table
     from cython.cimports.zenlake.capture.framing import copied
     from cython.cimports.zenlake.capture.headers import Headers, u64
@@ -16,6 +21,7 @@ if cython.compiled:
     from cython.cimports.zenlake.capture.rows import Rows
     from cython.cimports.zenlake.capture.tcp import Lane
 else:
+    from zenlake.capture.files import Packets
     from zenlake.capture.flows import Table
     from zenlake.capture.framing import copied
     from zenlake.capture.headers import Headers, u64
@@ -24,6 +30,8 @@ else:
 
 PACKET = cython.declare(cython.int, 1)  # as in files
 PAUSED = cython.declare(cython.int, 3)
+STOPPED = cython.declare(cython.int, 4)
+ENDLESS = cython.declare(cython.longlong, (1 << 62))
 
 FRAGMENT = cython.declare(cython.int, 1)  # as in headers
 TCP = cython.declare(cython.int, 6)
@@ -45,11 +53,12 @@ ODD = {-1: "not-ip", -2: "malformed", -3: "link-type"}
 
 @cython.cclass
 class Reader:
-    """All that is remembered while a capture is read. `book` to its flows: rows, faces, notes, servers."""
+    """All that is remembered while a capture is read. `book` to its flows: rows, faces, notes, servers, departed."""
 
-    def __init__(self, most_rows: int, most_bytes: int, most_held: int, most_flows: int) -> None:
-        self.rows = Rows(most_rows, most_bytes, most_held)
-        self.faces: list[Face] = []
+    def __init__(self, rows: Rows, most_flows: int) -> None:
+        self.rows = rows
+        self.faces: list[Face | None] = []  # None: departed long ago
+        self.departed: list[int] = []  # faces of which nothing more will be heard
         self.notes = Notes()
         self.servers: set[tuple[Address, bool]] = set()  # ends that are known to listen
         self.fragments = Fragments(self.lost)
@@ -59,6 +68,7 @@ class Reader:
         self.packets = None
         self.file = 0
         self.looked_ahead = -1
+        self.stop = ENDLESS
         if cython.compiled:
             self.recent = cython.cast(cython.pointer(cython.ulonglong), calloc(RECENT, 8))
             self.recent_times = cython.cast(cython.p_longlong, calloc(RECENT, 8))
@@ -73,10 +83,11 @@ class Reader:
             free(self.recent)
             free(self.recent_times)
 
-    def begin(self, packets, file):
-        """Packets of the next file follow."""
+    def begin(self, packets, file, stop=-1):
+        """Packets of the next file follow; `stop`: only those that begin before this byte of it."""
         self.packets = packets
         self.file = file
+        self.stop = ENDLESS if stop < 0 else stop
         return 0
 
     def run(self):
@@ -92,6 +103,8 @@ class Reader:
         n: cython.Py_ssize_t = BREATH
         while n > 0 and self.rows.finished == 0:
             n -= 1
+            if self.packets.at >= self.stop:
+                return STOPPED
             found = self.packets.next()
             if found != PACKET:
                 return found
@@ -242,11 +255,11 @@ class Reader:
             if found > FRAGMENT:
                 ends = ends_of(h.src_hi, h.src_lo, h.dst_hi, h.dst_lo, h.ports)
                 pairs.append((ends, found != TCP))
-                if h.flags & SYN:
+                if h.flags & SYN and len(self.servers) < MOST_SERVERS:
                     self.servers.add((ends[0 if h.flags & ACK else 1], False))
         for (one, other), udp in pairs:
             for end, partner in ((one, other), (other, one)):
-                if partners.setdefault((end, udp), partner) != partner:
+                if partners.setdefault((end, udp), partner) != partner and len(self.servers) < MOST_SERVERS:
                     self.servers.add((end, udp))
 
     def odd(self, found):
@@ -258,4 +271,34 @@ class Reader:
         for flow in self.table.flows.values():
             flow.finish()
         self.rows.flush()
+        return 0
+
+    # To be continued elsewhere.
+
+    def save(self):
+        """All that the packets so far mean to those that follow. Rows are not part of it, nor notes."""
+        flows = [flow.save() for flow in self.table.flows.values()]
+        if cython.compiled:
+            recent = PyBytes_FromStringAndSize(cython.cast(cython.p_char, self.recent), 8 * RECENT)
+            times = PyBytes_FromStringAndSize(cython.cast(cython.p_char, self.recent_times), 8 * RECENT)
+        else:
+            recent, times = array("Q", self.recent).tobytes(), array("q", self.recent_times).tobytes()
+        return flows, len(self.faces), set(self.servers), self.fragments.save(), self.looked_ahead, recent, times
+
+    def restore(self, saved):
+        flows, faces, self.servers, fragments, self.looked_ahead, recent, times = saved
+        self.faces = [None] * faces
+        self.fragments.restore(fragments)
+        self.packets = Packets()
+        for state in flows:
+            flow = Flow(self, state[0], None)
+            flow.restore(state)
+            self.table.add(flow)
+            if flow.face is not None:
+                self.faces[flow.face.id] = flow.face
+        if cython.compiled:
+            memcpy(self.recent, PyBytes_AS_STRING(recent), 8 * RECENT)
+            memcpy(self.recent_times, PyBytes_AS_STRING(times), 8 * RECENT)
+        else:
+            self.recent, self.recent_times = list(array("Q", recent)), list(array("q", times))
         return 0

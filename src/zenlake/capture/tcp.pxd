@@ -30,3 +30,5 @@ cdef class Lane:
     cpdef int pass_gap(self) except -1
     cpdef int note(self, str kind, Py_ssize_t size) except -1
     cpdef int finish(self) except -1
+    cpdef tuple save(self)
+    cpdef int restore(self, tuple saved) except -1

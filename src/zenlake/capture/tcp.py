@@ -171,3 +171,19 @@ class Lane:
             self.pass_gap()
         self.stream.finish()
         return 0
+
+    def save(self):
+        return (
+            self.stream.save(),
+            (self.received, self.packet, self.file, self.begun, self.closed, self.acknowledged, self.acknowledges),
+            (self.first, self.expected, self.position, self.gap_since, list(self.held)),
+        )
+
+    def restore(self, saved):
+        stream, place, order = saved
+        self.stream.restore(stream)
+        self.received, self.packet, self.file, self.begun, self.closed, self.acknowledged, self.acknowledges = place
+        self.first, self.expected, self.position, self.gap_since, self.held = order
+        self.held_size = sum([max(len(early[2]), 256) for early in self.held])
+        self.stream.rows.held += self.held_size
+        return 0

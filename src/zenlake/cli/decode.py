@@ -28,6 +28,10 @@ def decode(
     format: Annotated[
         Format | None, typer.Option("--format", "-f", help="As what; else by the name of OUT.", show_default="table")
     ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option("--processes", "-j", min=1, help="How many decode a large capture.", show_default="cores"),
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="OUT", help="Write to this file.")] = None,
 ) -> int:
     """Show a table of a capture or a log, or write it to a file.
@@ -38,10 +42,10 @@ def decode(
         format = SUFFIXES.get(out.suffix, Format.table) if out is not None else Format.table
     wanted = None if columns is None else [name.strip() for name in columns.split(",")]
     if table in TABLES:
-        rows = batches(paths, table, columns=wanted, keys=key, since=since, until=until)
+        rows = batches(paths, table, columns=wanted, keys=key, since=since, until=until, processes=processes)
         schema = chosen(table, wanted)
     else:
-        whole: pa.Table = read(paths, table, columns=wanted, keys=key, since=since, until=until)
+        whole: pa.Table = read(paths, table, columns=wanted, keys=key, since=since, until=until, processes=processes)
         rows, schema = iter(whole.to_batches()), whole.schema
     count = write(schema, rows, format, out)
     if out is not None:

@@ -17,6 +17,10 @@ def sql(
     format: Annotated[
         Format | None, typer.Option("--format", "-f", help="As what; else by the name of OUT.", show_default="table")
     ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option("--processes", "-j", min=1, help="How many decode a large capture.", show_default="cores"),
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="OUT", help="Write to this file.")] = None,
 ) -> int:
     """Ask a capture or a log in SQL: every decoded and derived table is a view, and only those that you name are computed.
@@ -25,6 +29,6 @@ def sql(
     """
     if format is None:
         format = SUFFIXES.get(out.suffix, Format.table) if out is not None else Format.table
-    answer = query(text, paths)
+    answer = query(text, paths, processes)
     write(answer.schema, answer.to_batches(), format, out)
     return 0

@@ -2,8 +2,8 @@
 """`format("zenoh_capture")`: the decoded tables of capture files as a Spark source.
 
 All files of one `load` are one capture (those of a rotation may be given in any order): what a session declared in one file
-counts in the next. A capture is decoded in one pass, so it is one partition; several captures in parallel are several `load`s
-and a union.
+counts in the next. A capture is one partition, unless `minPartitions` asks for more: then the driver reads it once, without
+decoding, to find what each part must know of those before it.
 
 Options are checked in `DataSource.__init__`, the only place that Spark calls on every path, so that a mistake is told at `load`.
 Every Spark session of an environment in which Zenlake is installed imports this: what is heavy is imported where it is used.
@@ -28,6 +28,7 @@ OPTIONS = {
     "keyExpr": "a key expression that a row's key must intersect",
     "startingTimestamp": "rows received at this time or later",
     "endingTimestamp": "rows received before this time",
+    "minPartitions": "in how many parts the capture is decoded, about; 1 if not given",
 }
 
 
@@ -37,6 +38,7 @@ class CaptureSource(DataSource):  # type: ignore[misc]  # PySpark is not checked
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
         self.chosen = chosen_by(options)
+        self.count = partitions_by(options)
 
     @classmethod
     def name(cls) -> str:
@@ -61,24 +63,33 @@ class CaptureSource(DataSource):  # type: ignore[misc]  # PySpark is not checked
             if field.dataType != whole[field.name].dataType or not field.nullable:
                 given = field.dataType.simpleString() + ("" if field.nullable else " not null")
                 refuse(f"{table}.{field.name} is {whole[field.name].dataType.simpleString()}, not {given}")
-        return CaptureReader({**self.chosen, "columns": schema.fieldNames()})
+        return CaptureReader({**self.chosen, "columns": schema.fieldNames()}, self.count)
 
 
 class CaptureReader(DataSourceReader):  # type: ignore[misc]
     """Decodes where Spark runs it; only the choice travels there."""
 
-    def __init__(self, choice: dict[str, Any]) -> None:
+    def __init__(self, choice: dict[str, Any], count: int) -> None:
         self.choice = choice
+        self.count = count
 
     def partitions(self) -> list[InputPartition]:
-        return [InputPartition(0)]
+        from zenlake.tables import parts
+
+        if self.count == 1:
+            return [InputPartition(None)]
+        return [InputPartition(part) for part in parts(self.choice["path"], self.choice["table"], self.count)]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         import pyarrow as pa
 
-        from zenlake.tables import batches
+        from zenlake.tables import batches, part_batches
 
-        for batch in batches(**self.choice):
+        if partition.value is None:
+            found = batches(**self.choice, processes=1)
+        else:
+            found = part_batches(partition.value, **{name: self.choice[name] for name in self.choice if name != "path"})
+        for batch in found:
             # Spark compares the schema with its own, which has no metadata.
             yield pa.RecordBatch.from_arrays(batch.columns, schema=batch.schema.remove_metadata())
 
@@ -132,6 +143,13 @@ def chosen_by(options: dict[str, str]) -> dict[str, Any]:
     if "-" in path:
         refuse("a Spark task has no standard input; save the capture to a file")
     return {"path": path, "table": table, "columns": columns, "keys": keys, "since": since, "until": until}
+
+
+def partitions_by(options: dict[str, str]) -> int:
+    text = options.get("minPartitions", "1").strip()
+    if not text.isdigit() or not 1 <= int(text) <= 10_000:
+        refuse(f"option 'minPartitions': {text!r} is not a number from 1 to 10000")
+    return int(text)
 
 
 def instant(option: str, text: str | None) -> datetime | None:

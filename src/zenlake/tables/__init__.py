@@ -3,6 +3,6 @@
 
 from zenlake.tables.derive import derive, query
 from zenlake.tables.derived import DERIVED, definition
-from zenlake.tables.read import batches, column_names, read
+from zenlake.tables.read import batches, column_names, part_batches, parts, read
 
-__all__ = ["DERIVED", "batches", "column_names", "definition", "derive", "query", "read"]
+__all__ = ["DERIVED", "batches", "column_names", "definition", "derive", "part_batches", "parts", "query", "read"]

@@ -12,7 +12,8 @@ PATHS = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
 def files(path: PATHS) -> list[str]:
-    """Paths and patterns as a list of captures and logs that exist."""
+    """Paths, patterns and folders as a list of captures and logs that exist. A folder that is no log is all the files in it but
+    hidden ones."""
     given = [path] if isinstance(path, str | os.PathLike) else list(path)
     found = []
     for each in (os.fspath(each) for each in given):
@@ -21,7 +22,15 @@ def files(path: PATHS) -> list[str]:
         if not matches or missing:
             raise FileNotFoundError(f"no capture at {missing[0] if missing else each}")
         for match in matches:
-            if (os.path.isdir(match) or "://" in match) and not is_log(match):
-                raise InvalidValue(f"{match} is neither a capture nor a log: name the files in it")
-        found += matches
+            if is_log(match):
+                found.append(match)
+            elif os.path.isdir(match):
+                inside = sorted(e.path for e in os.scandir(match) if e.is_file() and not e.name.startswith("."))
+                if not inside:
+                    raise FileNotFoundError(f"no capture in the folder {match}, and it is no log")
+                found += inside
+            elif "://" in match:
+                raise InvalidValue(f"{match} is no log")
+            else:
+                found.append(match)
     return found

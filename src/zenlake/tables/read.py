@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read a capture or a log as a table, whole or as a stream of record batches."""
 
+import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import chain
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from zenlake import capture
+from zenlake.capture.decoded import decode_range, notes_of
+from zenlake.capture.files import can_be_mapped
+from zenlake.capture.ranges import Range
 from zenlake.columns.schemas import TABLES, chosen
 from zenlake.errors import InvalidValue, KeyExprError
 from zenlake.keyexpr import KeyExpr
@@ -14,6 +21,8 @@ from zenlake.tables.derive import derive
 from zenlake.tables.derived import DERIVED, definition
 from zenlake.tables.files import PATHS, files
 from zenlake.tables.source import decode
+
+SMALLEST = 1 << 16  # bytes of a part
 
 
 def read(
@@ -24,17 +33,20 @@ def read(
     keys: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
+    processes: int | None = None,
 ) -> pa.Table:
-    """A table of one or more captures or logs (patterns are expanded) as an Arrow table: decoded, or derived by DuckDB.
+    """A table of captures (files of a rotation, folders of them, patterns) or logs as an Arrow table: decoded, or derived by
+    DuckDB.
 
     `columns` leaves out what you do not need: decoding is then faster. `keys` is a key expression that a row's key must
     intersect, `since` and `until` bound the received time (from, inclusive; to, exclusive). A derived table is derived from the
-    whole recording first: a query that began in time keeps the replies that came later.
+    whole recording first: a query that began in time keeps the replies that came later. A large capture is decoded by
+    several processes; `processes` says by how many.
     """
     asked, choice = _checked(table, columns, keys, since, until)
     if table in TABLES:
-        return pa.Table.from_batches(_decoded(path, table, asked, choice), schema=chosen(table, asked))
-    whole = derive(path)[table]
+        return pa.Table.from_batches(_decoded(path, table, asked, choice, processes), schema=chosen(table, asked))
+    whole = derive(path, processes)[table]
     return pa.Table.from_batches(choice.rows(whole.to_batches()), schema=whole.schema).select(asked)
 
 
@@ -46,23 +58,61 @@ def batches(
     keys: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
+    processes: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """As `read`, one record batch at a time: memory does not grow with the recording, if the table is a decoded one."""
     asked, choice = _checked(table, columns, keys, since, until)
     if table in TABLES:
-        return _decoded(path, table, asked, choice)
-    return (batch.select(asked) for batch in choice.rows(derive(path)[table].to_batches()))
+        return _decoded(path, table, asked, choice, processes)
+    return (batch.select(asked) for batch in choice.rows(derive(path, processes)[table].to_batches()))
+
+
+class Part(NamedTuple):
+    """A piece of a capture that can be decoded anywhere: a range, and with the last one what the capture itself tells."""
+
+    range: Range
+    notes: list[tuple[str, pa.RecordBatch]]
+
+
+def parts(path: PATHS, table: str, count: int) -> list[Part]:
+    """A capture in about `count` parts of the same size; fewer if it is small or compressed."""
+    found = files(path)
+    size = sum(os.path.getsize(file) for file in found if can_be_mapped(file))
+    plan = capture.open(found).plan(max(size // count, SMALLEST))
+    ranges = list(plan.ranges())
+    notes = [[]] * (len(ranges) - 1) + [list(notes_of(plan, {table: None}))]
+    return [Part(*each) for each in zip(ranges, notes, strict=True)]
+
+
+def part_batches(
+    part: Part,
+    table: str = "samples",
+    *,
+    columns: Sequence[str] | None = None,
+    keys: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """As `batches`, of one part."""
+    asked, choice = _checked(table, columns, keys, since, until)
+    needed = asked + [name for name in choice.needs if name not in asked]
+    found = chain(decode_range(part.range, {table: needed}), part.notes)
+    return (batch.select(asked) for batch in choice.rows(batch for _, batch in found))
 
 
 class Choice:
     """Which rows: by key and by time."""
 
     def __init__(self, keys: str | None, since: datetime | None, until: datetime | None) -> None:
+        self.given = (keys, since, until)
         self.keys = None if keys is None else KeyExpr(keys)
         self.since = None if since is None else _instant(since)
         self.until = None if until is None else _instant(until)
         self.needs = ["key"] if self.keys is not None else []
         self.needs += ["received"] if since is not None or until is not None else []
+
+    def __reduce__(self) -> tuple[type["Choice"], tuple[object, ...]]:
+        return Choice, self.given
 
     def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -99,11 +149,16 @@ def _checked(
     return asked, Choice(keys, since, until)
 
 
-def _decoded(path: PATHS, table: str, asked: list[str], choice: Choice) -> Iterator[pa.RecordBatch]:
+def _decoded(
+    path: PATHS, table: str, asked: list[str], choice: Choice, processes: int | None
+) -> Iterator[pa.RecordBatch]:
     """Rows of a decoded table. What decides about them is decoded too, and left out again."""
     needed = asked + [name for name in choice.needs if name not in asked]
-    found = decode(files(path), {table: needed}, _ns(choice.since), _ns(choice.until))
-    return (batch.select(asked) for batch in choice.rows(batch for _, batch in found))
+    found = decode(
+        files(path), {table: needed}, _ns(choice.since), _ns(choice.until), processes=processes,
+        keep=choice.rows if choice.needs else None,
+    )  # fmt: skip
+    return (batch.select(asked) for _, batch in found)
 
 
 def _intersecting(column: pa.Array, keys: KeyExpr) -> pa.Array:

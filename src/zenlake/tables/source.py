@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from zenlake import log
-from zenlake.capture import decoded as capture
+from zenlake.capture import parallel as capture
 
 __all__ = ["decode"]
 
@@ -16,13 +16,17 @@ def decode(
     tables: Mapping[str, Sequence[str] | None],
     since: int | None = None,
     until: int | None = None,
+    *,
+    processes: int | None = None,
+    keep: capture.Keep | None = None,
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The tables asked for (each with the columns wanted, or None for all), as (table, record batch) while they fill.
 
-    All captures given are one. Of a log, blocks without a row between `since` and `until` (ns) are not read.
+    All captures given are one. Of a log, blocks without a row between `since` and `until` (ns) are not read. `keep` chooses
+    among the rows of a record batch.
     """
     logs = [path for path in paths if log.is_log(path)]
     captures = [path for path in paths if path not in logs]
     if captures or not logs:
-        yield from capture.decode(captures, tables)
-    yield from log.decode(logs, tables, since=since, until=until)
+        yield from capture.decode(captures, tables, processes=processes, keep=keep)
+    yield from capture.kept(log.decode(logs, tables, since=since, until=until), keep)

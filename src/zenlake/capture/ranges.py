@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranges of a capture, each to be decoded on its own, by another process or on another machine.
+
+What a packet means depends on those before it: which session it belongs to, where a batch begins, what a key's id stands
+for. One pass over the capture finds all that and fills no table, which makes it several times cheaper than decoding; at
+each cut it saves where it stands. A range is such a place, the next one, and the names of the sessions that begin between.
+It may begin inside a conversation, a batch or a message whose first half lies in the range before.
+
+A file can be cut where it can be mapped; a compressed one stays whole.
+"""
+
+import os
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from zenlake.capture.files import Packets, Trouble, can_be_mapped, windows
+from zenlake.capture.reader import Reader
+from zenlake.capture.rows import Rows
+from zenlake.capture.sessions import Sessions
+from zenlake.capture.skim import Skim
+from zenlake.columns import Decoder
+
+PAUSED = 3  # as in reader
+STOPPED = 4
+
+SIZE = 32 << 20  # bytes of a range, unless told
+
+Limits = tuple[int, int, int, int]  # rows and bytes of a record batch, bytes held, flows
+Place = tuple[Any, ...]  # of Packets, in a file that is mapped
+Cut = tuple[int, Place | None]  # a file, and a place inside it
+
+
+def read(reader: Reader, files: list[str], first: Cut, end: tuple[int, int]) -> Iterator[pa.RecordBatch]:
+    """The record batches of the packets from `first` up to `end`, a file and a byte of it."""
+    file, place = first
+    while file < len(files) and (file, 0) < end:
+        packets = Packets()
+        reader.begin(packets, file, end[1] if file == end[0] else -1)
+        trouble = ""
+        found = 0
+        try:
+            for window in windows(files[file]):
+                packets.feed(window)
+                if place is not None:
+                    packets.resume(place)
+                while (found := reader.run()) == PAUSED:
+                    yield from reader.rows.collect()
+                if packets.trouble or found == STOPPED:
+                    break
+        except Trouble as error:
+            trouble = str(error)
+        if found == STOPPED:
+            return
+        lost = packets.finish()
+        if lost:
+            reader.notes.add("dropped", file, packets.number, -1, 0, lost)
+        if packets.trouble or trouble:
+            reader.notes.add("unreadable", file, packets.number, -1, 0, why=trouble or packets.trouble)
+        file, place = file + 1, None
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Part of a capture. It can be pickled; the files must lie where they lay."""
+
+    files: list[str]
+    first: Cut
+    end: tuple[int, int]
+    limits: Limits
+    state: bytes  # of the reader and of the sessions, pickled where the range begins
+    names: dict[int, str]  # of the faces that begin in it
+
+    def decode(self, decoder: Decoder) -> Iterator[None]:
+        """Decodes the range, a record batch a step; what the decoder has filled may be taken at each."""
+        rows, size, held, flows = self.limits
+        reader = Reader(Rows(rows, size, held), flows)
+        saved, going_on = pickle.loads(self.state)
+        reader.restore(saved)
+        decoder.files = list(self.files)
+        sessions = Sessions(decoder, self.names)
+        sessions.restore(going_on, len(reader.faces))
+        for batches in self._batches(reader):
+            sessions.introduce(reader)
+            decoder.decode(batches)
+            sessions.decoded(batches.nbytes)
+            yield
+
+    def _batches(self, reader: Reader) -> Iterator[pa.RecordBatch]:
+        yield from read(reader, self.files, self.first, self.end)
+        if self.end[0] == len(self.files):
+            reader.finish()
+        reader.rows.flush()
+        yield from reader.rows.collect()
+
+
+class Plan:
+    """The pass. After it, the sessions and notes are those of the whole capture."""
+
+    def __init__(self, files: list[str], limits: Limits, size: int = SIZE) -> None:
+        rows, bytes, held, flows = limits
+        self.files = files
+        self.limits = limits
+        self.size = max(1, size)
+        self.reader = Reader(Skim(rows, bytes, held), flows)
+        self.decoder = Decoder({})
+        self.decoder.files = list(files)
+        self.sessions = Sessions(self.decoder)
+
+    def ranges(self) -> Iterator[Range]:
+        """Each range as soon as the pass has come to its end: decoding may begin before the pass is over."""
+        first: Cut = (0, None)
+        state = self._save()
+        seen = file = at = 0  # bytes since the last cut; where the pass is
+        place: Place | None = None
+        while file < len(self.files):
+            stop = at + self.size - seen
+            whole = not can_be_mapped(self.files[file]) or os.path.getsize(self.files[file]) <= stop
+            end = (file + 1, 0) if whole else (file, stop)
+            for batches in read(self.reader, self.files, (file, place), end):
+                self._walk(batches)
+            place = None if whole else self.reader.packets.place()
+            if place is None or place[0] < stop:  # the file is over
+                seen += os.path.getsize(self.files[file]) - at
+                file, at, place = file + 1, 0, None
+            else:
+                at, seen = place[0], self.size
+            if seen >= self.size and file < len(self.files):
+                names = self._flush()
+                yield Range(self.files, first, (file, at), self.limits, state, names)
+                first, state, seen = (file, place), self._save(), 0
+        self.reader.finish()
+        names = self._flush()
+        yield Range(self.files, first, (len(self.files), 0), self.limits, state, names)
+
+    def _walk(self, batches: pa.RecordBatch) -> None:
+        self.sessions.introduce(self.reader)
+        self.decoder.decode(batches)
+        self.sessions.decoded(batches.nbytes)
+
+    def _flush(self) -> dict[int, str]:
+        """Follows the sessions to this very packet. Returns the names of those that began since the last cut."""
+        self.reader.rows.flush()
+        for batches in self.reader.rows.collect():
+            self._walk(batches)
+        self.sessions.introduce(self.reader, all_decoded=True)
+        return self.sessions.born
+
+    def _save(self) -> bytes:
+        """Pickled at once, for what is saved goes on changing."""
+        return pickle.dumps((self.reader.save(), self.sessions.save()), protocol=5)

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows without what changes no state: what the pass that plans ranges needs of a capture, and no more.
+
+A session's state depends on handshakes, declarations, fragments and sequence numbers. Most batches are one FRAME of
+PUSHes: of these only the FRAME's own bytes matter, and of a run of numbers on one lane only the first and the last. What
+is left is decoded as usual, so nothing here knows what state is; that PUSHes were skipped rightly is tested against the
+wire layer. Where in doubt, a batch is kept whole.
+"""
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.zenlake.capture.recognise import number
+    from cython.cimports.zenlake.capture.rows import Rows
+else:
+    from zenlake.capture.recognise import number
+    from zenlake.capture.rows import Rows
+
+FRAME = cython.declare(cython.int, 0x05)
+PUSH = cython.declare(cython.int, 0x1D)
+KEEP_ALIVE = cython.declare(cython.int, 0x04)
+PUT = cython.declare(cython.int, 0x01)
+DEL = cython.declare(cython.int, 0x02)
+SHM = cython.declare(cython.int, 0x12)
+
+# A lane takes a number that lies less than half its space ahead, and the smallest space has 128: whatever the lane held
+# before, the last of so many consecutive numbers leaves it where all of them would.
+LONGEST_RUN = cython.declare(cython.int, 32)
+
+
+def skip_number(p, at, end):
+    """Past a variable-length number; -1 = the bytes end, now or before."""
+    last: cython.Py_ssize_t = at + 8  # the ninth byte has no continuation bit
+    if at < 0:
+        return -1
+    while at < end:
+        if p[at] < 0x80 or at == last:
+            return at + 1
+        at += 1
+    return -1
+
+
+def skip_run(p, at, end):
+    """Past a length and as many bytes."""
+    size: cython.Py_ssize_t = 0
+    shift: cython.int = 0
+    if at < 0:
+        return -1
+    while at < end and shift < 35:
+        size |= (p[at] & 0x7F) << shift
+        at += 1
+        if p[at - 1] < 0x80:
+            return at + size if size <= end - at else -1
+        shift += 7
+    return -1
+
+
+def skip_exts(p, at, end, h):
+    """Past a chain of extensions, if bit 7 of `h` says that there is one."""
+    while h & 0x80 and 0 <= at < end:
+        h = p[at]
+        at += 1
+        if h & 0x7F == SHM:  # the payload is then of another kind
+            return -1
+        if h & 0x60 == 0x20:
+            at = skip_number(p, at, end)
+        elif h & 0x60 == 0x40:
+            at = skip_run(p, at, end)
+        elif h & 0x60 == 0x60:
+            return -1
+    return -1 if h & 0x80 else at
+
+
+def skip_push(p, at, end):
+    """Past a PUSH and its PUT or DEL; -1 = it is something else."""
+    h: cython.int = p[at]
+    if h & 0x1F != PUSH:
+        return -1
+    at = skip_number(p, at + 1, end)  # key_scope
+    if h & 0x20:
+        at = skip_run(p, at, end)  # key_suffix
+    at = skip_exts(p, at, end, h)
+    if at < 0 or at >= end:
+        return -1
+    h = p[at]
+    at += 1
+    if h & 0x20:
+        at = skip_run(p, skip_number(p, at, end), end)  # timestamp
+    if h & 0x1F == DEL:
+        return skip_exts(p, at, end, h)
+    if h & 0x1F != PUT:
+        return -1
+    if h & 0x40:  # encoding: the number's lowest bit says whether a schema follows
+        if at < 0 or at >= end:
+            return -1
+        at = skip_run(p, skip_number(p, at, end), end) if p[at] & 1 else skip_number(p, at, end)
+    return skip_run(p, skip_exts(p, at, end, h), end)
+
+
+def frame_of_pushes(p, at, end):
+    """The size of a FRAME's own bytes, if it is all of the batch and carries only PUSHes; 0 = not so."""
+    start: cython.Py_ssize_t = at
+    if at >= end or p[at] & 0x1F != FRAME:
+        return 0
+    at = skip_exts(p, skip_number(p, at + 1, end), end, p[at])
+    size: cython.Py_ssize_t = at - start
+    while 0 <= at < end:
+        at = skip_push(p, at, end)
+    return size if at == end else 0
+
+
+def kept_of(batch):
+    """How many bytes of a batch matter to what follows it: none, a FRAME's own, or all."""
+    p: cython.p_const_uchar = batch
+    n: cython.Py_ssize_t = len(batch)
+    if n > 0 and (skip_push(p, 0, n) == n or (n == 1 and p[0] == KEEP_ALIVE)):
+        return 0
+    size: cython.Py_ssize_t = frame_of_pushes(p, 0, n)
+    return size if size > 0 else n
+
+
+@cython.cclass
+class Skim(Rows):
+    """Rows for a decoder that follows sessions and fills no table."""
+
+    def __init__(self, most_rows: int, most_bytes: int, most_held: int) -> None:
+        Rows.__init__(self, most_rows, most_bytes, most_held)
+        self.run = 0  # how many consecutive numbers the last rows stand for
+        self.run_face = self.run_direction = self.run_lane = 0
+        self.run_number = 0
+
+    def append(self, p, at, end, face, direction, wire_size, compressed, received, packet, file):
+        size: cython.Py_ssize_t = frame_of_pushes(p, at, end)
+        if size == 0:
+            self.run = 0
+            if at < end and (skip_push(p, at, end) == end or (end - at == 1 and p[at] == KEEP_ALIVE)):
+                return 0
+            return Rows.append(self, p, at, end, face, direction, wire_size, compressed, received, packet, file)
+        sn: cython.longlong = number(p, at, at + size, 0)
+        lane: cython.int = p[at]
+        if lane & 0x80:  # a priority, which is the one extension that is known here
+            lane |= p[at + size - 2] << 16 | p[at + size - 1] << 8
+        after: cython.Py_ssize_t = skip_number(p, at + 1, end) + (2 if lane & 0x80 else 0)
+        if (
+            0 < self.run < LONGEST_RUN
+            and sn == self.run_number + 1
+            and lane == self.run_lane
+            and face == self.run_face
+            and direction == self.run_direction
+            and after == at + size
+            and self.count >= min(self.run, 2)
+        ):
+            if self.run > 1:
+                self.count -= 1
+                self.used = self.offset[self.count]
+            self.run += 1
+        else:
+            self.run = 1 if sn >= 0 and after == at + size else 0
+            self.run_face = face
+            self.run_direction = direction
+            self.run_lane = lane
+        self.run_number = sn
+        return Rows.append(self, p, at, at + size, face, direction, wire_size, compressed, received, packet, file)
