@@ -9,13 +9,23 @@ cdef class Words:
     cdef const unsigned char* data
     cdef int[::1] ends
     cdef int put(self, Text column, Py_ssize_t row, int number) except -1 nogil
+    cdef int fill(self, Text column, Py_ssize_t first, Py_ssize_t last, int number) except -1 nogil
 
 @cython.final
 cdef class Encodings:
     cdef Words names
-    cdef int put(self, Text column, Py_ssize_t row, unsigned int id, Blob schema,
-                 const unsigned char* data) except -1 nogil
-    cdef int spell(self, Text column, unsigned int id) except -1 with gil
+    cdef Text column
+    cdef Text schemas
+    cdef Py_ssize_t first
+    cdef unsigned int id
+    cdef Py_ssize_t schema_size
+    cdef Py_ssize_t size
+    cdef unsigned char[::1] memory
+    cdef unsigned char* text
+    cdef int put(self, Py_ssize_t row, unsigned int id, Blob schema, const unsigned char* data) except -1 nogil
+    cdef int stop(self, Py_ssize_t row) except -1 nogil
+    cdef int spell(self, unsigned int id, Blob schema, const unsigned char* data) except -1 nogil
+    cdef int spell_unknown(self, unsigned int id) except -1 with gil
 
 @cython.final
 cdef class Ids:
@@ -23,7 +33,19 @@ cdef class Ids:
     cdef unsigned char* data
     cdef unsigned char[::1] raw_size
     cdef unsigned char[::1] text_size
-    cdef int put(self, Text column, Py_ssize_t row, Blob id, const unsigned char* data) except -1 nogil
+    cdef int find(self, Blob id, const unsigned char* data) noexcept nogil
     cdef void spell(self, int slot, Blob id, const unsigned char* data) noexcept nogil
+
+@cython.final
+cdef class Nodes:
+    cdef Ids ids
+    cdef Text column
+    cdef Py_ssize_t first
+    cdef Py_ssize_t raw_size
+    cdef Py_ssize_t size
+    cdef unsigned char[::1] memory
+    cdef unsigned char* text
+    cdef int put(self, Py_ssize_t row, Blob id, const unsigned char* data) except -1 nogil
+    cdef int stop(self, Py_ssize_t row) except -1 nogil
 
 cdef int hex_digit(int value) noexcept nogil

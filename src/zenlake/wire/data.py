@@ -24,6 +24,8 @@ E = cython.declare(cython.int, 0x40)  # PUT, ERR: encoding
 C = cython.declare(cython.int, 0x20)  # QUERY, REPLY: consolidation
 P = cython.declare(cython.int, 0x40)  # QUERY: parameters
 
+ANY = cython.declare(cython.Py_ssize_t, 0x7FFFFFFFFFFFFFFF)  # a size that nothing but the end limits
+
 # Extension header bytes without Z.
 SOURCE = cython.declare(cython.int, 0x41)
 SHM = cython.declare(cython.int, 0x12)  # mandatory: whoever does not know it must refuse the message
@@ -105,7 +107,7 @@ class Put(Message):
             self.payload.clear()
             return read_slices(c, self.slices)
         self.slices.clear()
-        return c.blob("payload", self.payload)
+        return c.next_blob("payload", self.payload, ANY)
 
     def read_ext(self, c, kind):
         if kind == SOURCE:
@@ -113,7 +115,7 @@ class Put(Message):
         elif kind == SHM:
             self.shm = True
         elif kind == PUT_ATTACHMENT:
-            c.blob("exts.attachment", self.attachment)
+            c.next_blob("exts.attachment", self.attachment, ANY)
         else:
             return 0
         return 1
@@ -175,7 +177,7 @@ class Del(Message):
         if kind == SOURCE:
             self.source.read_ext(c)
         elif kind == DEL_ATTACHMENT:
-            c.blob("exts.attachment", self.attachment)
+            c.next_blob("exts.attachment", self.attachment, ANY)
         else:
             return 0
         return 1
@@ -251,7 +253,7 @@ class Query(Message):
             c.rest("exts.body.payload", self.body)
             c.close("exts.body", outer)
         elif kind == QUERY_ATTACHMENT:
-            c.blob("exts.attachment", self.attachment)
+            c.next_blob("exts.attachment", self.attachment, ANY)
         else:
             return 0
         return 1
@@ -386,7 +388,7 @@ class Err(Message):
             self.payload.clear()
             return read_slices(c, self.slices)
         self.slices.clear()
-        return c.blob("payload", self.payload)
+        return c.next_blob("payload", self.payload, ANY)
 
     def read_ext(self, c, kind):
         if kind == SOURCE:

@@ -106,7 +106,7 @@ class Message(Field):
         self.exts.at = c.at
         header: cython.int = Z
         while header & Z:
-            header = c.ext("exts")
+            header = c.next_ext("exts")
             if self.read_ext(c, header & 0x7F) == 0:
                 c.unknown("exts", header)
                 self.unknown += 1
