@@ -1,4 +1,5 @@
 cimport cython
+from zenlake.wire.memory cimport copy
 
 cdef void pack(const unsigned char* flags, Py_ssize_t count, unsigned char[::1] bits) noexcept nogil
 
@@ -68,7 +69,19 @@ cdef class Text(Column):
     cdef void begin(self, Py_ssize_t row) noexcept nogil
     cdef int add(self, const unsigned char* source, Py_ssize_t at, Py_ssize_t size) except -1 nogil
     cdef void end(self, Py_ssize_t row) noexcept nogil
-    cdef int put(self, Py_ssize_t row, const unsigned char* source, Py_ssize_t at, Py_ssize_t size) except -1 nogil
+    cdef int put_after_nulls(self, Py_ssize_t row, const unsigned char* source, Py_ssize_t at,
+                             Py_ssize_t size) except -1 nogil
+    cdef inline int put(self, Py_ssize_t row, const unsigned char* source, Py_ssize_t at, Py_ssize_t size) except -1 nogil:
+        if not self.on:
+            return 0
+        if self.told != row or self.room - self.used < size:
+            return self.put_after_nulls(row, source, at, size)
+        copy(self.data, self.used, source, at, size)
+        self.used += size
+        self.told = row + 1
+        self.offsets[row + 1] = self.used
+        self.mark(row)
+        return 0
     cdef int fill(self, Py_ssize_t first, Py_ssize_t last, const unsigned char* source, Py_ssize_t at,
                   Py_ssize_t size) except -1 nogil
     cpdef put_value(self, Py_ssize_t row, value)

@@ -212,6 +212,11 @@ class Byte(Column):
 class Text(Column):
     """Strings and bytes. Data grows; a value may be put together from several runs."""
 
+    def __init__(self, type_, rows, pool, on=True):
+        self.room = 0
+        self.used = 0
+        Column.__init__(self, type_, rows, pool, on)
+
     def reset(self):
         Column.reset(self)
         self.offsets_block = self.pool.block(4 * (self.rows + 1))
@@ -253,13 +258,18 @@ class Text(Column):
         self.offsets[row + 1] = self.used
         self.mark(row)
 
-    def put(self, row, source, at, size):
-        """A value of one run."""
-        if self.on:
-            self.begin(row)
-            self.add(source, at, size)
-            self.end(row)
+    def put_after_nulls(self, row, source, at, size):
+        """A value of one run, whatever came before it."""
+        self.begin(row)
+        self.add(source, at, size)
+        self.end(row)
         return 0
+
+    if not cython.compiled:
+
+        def put(self, row, source, at, size):
+            """A value of one run."""
+            return self.put_after_nulls(row, source, at, size) if self.on else 0
 
     def fill(self, first, last, source, at, size):
         """The same value in some rows: copied once from its place, then doubled."""

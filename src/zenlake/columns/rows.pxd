@@ -86,7 +86,8 @@ cdef class Samples(Table):
     cdef int put_rest(self, Place p, int manner) except -1 nogil
     cdef int settle(self, Place p) except -1 nogil
     cdef int settle_manner(self) except -1 nogil
-    cdef Py_ssize_t held(self) noexcept nogil
+    cdef inline Py_ssize_t held(self) noexcept nogil:
+        return self.payload.used + self.attachment.used + self.key.used
 
 @cython.final
 cdef class Messages(Table):

@@ -111,15 +111,17 @@ class Table:
         if expr.scope == 0:
             if expr.suffix.size > 0:
                 key.put(self.row, data, expr.suffix.at, expr.suffix.size)
-        elif keys.known(expr.scope):
-            if key.on:
-                key.begin(self.row)
-                key.add(keys.data, keys.at[expr.scope], keys.size[expr.scope])
-                if expr.suffix.size > 0:
-                    key.add(data, expr.suffix.at, expr.suffix.size)
-                key.end(self.row)
-        else:
+            return 0
+        size: cython.Py_ssize_t = keys.size_of(expr.scope)
+        if size < 0:
             self.put_unresolved(unresolved, expr, data)
+        elif expr.suffix.size <= 0:
+            key.put(self.row, keys.data, keys.at[expr.scope], size)
+        elif key.on:
+            key.begin(self.row)
+            key.add(keys.data, keys.at[expr.scope], size)
+            key.add(data, expr.suffix.at, expr.suffix.size)
+            key.end(self.row)
         return 0
 
     def put_unresolved(self, unresolved, expr, data):
@@ -213,14 +215,18 @@ class Samples(Table):
         return self.put_origin(delete.timestamp, delete.source, delete.attachment, data)
 
     def put_origin(self, stamp, source, attachment, data):
-        self.stamps.put(self.row, stamp.id, data)
         if stamp.id.size >= 0:
+            self.stamps.put(self.row, stamp.id, data)
             self.timestamp.put(self.row, microseconds(stamp.ntp64))
             self.ntp64.put(self.row, as_signed(stamp.ntp64))
-        self.sources.put(self.row, source.entity.zid, data)
+        else:
+            self.stamps.stop(self.row)
         if source.entity.zid.size >= 0:
+            self.sources.put(self.row, source.entity.zid, data)
             self.source_eid.put(self.row, source.entity.eid)
             self.source_sn.put(self.row, source.sn)
+        else:
+            self.sources.stop(self.row)
         if attachment.size >= 0:
             self.attachment.put(self.row, data, attachment.at, attachment.size)
         return 0
@@ -266,8 +272,10 @@ class Samples(Table):
         self.responders.stop(self.row)
         return Table.finish(self)
 
-    def held(self):
-        return self.payload.used + self.attachment.used + self.key.used
+    if not cython.compiled:  # compiled: inline, in the .pxd
+
+        def held(self):
+            return self.payload.used + self.attachment.used + self.key.used
 
 
 def microseconds(ntp64):

@@ -1,6 +1,7 @@
 cimport cython
 from zenlake.columns.buffers cimport Text
 from zenlake.wire.cursor cimport Blob
+from zenlake.wire.memory cimport same
 
 @cython.final
 cdef class Words:
@@ -22,8 +23,15 @@ cdef class Encodings:
     cdef Py_ssize_t size
     cdef unsigned char[::1] memory
     cdef unsigned char* text
-    cdef int put(self, Py_ssize_t row, unsigned int id, Blob schema, const unsigned char* data) except -1 nogil
-    cdef int stop(self, Py_ssize_t row) except -1 nogil
+    cdef int change(self, Py_ssize_t row, unsigned int id, Blob schema, const unsigned char* data) except -1 nogil
+    cdef int end(self, Py_ssize_t row) except -1 nogil
+    cdef inline int put(self, Py_ssize_t row, unsigned int id, Blob schema, const unsigned char* data) except -1 nogil:
+        if self.first >= 0 and id == self.id and schema.size == self.schema_size:
+            if schema.size <= 0 or same(self.text, 0, data, schema.at, schema.size):
+                return 0
+        return self.change(row, id, schema, data)
+    cdef inline int stop(self, Py_ssize_t row) except -1 nogil:
+        return self.end(row) if self.first >= 0 else 0
     cdef int spell(self, unsigned int id, Blob schema, const unsigned char* data) except -1 nogil
     cdef int spell_unknown(self, unsigned int id) except -1 with gil
 
@@ -45,7 +53,13 @@ cdef class Nodes:
     cdef Py_ssize_t size
     cdef unsigned char[::1] memory
     cdef unsigned char* text
-    cdef int put(self, Py_ssize_t row, Blob id, const unsigned char* data) except -1 nogil
-    cdef int stop(self, Py_ssize_t row) except -1 nogil
+    cdef int change(self, Py_ssize_t row, Blob id, const unsigned char* data) except -1 nogil
+    cdef int end(self, Py_ssize_t row) except -1 nogil
+    cdef inline int put(self, Py_ssize_t row, Blob id, const unsigned char* data) except -1 nogil:
+        if self.first >= 0 and id.size == self.raw_size and same(self.text, 0, data, id.at, id.size):
+            return 0
+        return self.change(row, id, data)
+    cdef inline int stop(self, Py_ssize_t row) except -1 nogil:
+        return self.end(row) if self.first >= 0 else 0
 
 cdef int hex_digit(int value) noexcept nogil

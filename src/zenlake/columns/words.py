@@ -61,24 +61,31 @@ class Encodings:
         self.memory = bytearray(2 * SCHEMA + LONGEST_NAME)  # the schema's bytes, then the text
         self.text = cython.address(self.memory[0]) if cython.compiled else self.memory
 
-    def put(self, row, id, schema, data):
-        """A schema that is not text is left out here; the column of schemas has its bytes."""
-        if self.first >= 0 and id == self.id and schema.size == self.schema_size:
-            if schema.size <= 0 or same(self.text, 0, data, schema.at, schema.size):
-                return 0
+    if not cython.compiled:  # compiled: inline, in the .pxd
+
+        def put(self, row, id, schema, data):
+            """A schema that is not text is left out here; the column of schemas has its bytes."""
+            if self.first >= 0 and id == self.id and schema.size == self.schema_size:
+                if schema.size <= 0 or same(self.text, 0, data, schema.at, schema.size):
+                    return 0
+            return self.change(row, id, schema, data)
+
+        def stop(self, row):
+            """The run, if there is one, ends before this row."""
+            return self.end(row) if self.first >= 0 else 0
+
+    def change(self, row, id, schema, data):
         self.stop(row)
         if self.column.on or self.schemas.on:
             self.spell(id, schema, data)
             self.first = row
         return 0
 
-    def stop(self, row):
-        """The run, if there is one, ends before this row."""
-        if self.first >= 0:
-            self.column.fill(self.first, row, self.text, SCHEMA, self.size)
-            if self.schema_size >= 0:
-                self.schemas.fill(self.first, row, self.text, 0, self.schema_size)
-            self.first = NO_RUN
+    def end(self, row):
+        self.column.fill(self.first, row, self.text, SCHEMA, self.size)
+        if self.schema_size >= 0:
+            self.schemas.fill(self.first, row, self.text, 0, self.schema_size)
+        self.first = NO_RUN
         return 0
 
     def spell(self, id, schema, data):
@@ -155,10 +162,19 @@ class Nodes:
         self.memory = bytearray(16 + 32)  # the raw id, then its text
         self.text = cython.address(self.memory[0]) if cython.compiled else self.memory
 
-    def put(self, row, id, data):
-        """`id` is a run of `data`; an absent one leaves the row null."""
-        if self.first >= 0 and id.size == self.raw_size and same(self.text, 0, data, id.at, id.size):
-            return 0
+    if not cython.compiled:  # compiled: inline, in the .pxd
+
+        def put(self, row, id, data):
+            """`id` is a run of `data`; an absent one leaves the row null."""
+            if self.first >= 0 and id.size == self.raw_size and same(self.text, 0, data, id.at, id.size):
+                return 0
+            return self.change(row, id, data)
+
+        def stop(self, row):
+            """The run, if there is one, ends before this row."""
+            return self.end(row) if self.first >= 0 else 0
+
+    def change(self, row, id, data):
         self.stop(row)
         if self.column.on and id.size >= 1:
             slot: cython.int = self.ids.find(id, data)
@@ -169,11 +185,9 @@ class Nodes:
             self.first = row
         return 0
 
-    def stop(self, row):
-        """The run, if there is one, ends before this row."""
-        if self.first >= 0:
-            self.column.fill(self.first, row, self.text, 16, self.size)
-            self.first = NO_RUN
+    def end(self, row):
+        self.column.fill(self.first, row, self.text, 16, self.size)
+        self.first = NO_RUN
         return 0
 
 

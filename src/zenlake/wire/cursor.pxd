@@ -81,7 +81,7 @@ cdef class Cursor:
         if self.at < self.end and self.data[self.at] < 0x80 and not self.tracing:
             self.at += 1
             return self.data[self.at - 1]
-        return self.z64(field)
+        return self.long_z64(field)
 
     cdef inline int next_blob(self, const char* field, Blob out, Py_ssize_t most) except -1 nogil:
         cdef Py_ssize_t size

@@ -102,7 +102,7 @@ class Put(Message):
         self.source.clear()
         self.shm = False
         self.attachment.clear()
-        self.read_exts(c, h)
+        self.next_exts(c, h)
         if self.shm:
             self.payload.clear()
             return read_slices(c, self.slices)
@@ -171,7 +171,7 @@ class Del(Message):
             self.timestamp.clear()
         self.source.clear()
         self.attachment.clear()
-        return self.read_exts(c, h)
+        return self.next_exts(c, h)
 
     def read_ext(self, c, kind):
         if kind == SOURCE:
@@ -240,7 +240,7 @@ class Query(Message):
         self.encoding.clear()
         self.body.clear()
         self.attachment.clear()
-        return self.read_exts(c, h)
+        return self.next_exts(c, h)
 
     def read_ext(self, c, kind):
         if kind == SOURCE:
@@ -327,7 +327,7 @@ class Reply(Message):
     def read(self, c, h):
         c.message = "REPLY"
         self.consolidation = c.z8("consolidation") if h & C else 0
-        self.read_exts(c, h)
+        self.next_exts(c, h)
         at: cython.Py_ssize_t = c.at
         b: cython.int = c.u8("body")
         self.is_put = b & 0x1F == PUT
@@ -383,7 +383,7 @@ class Err(Message):
             self.encoding.clear()
         self.source.clear()
         self.shm = False
-        self.read_exts(c, h)
+        self.next_exts(c, h)
         if self.shm:
             self.payload.clear()
             return read_slices(c, self.slices)

@@ -63,10 +63,12 @@ class WireExpr(Field):
             w.short_blob("key_suffix", self.suffix, 0xFFFF)
         return 0
 
-    def clear(self):
-        self.scope = 0
-        self.sender = False
-        self.suffix.clear()
+    if not cython.compiled:  # compiled: inline, in the .pxd
+
+        def clear(self):
+            self.scope = 0
+            self.sender = False
+            self.suffix.clear()
 
     @property
     def value(self):
@@ -111,9 +113,11 @@ class Stamp(Field):
         w.ext_size(header, vle_size(self.ntp64) + 1 + self.id.size)
         return self.write(w)
 
-    def clear(self):
-        self.ntp64 = 0
-        self.id.clear()
+    if not cython.compiled:  # compiled: inline, in the .pxd
+
+        def clear(self):
+            self.ntp64 = 0
+            self.id.clear()
 
     @property
     def value(self):
@@ -161,9 +165,11 @@ class EncodingField(Field):
         w.z32("encoding.id", word << 1 | 1)
         return w.short_blob("encoding.schema", self.schema, 0xFF)
 
-    def clear(self):
-        self.id = 0
-        self.schema.clear()
+    if not cython.compiled:  # compiled: inline, in the .pxd
+
+        def clear(self):
+            self.id = 0
+            self.schema.clear()
 
     @property
     def value(self):
@@ -214,9 +220,11 @@ class Entity(Field):
         w.ext_size(header, self.size())
         return self.write(w)
 
-    def clear(self):
-        self.zid.clear()
-        self.eid = 0
+    if not cython.compiled:  # compiled: inline, in the .pxd
+
+        def clear(self):
+            self.zid.clear()
+            self.eid = 0
 
     @property
     def value(self):
@@ -248,9 +256,11 @@ class Source(Field):
         self.entity.write(w)
         return w.z32("exts.source.sn", self.sn)
 
-    def clear(self):
-        self.entity.clear()
-        self.sn = 0
+    if not cython.compiled:  # compiled: inline, in the .pxd
+
+        def clear(self):
+            self.entity.clear()
+            self.sn = 0
 
     @property
     def value(self):

@@ -4,7 +4,14 @@ from libc.string cimport memcmp, memcpy
 
 cdef inline void copy(unsigned char* target, Py_ssize_t to, const unsigned char* source, Py_ssize_t at,
                       Py_ssize_t size) noexcept nogil:
-    memcpy(target + to, source + at, size)
+    if 8 <= size <= 16:  # two moves that may overlap: keys and payloads are short, and a call costs more
+        memcpy(target + to, source + at, 8)
+        memcpy(target + to + size - 8, source + at + size - 8, 8)
+    elif 16 < size <= 32:
+        memcpy(target + to, source + at, 16)
+        memcpy(target + to + size - 16, source + at + size - 16, 16)
+    else:
+        memcpy(target + to, source + at, size)
 
 cdef inline bint same(const unsigned char* one, Py_ssize_t at, const unsigned char* other, Py_ssize_t to,
                       Py_ssize_t size) noexcept nogil:

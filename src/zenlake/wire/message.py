@@ -113,6 +113,11 @@ class Message(Field):
         self.exts.size = c.at - self.exts.at
         return 0
 
+    if not cython.compiled:  # compiled: inline, in the .pxd, for most messages have no extension
+
+        def next_exts(self, c, h):
+            return self.read_exts(c, h)
+
     def known(self):
         return self.EXTS
 
