@@ -223,7 +223,9 @@ class Text(Column):
         self.offsets_view = self.offsets_block.view.cast("i")
         self.offsets = cython.address(self.offsets_view[0]) if cython.compiled else self.offsets_view
         self.offsets[0] = 0
-        room = self.room if 4 * self.used > self.room else self.room // 2  # the next rows will be much like the last ones
+        room = (
+            self.room if 4 * self.used > self.room else self.room // 2
+        )  # the next rows will be much like the last ones
         self.used = 0
         self.told = 0
         return self.keep(self.pool.block(max(room, 16 * self.rows)))

@@ -255,9 +255,7 @@ class Samples(Table):
         if first < self.row:
             self.kinds.fill(self.kind, first, self.row, 1 if qos & DEL else 0)
             self.priority.fill(first, self.row, qos & PRIORITY)
-            self.congestions.fill(
-                self.congestion, first, self.row, 1 if qos & BLOCK else 2 if qos & BLOCK_FIRST else 0
-            )
+            self.congestions.fill(self.congestion, first, self.row, 1 if qos & BLOCK else 2 if qos & BLOCK_FIRST else 0)
             self.express.fill(first, self.row, qos & EXPRESS != 0)
         self.manner_first = self.row
         return 0

@@ -65,9 +65,9 @@ class Encodings:
 
         def put(self, row, id, schema, data):
             """A schema that is not text is left out here; the column of schemas has its bytes."""
-            if self.first >= 0 and id == self.id and schema.size == self.schema_size:
-                if schema.size <= 0 or same(self.text, 0, data, schema.at, schema.size):
-                    return 0
+            alike = self.first >= 0 and id == self.id and schema.size == self.schema_size
+            if alike and (schema.size <= 0 or same(self.text, 0, data, schema.at, schema.size)):
+                return 0
             return self.change(row, id, schema, data)
 
         def stop(self, row):
