@@ -54,7 +54,7 @@ asan: setup
 	LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
 		PYTHONPATH=build/asan $(BIN)/python -m fuzz --count 100000
 	LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
-		PYTHONPATH=build/asan $(BIN)/python -m pytest tests/wire tests/test_compiled.py
+		PYTHONPATH=build/asan $(BIN)/python -m pytest -m "not slow" tests/wire tests/session tests/columns tests/test_compiled.py
 
 docs: setup  ## the generated pages, then the site in site/
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group docs

@@ -28,9 +28,14 @@ def declared(pxd):
     """(class or None, name, argument names or None for an attribute) of each declaration."""
     text = re.sub(r"([,(])\s*\n\s*|\n\s*(?=\))", r"\1", pxd.read_text())
     scope = None
+    body = 1000  # the depth of an inline function whose body is being passed over
     for line in text.splitlines():
         code = line.partition("#")[0].rstrip()
-        if code and not code.startswith(" "):
+        depth = len(code) - len(code.lstrip())
+        if not code or depth > body:
+            continue
+        body = depth if code.lstrip().startswith("cdef inline ") and code.endswith(":") else 1000
+        if depth == 0:
             scope = None
         code = code.strip()
         if match := CLASS.match(code):
@@ -44,9 +49,18 @@ def declared(pxd):
             assert not code.startswith(("cdef ", "cpdef ")) or code.startswith("cdef struct"), f"not understood: {code}"
 
 
+def statements(node):
+    """Those of a module or class, also those that only one way of running has (`if not cython.compiled:`)."""
+    for part in node.body:
+        if isinstance(part, ast.If):
+            yield from statements(part)
+        else:
+            yield part
+
+
 def defined(source):
     """The same of the `.py`: attributes are those that some method assigns or the class body names."""
-    for node in ast.parse(source.read_text()).body:
+    for node in statements(ast.parse(source.read_text())):
         if isinstance(node, ast.FunctionDef):
             yield None, node.name, [argument.arg for argument in node.args.args]
         elif isinstance(node, ast.Assign):
@@ -60,6 +74,11 @@ def defined(source):
                         yield node.name, part.attr, None
                 elif isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
                     yield node.name, part.target.id, None
+            methods = {part.name: part for part in statements(node) if isinstance(part, ast.FunctionDef)}
+            for part in statements(node):  # another name for a method
+                if isinstance(part, ast.Assign) and isinstance(part.value, ast.Name) and part.value.id in methods:
+                    arguments = [one.arg for one in methods[part.value.id].args.args if one.arg != "self"]
+                    yield from ((node.name, target.id, arguments) for target in part.targets)
 
 
 def test_there_are_chapters():

@@ -1,48 +1,87 @@
 cimport cython
+from zenlake.wire.memory cimport copy
 
-cdef void pack(const unsigned char[::1] flags, Py_ssize_t count, unsigned char[::1] bits) noexcept nogil
+cdef void pack(const unsigned char* flags, Py_ssize_t count, unsigned char[::1] bits) noexcept nogil
 
 cdef class Column:
     cdef object type
+    cdef object pool
+    cdef object nulls
+    cdef object block
     cdef readonly bint on
     cdef Py_ssize_t rows
     cdef Py_ssize_t dense
     cdef Py_ssize_t marks
-    cdef unsigned char[::1] valid
+    cdef unsigned char[::1] marked
+    cdef unsigned char* valid
     cdef int reset(self) except -1
+    @cython.final
+    cdef void mark_rows(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil
+    cdef inline void mark(self, Py_ssize_t row) noexcept nogil:
+        if self.dense == row:
+            self.dense = row + 1
+        else:
+            self.valid[row] = 1
+            self.marks += 1
 
 @cython.final
 cdef class Long(Column):
-    cdef object buffer
-    cdef long long[::1] data
-    cdef void put(self, Py_ssize_t row, long long value) noexcept nogil
+    cdef long long[::1] view
+    cdef long long* data
+    cdef void fill(self, Py_ssize_t first, Py_ssize_t last, long long value) noexcept nogil
+    cdef inline void put(self, Py_ssize_t row, long long value) noexcept nogil:
+        if self.on:
+            self.data[row] = value
+            self.mark(row)
 
 @cython.final
 cdef class Int(Column):
-    cdef object buffer
-    cdef int[::1] data
-    cdef void put(self, Py_ssize_t row, int value) noexcept nogil
+    cdef int[::1] view
+    cdef int* data
+    cdef void fill(self, Py_ssize_t first, Py_ssize_t last, int value) noexcept nogil
+    cdef inline void put(self, Py_ssize_t row, int value) noexcept nogil:
+        if self.on:
+            self.data[row] = value
+            self.mark(row)
 
 @cython.final
 cdef class Byte(Column):
-    cdef unsigned char[::1] data
-    cdef void put(self, Py_ssize_t row, int value) noexcept nogil
+    cdef unsigned char[::1] view
+    cdef unsigned char* data
+    cdef void fill(self, Py_ssize_t first, Py_ssize_t last, int value) noexcept nogil
+    cdef inline void put(self, Py_ssize_t row, int value) noexcept nogil:
+        if self.on:
+            self.data[row] = value
+            self.mark(row)
 
 @cython.final
 cdef class Text(Column):
-    cdef object offsets_buffer
-    cdef int[::1] offsets
-    cdef object buffer
+    cdef object offsets_block
+    cdef int[::1] offsets_view
+    cdef int* offsets
     cdef unsigned char[::1] view
     cdef unsigned char* data
-    cdef int keep(self, buffer, view) except -1
     cdef Py_ssize_t room
     cdef readonly Py_ssize_t used
     cdef Py_ssize_t told
+    cdef int keep(self, block) except -1
     cdef int grow(self, Py_ssize_t room) except -1 with gil
     cdef void begin(self, Py_ssize_t row) noexcept nogil
     cdef int add(self, const unsigned char* source, Py_ssize_t at, Py_ssize_t size) except -1 nogil
-    cdef int add_byte(self, int value) except -1 nogil
     cdef void end(self, Py_ssize_t row) noexcept nogil
-    cdef int put(self, Py_ssize_t row, const unsigned char* source, Py_ssize_t at, Py_ssize_t size) except -1 nogil
+    cdef int put_after_nulls(self, Py_ssize_t row, const unsigned char* source, Py_ssize_t at,
+                             Py_ssize_t size) except -1 nogil
+    cdef inline int put(self, Py_ssize_t row, const unsigned char* source, Py_ssize_t at, Py_ssize_t size) except -1 nogil:
+        if not self.on:
+            return 0
+        if self.told != row or self.room - self.used < size:
+            return self.put_after_nulls(row, source, at, size)
+        copy(self.data, self.used, source, at, size)
+        self.used += size
+        self.told = row + 1
+        self.offsets[row + 1] = self.used
+        self.mark(row)
+        return 0
+    cdef int fill(self, Py_ssize_t first, Py_ssize_t last, const unsigned char* source, Py_ssize_t at,
+                  Py_ssize_t size) except -1 nogil
     cpdef put_value(self, Py_ssize_t row, value)

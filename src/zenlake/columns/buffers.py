@@ -2,41 +2,16 @@
 """Arrow columns while they grow: written row by row without the GIL, handed to Arrow without a copy.
 
 A column that nobody asked for is `off`: writing to it does nothing. A row that was not written is null. Rows are written in
-order; a column may skip some.
+order, one at a time (`put`) or as a run that has one value (`fill`); a column may skip some.
 """
 
 import cython
 import pyarrow as pa
 
 if cython.compiled:
-    from cython.cimports.zenlake.wire.memory import copy
+    from cython.cimports.zenlake.wire.memory import copy, eight_flags
 else:
-    from zenlake.wire.memory import copy
-
-
-def skews():
-    """Places within a page, a few cache lines apart, in turn."""
-    while True:
-        yield from range(0, 4096, 320)
-
-
-SKEWS = skews()
-
-
-def allocated(size):
-    """Memory from Arrow's pool, which soon gets it back when a record batch is dropped. Not zeroed.
-
-    Large blocks begin on a page. Were all columns to begin there, the same row of each would fall into the same few lines of the
-    cache and push the others out: so each begins elsewhere in its page.
-    """
-    skew = next(SKEWS)
-    whole = pa.allocate_buffer(max(size, 1) + skew)
-    return whole.slice(skew), memoryview(whole).cast("B")[skew:]
-
-
-def fitted(buffer, size):
-    """The used part of a buffer; a copy where most of it would be held for nothing."""
-    return buffer.slice(0, size) if 2 * size >= buffer.size else pa.py_buffer(memoryview(buffer)[:size].tobytes())
+    from zenlake.wire.memory import copy, eight_flags
 
 
 class Column:
@@ -46,11 +21,15 @@ class Column:
     that has one is marked by a byte.
     """
 
-    def __init__(self, type_, rows, on=True):
+    def __init__(self, type_, rows, pool, on=True):
         self.type = type_
+        self.pool = pool
+        self.nulls = None
+        self.block = None
         self.on = on
         self.rows = rows if on else 0
-        self.valid = bytearray(self.rows)
+        self.marked = bytearray(self.rows + 1)
+        self.valid = cython.address(self.marked[0]) if cython.compiled else self.marked
         self.marks = 0
         self.reset()
 
@@ -64,6 +43,25 @@ class Column:
         self.marks = 0
         return 0
 
+    def mark_rows(self, first, last):
+        """As `mark`, for the rows of a run."""
+        i: cython.Py_ssize_t
+        if self.dense == first:
+            self.dense = last
+        else:
+            for i in range(first, last):
+                self.valid[i] = 1
+            self.marks += last - first
+
+    if not cython.compiled:  # compiled: inline, in the .pxd
+
+        def mark(self, row):
+            if self.dense == row:
+                self.dense = row + 1
+            else:
+                self.valid[row] = 1
+                self.marks += 1
+
     def validity(self, count):
         """The bitmap for the first `count` rows, or None if all have a value."""
         i: cython.Py_ssize_t
@@ -72,32 +70,35 @@ class Column:
         for i in range(self.dense):
             self.valid[i] = 1
         self.marks += self.dense
-        return packed(self.valid, count)
+        bits = bytearray((count + 7) >> 3)
+        pack(self.valid, count, bits)
+        return pa.py_buffer(bits)
 
     def finish(self, count):
         """The first `count` rows as an Arrow array; then the column is empty again."""
-        if self.dense == 0 and self.marks == 0:
-            return pa.nulls(count, self.type)
-        array = pa.Array.from_buffers(self.type, count, [self.validity(count), *self.buffers(count)])
+        if self.dense == 0 and self.marks == 0:  # nothing was written: the same nulls again and again
+            if self.nulls is None or len(self.nulls) < count:
+                self.nulls = pa.nulls(max(count, self.rows), self.type)
+            return self.nulls.slice(0, count)
+        array = self.array(count)
         self.reset()
         return array
+
+    def array(self, count):
+        return pa.Array.from_buffers(self.type, count, [self.validity(count), *self.buffers(count)])
 
     def buffers(self, count):
         raise NotImplementedError
 
 
-def packed(flags, count):
-    """One bit for each byte that is not 0, the first row in the lowest bit."""
-    bits = bytearray((count + 7) >> 3)
-    pack(flags, count, bits)
-    return pa.py_buffer(bits)
-
-
 def pack(flags, count, bits):
+    """One bit for each byte, which is 0 or 1; the first row in the lowest bit."""
     i: cython.Py_ssize_t
-    for i in range(count):
-        if flags[i]:
-            bits[i >> 3] = bits[i >> 3] | (1 << (i & 7))
+    whole: cython.Py_ssize_t = count >> 3
+    for i in range(whole):
+        bits[i] = eight_flags(flags, 8 * i)
+    for i in range(8 * whole, count):
+        bits[i >> 3] = bits[i >> 3] | (flags[i] << (i & 7))
 
 
 class Long(Column):
@@ -105,25 +106,32 @@ class Long(Column):
 
     def reset(self):
         Column.reset(self)
-        self.buffer, view = allocated(8 * self.rows)
-        self.data = view[: 8 * self.rows].cast("q")
+        self.block = self.pool.block(8 * self.rows + 8)
+        self.view = self.block.view.cast("q")
+        self.data = cython.address(self.view[0]) if cython.compiled else self.view
         return 0
 
-    def put(self, row, value):
-        if self.on:
-            self.data[row] = value
-            if self.dense == row:
-                self.dense = row + 1
-            else:
-                self.valid[row] = 1
-                self.marks += 1
+    if not cython.compiled:
+
+        def put(self, row, value):
+            if self.on:
+                self.data[row] = value
+                self.mark(row)
+
+    def fill(self, first, last, value):
+        i: cython.Py_ssize_t
+        data: cython.p_longlong = self.data
+        if self.on and first < last:
+            for i in range(first, last):
+                data[i] = value
+            self.mark_rows(first, last)
 
     def buffers(self, count):
         i: cython.Py_ssize_t
         for i in range(self.dense, count):
             if not self.valid[i]:
                 self.data[i] = 0
-        return [fitted(self.buffer, 8 * count)]
+        return [self.block.part(8 * count)]
 
 
 class Int(Column):
@@ -131,25 +139,32 @@ class Int(Column):
 
     def reset(self):
         Column.reset(self)
-        self.buffer, view = allocated(4 * self.rows)
-        self.data = view[: 4 * self.rows].cast("i")
+        self.block = self.pool.block(4 * self.rows + 4)
+        self.view = self.block.view.cast("i")
+        self.data = cython.address(self.view[0]) if cython.compiled else self.view
         return 0
 
-    def put(self, row, value):
-        if self.on:
-            self.data[row] = value
-            if self.dense == row:
-                self.dense = row + 1
-            else:
-                self.valid[row] = 1
-                self.marks += 1
+    if not cython.compiled:
+
+        def put(self, row, value):
+            if self.on:
+                self.data[row] = value
+                self.mark(row)
+
+    def fill(self, first, last, value):
+        i: cython.Py_ssize_t
+        data: cython.p_int = self.data
+        if self.on and first < last:
+            for i in range(first, last):
+                data[i] = value
+            self.mark_rows(first, last)
 
     def buffers(self, count):
         i: cython.Py_ssize_t
         for i in range(self.dense, count):
             if not self.valid[i]:
                 self.data[i] = 0
-        return [fitted(self.buffer, 4 * count)]
+        return [self.block.part(4 * count)]
 
 
 class Byte(Column):
@@ -157,54 +172,75 @@ class Byte(Column):
 
     def reset(self):
         Column.reset(self)
-        self.data = bytearray(self.rows)
+        self.block = self.pool.block(self.rows + 1)
+        self.view = self.block.view
+        self.data = cython.address(self.view[0]) if cython.compiled else self.view
         return 0
 
-    def put(self, row, value):
-        if self.on:
-            self.data[row] = value
-            if self.dense == row:
-                self.dense = row + 1
-            else:
-                self.valid[row] = 1
-                self.marks += 1
+    if not cython.compiled:
+
+        def put(self, row, value):
+            if self.on:
+                self.data[row] = value
+                self.mark(row)
+
+    def fill(self, first, last, value):
+        i: cython.Py_ssize_t
+        data: cython.p_uchar = self.data
+        if self.on and first < last:
+            for i in range(first, last):
+                data[i] = value
+            self.mark_rows(first, last)
 
     def buffers(self, count):
-        return [packed(self.data, count)]
+        i: cython.Py_ssize_t
+        for i in range(self.dense, count):
+            if not self.valid[i]:
+                self.data[i] = 0
+        if self.type != pa.bool_():
+            return [self.block.part(count)]
+        bits = bytearray((count + 7) >> 3)
+        pack(self.data, count, bits)
+        return [pa.py_buffer(bits)]
 
-    def finish(self, count):
-        if self.type == pa.bool_() or (self.dense == 0 and self.marks == 0):
-            return Column.finish(self, count)
-        narrow = pa.Array.from_buffers(
-            pa.uint8(), count, [self.validity(count), pa.py_buffer(bytes(self.data[:count]))]
-        )
-        self.reset()
-        return narrow.cast(self.type)
+    def array(self, count):
+        if self.type != pa.int16():
+            return Column.array(self, count)
+        return pa.Array.from_buffers(pa.uint8(), count, [self.validity(count), *self.buffers(count)]).cast(self.type)
 
 
 class Text(Column):
     """Strings and bytes. Data grows; a value may be put together from several runs."""
 
+    def __init__(self, type_, rows, pool, on=True):
+        self.room = 0
+        self.used = 0
+        Column.__init__(self, type_, rows, pool, on)
+
     def reset(self):
         Column.reset(self)
-        self.offsets_buffer, view = allocated(4 * (self.rows + 1))
-        self.offsets = view.cast("i")
+        self.offsets_block = self.pool.block(4 * (self.rows + 1))
+        self.offsets_view = self.offsets_block.view.cast("i")
+        self.offsets = cython.address(self.offsets_view[0]) if cython.compiled else self.offsets_view
         self.offsets[0] = 0
+        room = (
+            self.room if 4 * self.used > self.room else self.room // 2
+        )  # the next rows will be much like the last ones
         self.used = 0
         self.told = 0
-        buffer, view = allocated(16 * self.rows)
-        return self.keep(buffer, view)
+        return self.keep(self.pool.block(max(room, 16 * self.rows)))
 
-    def keep(self, buffer, view):
-        self.buffer, self.view = buffer, view
+    def keep(self, block):
+        self.block = block
+        self.view = block.view
         self.data = cython.address(self.view[0]) if cython.compiled else self.view
-        self.room = buffer.size
+        self.room = block.size
         return 0
 
     def grow(self, room):
-        larger, view = allocated(max(room, 2 * self.room))
-        view[: self.used] = memoryview(self.view)[: self.used]
-        return self.keep(larger, view)
+        larger = self.pool.block(max(room, 2 * self.room))
+        larger.view[: self.used] = memoryview(self.view)[: self.used]
+        return self.keep(larger)
 
     def begin(self, row):
         """Start a value; its runs follow, then `end`."""
@@ -219,28 +255,46 @@ class Text(Column):
         self.used += size
         return 0
 
-    def add_byte(self, value):
-        if self.room - self.used < 1:
-            self.grow(self.used + 1)
-        self.data[self.used] = value
-        self.used += 1
-        return 0
-
     def end(self, row):
         self.told = row + 1
-        self.offsets[self.told] = self.used
-        if self.dense == row:
-            self.dense = row + 1
-        else:
-            self.valid[row] = 1
-            self.marks += 1
+        self.offsets[row + 1] = self.used
+        self.mark(row)
 
-    def put(self, row, source, at, size):
-        """A value of one run."""
-        if self.on:
-            self.begin(row)
-            self.add(source, at, size)
-            self.end(row)
+    def put_after_nulls(self, row, source, at, size):
+        """A value of one run, whatever came before it."""
+        self.begin(row)
+        self.add(source, at, size)
+        self.end(row)
+        return 0
+
+    if not cython.compiled:
+
+        def put(self, row, source, at, size):
+            """A value of one run."""
+            return self.put_after_nulls(row, source, at, size) if self.on else 0
+
+    def fill(self, first, last, source, at, size):
+        """The same value in some rows: copied once from its place, then doubled."""
+        count: cython.Py_ssize_t = last - first
+        if not self.on or count <= 0:
+            return 0
+        self.begin(first)
+        if self.room - self.used < size * count:
+            self.grow(self.used + size * count)
+        start: cython.Py_ssize_t = self.used
+        done: cython.Py_ssize_t = size
+        copy(self.data, start, source, at, size)
+        while done < size * count:
+            more: cython.Py_ssize_t = min(done, size * count - done)
+            copy(self.data, start + done, self.data, start, more)
+            done += more
+        i: cython.Py_ssize_t
+        offsets: cython.p_int = self.offsets
+        for i in range(count):
+            offsets[first + 1 + i] = start + size * (i + 1)
+        self.used = start + size * count
+        self.told = last
+        self.mark_rows(first, last)
         return 0
 
     def put_value(self, row, value):
@@ -251,15 +305,15 @@ class Text(Column):
 
     def buffers(self, count):
         self.begin(count)
-        return [fitted(self.offsets_buffer, 4 * (count + 1)), fitted(self.buffer, self.used)]
+        return [self.offsets_block.part(4 * (count + 1)), self.block.part(self.used)]
 
 
-def column(type_, rows, on):
+def column(type_, rows, pool, on):
     """The column for an Arrow type."""
     if pa.types.is_string(type_) or pa.types.is_binary(type_):
-        return Text(type_, rows, on)
+        return Text(type_, rows, pool, on)
     if pa.types.is_int64(type_) or pa.types.is_timestamp(type_):
-        return Long(type_, rows, on)
+        return Long(type_, rows, pool, on)
     if pa.types.is_int32(type_):
-        return Int(type_, rows, on)
-    return Byte(type_, rows, on)
+        return Int(type_, rows, pool, on)
+    return Byte(type_, rows, pool, on)

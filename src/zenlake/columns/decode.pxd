@@ -33,7 +33,8 @@ cdef class Decoder:
     cpdef Session session(self, Py_ssize_t face)
     cdef int flush_full(self) except -1 with gil
     cdef int decode_run(self, Session session, Py_ssize_t first, Py_ssize_t last) except -1
-    cdef void begin(self, Py_ssize_t row) noexcept nogil
+    cdef int settle(self) except -1 nogil
+    cdef int begin(self, Py_ssize_t row) except -1 nogil
     cdef int walk_rows(self, Session session, Py_ssize_t first, Py_ssize_t last) except -1 nogil
     cdef int lane(self, Session session, int priority, bint reliable, unsigned long long sn) except -1 nogil
     cdef int gap(self, Session session, long long gap) except -1 with gil

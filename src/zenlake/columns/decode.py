@@ -130,7 +130,10 @@ class Decoder:
             session = self.session(self.faces[first])
             self.place.session.set(session.name.encode())
             self.place.file.set(self.files[files[first]].encode() if files is not None else None)
-            self.decode_run(session, first, last)
+            try:
+                self.decode_run(session, first, last)
+            finally:
+                self.settle()
             first = last
 
     def take(self):
@@ -147,6 +150,7 @@ class Decoder:
         return self.take()
 
     def flush(self, name):
+        self.settle()
         self.done[name].append(self.tables[name].finish())
 
     def flush_full(self):
@@ -176,7 +180,16 @@ class Decoder:
                 first = self.current + 1
         return 0
 
+    def settle(self):
+        """The place is about to change, or a table to be handed over: the rows so far get what they share."""
+        if self.samples.settled < self.samples.row:
+            self.samples.settle(self.place)
+        if self.messages.settled < self.messages.row:
+            self.messages.settle(self.place)
+        return 0
+
     def begin(self, row):
+        self.settle()
         self.current = row
         self.origin = self.offsets[row]
         self.place.received_ns = self.received[row]
@@ -187,6 +200,7 @@ class Decoder:
         self.place.in_lane = False
         self.place.accepted = True
         self.place.fragments = 0
+        return 0
 
     def walk_rows(self, session, first, last):
         kind: cython.int
@@ -214,6 +228,7 @@ class Decoder:
 
     def lane(self, session, priority, reliable, sn):
         """Step into a lane; what is missing there, or does not belong there, is an event."""
+        self.settle()
         self.place.in_lane = True
         self.place.priority = priority
         self.place.reliable = reliable
@@ -261,6 +276,7 @@ class Decoder:
         lane: cython.int = lane_of(f.priority, f.reliable)
         joined: cython.int = lanes.join(lane, f)
         if joined == JOINED:
+            self.settle()
             self.place.fragments = lanes.pieces[lane]
             data = lanes.take(lane)
             self.rejoined.bind(data)
@@ -268,6 +284,7 @@ class Decoder:
             self.origin = 0  # an error in here counts from the message's first byte, not the batch's
             self.network(session, self.rejoined, self.rejoined.next())
             self.rejoined.bind(b"")
+            self.settle()
             self.place.fragments = 0
         elif joined != WAITING and self.events.on:
             self.event("lost", priority=f.priority, reliable=f.reliable, sn=f.sn, count=1, detail=Lanes.MISSES[joined])
@@ -348,6 +365,7 @@ class Decoder:
     def transport(self, session, kind):
         """INIT, OPEN, CLOSE, KEEP_ALIVE, JOIN, OAM."""
         reader, p = self.reader, self.place
+        self.settle()
         p.in_lane = False
         detail = None
         unknown = 0
@@ -467,7 +485,7 @@ class Decoder:
         self.place.index += 1
         if self.messages.on:
             m = self.messages
-            m.put_where(self.place)
+            m.index.put(m.row, 0)
             m.type.put_value(m.row, message.NAME)
             m.size_column.put(m.row, end - start)
             m.unknown_exts.put(m.row, message.unknown)

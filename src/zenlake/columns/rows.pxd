@@ -1,6 +1,6 @@
 cimport cython
 from zenlake.columns.buffers cimport Byte, Column, Int, Long, Text
-from zenlake.columns.words cimport Encodings, Ids, Words
+from zenlake.columns.words cimport Encodings, Ids, Nodes, Words
 from zenlake.session.keys cimport KeyTable
 from zenlake.wire.cursor cimport Blob
 from zenlake.wire.data cimport Del, Err, Put
@@ -31,6 +31,7 @@ cdef class Table:
     cdef public bint on
     cdef readonly Py_ssize_t room
     cdef readonly Py_ssize_t row
+    cdef readonly Py_ssize_t settled
     cdef readonly dict columns
     cdef Long received
     cdef Long received_ns
@@ -40,15 +41,22 @@ cdef class Table:
     cdef Text file
     cdef Long packet
     cdef Int index
-    cdef int put_where(self, Place p) except -1 nogil
+    @cython.final
+    cdef int settle_where(self, Place p) except -1 nogil
+    @cython.final
     cdef int put_key(self, Text key, Text unresolved, WireExpr expr, KeyTable keys,
                      const unsigned char* data) except -1 nogil
+    @cython.final
     cdef int put_unresolved(self, Text unresolved, WireExpr expr, const unsigned char* data) except -1 with gil
 
 @cython.final
 cdef class Samples(Table):
     cdef Encodings encodings
-    cdef Ids ids
+    cdef Nodes stamps
+    cdef Nodes sources
+    cdef Nodes responders
+    cdef Py_ssize_t manner_first
+    cdef int manner
     cdef Words kinds
     cdef Words congestions
     cdef Text key
@@ -57,12 +65,8 @@ cdef class Samples(Table):
     cdef Text payload
     cdef Long payload_size
     cdef Text shm
-    cdef Text encoding
-    cdef Text encoding_schema
     cdef Long timestamp
     cdef Long ntp64
-    cdef Text timestamp_id
-    cdef Text source_zid
     cdef Long source_eid
     cdef Long source_sn
     cdef Text attachment
@@ -73,15 +77,17 @@ cdef class Samples(Table):
     cdef Long sn
     cdef Int fragments
     cdef Long request_id
-    cdef Text responder_zid
     cdef Long responder_eid
     cdef int add_push(self, Place p, Push push, KeyTable keys, const unsigned char* data) except -1 nogil
     cdef int add_reply(self, Place p, Response response, KeyTable keys, const unsigned char* data) except -1 nogil
     cdef int put_put(self, Put put, const unsigned char* data) except -1 nogil
     cdef int put_del(self, Del delete, const unsigned char* data) except -1 nogil
     cdef int put_origin(self, Stamp stamp, Source source, Blob attachment, const unsigned char* data) except -1 nogil
-    cdef int put_rest(self, Place p, int qos) except -1 nogil
-    cdef Py_ssize_t held(self) noexcept nogil
+    cdef int put_rest(self, Place p, int manner) except -1 nogil
+    cdef int settle(self, Place p) except -1 nogil
+    cdef int settle_manner(self) except -1 nogil
+    cdef inline Py_ssize_t held(self) noexcept nogil:
+        return self.payload.used + self.attachment.used + self.key.used
 
 @cython.final
 cdef class Messages(Table):
@@ -109,6 +115,7 @@ cdef class Messages(Table):
     cdef Text detail
     cdef int begin(self, Place p, int kind, Py_ssize_t size, int unknown) except -1 nogil
     cdef void end(self) noexcept nogil
+    cdef int settle(self, Place p) except -1 nogil
     cdef int put_push(self, Push push, KeyTable keys, const unsigned char* data) except -1 nogil
     cdef int put_numbered(self, long long id, int qos, int body) except -1 nogil
     cdef int put_request(self, Request request, const unsigned char* data) except -1 nogil

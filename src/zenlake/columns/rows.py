@@ -3,6 +3,9 @@
 
 `schemas` says what the columns mean; here is where each gets its value. Samples and messages are written without the GIL;
 declarations, events and errors are rare and are written with it.
+
+Many columns have one value in all rows of a batch, or of a lane in it: these are written for all such rows at once, when the
+place is about to change (`settle`).
 """
 
 import cython
@@ -12,19 +15,21 @@ from zenlake.columns.schemas import chosen
 
 if cython.compiled:
     from cython.cimports.zenlake.columns.buffers import Byte, Int, Long, Text
-    from cython.cimports.zenlake.columns.words import Encodings, Ids, Words
+    from cython.cimports.zenlake.columns.words import Encodings, Ids, Nodes, Words
     from cython.cimports.zenlake.wire.cursor import Blob
     from cython.cimports.zenlake.wire.memory import utf8_fault
 else:
     from zenlake.columns.buffers import Byte, Int, Long, Text
-    from zenlake.columns.words import Encodings, Ids, Words
+    from zenlake.columns.words import Encodings, Ids, Nodes, Words
     from zenlake.wire.cursor import Blob
     from zenlake.wire.memory import utf8_fault
 
 from zenlake.columns.buffers import column
+from zenlake.columns.pool import Pool
 
 PUT = cython.declare(cython.int, 0)
-DEL = cython.declare(cython.int, 1)
+DEL = cython.declare(cython.int, 0x100)  # beside the bits of the QoS: a sample's manner
+NO_MANNER = cython.declare(cython.int, -1)
 
 PRIORITY = cython.declare(cython.int, 0x07)
 BLOCK = cython.declare(cython.int, 0x08)
@@ -43,7 +48,10 @@ LONGEST_ERR = cython.declare(cython.Py_ssize_t, 4096)
 
 
 class Place:
-    """Where the message being read came from, and on which lane: what every row begins with."""
+    """Where the message being read came from, and on which lane: what every row begins with.
+
+    Whoever changes more than `index` settles the tables first.
+    """
 
     def __init__(self):
         self.received_ns = 0
@@ -70,7 +78,11 @@ class Table:
         self.on = True
         self.room = rows
         self.row = 0
-        self.columns = {f.name: column(f.type, rows + SLACK, rows > 0 and f.name in self.schema.names) for f in whole}
+        self.settled = 0
+        pool = Pool()
+        self.columns = {
+            f.name: column(f.type, rows + SLACK, pool, rows > 0 and f.name in self.schema.names) for f in whole
+        }
         self.received = self.columns["received"]
         self.received_ns = self.columns["received_ns"]
         self.session = self.columns["session"]
@@ -80,16 +92,18 @@ class Table:
         self.packet = self.columns["packet"]
         self.index = self.columns["index"]
 
-    def put_where(self, p):
-        self.received.put(self.row, p.received_ns // 1000)
-        self.received_ns.put(self.row, p.received_ns)
-        self.session.put(self.row, p.session.data, 0, p.session.size)
-        self.generation.put(self.row, p.generation)
-        self.direction.put(self.row, p.direction)
+    def settle_where(self, p):
+        """The rows since the last time came from this place."""
+        first: cython.Py_ssize_t = self.settled
+        self.received.fill(first, self.row, p.received_ns // 1000)
+        self.received_ns.fill(first, self.row, p.received_ns)
+        self.session.fill(first, self.row, p.session.data, 0, p.session.size)
+        self.generation.fill(first, self.row, p.generation)
+        self.direction.fill(first, self.row, p.direction)
         if p.file.size >= 0:
-            self.file.put(self.row, p.file.data, 0, p.file.size)
-        self.packet.put(self.row, p.packet)
-        self.index.put(self.row, p.index)
+            self.file.fill(first, self.row, p.file.data, 0, p.file.size)
+        self.packet.fill(first, self.row, p.packet)
+        self.settled = self.row
         return 0
 
     def put_key(self, key, unresolved, expr, keys, data):
@@ -97,15 +111,17 @@ class Table:
         if expr.scope == 0:
             if expr.suffix.size > 0:
                 key.put(self.row, data, expr.suffix.at, expr.suffix.size)
-        elif keys.known(expr.scope):
-            if key.on:
-                key.begin(self.row)
-                key.add(keys.data, keys.at[expr.scope], keys.size[expr.scope])
-                if expr.suffix.size > 0:
-                    key.add(data, expr.suffix.at, expr.suffix.size)
-                key.end(self.row)
-        else:
+            return 0
+        size: cython.Py_ssize_t = keys.size_of(expr.scope)
+        if size < 0:
             self.put_unresolved(unresolved, expr, data)
+        elif expr.suffix.size <= 0:
+            key.put(self.row, keys.data, keys.at[expr.scope], size)
+        elif key.on:
+            key.begin(self.row)
+            key.add(keys.data, keys.at[expr.scope], size)
+            key.add(data, expr.suffix.at, expr.suffix.size)
+            key.end(self.row)
         return 0
 
     def put_unresolved(self, unresolved, expr, data):
@@ -124,6 +140,7 @@ class Table:
         """What has gathered, as a RecordBatch; the table is then empty again."""
         count = self.row
         self.row = 0
+        self.settled = 0
         arrays = {name: each.finish(count) for name, each in self.columns.items() if each.on}
         return pa.RecordBatch.from_arrays([arrays[name] for name in self.schema.names], schema=self.schema)
 
@@ -133,23 +150,24 @@ class Samples(Table):
 
     def __init__(self, columns, rows):
         Table.__init__(self, "samples", columns, rows)
-        self.encodings = Encodings()
-        self.ids = Ids()
+        self.manner = NO_MANNER
+        self.manner_first = 0
         self.kinds = Words(["put", "del"])
         self.congestions = Words(["drop", "block", "block_first"])
         of = self.columns
+        ids = Ids()
+        self.encodings = Encodings(of["encoding"], of["schema"])
+        self.stamps = Nodes(of["timestamp_id"], ids)
+        self.sources = Nodes(of["source_zid"], ids)
+        self.responders = Nodes(of["responder_zid"], ids)
         self.key = of["key"]
         self.unresolved_key = of["unresolved_key"]
         self.kind = of["kind"]
         self.payload = of["payload"]
         self.payload_size = of["payload_size"]
         self.shm = of["shm"]
-        self.encoding = of["encoding"]
-        self.encoding_schema = of["schema"]
         self.timestamp = of["timestamp"]
         self.ntp64 = of["ntp64"]
-        self.timestamp_id = of["timestamp_id"]
-        self.source_zid = of["source_zid"]
         self.source_eid = of["source_eid"]
         self.source_sn = of["source_sn"]
         self.attachment = of["attachment"]
@@ -160,76 +178,102 @@ class Samples(Table):
         self.sn = of["sn"]
         self.fragments = of["fragments"]
         self.request_id = of["request_id"]
-        self.responder_zid = of["responder_zid"]
         self.responder_eid = of["responder_eid"]
 
     def add_push(self, p, push, keys, data):
         self.put_key(self.key, self.unresolved_key, push.key, keys, data)
+        self.responders.stop(self.row)
         if push.is_put:
             self.put_put(push.put, data)
-        else:
-            self.put_del(push.delete, data)
-        self.put_rest(p, push.qos)
-        return 0
+            return self.put_rest(p, PUT | push.qos)
+        self.put_del(push.delete, data)
+        return self.put_rest(p, DEL | push.qos)
 
     def add_reply(self, p, response, keys, data):
         self.put_key(self.key, self.unresolved_key, response.key, keys, data)
-        if response.reply.is_put:
-            self.put_put(response.reply.put, data)
-        else:
-            self.put_del(response.reply.delete, data)
         self.request_id.put(self.row, response.id)
-        self.ids.put(self.responder_zid, self.row, response.responder.zid, data)
+        self.responders.put(self.row, response.responder.zid, data)
         if response.responder.zid.size >= 0:
             self.responder_eid.put(self.row, response.responder.eid)
-        self.put_rest(p, response.qos)
-        return 0
+        if response.reply.is_put:
+            self.put_put(response.reply.put, data)
+            return self.put_rest(p, PUT | response.qos)
+        self.put_del(response.reply.delete, data)
+        return self.put_rest(p, DEL | response.qos)
 
     def put_put(self, put, data):
-        self.kinds.put(self.kind, self.row, PUT)
         if put.payload.size >= 0:
             self.payload.put(self.row, data, put.payload.at, put.payload.size)
             self.payload_size.put(self.row, put.payload.size)
         elif put.slices.size >= 0:
             self.shm.put(self.row, data, put.slices.at, put.slices.size)
-        self.encodings.put(self.encoding, self.row, put.encoding.id, put.encoding.schema, data)
-        if put.encoding.schema.size >= 0:
-            self.encoding_schema.put(self.row, data, put.encoding.schema.at, put.encoding.schema.size)
-        self.put_origin(put.timestamp, put.source, put.attachment, data)
-        return 0
+        self.encodings.put(self.row, put.encoding.id, put.encoding.schema, data)
+        return self.put_origin(put.timestamp, put.source, put.attachment, data)
 
     def put_del(self, delete, data):
-        self.kinds.put(self.kind, self.row, DEL)
+        self.encodings.stop(self.row)
         return self.put_origin(delete.timestamp, delete.source, delete.attachment, data)
 
     def put_origin(self, stamp, source, attachment, data):
         if stamp.id.size >= 0:
+            self.stamps.put(self.row, stamp.id, data)
             self.timestamp.put(self.row, microseconds(stamp.ntp64))
             self.ntp64.put(self.row, as_signed(stamp.ntp64))
-            self.ids.put(self.timestamp_id, self.row, stamp.id, data)
+        else:
+            self.stamps.stop(self.row)
         if source.entity.zid.size >= 0:
-            self.ids.put(self.source_zid, self.row, source.entity.zid, data)
+            self.sources.put(self.row, source.entity.zid, data)
             self.source_eid.put(self.row, source.entity.eid)
             self.source_sn.put(self.row, source.sn)
+        else:
+            self.sources.stop(self.row)
         if attachment.size >= 0:
             self.attachment.put(self.row, data, attachment.at, attachment.size)
         return 0
 
-    def put_rest(self, p, qos):
-        self.put_where(p)
-        self.priority.put(self.row, qos & PRIORITY)
-        self.congestions.put(self.congestion, self.row, 1 if qos & BLOCK else 2 if qos & BLOCK_FIRST else 0)
-        self.express.put(self.row, qos & EXPRESS != 0)
-        if p.in_lane:
-            self.reliable.put(self.row, p.reliable)
-            self.sn.put(self.row, p.sn)
-        if p.fragments:
-            self.fragments.put(self.row, p.fragments)
+    def put_rest(self, p, manner):
+        self.index.put(self.row, p.index)
+        if manner != self.manner:
+            self.settle_manner()
+            self.manner = manner
         self.row += 1
         return 0
 
-    def held(self):
-        return self.payload.used + self.attachment.used + self.key.used
+    def settle(self, p):
+        """The rows since the last time came from this place."""
+        if p.in_lane:
+            self.reliable.fill(self.settled, self.row, p.reliable)
+            self.sn.fill(self.settled, self.row, p.sn)
+        if p.fragments:
+            self.fragments.fill(self.settled, self.row, p.fragments)
+        return self.settle_where(p)
+
+    def settle_manner(self):
+        """Kind and QoS, which seldom change from one row to the next: the same for the rows since they last did."""
+        first: cython.Py_ssize_t = self.manner_first
+        qos: cython.int = self.manner
+        if first < self.row:
+            self.kinds.fill(self.kind, first, self.row, 1 if qos & DEL else 0)
+            self.priority.fill(first, self.row, qos & PRIORITY)
+            self.congestions.fill(self.congestion, first, self.row, 1 if qos & BLOCK else 2 if qos & BLOCK_FIRST else 0)
+            self.express.fill(first, self.row, qos & EXPRESS != 0)
+        self.manner_first = self.row
+        return 0
+
+    def finish(self):
+        self.settle_manner()
+        self.manner = NO_MANNER
+        self.manner_first = 0
+        self.encodings.stop(self.row)
+        self.stamps.stop(self.row)
+        self.sources.stop(self.row)
+        self.responders.stop(self.row)
+        return Table.finish(self)
+
+    if not cython.compiled:  # compiled: inline, in the .pxd
+
+        def held(self):
+            return self.payload.used + self.attachment.used + self.key.used
 
 
 def microseconds(ntp64):
@@ -281,18 +325,22 @@ class Messages(Table):
 
     def begin(self, p, kind, size, unknown):
         """What every message has. The columns of its own kind may follow, then `end`."""
-        self.put_where(p)
+        self.index.put(self.row, p.index)
         self.types.put(self.type, self.row, kind)
         self.size_column.put(self.row, size)
         self.unknown_exts.put(self.row, unknown)
-        if p.in_lane:
-            self.priority.put(self.row, p.priority)
-            self.reliable.put(self.row, p.reliable)
-            self.sn.put(self.row, p.sn)
-            self.accepted.put(self.row, p.accepted)
-        if p.fragments:
-            self.fragments.put(self.row, p.fragments)
         return 0
+
+    def settle(self, p):
+        """The rows since the last time came from this place."""
+        if p.in_lane:
+            self.priority.fill(self.settled, self.row, p.priority)
+            self.reliable.fill(self.settled, self.row, p.reliable)
+            self.sn.fill(self.settled, self.row, p.sn)
+            self.accepted.fill(self.settled, self.row, p.accepted)
+        if p.fragments:
+            self.fragments.fill(self.settled, self.row, p.fragments)
+        return self.settle_where(p)
 
     def end(self):
         self.row += 1
@@ -346,7 +394,7 @@ class Rare(Table):
     """Declarations, events and errors: rows given as Python values."""
 
     def add(self, p, values):
-        self.put_where(p)
+        self.index.put(self.row, p.index)
         for name, value in values.items():
             each = self.columns[name]
             if value is None or not each.on:
@@ -360,6 +408,7 @@ class Rare(Table):
             else:
                 put_byte(each, self.row, value)
         self.row += 1
+        self.settle_where(p)
 
 
 def put_long(each: Long, row: cython.Py_ssize_t, value):

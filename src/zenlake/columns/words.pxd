@@ -1,6 +1,7 @@
 cimport cython
 from zenlake.columns.buffers cimport Text
 from zenlake.wire.cursor cimport Blob
+from zenlake.wire.memory cimport same
 
 @cython.final
 cdef class Words:
@@ -9,13 +10,30 @@ cdef class Words:
     cdef const unsigned char* data
     cdef int[::1] ends
     cdef int put(self, Text column, Py_ssize_t row, int number) except -1 nogil
+    cdef int fill(self, Text column, Py_ssize_t first, Py_ssize_t last, int number) except -1 nogil
 
 @cython.final
 cdef class Encodings:
     cdef Words names
-    cdef int put(self, Text column, Py_ssize_t row, unsigned int id, Blob schema,
-                 const unsigned char* data) except -1 nogil
-    cdef int spell(self, Text column, unsigned int id) except -1 with gil
+    cdef Text column
+    cdef Text schemas
+    cdef Py_ssize_t first
+    cdef unsigned int id
+    cdef Py_ssize_t schema_size
+    cdef Py_ssize_t size
+    cdef unsigned char[::1] memory
+    cdef unsigned char* text
+    cdef int change(self, Py_ssize_t row, unsigned int id, Blob schema, const unsigned char* data) except -1 nogil
+    cdef int end(self, Py_ssize_t row) except -1 nogil
+    cdef inline int put(self, Py_ssize_t row, unsigned int id, Blob schema, const unsigned char* data) except -1 nogil:
+        if self.first >= 0 and id == self.id and schema.size == self.schema_size:
+            if schema.size <= 0 or same(self.text, 0, data, schema.at, schema.size):
+                return 0
+        return self.change(row, id, schema, data)
+    cdef inline int stop(self, Py_ssize_t row) except -1 nogil:
+        return self.end(row) if self.first >= 0 else 0
+    cdef int spell(self, unsigned int id, Blob schema, const unsigned char* data) except -1 nogil
+    cdef int spell_unknown(self, unsigned int id) except -1 with gil
 
 @cython.final
 cdef class Ids:
@@ -23,7 +41,25 @@ cdef class Ids:
     cdef unsigned char* data
     cdef unsigned char[::1] raw_size
     cdef unsigned char[::1] text_size
-    cdef int put(self, Text column, Py_ssize_t row, Blob id, const unsigned char* data) except -1 nogil
+    cdef int find(self, Blob id, const unsigned char* data) noexcept nogil
     cdef void spell(self, int slot, Blob id, const unsigned char* data) noexcept nogil
+
+@cython.final
+cdef class Nodes:
+    cdef Ids ids
+    cdef Text column
+    cdef Py_ssize_t first
+    cdef Py_ssize_t raw_size
+    cdef Py_ssize_t size
+    cdef unsigned char[::1] memory
+    cdef unsigned char* text
+    cdef int change(self, Py_ssize_t row, Blob id, const unsigned char* data) except -1 nogil
+    cdef int end(self, Py_ssize_t row) except -1 nogil
+    cdef inline int put(self, Py_ssize_t row, Blob id, const unsigned char* data) except -1 nogil:
+        if self.first >= 0 and id.size == self.raw_size and same(self.text, 0, data, id.at, id.size):
+            return 0
+        return self.change(row, id, data)
+    cdef inline int stop(self, Py_ssize_t row) except -1 nogil:
+        return self.end(row) if self.first >= 0 else 0
 
 cdef int hex_digit(int value) noexcept nogil

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text that columns repeat: fixed words by number, and node ids in hexadecimal, which are kept once they were spelled."""
+"""Text that columns repeat: fixed words by number, encodings, and node ids in hexadecimal.
+
+An encoding or a node seldom changes from one row to the next. So equal rows are only counted, and written at once when another
+value comes, or none (`stop`).
+"""
 
 import cython
 
@@ -10,9 +14,14 @@ if cython.compiled:
 else:
     from zenlake.wire.memory import copy, same, utf8_fault
 
+NO_RUN = cython.declare(cython.Py_ssize_t, -1)
+
 SLOTS = cython.declare(cython.int, 256)
 TEXTS = cython.declare(cython.int, 16 * 256)
+
 CUSTOM = cython.declare(cython.int, 65535)
+SCHEMA = cython.declare(cython.Py_ssize_t, 255)  # the longest schema, and where the text begins behind its bytes
+LONGEST_NAME = 128
 
 
 class Words:
@@ -27,40 +36,82 @@ class Words:
             self.ends[i + 1] = self.ends[i] + len(word.encode())
 
     def put(self, column, row, number):
+        return self.fill(column, row, row + 1, number)
+
+    def fill(self, column, first, last, number):
         if column.on and 0 <= number < self.count:
-            column.put(row, self.data, self.ends[number], self.ends[number + 1] - self.ends[number])
+            column.fill(first, last, self.data, self.ends[number], self.ends[number + 1] - self.ends[number])
         return 0
 
 
 class Encodings:
-    """The text form of an encoding: its registered name, then `;` and the schema if it has one."""
+    """The text form of an encoding (its registered name, then `;` and the schema if it has one), and the schema's bytes."""
 
-    def __init__(self):
+    def __init__(self, column, schemas):
         names = []
         while (name := str(Encoding.from_wire(len(names), None))) and not name.startswith("unknown"):
             names.append(name)
         self.names = Words(names)
+        self.column = column
+        self.schemas = schemas
+        self.first = NO_RUN
+        self.id = 0
+        self.schema_size = -1
+        self.size = 0
+        self.memory = bytearray(2 * SCHEMA + LONGEST_NAME)  # the schema's bytes, then the text
+        self.text = cython.address(self.memory[0]) if cython.compiled else self.memory
 
-    def put(self, column, row, id, schema, data):
-        """A schema that is not text is left out here; the column `schema` has its bytes."""
-        if not column.on:
-            return 0
-        readable: cython.bint = schema.size >= 0 and utf8_fault(data, schema.at, schema.size) < 0
-        column.begin(row)
-        if id < self.names.count:
-            column.add(self.names.data, self.names.ends[id], self.names.ends[id + 1] - self.names.ends[id])
-        elif id != CUSTOM or not readable:
-            self.spell(column, id)
-        if readable:
-            if id != CUSTOM:
-                column.add_byte(0x3B)
-            column.add(data, schema.at, schema.size)
-        column.end(row)
+    if not cython.compiled:  # compiled: inline, in the .pxd
+
+        def put(self, row, id, schema, data):
+            """A schema that is not text is left out here; the column of schemas has its bytes."""
+            alike = self.first >= 0 and id == self.id and schema.size == self.schema_size
+            if alike and (schema.size <= 0 or same(self.text, 0, data, schema.at, schema.size)):
+                return 0
+            return self.change(row, id, schema, data)
+
+        def stop(self, row):
+            """The run, if there is one, ends before this row."""
+            return self.end(row) if self.first >= 0 else 0
+
+    def change(self, row, id, schema, data):
+        self.stop(row)
+        if self.column.on or self.schemas.on:
+            self.spell(id, schema, data)
+            self.first = row
         return 0
 
-    def spell(self, column, id):
-        text = str(Encoding.from_wire(id, None)).encode()
-        column.add(text, 0, len(text))
+    def end(self, row):
+        self.column.fill(self.first, row, self.text, SCHEMA, self.size)
+        if self.schema_size >= 0:
+            self.schemas.fill(self.first, row, self.text, 0, self.schema_size)
+        self.first = NO_RUN
+        return 0
+
+    def spell(self, id, schema, data):
+        readable: cython.bint = schema.size >= 0 and utf8_fault(data, schema.at, schema.size) < 0
+        self.id = id
+        self.schema_size = schema.size
+        self.size = 0
+        if id < self.names.count:
+            self.size = self.names.ends[id + 1] - self.names.ends[id]
+            copy(self.text, SCHEMA, self.names.data, self.names.ends[id], self.size)
+        elif id != CUSTOM or not readable:
+            self.spell_unknown(id)
+        if schema.size > 0:
+            copy(self.text, 0, data, schema.at, schema.size)
+        if readable:
+            if id != CUSTOM:
+                self.text[SCHEMA + self.size] = 0x3B
+                self.size += 1
+            copy(self.text, SCHEMA + self.size, data, schema.at, schema.size)
+            self.size += schema.size
+        return 0
+
+    def spell_unknown(self, id):
+        text = str(Encoding.from_wire(id, None)).encode()[:LONGEST_NAME]
+        self.size = len(text)
+        copy(self.text, SCHEMA, text, 0, len(text))
         return 0
 
 
@@ -73,14 +124,12 @@ class Ids:
         self.raw_size = bytearray(SLOTS)
         self.text_size = bytearray(SLOTS)
 
-    def put(self, column, row, id, data):
-        """`id` is a run of `data`; an absent one leaves the row null."""
-        if not column.on or id.size < 1:
-            return 0
+    def find(self, id, data):
+        """The slot that has the text of this id, a run of `data`."""
         slot: cython.int = data[id.at]
         if self.raw_size[slot] != id.size or not same(self.data, 16 * slot, data, id.at, id.size):
             self.spell(slot, id, data)
-        return column.put(row, self.data, TEXTS + 32 * slot, self.text_size[slot])
+        return slot
 
     def spell(self, slot, id, data):
         copy(self.data, 16 * slot, data, id.at, id.size)
@@ -99,6 +148,47 @@ class Ids:
                 at += 1
             i -= 1
         self.text_size[slot] = at - start
+
+
+class Nodes:
+    """A column of ZenohIDs."""
+
+    def __init__(self, column, ids):
+        self.column = column
+        self.ids = ids
+        self.first = NO_RUN
+        self.raw_size = 0
+        self.size = 0
+        self.memory = bytearray(16 + 32)  # the raw id, then its text
+        self.text = cython.address(self.memory[0]) if cython.compiled else self.memory
+
+    if not cython.compiled:  # compiled: inline, in the .pxd
+
+        def put(self, row, id, data):
+            """`id` is a run of `data`; an absent one leaves the row null."""
+            if self.first >= 0 and id.size == self.raw_size and same(self.text, 0, data, id.at, id.size):
+                return 0
+            return self.change(row, id, data)
+
+        def stop(self, row):
+            """The run, if there is one, ends before this row."""
+            return self.end(row) if self.first >= 0 else 0
+
+    def change(self, row, id, data):
+        self.stop(row)
+        if self.column.on and id.size >= 1:
+            slot: cython.int = self.ids.find(id, data)
+            self.raw_size = id.size
+            self.size = self.ids.text_size[slot]
+            copy(self.text, 0, data, id.at, id.size)
+            copy(self.text, 16, self.ids.data, TEXTS + 32 * slot, self.size)
+            self.first = row
+        return 0
+
+    def end(self, row):
+        self.column.fill(self.first, row, self.text, 16, self.size)
+        self.first = NO_RUN
+        return 0
 
 
 def hex_digit(value):

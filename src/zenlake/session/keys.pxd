@@ -17,3 +17,5 @@ cdef class KeyTable:
     cdef make_room(self, Py_ssize_t size)
     cpdef bint known(self, int id) noexcept nogil
     cpdef bytes get(self, int id)
+    cdef inline Py_ssize_t size_of(self, int id) noexcept nogil:
+        return self.size[id] if 0 < id < self.room else -1

@@ -83,6 +83,12 @@ class KeyTable:
     def known(self, id):
         return 0 < id < self.room and self.size[id] >= 0
 
+    if not cython.compiled:  # compiled: inline, in the .pxd
+
+        def size_of(self, id):
+            """How long the key is, or -1 if the id stands for none."""
+            return self.size[id] if 0 < id < self.room else UNKNOWN
+
     def get(self, id):
         """The key as bytes, or None."""
         return take(self.data, self.at[id], self.size[id]) if self.known(id) else None

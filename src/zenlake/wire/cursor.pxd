@@ -1,5 +1,9 @@
 cimport cython
 
+cdef unsigned long long packed_bits(unsigned long long word) noexcept nogil
+
+# The methods with a body are the usual cases of those without, inline; cursor.py has their names for when it is not compiled.
+
 cdef class Field:
     cdef int bind(self, const unsigned char[::1] buf) except -1
 
@@ -11,7 +15,8 @@ cdef class Blob(Field):
     cdef public Py_ssize_t size
     cpdef set(self, data)
     cdef int point(self, const unsigned char[::1] buf) except -1
-    cdef void clear(self) noexcept nogil
+    cdef inline void clear(self) noexcept nogil:
+        self.size = -1
     cdef bint inside(self) noexcept nogil
     cdef int check(self) except -1
 
@@ -59,3 +64,46 @@ cdef class Cursor:
     cpdef int close(self, const char* field, Py_ssize_t outer) except -1 nogil
     cpdef int unknown(self, const char* field, int header) except -1 nogil
     cpdef int skip(self, const char* field, int header) except -1 nogil
+
+    cdef inline int next_u8(self, const char* field) except -1 nogil:
+        if self.at < self.end and not self.tracing:
+            self.at += 1
+            return self.data[self.at - 1]
+        return self.u8(field)
+
+    cdef inline unsigned long long next_z(self, const char* field, unsigned long long most) except? 0xFFFFFFFFFFFFFFFF nogil:
+        if self.at < self.end and self.data[self.at] < 0x80 and self.data[self.at] <= most and not self.tracing:
+            self.at += 1
+            return self.data[self.at - 1]
+        return self.z(field, most)
+
+    cdef inline unsigned long long next_z64(self, const char* field) except? 0xFFFFFFFFFFFFFFFF nogil:
+        if self.at < self.end and self.data[self.at] < 0x80 and not self.tracing:
+            self.at += 1
+            return self.data[self.at - 1]
+        return self.long_z64(field)
+
+    cdef inline int next_blob(self, const char* field, Blob out, Py_ssize_t most) except -1 nogil:
+        cdef Py_ssize_t size
+        if self.at < self.end and not self.tracing:
+            size = self.data[self.at]
+            if size < 0x80 and size <= most and size < self.end - self.at:
+                out.at = self.at + 1
+                out.size = size
+                self.at += 1 + size
+                return 0
+        return self.short_blob(field, out, most)
+
+    cdef inline int next_zid(self, const char* field, Blob out, Py_ssize_t size) except -1 nogil:
+        if 1 <= size <= 16 and size <= self.end - self.at and self.data[self.at] != 0 and not self.tracing:
+            out.at = self.at
+            out.size = size
+            self.at += size
+            return 0
+        return self.zid(field, out, size)
+
+    cdef inline int next_ext(self, const char* field) except -1 nogil:
+        if self.at < self.end and self.data[self.at] & 0x60 != 0x60 and not self.tracing:
+            self.at += 1
+            return self.data[self.at - 1]
+        return self.ext(field)

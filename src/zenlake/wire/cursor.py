@@ -14,9 +14,9 @@ import cython
 from zenlake.errors import DecodeError
 
 if cython.compiled:
-    from cython.cimports.zenlake.wire.memory import nine_bytes, packed_bits, take, utf8_fault
+    from cython.cimports.zenlake.wire.memory import eight_bytes, take, utf8_fault
 else:
-    from zenlake.wire.memory import nine_bytes, packed_bits, take, utf8_fault
+    from zenlake.wire.memory import eight_bytes, take, utf8_fault
 
 ABSENT = cython.declare(cython.Py_ssize_t, -1)
 U32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
@@ -28,6 +28,21 @@ ENC_UNIT = cython.declare(cython.int, 0x00)
 ENC_Z64 = cython.declare(cython.int, 0x20)
 ENC_ZBUF = cython.declare(cython.int, 0x40)
 MORE = cython.declare(cython.int, 0x80)
+
+# Eight bytes that all say "more follows": a VLE of nine bytes.
+NINE = cython.declare(cython.ulonglong, 0x8080808080808080)
+
+# Masks that bring 8 groups of 7 bits together: pairs, pairs of pairs, and those again.
+ONES = cython.declare(cython.ulonglong, 0x007F007F007F007F)
+TWOS = cython.declare(cython.ulonglong, 0x00003FFF00003FFF)
+FOURS = cython.declare(cython.ulonglong, 0x000000000FFFFFFF)
+
+
+def packed_bits(word):
+    """The low seven bits of eight bytes, little end first, as one number of 56 bits."""
+    word = (word & ONES) | ((word >> 1) & (ONES << 7))
+    word = (word & TWOS) | ((word >> 2) & (TWOS << 14))
+    return (word & FOURS) | ((word >> 4) & (FOURS << 28))
 
 
 class Field:
@@ -65,8 +80,10 @@ class Blob(Field):
             self.buf = self.data = memoryview(buf)
         return 0
 
-    def clear(self):
-        self.size = ABSENT
+    if not cython.compiled:  # compiled: inline, in the .pxd
+
+        def clear(self):
+            self.size = ABSENT
 
     @property
     def value(self):
@@ -212,8 +229,8 @@ class Cursor:
         shift: cython.int = 0
         byte: cython.ulonglong
         value: cython.ulonglong = 0
-        if self.end - i >= 9 and nine_bytes(self.data, i):  # every timestamp of today
-            value = packed_bits(self.data, i)
+        if self.end - i >= 9 and eight_bytes(self.data, i) & NINE == NINE:  # every timestamp of today
+            value = packed_bits(eight_bytes(self.data, i))
             byte = self.data[i + 8]
             value |= byte << 56
             i += 9
@@ -365,3 +382,14 @@ class Cursor:
             if self.tracing:
                 self.step(field, "bytes", start)
         return 0
+
+    # What most messages consist of. Compiled, the usual case (one byte; nobody traces) is inline, in the .pxd, and comes
+    # here only with the others.
+
+    if not cython.compiled:
+        next_u8 = u8
+        next_z = z
+        next_z64 = z64
+        next_blob = short_blob
+        next_zid = zid
+        next_ext = ext

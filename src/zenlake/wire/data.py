@@ -24,6 +24,8 @@ E = cython.declare(cython.int, 0x40)  # PUT, ERR: encoding
 C = cython.declare(cython.int, 0x20)  # QUERY, REPLY: consolidation
 P = cython.declare(cython.int, 0x40)  # QUERY: parameters
 
+ANY = cython.declare(cython.Py_ssize_t, 0x7FFFFFFFFFFFFFFF)  # a size that nothing but the end limits
+
 # Extension header bytes without Z.
 SOURCE = cython.declare(cython.int, 0x41)
 SHM = cython.declare(cython.int, 0x12)  # mandatory: whoever does not know it must refuse the message
@@ -100,12 +102,12 @@ class Put(Message):
         self.source.clear()
         self.shm = False
         self.attachment.clear()
-        self.read_exts(c, h)
+        self.next_exts(c, h)
         if self.shm:
             self.payload.clear()
             return read_slices(c, self.slices)
         self.slices.clear()
-        return c.blob("payload", self.payload)
+        return c.next_blob("payload", self.payload, ANY)
 
     def read_ext(self, c, kind):
         if kind == SOURCE:
@@ -113,7 +115,7 @@ class Put(Message):
         elif kind == SHM:
             self.shm = True
         elif kind == PUT_ATTACHMENT:
-            c.blob("exts.attachment", self.attachment)
+            c.next_blob("exts.attachment", self.attachment, ANY)
         else:
             return 0
         return 1
@@ -169,13 +171,13 @@ class Del(Message):
             self.timestamp.clear()
         self.source.clear()
         self.attachment.clear()
-        return self.read_exts(c, h)
+        return self.next_exts(c, h)
 
     def read_ext(self, c, kind):
         if kind == SOURCE:
             self.source.read_ext(c)
         elif kind == DEL_ATTACHMENT:
-            c.blob("exts.attachment", self.attachment)
+            c.next_blob("exts.attachment", self.attachment, ANY)
         else:
             return 0
         return 1
@@ -238,7 +240,7 @@ class Query(Message):
         self.encoding.clear()
         self.body.clear()
         self.attachment.clear()
-        return self.read_exts(c, h)
+        return self.next_exts(c, h)
 
     def read_ext(self, c, kind):
         if kind == SOURCE:
@@ -251,7 +253,7 @@ class Query(Message):
             c.rest("exts.body.payload", self.body)
             c.close("exts.body", outer)
         elif kind == QUERY_ATTACHMENT:
-            c.blob("exts.attachment", self.attachment)
+            c.next_blob("exts.attachment", self.attachment, ANY)
         else:
             return 0
         return 1
@@ -325,7 +327,7 @@ class Reply(Message):
     def read(self, c, h):
         c.message = "REPLY"
         self.consolidation = c.z8("consolidation") if h & C else 0
-        self.read_exts(c, h)
+        self.next_exts(c, h)
         at: cython.Py_ssize_t = c.at
         b: cython.int = c.u8("body")
         self.is_put = b & 0x1F == PUT
@@ -381,12 +383,12 @@ class Err(Message):
             self.encoding.clear()
         self.source.clear()
         self.shm = False
-        self.read_exts(c, h)
+        self.next_exts(c, h)
         if self.shm:
             self.payload.clear()
             return read_slices(c, self.slices)
         self.slices.clear()
-        return c.blob("payload", self.payload)
+        return c.next_blob("payload", self.payload, ANY)
 
     def read_ext(self, c, kind):
         if kind == SOURCE:

@@ -10,7 +10,10 @@ cdef class WireExpr(Field):
     cdef int read(self, Cursor c, int h) except -1 nogil
     cdef int flags(self) noexcept nogil
     cdef int write(self, Writer w) except -1 nogil
-    cdef void clear(self) noexcept nogil
+    cdef inline void clear(self) noexcept nogil:
+        self.scope = 0
+        self.sender = False
+        self.suffix.clear()
 
 @cython.final
 cdef class Stamp(Field):
@@ -20,7 +23,9 @@ cdef class Stamp(Field):
     cdef int read_ext(self, Cursor c) except -1 nogil
     cdef int write(self, Writer w) except -1 nogil
     cdef int write_ext(self, Writer w, int header) except -1 nogil
-    cdef void clear(self) noexcept nogil
+    cdef inline void clear(self) noexcept nogil:
+        self.ntp64 = 0
+        self.id.clear()
 
 @cython.final
 cdef class EncodingField(Field):
@@ -30,7 +35,9 @@ cdef class EncodingField(Field):
     cdef bint told(self) noexcept nogil
     cdef Py_ssize_t size(self) noexcept nogil
     cdef int write(self, Writer w) except -1 nogil
-    cdef void clear(self) noexcept nogil
+    cdef inline void clear(self) noexcept nogil:
+        self.id = 0
+        self.schema.clear()
 
 @cython.final
 cdef class Entity(Field):
@@ -41,7 +48,9 @@ cdef class Entity(Field):
     cdef Py_ssize_t size(self) noexcept nogil
     cdef int write(self, Writer w) except -1 nogil
     cdef int write_ext(self, Writer w, int header) except -1 nogil
-    cdef void clear(self) noexcept nogil
+    cdef inline void clear(self) noexcept nogil:
+        self.zid.clear()
+        self.eid = 0
 
 @cython.final
 cdef class Source(Field):
@@ -49,7 +58,9 @@ cdef class Source(Field):
     cdef public unsigned int sn
     cdef int read_ext(self, Cursor c) except -1 nogil
     cdef int write_ext(self, Writer w, int header) except -1 nogil
-    cdef void clear(self) noexcept nogil
+    cdef inline void clear(self) noexcept nogil:
+        self.entity.clear()
+        self.sn = 0
 
 @cython.final
 cdef class OamBody(Field):

@@ -24,6 +24,8 @@ ENC = cython.declare(cython.int, 0x60)
 ENC_Z64 = cython.declare(cython.int, 0x20)
 ENC_ZBUF = cython.declare(cython.int, 0x40)
 
+U32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
+
 
 class WireExpr(Field):
     """A key expression as it travels: an id that stands for a prefix, and a suffix.
@@ -45,7 +47,7 @@ class WireExpr(Field):
 
     def read(self, c, h):
         self.sender = h & M != 0
-        self.scope = c.z16("key_scope")
+        self.scope = c.next_z("key_scope", 0xFFFF)
         if h & N:
             c.text("key_suffix", self.suffix, 0xFFFF)
         else:
@@ -61,10 +63,12 @@ class WireExpr(Field):
             w.short_blob("key_suffix", self.suffix, 0xFFFF)
         return 0
 
-    def clear(self):
-        self.scope = 0
-        self.sender = False
-        self.suffix.clear()
+    if not cython.compiled:  # compiled: inline, in the .pxd
+
+        def clear(self):
+            self.scope = 0
+            self.sender = False
+            self.suffix.clear()
 
     @property
     def value(self):
@@ -91,8 +95,8 @@ class Stamp(Field):
         return self.id.bind(buf)
 
     def read(self, c):
-        self.ntp64 = c.z64("timestamp.time")
-        return c.zid("timestamp.id", self.id, c.z64("timestamp.id_len"))
+        self.ntp64 = c.next_z64("timestamp.time")
+        return c.next_zid("timestamp.id", self.id, c.next_z64("timestamp.id_len"))
 
     def read_ext(self, c):
         outer: cython.Py_ssize_t = c.open("exts.timestamp")
@@ -109,9 +113,11 @@ class Stamp(Field):
         w.ext_size(header, vle_size(self.ntp64) + 1 + self.id.size)
         return self.write(w)
 
-    def clear(self):
-        self.ntp64 = 0
-        self.id.clear()
+    if not cython.compiled:  # compiled: inline, in the .pxd
+
+        def clear(self):
+            self.ntp64 = 0
+            self.id.clear()
 
     @property
     def value(self):
@@ -134,10 +140,10 @@ class EncodingField(Field):
 
     def read(self, c, id, schema):
         """The two names are those of the fields in the message that has the encoding."""
-        word: cython.ulonglong = c.z32(id)
+        word: cython.ulonglong = c.next_z(id, U32)
         self.id = word >> 1
         if word & 1:
-            c.short_blob(schema, self.schema, 0xFF)
+            c.next_blob(schema, self.schema, 0xFF)
         else:
             self.schema.clear()
         return 0
@@ -159,9 +165,11 @@ class EncodingField(Field):
         w.z32("encoding.id", word << 1 | 1)
         return w.short_blob("encoding.schema", self.schema, 0xFF)
 
-    def clear(self):
-        self.id = 0
-        self.schema.clear()
+    if not cython.compiled:  # compiled: inline, in the .pxd
+
+        def clear(self):
+            self.id = 0
+            self.schema.clear()
 
     @property
     def value(self):
@@ -189,8 +197,8 @@ class Entity(Field):
         return self.zid.bind(buf)
 
     def read(self, c):
-        c.zid("exts.entity.zid", self.zid, 1 + (c.u8("exts.entity.zid_len") >> 4))
-        self.eid = c.z32("exts.entity.eid")
+        c.next_zid("exts.entity.zid", self.zid, 1 + (c.next_u8("exts.entity.zid_len") >> 4))
+        self.eid = c.next_z("exts.entity.eid", U32)
         return 0
 
     def read_ext(self, c):
@@ -212,9 +220,11 @@ class Entity(Field):
         w.ext_size(header, self.size())
         return self.write(w)
 
-    def clear(self):
-        self.zid.clear()
-        self.eid = 0
+    if not cython.compiled:  # compiled: inline, in the .pxd
+
+        def clear(self):
+            self.zid.clear()
+            self.eid = 0
 
     @property
     def value(self):
@@ -238,7 +248,7 @@ class Source(Field):
     def read_ext(self, c):
         outer: cython.Py_ssize_t = c.open("exts.source")
         self.entity.read(c)
-        self.sn = c.z32("exts.source.sn")
+        self.sn = c.next_z("exts.source.sn", U32)
         return c.close("exts.source", outer)
 
     def write_ext(self, w, header):
@@ -246,9 +256,11 @@ class Source(Field):
         self.entity.write(w)
         return w.z32("exts.source.sn", self.sn)
 
-    def clear(self):
-        self.entity.clear()
-        self.sn = 0
+    if not cython.compiled:  # compiled: inline, in the .pxd
+
+        def clear(self):
+            self.entity.clear()
+            self.sn = 0
 
     @property
     def value(self):

@@ -1,9 +1,34 @@
+from libc.string cimport memcmp, memcpy
+
+# What is called for every field is inline, and for that its compiled form stands here; memory.py has the other.
+
+cdef inline void copy(unsigned char* target, Py_ssize_t to, const unsigned char* source, Py_ssize_t at,
+                      Py_ssize_t size) noexcept nogil:
+    if 8 <= size <= 16:  # two moves that may overlap: keys and payloads are short, and a call costs more
+        memcpy(target + to, source + at, 8)
+        memcpy(target + to + size - 8, source + at + size - 8, 8)
+    elif 16 < size <= 32:
+        memcpy(target + to, source + at, 16)
+        memcpy(target + to + size - 16, source + at + size - 16, 16)
+    else:
+        memcpy(target + to, source + at, size)
+
+cdef inline bint same(const unsigned char* one, Py_ssize_t at, const unsigned char* other, Py_ssize_t to,
+                      Py_ssize_t size) noexcept nogil:
+    cdef unsigned long long[2] left
+    cdef unsigned long long[2] right
+    if size == 16:  # most node ids
+        memcpy(left, one + at, 16)
+        memcpy(right, other + to, 16)
+        return (left[0] ^ right[0]) | (left[1] ^ right[1]) == 0
+    return memcmp(one + at, other + to, size) == 0
+
+cdef inline unsigned long long eight_bytes(const unsigned char* data, Py_ssize_t at) noexcept nogil:
+    cdef unsigned long long word
+    memcpy(&word, data + at, 8)
+    return word
+
 cdef bytes take(const unsigned char* data, Py_ssize_t at, Py_ssize_t size)
-cdef void copy(unsigned char* target, Py_ssize_t to, const unsigned char* source, Py_ssize_t at,
-               Py_ssize_t size) noexcept nogil
-cdef bint same(const unsigned char* one, Py_ssize_t at, const unsigned char* other, Py_ssize_t to,
-               Py_ssize_t size) noexcept nogil
 cdef Py_ssize_t utf8_fault(const unsigned char* data, Py_ssize_t at, Py_ssize_t size) except -2 nogil
 cdef Py_ssize_t decoder_fault(const unsigned char* data, Py_ssize_t at, Py_ssize_t size) except -2 with gil
-cdef bint nine_bytes(const unsigned char* data, Py_ssize_t at) noexcept nogil
-cdef unsigned long long packed_bits(const unsigned char* data, Py_ssize_t at) noexcept nogil
+cdef int eight_flags(const unsigned char* data, Py_ssize_t at) noexcept nogil

@@ -9,18 +9,28 @@ of 200 bytes that every call copies.) Whoever keeps `data` keeps the buffer it p
 
 import cython
 
-if cython.compiled:
-    from cython.cimports.libc.string import memcmp, memcpy
-
 COMPILED: bool = cython.compiled
 
 # One bit for each byte that is not ASCII. (A literal this large inside a loop would become a Python int.)
 NOT_ASCII = cython.declare(cython.ulonglong, 0x8080808080808080)
 
-# Masks that bring 8 groups of 7 bits together: pairs, pairs of pairs, and those again.
-ONES = cython.declare(cython.ulonglong, 0x007F007F007F007F)
-TWOS = cython.declare(cython.ulonglong, 0x00003FFF00003FFF)
-FOURS = cython.declare(cython.ulonglong, 0x000000000FFFFFFF)
+# Brings the lowest bits of eight bytes together in the highest byte.
+GATHER = cython.declare(cython.ulonglong, 0x0102040810204080)
+ALL = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+
+if not cython.compiled:  # compiled: inline, in the .pxd
+
+    def copy(target, to, source, at, size):
+        """Copy a run into `target` from its byte `to` on."""
+        target[to : to + size] = source[at : at + size]
+
+    def same(one, at, other, to, size):
+        """Whether two runs of the same size are equal."""
+        return one[at : at + size] == other[to : to + size]
+
+    def eight_bytes(data, at):
+        """Eight bytes as a number, little end first."""
+        return int.from_bytes(data[at : at + 8], "little")
 
 
 def take(data, at, size):
@@ -30,37 +40,19 @@ def take(data, at, size):
     return bytes(data[at : at + size])
 
 
-def copy(target, to, source, at, size):
-    """Copy a run into `target` from its byte `to` on."""
-    if cython.compiled:
-        memcpy(cython.address(target[to]), cython.address(source[at]), size)
-    else:
-        target[to : to + size] = source[at : at + size]
-
-
-def same(one, at, other, to, size):
-    """Whether two runs of the same size are equal."""
-    if cython.compiled:
-        return memcmp(cython.address(one[at]), cython.address(other[to]), size) == 0
-    return one[at : at + size] == other[to : to + size]
-
-
 def utf8_fault(data, at, size):
     """The offset of the first byte that is not UTF-8, or -1. ASCII, the usual case, is judged eight bytes at a time."""
-    if cython.compiled:
-        word: cython.ulonglong = 0
-        i: cython.Py_ssize_t = 0
-        while i + 8 <= size:
-            memcpy(cython.address(word), cython.address(data[at + i]), 8)
-            if word & NOT_ASCII:
-                return decoder_fault(data, at, size)
-            i += 8
-        while i < size:
-            if data[at + i] & 0x80:
-                return decoder_fault(data, at, size)
-            i += 1
-        return -1
-    return decoder_fault(data, at, size)
+    i: cython.Py_ssize_t = at
+    end: cython.Py_ssize_t = at + size
+    while i + 8 <= end:
+        if eight_bytes(data, i) & NOT_ASCII:
+            return decoder_fault(data, at, size)
+        i += 8
+    while i < end:
+        if data[i] & 0x80:
+            return decoder_fault(data, at, size)
+        i += 1
+    return -1
 
 
 def decoder_fault(data, at, size):
@@ -72,26 +64,7 @@ def decoder_fault(data, at, size):
     return -1
 
 
-def nine_bytes(data, at):
-    """Whether the next eight bytes all say "more follows": then a VLE is nine bytes long. Nine bytes must be there."""
-    if cython.compiled:
-        word: cython.ulonglong = 0
-        memcpy(cython.address(word), cython.address(data[at]), 8)
-        return word & NOT_ASCII == NOT_ASCII
-    else:
-        return all(byte >= 0x80 for byte in data[at : at + 8])
-
-
-def packed_bits(data, at):
-    """The low seven bits of eight bytes, little end first, as one number of 56 bits."""
-    if cython.compiled:
-        word: cython.ulonglong = 0
-        memcpy(cython.address(word), cython.address(data[at]), 8)
-        word = (word & ONES) | ((word >> 1) & (ONES << 7))
-        word = (word & TWOS) | ((word >> 2) & (TWOS << 14))
-        return (word & FOURS) | ((word >> 4) & (FOURS << 28))
-    value: cython.ulonglong = 0
-    i: cython.int
-    for i in range(8):
-        value |= (data[at + i] & 0x7F) << 7 * i
-    return value
+def eight_flags(data, at):
+    """Eight bytes, each 0 or 1, as eight bits, the first in the lowest."""
+    bits: cython.ulonglong = eight_bytes(data, at)
+    return (bits * GATHER & ALL) >> 56

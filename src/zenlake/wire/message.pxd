@@ -11,6 +11,12 @@ cdef class Message(Field):
     cdef int nowhere(self) except -1 with gil
     cdef int read_ext(self, Cursor c, int kind) except -1 nogil
     cdef int read_exts(self, Cursor c, int h) except -1 nogil
+    cdef inline int next_exts(self, Cursor c, int h) except -1 nogil:
+        if h & 0x80:
+            return self.read_exts(c, h)
+        self.unknown = 0
+        self.exts.clear()
+        return 0
     cdef int write_unknown(self, Writer w) except -1 nogil
     cdef int copy_unknown(self, Writer w) except -1 with gil
     cdef dict known(self)

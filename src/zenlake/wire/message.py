@@ -106,12 +106,17 @@ class Message(Field):
         self.exts.at = c.at
         header: cython.int = Z
         while header & Z:
-            header = c.ext("exts")
+            header = c.next_ext("exts")
             if self.read_ext(c, header & 0x7F) == 0:
                 c.unknown("exts", header)
                 self.unknown += 1
         self.exts.size = c.at - self.exts.at
         return 0
+
+    if not cython.compiled:  # compiled: inline, in the .pxd, for most messages have no extension
+
+        def next_exts(self, c, h):
+            return self.read_exts(c, h)
 
     def known(self):
         return self.EXTS

@@ -8,7 +8,9 @@ from zenlake.wire.writer cimport Writer
 cdef class NetworkMessage(Message):
     cdef public int qos
     cdef readonly Stamp network_timestamp
+    @cython.final
     cdef int read_common_ext(self, Cursor c, int kind) except -1 nogil
+    @cython.final
     cdef int write_common_exts(self, Writer w) except -1 nogil
 
 @cython.final

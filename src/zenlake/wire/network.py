@@ -55,7 +55,7 @@ class NetworkMessage(Message):
 
     def read_common_ext(self, c, kind):
         if kind == QOS:
-            self.qos = c.z8("exts.qos")
+            self.qos = c.next_z("exts.qos", 0xFF)
         elif kind == TIMESTAMP:
             self.network_timestamp.read_ext(c)
         else:
@@ -132,7 +132,7 @@ class Push(NetworkMessage):
         self.timestamp_stack.clear()
         self.read_exts(c, h)
         self.body_at = c.at
-        b: cython.int = c.u8("body")
+        b: cython.int = c.next_u8("body")
         self.is_put = b & 0x1F == PUT
         if self.is_put:
             return self.put.read(c, b)
@@ -247,7 +247,7 @@ class Request(NetworkMessage):
         self.timestamp_stack.clear()
         self.read_exts(c, h)
         self.body_at = c.at
-        b: cython.int = c.u8("body")
+        b: cython.int = c.next_u8("body")
         if b & 0x1F != QUERY:
             c.fail("body", self.body_at, "a request is a QUERY (0x03)")
         return self.query.read(c, b)
@@ -360,7 +360,7 @@ class Response(NetworkMessage):
         self.timestamp_stack.clear()
         self.read_exts(c, h)
         self.body_at = c.at
-        b: cython.int = c.u8("body")
+        b: cython.int = c.next_u8("body")
         self.is_reply = b & 0x1F == REPLY
         if self.is_reply:
             return self.reply.read(c, b)

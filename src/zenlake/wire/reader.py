@@ -97,7 +97,7 @@ class Reader:
             return END
         self.start = self.c.at
         self.c.message = "batch"
-        h: cython.int = self.c.u8("header")
+        h: cython.int = self.c.next_u8("header")
         kind: cython.int = h & 0x1F
         if kind >= NETWORK:
             if not self.in_frame and not self.bare and not self.low_latency:
