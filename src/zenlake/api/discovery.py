@@ -17,6 +17,7 @@ from zenlake.choices import WhatAmI, WhatAmIMatcher
 from zenlake.config import Config
 from zenlake.endpoint import EndPoint, Locator
 from zenlake.link.multicast import interface_address
+from zenlake.runtime.node import YIELD
 from zenlake.transport.scouting import Responder, Scouter
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ class Discovery:
         self._config = config
         self._node = node
         self._asker: Asker | None = None
+        self._somebody = False
         wanted = config.of_role("scouting/multicast/autoconnect")
         self._what = WhatAmIMatcher(AUTOCONNECT[node.whatami] if wanted is None else "|".join(wanted))
 
@@ -134,7 +136,9 @@ class Discovery:
         self._asker = Asker(config, self._what, self._found, responder)
         delay = config.get("scouting/delay")
         if not self._what.is_empty() and config.get("open/return_conditions/connect_scouted") is not False:
-            node.wait_for_face(1, (500 if delay is None else delay) / 1000)
+            found = node.wait_for_face(1, (500 if delay is None else delay) / 1000)
+            if self._somebody and not found:  # the one with the smaller id waits for the other to connect
+                node.wait_for_face(1, 2 * YIELD)
 
     def close(self) -> None:
         if self._asker is not None:
@@ -144,6 +148,7 @@ class Discovery:
 
     def _found(self, zid: bytes, whatami: WhatAmI, locators: tuple[str, ...]) -> None:
         if zid != self._node.zid:
+            self._somebody = True
             self._node.soon(lambda: self._node._discovered(zid, whatami, locators))
 
     def _locators(self, from_loopback: bool) -> Sequence[str]:
