@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from zenlake.choices import WhatAmI, WhatAmIMatcher
 from zenlake.config import Config
 from zenlake.errors import LinkError
+from zenlake.runtime.node import YIELD
 from zenlake.runtime.scout import Answering, Asking, Group, Lookout
 from zenlake.wire.scouting import Hello
 
@@ -42,6 +43,7 @@ class Discovery:
         self._config = config
         self._node = node
         self._parts: list[Asking | Answering] = []
+        self._somebody = False
         wanted = config.of_role("scouting/multicast/autoconnect")
         self._what = WhatAmIMatcher(AUTOCONNECT[node.whatami] if wanted is None else "|".join(wanted))
 
@@ -65,7 +67,9 @@ class Discovery:
         node.runtime.engine.run(self._begin)
         delay = config.get("scouting/delay")
         if not self._what.is_empty() and config.get("open/return_conditions/connect_scouted") is not False:
-            node.wait_for_face(1, (500 if delay is None else delay) / 1000)
+            found = node.wait_for_face(1, (500 if delay is None else delay) / 1000)
+            if self._somebody and not found:  # the one with the smaller id waits for the other to connect
+                node.wait_for_face(1, 2 * YIELD)
 
     def _begin(self) -> None:
         node, where, engine = self._node, group(self._config), self._node.runtime.engine
@@ -91,4 +95,5 @@ class Discovery:
     def _found(self, hello: Hello) -> None:
         zid = hello.zid.value
         if zid != self._node.zid:
+            self._somebody = True
             self._node._discovered(zid, WhatAmI.from_wire(hello.whatami), tuple(hello.locators))

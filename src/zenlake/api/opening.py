@@ -15,9 +15,8 @@ from zenlake.choices import SampleKind, WhatAmI
 from zenlake.config import Config
 from zenlake.errors import ConfigError
 from zenlake.link import Tls
-from zenlake.network.roles import Stand
 from zenlake.runtime.face import Face
-from zenlake.runtime.node import LiveNode, NodeConfig
+from zenlake.runtime.node import TOLD, LiveNode, NodeConfig
 from zenlake.runtime.runtime import Backoff
 from zenlake.transport.unicast import Closed
 from zenlake.values import ZenohId
@@ -25,8 +24,6 @@ from zenlake.values import ZenohId
 __all__ = ["SessionNode", "open_node"]
 
 log = logging.getLogger("zenlake.node")
-
-TOLD = 1.0  # seconds that `open` waits for what others have declared, so that the first put reaches them
 
 Watcher = Callable[[SampleKind, Transport, Link], None]
 
@@ -40,20 +37,6 @@ class SessionNode(LiveNode):
         self._paused: list[Face] = []
         self.discovery: Discovery | None = None
         super().__init__(config)
-        final = self.node.interests.final
-
-        def told(face: Any, interest: int) -> None:
-            final(face, interest)
-            self.node.later(self._tell)
-
-        self.node.interests.final = told  # type: ignore[method-assign,assignment]
-
-    def wait_until_told(self, timeout: float) -> bool:
-        """Wait until every peer that we are connected to has told all that it declared."""
-        with self._changed:
-            return self._changed.wait_for(
-                lambda: all(face.initial_final for face in self.faces() if face.stand is Stand.BESIDE), timeout
-            )
 
     def settle(self) -> None:
         """Have sent what was declared, before anything that is sent later. (In the loop itself it leaves at the turn's end.)"""
@@ -168,8 +151,8 @@ def open_node(config: Config) -> SessionNode:
         node.start()
         if node.discovery is not None:
             node.discovery.begin()
-        if config.get("open/return_conditions/declares") is not False:
-            node.wait_until_told(TOLD)
+            if config.get("open/return_conditions/declares") is not False:
+                node.wait_until_told(TOLD)
     except BaseException:
         node.close()
         raise
