@@ -99,7 +99,7 @@ class Range:
         for batches in self._batches(reader):
             sessions.introduce(reader)
             decoder.decode(batches)
-            sessions.decoded(batches.nbytes)
+            sessions.decoded(reader, batches.nbytes)
             yield
 
     def _batches(self, reader: Reader) -> Iterator[pa.RecordBatch]:
@@ -152,7 +152,7 @@ class Plan:
     def _walk(self, batches: pa.RecordBatch) -> None:
         self.sessions.introduce(self.reader)
         self.decoder.decode(batches)
-        self.sessions.decoded(batches.nbytes)
+        self.sessions.decoded(self.reader, batches.nbytes)
 
     def _flush(self) -> dict[int, str]:
         """Follows the sessions to this very packet. Returns the names of those that began since the last cut."""
