@@ -74,7 +74,8 @@ class Sessions:
                 break
             total -= held
             lanes.restore({**lanes.save(), "parts": {}})
-            reader.notes.add("limit", *reader.place(), face, held)
+            file, packet = reader.place()
+            reader.notes.add("limit", file, packet, face, held)
 
     def save(self) -> dict[int, tuple[dict[str, Any], bool]]:
         """The sessions that go on, by face."""
