@@ -4,10 +4,15 @@
 Two captures are generated: small packets (about 150 bytes, one PUT each) and full ones (1500 bytes on the link, batches
 of 8 KiB across them). The peer does less: it finds no flow, puts nothing in order, splits no batch. Both are measured
 in seconds of one CPU, which a busy machine disturbs least.
+
+One large flow is then decoded to `samples` by one process and by two, start of the processes included: once dropping the
+rows where they were decoded, as Spark's tasks do not send them to each other either, and once with all of them taken by one
+reader. Peak memory is that of the largest process.
 """
 
 import itertools
 import struct
+import subprocess
 import sys
 import tempfile
 import time
@@ -126,9 +131,71 @@ def measure(name: str, make: Callable[[Connection, int], Iterator[bytes]], count
     return Result(f"capture to batches, {size // packets} bytes a packet, {name}", "dpkt, packets", ratios, aim)
 
 
+def one_flow(connection: Connection, size: int) -> Iterator[bytes]:
+    """Batches of 30 samples of 200 bytes, across packets."""
+    put = b"\x01" + vle(200) + b"z" * 200
+    stream = bytearray()
+    sn = 0
+    for _ in range(size // 1500):
+        while len(stream) < 1446:
+            body = b"\x25" + vle(sn & 0xFFFFFFF) + (b"\x3d\x00\x08demo/key" + put) * 30
+            stream += struct.pack("<H", len(body)) + body
+            sn += 1
+        yield connection.packet(0, bytes(stream[:1446]))
+        del stream[:1446]
+
+
+DECODE = """
+import resource, sys, time
+from bench.capture import dropped
+from zenlake.capture.parallel import decode
+path, processes, taken = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "taken"
+start = time.perf_counter()
+rows = sum(b.num_rows for _, b in decode(path, {"samples": None}, processes=processes, keep=None if taken else dropped))
+seconds = time.perf_counter() - start
+kib = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+print(seconds, kib >> 10)
+"""
+
+
+def dropped(batches: Iterator[object]) -> Iterator[object]:
+    for _ in batches:
+        pass
+    return iter(())
+
+
+def in_processes(path: Path, count: int, how: str) -> tuple[float, int]:
+    """Seconds, and MiB of the largest process."""
+    command = [sys.executable, "-c", DECODE, str(path), str(count), how]
+    seconds, peak = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    return float(seconds), int(peak)
+
+
+def measure_flow(size: int, repeats: int) -> list[Result]:
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "flow.pcap"
+        connection = Connection(0)
+        write(path, [itertools.chain(connection.handshake(), one_flow(connection, size))])
+        in_processes(path, 1, "dropped")
+        for how, aim in (("dropped", 1.6), ("taken", None)):
+            ratios, peaks = [], []
+            for _ in range(repeats):
+                one, peak_of_one = in_processes(path, 1, how)
+                two, peak_of_two = in_processes(path, 2, how)
+                ratios.append(Ratio(size / two, size / one))
+                peaks.append((peak_of_one, peak_of_two))
+            memory = "peak MiB of one " + "/".join(str(each) for each in map(max, zip(*peaks, strict=True)))
+            title = f"one flow of {size >> 20} MiB to samples, rows {how}, two processes, {memory}"
+            results.append(Result(title, "one process, bytes", ratios, aim))
+    return results
+
+
 def run(quick: bool) -> list[Result]:
     scale = 0.2 if quick else 1.0
+    flow = measure_flow((512 if quick else 2048) << 20, 3 if quick else 5)
     return [
+        *flow,
         measure("one PUT each", small, int(1_000_000 * scale), 20),
         measure("batches across packets", full, int(200_000 * scale), None),
     ]

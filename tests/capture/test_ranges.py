@@ -13,6 +13,7 @@ from tests.capture import forge
 from tests.capture.forge import Connection, datagram, prefixed
 from tests.columns.traffic import Traffic
 from zenlake import capture
+from zenlake.capture import parallel
 from zenlake.capture.decoded import decode, decode_range, notes_of
 from zenlake.capture.skim import kept_of
 from zenlake.columns import TABLES, Decoder, chosen
@@ -181,3 +182,28 @@ def test_a_plan_leaves_sessions_where_decoding_leaves_them(tmp_path):
     for planned, decoded in zip(plan.decoder.sessions, decoder.sessions, strict=True):
         assert isinstance(planned, Session)
         assert planned.save()["sides"] == decoded.save()["sides"]
+
+
+# Several processes.
+
+
+def test_two_processes_give_what_one_gives_in_order(tmp_path):
+    paths = written(tmp_path, packets_of(13), 2, 13)
+    one = gathered(parallel.decode(paths, EVERYTHING, processes=1))
+    two = gathered(parallel.decode(paths, EVERYTHING, processes=2, size=9000))
+    assert two == one
+
+
+def test_what_a_process_cannot_do_is_told_by_the_one_that_asked(tmp_path):
+    paths = written(tmp_path, packets_of(13), 2, 13)
+    whole = parallel.decode(paths, {"samples": None}, processes=2, size=9000)
+    next(whole)
+    paths[1].unlink()
+    with pytest.raises(FileNotFoundError, match="rotated_00001"):
+        list(whole)
+
+
+def test_small_captures_and_pipes_are_read_by_one_process(tmp_path):
+    paths = written(tmp_path, packets_of(13), 2, 13)
+    assert parallel.processes_for([str(path) for path in paths]) == 1
+    assert parallel.processes_for(["-"]) == 1

@@ -109,6 +109,7 @@ VALID = "path, table, columns, keyExpr, startingTimestamp, endingTimestamp"
         ({"table": "errors", "columns": "why,who"}, QUERIES, "option 'columns': errors has no column 'who'; it has "),
         ({"columns": "key,key"}, QUERIES, "option 'columns': a column is named twice in 'key,key'"),
         ({"keyExpr": "a//b"}, QUERIES, "option 'keyExpr': "),
+        ({"minPartitions": "many"}, QUERIES, "option 'minPartitions': 'many' is not a number from 1 to 10000"),
         ({"table": "events", "keyExpr": "a"}, QUERIES, "option 'keyExpr': events has no keys to choose by"),
         (
             {"startingTimestamp": "noon"}, QUERIES,

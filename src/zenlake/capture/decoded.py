@@ -27,7 +27,7 @@ def decode(source: Capture, tables: Tables, rows: int = ROWS) -> Decoded:
     for batches in source.batches():
         sessions.introduce(source.reader)
         decoder.decode(batches)
-        sessions.decoded(batches.nbytes)
+        sessions.decoded(source.reader, batches.nbytes)
         yield from told(decoder.take())
     sessions.introduce(source.reader)  # those from whom no batch came: encrypted ones
     refuse_if_nothing_was_a_capture(source.files, source.notes())

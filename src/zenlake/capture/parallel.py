@@ -3,7 +3,8 @@
 
 This process makes the plan and hands out ranges while it goes on planning; the workers (`python -m
 zenlake.capture.parallel`, so that no script need be safe to import) decode them and leave record batches in memory that
-both can see: only a file descriptor travels. A worker waits when too much of its work has not been taken.
+both can see, in segments that are used again once nobody holds what lies in them. A worker waits when too much of its
+work has not been taken.
 """
 
 import mmap
@@ -14,6 +15,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
@@ -26,17 +28,16 @@ from zenlake import capture
 from zenlake.capture import PATH, Capture
 from zenlake.capture.decoded import ROWS, Decoded, Tables, decode_range, notes_of
 from zenlake.capture.decoded import decode as decode_here
-from zenlake.capture.files import can_be_mapped
-from zenlake.capture.ranges import SIZE, Range
+from zenlake.capture.ranges import SIZE, Range, size_that_can_be_cut
 from zenlake.errors import ZenlakeError
 
 LARGE = 256 << 20  # bytes of a capture that is worth the start of processes
 MOST_PROCESSES = 8
 CHUNK = 16 << 20  # bytes of record batches that travel together
 AHEAD = 256 << 20  # bytes that a worker may be ahead of whoever takes them
-HEADER = struct.Struct("=cq")
+HEADER = struct.Struct("=cqi")  # what, how many bytes, in which segment
 
-JOB, TAKEN, BATCHES, DONE, FAILED = b"J", b"T", b"B", b"D", b"F"
+JOB, TAKEN, FREE, BATCHES, DONE, FAILED = b"J", b"T", b"R", b"B", b"D", b"F"
 
 Keep = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -45,7 +46,7 @@ def processes_for(files: list[str]) -> int:
     """How many processes a capture is worth: one, unless it is large, can be cut, and the machine has more cores."""
     if not sys.executable or not hasattr(socket, "send_fds"):
         return 1
-    if sum(os.path.getsize(file) for file in files if can_be_mapped(file)) < LARGE:
+    if size_that_can_be_cut(files) < LARGE:
         return 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, MOST_PROCESSES)
@@ -96,11 +97,17 @@ def decode_there(source: Capture, tables: Tables, processes: int, keep: Keep | N
     yield from kept(notes_of(plan, tables), keep)
 
 
+class Lease:
+    """Keeps a segment from being written again; record batches hold on to it."""
+
+
 class Worker:
     """One process, as this one sees it."""
 
     def __init__(self) -> None:
         self.socket, theirs = socket.socketpair()
+        self.segments: dict[int, pa.Buffer] = {}
+        self.free: deque[int] = deque()  # of which nobody holds a record batch any more; told with the next message
         package = str(Path(__file__).parents[2])
         path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
         with theirs:
@@ -120,24 +127,34 @@ class Worker:
     def give(self, job: tuple[Range, Tables, int, Keep | None]) -> None:
         with shared() as file:
             pickle.dump(job, file, protocol=5)
-            send(self.socket, JOB, file)
+            file.flush()
+            send(self.socket, JOB, file.tell(), fd=file.fileno())
 
     def results(self) -> Decoded:
         """What becomes of the oldest job given."""
         while True:
-            kind, content = receive(self.socket)
+            kind, size, segment, memory = receive(self.socket)
             if kind == DONE:
                 return
-            if kind == BATCHES:
-                stream = pa.ipc.open_stream(pa.py_buffer(content))
-                table = stream.schema.metadata[b"zenlake.table"].decode()
-                yield from ((table, batch) for batch in stream)
-                self.socket.sendall(HEADER.pack(TAKEN, len(content)))
-            elif kind == FAILED:
-                raise pickle.loads(content)
-            else:
+            if kind == FAILED and memory is not None:
+                raise pickle.loads(memory[:size])
+            if kind != BATCHES:
                 code = self.process.wait()
-                raise ZenlakeError(f"a decoding process ended with {code}; with processes=1 there are none")
+                raise ZenlakeError(f"a decoding process ended with {code}; with processes=1 there is none")
+            if memory is not None:
+                self.segments[segment] = pa.py_buffer(memory)
+            lease = Lease()
+            weakref.finalize(lease, self.free.append, segment)
+            stream = pa.ipc.open_stream(
+                pa.foreign_buffer(self.segments[segment].address, size, (lease, self.segments[segment]))
+            )
+            del lease
+            table = stream.schema.metadata[b"zenlake.table"].decode()
+            yield from ((table, batch) for batch in stream)
+            del stream
+            send(self.socket, TAKEN, size)
+            while self.free:
+                send(self.socket, FREE, 0, self.free.popleft())
 
 
 # What both ends do.
@@ -146,34 +163,34 @@ class Worker:
 def shared() -> Any:
     """A file in memory, where there is such a thing."""
     if hasattr(os, "memfd_create"):
-        return os.fdopen(os.memfd_create("zenlake"), "w+b")
-    return tempfile.TemporaryFile()
+        return os.fdopen(os.memfd_create("zenlake"), "w+b", buffering=0)
+    return tempfile.TemporaryFile(buffering=0)
 
 
-def send(to: socket.socket, kind: bytes, file: Any) -> int:
-    file.flush()
-    size = os.fstat(file.fileno()).st_size
-    socket.send_fds(to, [HEADER.pack(kind, size)], [file.fileno()])
-    return size
+def send(to: socket.socket, kind: bytes, size: int, segment: int = -1, fd: int | None = None) -> None:
+    message = HEADER.pack(kind, size, segment)
+    if fd is None:
+        to.sendall(message)
+    else:
+        socket.send_fds(to, [message], [fd])
 
 
-def receive(of: socket.socket) -> tuple[bytes, Any]:
-    """A kind, and the memory that came with it or a number; a closed connection is an empty kind."""
+def receive(of: socket.socket) -> tuple[bytes, int, int, mmap.mmap | None]:
+    """What came, and the memory that came with it. A closed connection is nothing of size 0."""
+    data, descriptors = b"", list[int]()
     try:
         data, descriptors, _, _ = socket.recv_fds(of, HEADER.size, 1)
         while 0 < len(data) < HEADER.size:
             data += of.recv(HEADER.size - len(data))
     except ConnectionError:
-        return b"", 0
-    if not data:
-        return b"", 0
-    kind, size = HEADER.unpack(data)
-    if not descriptors:
-        return kind, size
-    try:
-        return kind, mmap.mmap(descriptors[0], size, access=mmap.ACCESS_READ)
-    finally:
-        os.close(descriptors[0])
+        pass
+    if len(data) < HEADER.size:
+        return b"", 0, -1, None
+    memory = None
+    for fd in descriptors:
+        memory = mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
+        os.close(fd)
+    return (*HEADER.unpack(data), memory)
 
 
 # The worker.
@@ -182,7 +199,9 @@ def receive(of: socket.socket) -> tuple[bytes, Any]:
 class Work:
     def __init__(self, link: socket.socket) -> None:
         self.link = link
-        self.jobs: deque[Any] = deque()
+        self.jobs: deque[mmap.mmap] = deque()
+        self.segments: list[Any] = []  # files in shared memory
+        self.free: list[int] = []
         self.ahead = 0
 
     def run(self) -> None:
@@ -190,14 +209,14 @@ class Work:
             job = self.jobs.popleft()
             try:
                 self.decode(*pickle.loads(job))
-            except (BrokenPipeError, ConnectionError):
+            except ConnectionError:
                 return
-            except BaseException as error:  # whoever asked is told, and decides
+            except Exception as error:  # whoever asked is told, and decides
                 with shared() as file:
-                    pickle.dump(error, file)
-                    send(self.link, FAILED, file)
+                    file.write(pickle.dumps(error))
+                    send(self.link, FAILED, file.tell(), fd=file.fileno())
             else:
-                self.link.sendall(HEADER.pack(DONE, 0))
+                send(self.link, DONE, 0)
 
     def decode(self, of: Range, tables: Tables, rows: int, keep: Keep | None) -> None:
         gathered: dict[str, list[pa.RecordBatch]] = {name: [] for name in tables}
@@ -215,21 +234,34 @@ class Work:
         if not batches:
             return
         schema = batches[0].schema.with_metadata({**(batches[0].schema.metadata or {}), b"zenlake.table": table})
-        with shared() as file:
-            with pa.ipc.new_stream(file, schema) as sink:
-                for batch in batches:
-                    sink.write_batch(batch)
-            self.ahead += send(self.link, BATCHES, file)
+        known = pa.ipc.get_record_batch_size
+        needed = sum(map(known, batches)) + schema.serialize().size + 1024
+        while self.free and os.fstat(self.segments[self.free[-1]].fileno()).st_size < needed:
+            self.segments[self.free.pop()].close()  # too small
+        if new := not self.free:
+            self.free.append(len(self.segments))
+            self.segments.append(shared())
+            self.segments[-1].truncate(max(needed, 2 * CHUNK))
+        segment = self.free.pop()
+        file = self.segments[segment]
+        file.seek(0)
+        with pa.ipc.new_stream(file, schema) as sink:
+            for batch in batches:
+                sink.write_batch(batch)
+        self.ahead += file.tell()
+        send(self.link, BATCHES, file.tell(), segment, file.fileno() if new else None)
         self.listen(while_ahead=True)
 
     def listen(self, while_ahead: bool) -> bool:
         """Until there is a job, or until enough was taken. False = nobody is there any more."""
         while self.ahead > AHEAD if while_ahead else not self.jobs:
-            kind, content = receive(self.link)
-            if kind == JOB:
-                self.jobs.append(content)
+            kind, size, segment, memory = receive(self.link)
+            if kind == JOB and memory is not None:
+                self.jobs.append(memory)
             elif kind == TAKEN:
-                self.ahead -= content
+                self.ahead -= size
+            elif kind == FREE:
+                self.free.append(segment)
             else:
                 return False
         return True

@@ -9,6 +9,7 @@ It may begin inside a conversation, a batch or a message whose first half lies i
 A file can be cut where it can be mapped; a compressed one stays whole.
 """
 
+import mmap
 import os
 import pickle
 from collections.abc import Iterator
@@ -34,6 +35,11 @@ Place = tuple[Any, ...]  # of Packets, in a file that is mapped
 Cut = tuple[int, Place | None]  # a file, and a place inside it
 
 
+def size_that_can_be_cut(files: list[str]) -> int:
+    """Bytes of the files that lie on disk as they were written."""
+    return sum(os.path.getsize(file) if can_be_mapped(file) else 0 for file in files)
+
+
 def read(reader: Reader, files: list[str], first: Cut, end: tuple[int, int]) -> Iterator[pa.RecordBatch]:
     """The record batches of the packets from `first` up to `end`, a file and a byte of it."""
     file, place = first
@@ -49,6 +55,7 @@ def read(reader: Reader, files: list[str], first: Cut, end: tuple[int, int]) -> 
                     packets.resume(place)
                 while (found := reader.run()) == PAUSED:
                     yield from reader.rows.collect()
+                    let_go(window, packets.place()[0])
                 if packets.trouble or found == STOPPED:
                     break
         except Trouble as error:
@@ -61,6 +68,12 @@ def read(reader: Reader, files: list[str], first: Cut, end: tuple[int, int]) -> 
         if packets.trouble or trouble:
             reader.notes.add("unreadable", file, packets.number, -1, 0, why=trouble or packets.trouble)
         file, place = file + 1, None
+
+
+def let_go(window: object, until: int) -> None:
+    """What was read of a mapped file need not stay in this process's memory."""
+    if isinstance(window, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        window.madvise(mmap.MADV_DONTNEED, 0, until // mmap.PAGESIZE * mmap.PAGESIZE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +99,7 @@ class Range:
         for batches in self._batches(reader):
             sessions.introduce(reader)
             decoder.decode(batches)
-            sessions.decoded(batches.nbytes)
+            sessions.decoded(reader, batches.nbytes)
             yield
 
     def _batches(self, reader: Reader) -> Iterator[pa.RecordBatch]:
@@ -139,7 +152,7 @@ class Plan:
     def _walk(self, batches: pa.RecordBatch) -> None:
         self.sessions.introduce(self.reader)
         self.decoder.decode(batches)
-        self.sessions.decoded(batches.nbytes)
+        self.sessions.decoded(self.reader, batches.nbytes)
 
     def _flush(self) -> dict[int, str]:
         """Follows the sessions to this very packet. Returns the names of those that began since the last cut."""

@@ -65,7 +65,7 @@ class Reader:
         self.judge = Judge()
         self.table = Table(most_flows)
         self.headers = Headers()
-        self.packets = None
+        self.packets = Packets()
         self.file = 0
         self.looked_ahead = -1
         self.stop = ENDLESS
@@ -289,7 +289,6 @@ class Reader:
         flows, faces, self.servers, fragments, self.looked_ahead, recent, times = saved
         self.faces = [None] * faces
         self.fragments.restore(fragments)
-        self.packets = Packets()
         for state in flows:
             flow = Flow(self, state[0], None)
             flow.restore(state)

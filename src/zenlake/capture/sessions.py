@@ -56,19 +56,26 @@ class Sessions:
                 self._told.pop(id, None)
             del self._gone[:-MOST_FACES]
 
-    def decoded(self, size: int) -> None:
+    def decoded(self, reader: "Reader", size: int) -> None:
         """Bounds what half-received messages take, after every so many bytes of batches."""
         self._seen += size
         if self._seen < BREATH:
             return
         self._seen = 0
-        sides = [side for session in self.decoder.sessions if session is not None for side in session.sides]
-        total = sum(side.lanes.held() for side in sides)
-        for side in sorted(sides, key=lambda side: -int(side.lanes.held())):
+        halves = [
+            (side.lanes.held(), face, side.lanes)
+            for face, session in enumerate(self.decoder.sessions)
+            if session is not None
+            for side in session.sides
+        ]
+        total = sum(held for held, _, _ in halves)
+        for held, face, lanes in sorted(halves, key=lambda half: -half[0]):
             if total <= MOST_HALVES:
                 break
-            total -= side.lanes.held()
-            side.lanes.restore({**side.lanes.save(), "parts": {}})
+            total -= held
+            lanes.restore({**lanes.save(), "parts": {}})
+            file, packet = reader.place()
+            reader.notes.add("limit", file, packet, face, held)
 
     def save(self) -> dict[int, tuple[dict[str, Any], bool]]:
         """The sessions that go on, by face."""

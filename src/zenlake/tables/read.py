@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read a capture or a log as a table, whole or as a stream of record batches."""
 
-import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import chain
@@ -12,8 +11,7 @@ import pyarrow.compute as pc
 
 from zenlake import capture
 from zenlake.capture.decoded import decode_range, notes_of
-from zenlake.capture.files import can_be_mapped
-from zenlake.capture.ranges import Range
+from zenlake.capture.ranges import Range, size_that_can_be_cut
 from zenlake.columns.schemas import TABLES, chosen
 from zenlake.errors import InvalidValue, KeyExprError
 from zenlake.keyexpr import KeyExpr
@@ -77,11 +75,10 @@ class Part(NamedTuple):
 def parts(path: PATHS, table: str, count: int) -> list[Part]:
     """A capture in about `count` parts of the same size; fewer if it is small or compressed."""
     found = files(path)
-    size = sum(os.path.getsize(file) for file in found if can_be_mapped(file))
-    plan = capture.open(found).plan(max(size // count, SMALLEST))
+    plan = capture.open(found).plan(max(size_that_can_be_cut(found) // count, SMALLEST))
     ranges = list(plan.ranges())
-    notes = [[]] * (len(ranges) - 1) + [list(notes_of(plan, {table: None}))]
-    return [Part(*each) for each in zip(ranges, notes, strict=True)]
+    notes = list(notes_of(plan, {table: None}))
+    return [*(Part(each, []) for each in ranges[:-1]), Part(ranges[-1], notes)]
 
 
 def part_batches(
