@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated fleet: robots, an operator who asks them, and somebody who listens too slowly.
+
+    python -m zenlake.examples.fleet --module zenlake --connect tcp/127.0.0.1:7447 robots --first 0 --count 10 --seconds 10
+
+The same program runs on Zenlake and on the real Zenoh (`--module zenoh`): their APIs have the same names. At its end, or
+when a line comes in on the standard input, it prints what it sent and received as one line of JSON.
+"""
+
+import argparse
+import importlib
+import json
+import math
+import struct
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+CAMERA = 150_000  # bytes: more than a batch, so it travels in fragments
+TICK = 0.02
+ASK = 0.5
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--module", choices=["zenlake", "zenoh"], default="zenlake")
+    parser.add_argument("--connect", required=True, metavar="ENDPOINT")
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("role", choices=["robots", "operator", "slow"])
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--count", type=int, default=1)
+    given = parser.parse_args()
+    zenoh = importlib.import_module(given.module)
+    stop = threading.Event()
+    threading.Thread(target=wait_for_line, args=(stop,), daemon=True).start()
+    roles: dict[str, Callable[[Any, Any, threading.Event], dict[str, Any]]] = {
+        "robots": robots,
+        "operator": operator,
+        "slow": slow,
+    }
+    print(json.dumps(roles[given.role](zenoh, given, stop)), flush=True)
+
+
+def wait_for_line(stop: threading.Event) -> None:
+    sys.stdin.readline()
+    stop.set()
+
+
+def opened(zenoh: Any, endpoint: str) -> Any:
+    config = zenoh.Config()
+    config.insert_json5("mode", '"client"')
+    config.insert_json5("connect/endpoints", json.dumps([endpoint]))
+    config.insert_json5("scouting/multicast/enabled", "false")
+    config.insert_json5("transport/shared_memory/enabled", "false")
+    return zenoh.open(config)
+
+
+class Robot:
+    """One robot with a session of its own. What it publishes must arrive: it waits rather than drops."""
+
+    def __init__(self, zenoh: Any, endpoint: str, number: int) -> None:
+        self.name = f"fleet/r{number:02d}"
+        self.number = number
+        self.sent: Counter[str] = Counter()
+        self.asked = 0
+        self.session = opened(zenoh, endpoint)
+        block = zenoh.CongestionControl.BLOCK
+        self.publishers = {
+            topic: self.session.declare_publisher(f"{self.name}/{topic}", encoding=encoding, congestion_control=block)
+            for topic, encoding in {
+                "pose": zenoh.Encoding.APPLICATION_JSON,
+                "imu": zenoh.Encoding.APPLICATION_OCTET_STREAM,
+                "battery": zenoh.Encoding.TEXT_PLAIN,
+                "camera": zenoh.Encoding.IMAGE_JPEG,
+                "log": zenoh.Encoding.TEXT_JSON,
+            }.items()
+        }
+        self.token = self.session.liveliness().declare_token(f"{self.name}/alive")
+        self.queryable = self.session.declare_queryable(f"{self.name}/status", self.answer)
+
+    def answer(self, query: Any) -> None:
+        self.asked += 1
+        with query:
+            if self.number % 7 == 3 and self.asked % 4 == 0:
+                query.reply_err(b"busy")
+            else:
+                query.reply(f"{self.name}/status", json.dumps({"robot": self.number, "asked": self.asked}))
+
+    def put(self, topic: str, payload: bytes | str) -> None:
+        self.publishers[topic].put(payload)
+        self.sent[f"{self.name}/{topic}"] += 1
+
+    def tick(self, turn: int) -> None:
+        """What fifty times a second brings."""
+        angle = turn * TICK + self.number
+        self.put("imu", struct.pack("<Qfff", turn, math.sin(angle), math.cos(angle), 9.81))
+        if turn % 5 == 0:
+            self.put("pose", json.dumps({"x": round(math.cos(angle), 3), "y": round(math.sin(angle), 3), "n": turn}))
+        if turn % 50 == self.number % 50:
+            self.put("battery", f"{100 - turn / 50:.1f}")
+            self.put("camera", bytes([self.number]) * CAMERA)
+        if turn % 150 == 7 * self.number % 150:
+            self.put("log", json.dumps({"level": "info", "robot": self.number, "text": f"lap {turn // 150}"}))
+
+
+def robots(zenoh: Any, given: Any, stop: threading.Event) -> dict[str, Any]:
+    fleet = [Robot(zenoh, given.connect, number) for number in range(given.first, given.first + given.count)]
+    print("READY", flush=True)
+    began = time.monotonic()
+    turn = 0
+    while time.monotonic() - began < given.seconds and not stop.is_set():
+        for robot in fleet:
+            robot.tick(turn)
+        turn += 1
+        stop.wait(max(0.0, began + turn * TICK - time.monotonic()))
+    for robot in fleet:
+        robot.session.close()
+    return {"sent": dict(sum((robot.sent for robot in fleet), Counter()))}
+
+
+def operator(zenoh: Any, given: Any, stop: threading.Event) -> dict[str, Any]:
+    """Asks the whole fleet, then one robot, again and again; and one that does not exist."""
+    session = opened(zenoh, given.connect)
+    print("READY", flush=True)
+    asked: Counter[str] = Counter()
+    began = time.monotonic()
+    turn = 0
+    while time.monotonic() - began < given.seconds and not stop.wait(ASK):
+        for selector in ("fleet/*/status", f"fleet/r{turn % 20:02d}/status?verbose", "fleet/nobody/status"):
+            replies = session.get(selector, target=zenoh.QueryTarget.ALL, timeout=2.0)
+            for reply in replies:
+                asked["replies" if reply.ok is not None else "errors"] += 1
+            asked["queries"] += 1
+        turn += 1
+    session.close()
+    return {"asked": dict(asked)}
+
+
+def slow(zenoh: Any, given: Any, stop: threading.Event) -> dict[str, Any]:
+    """Wants every camera picture and takes its time with each."""
+    session = opened(zenoh, given.connect)
+    got = 0
+
+    def take(sample: Any) -> None:
+        nonlocal got
+        got += 1
+        stop.wait(0.05)
+
+    subscriber = session.declare_subscriber("fleet/*/camera", take)
+    print("READY", flush=True)
+    stop.wait(given.seconds)
+    subscriber.undeclare()
+    session.close()
+    return {"received": got}
+
+
+if __name__ == "__main__":
+    main()
