@@ -11,7 +11,10 @@
     ├── ProtocolError      a well-formed message at the wrong moment, or beyond what was agreed
     │   ├── LocalError         ours: what we were asked to send would break the protocol
     │   └── RemoteError        theirs: what we received breaks it
-    └── LinkError          the network's fault: an address out of reach, a certificate that nobody trusts
+    ├── LinkError          the network's fault: an address out of reach, a certificate that nobody trusts
+    └── LogError           a wire log that cannot be read or written as it is
+        ├── LogFull            the disk is full: free some space and go on, nothing acknowledged is lost
+        └── LogRemoved         retention has removed what was asked for
 
 InvalidValue, DecodeError and EncodeError are ValueErrors too. DecodeError and ProtocolError know the `reason` to give
 in a CLOSE that they cause. All of them survive a pickle, so a Spark task can tell its driver what it met.
@@ -32,6 +35,9 @@ __all__ = [
     "LocalError",
     "RemoteError",
     "LinkError",
+    "LogError",
+    "LogFull",
+    "LogRemoved",
 ]
 
 
@@ -125,3 +131,15 @@ class LinkError(ZenlakeError):
 
     def __str__(self) -> str:
         return f"{self.endpoint}: {self.why}"
+
+
+class LogError(ZenlakeError):
+    """A wire log that cannot be read or written as it is."""
+
+
+class LogFull(LogError):
+    """The disk is full. What was acknowledged is safe, the rest waits; free some space and flush again."""
+
+
+class LogRemoved(LogError):
+    """Retention has removed what was asked for."""

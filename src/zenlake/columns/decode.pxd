@@ -13,6 +13,7 @@ cdef class Decoder:
     cdef Place place
     cdef readonly list sessions
     cdef public list files
+    cdef int file
     cdef Py_ssize_t current
     cdef Py_ssize_t origin
     cdef Samples samples

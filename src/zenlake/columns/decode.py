@@ -71,6 +71,7 @@ class Decoder:
         self.place = Place()
         self.sessions = []
         self.files = []
+        self.file = -1
         self.current = 0
         self.origin = 0
         self.samples = Samples(wanted.get("samples"), rows if "samples" in wanted else 0)
@@ -113,7 +114,15 @@ class Decoder:
         self.reader.bind(b"" if data is None else memoryview(data).cast("B"))
         files = integers(batches.column("file"), "i") if "file" in batches.schema.names else None
         first: cython.Py_ssize_t = 0
-        last: cython.Py_ssize_t
+        last: cython.Py_ssize_t = 1
+        if files is not None and files[0] != files[count - 1]:  # packets are numbered anew in each file
+            while files[last] == files[0]:
+                last += 1
+            self.decode(batches.slice(0, last))
+            return self.decode(batches.slice(last))
+        if files is not None and files[0] != self.file:
+            self.file = files[0]
+            self.place.packet = -1
         while first < count:
             last = first + 1
             while last < count and self.faces[last] == self.faces[first]:
@@ -172,8 +181,9 @@ class Decoder:
         self.origin = self.offsets[row]
         self.place.received_ns = self.received[row]
         self.place.direction = self.directions[row]
-        self.place.packet = self.packets[row]
-        self.place.index = -1
+        if self.place.packet != self.packets[row]:  # else another batch that ended in the same packet: count on
+            self.place.packet = self.packets[row]
+            self.place.index = -1
         self.place.in_lane = False
         self.place.accepted = True
         self.place.fragments = 0
@@ -454,7 +464,7 @@ class Decoder:
         start, end = self.offsets[row], self.offsets[row + 1]
         self.reader.begin(start, end)
         message = read_scouting(bytes(memoryview(self.reader.c.buf)[start:end]))
-        self.place.index = 0
+        self.place.index += 1
         if self.messages.on:
             m = self.messages
             m.put_where(self.place)

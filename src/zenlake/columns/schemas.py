@@ -35,7 +35,7 @@ _WHERE = (
     ("direction", INT8, "0 = sent by the side that opened the session, 1 = by the side that accepted it"),
     ("file", STRING, "The capture file; null in a log"),
     ("packet", INT64, "The packet in which the batch ended, as Wireshark counts; in a log, the number of the batch"),
-    ("index", INT32, "The message's number inside its batch, from 0"),
+    ("index", INT32, "The message's number inside its packet, from 0; in a log, inside its batch"),
 )
 
 MESSAGES = _schema(

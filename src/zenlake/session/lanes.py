@@ -129,9 +129,17 @@ class Lanes:
         self.parts[lane] = None
         self.expected[lane] = NOT_SEEN
 
+    def lasts(self):
+        """The last number of each lane, -1 where none was seen."""
+        return [self.last[lane] for lane in range(LANES)]
+
+    def waiting(self):
+        """The lanes in the middle of a message."""
+        return [lane for lane in range(LANES) if self.parts[lane] is not None]
+
     def save(self):
         return {
-            "last": [self.last[lane] for lane in range(LANES)],
+            "last": self.lasts(),
             "parts": {
                 lane: [self.expected[lane], self.pieces[lane], bytes(self.parts[lane])]
                 for lane in range(LANES)

@@ -158,8 +158,8 @@ class Session:
 
     # To be continued elsewhere
 
-    def save(self):
-        """Everything, as numbers, text and bytes."""
+    def terms(self):
+        """Who both ends are and what they agreed on: everything but their keys and lanes."""
         return {
             "format": FORMAT,
             "name": self.name,
@@ -173,6 +173,7 @@ class Session:
             "patch": self.patch,
             "is_open": bool(self.is_open),
             "is_multicast": bool(self.is_multicast),
+            "is_scouting": bool(self.is_scouting),
             "offer": self.offer,
             "sides": [
                 {
@@ -180,12 +181,18 @@ class Session:
                     "whatami": side.whatami,
                     "lease_ms": side.lease_ms,
                     "initial_sn": side.initial_sn,
-                    "keys": side.keys.save(),
-                    "lanes": side.lanes.save(),
                 }
                 for side in self.sides
             ],
         }
+
+    def save(self):
+        """Everything, as numbers, text and bytes."""
+        saved = self.terms()
+        for side, of in zip(self.sides, saved["sides"], strict=True):
+            of["keys"] = side.keys.save()
+            of["lanes"] = side.lanes.save()
+        return saved
 
     @classmethod
     def restore(cls, saved):
@@ -195,7 +202,7 @@ class Session:
         session = cls(saved["name"])
         for name in (
             "generation", "version", "resolution", "batch_size", "qos", "low_latency", "compression", "patch",
-            "is_open", "is_multicast", "offer",
+            "is_open", "is_multicast", "is_scouting", "offer",
         ):  # fmt: skip
             setattr(session, name, saved[name])
         session.settle()

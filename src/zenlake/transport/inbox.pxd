@@ -23,6 +23,7 @@ cdef class Inbox:
     cdef Py_ssize_t batch_size
     cdef bytes kept
     cdef Lanes lanes
+    cdef public object tee
     cdef readonly bint is_open
     cdef readonly bint stopped
     cdef bint qos

@@ -74,6 +74,7 @@ class Inbox:
         self.batch_size = LARGEST
         self.kept = b""
         self.lanes = None
+        self.tee = None
         self.is_open = False
         self.stopped = False
         self.qos = False
@@ -164,13 +165,19 @@ class Inbox:
         self.batches += 1
         self.bytes_in += end - at
         if not self.is_open:
-            self.owner.on_batch(take(self.arena.data, at, end - at))
+            data = take(self.arena.data, at, end - at)
+            if self.tee is not None:
+                self.tee.received(data, end - at + self.prefix, False)
+            self.owner.on_batch(data)
             return 0
-        if not self.compression:
-            return self.walk(self.arena.reader, at, end)
-        if self.arena.data[at] == 0:
-            return self.walk(self.arena.reader, at + 1, end)
+        if not self.compression or self.arena.data[at] == 0:
+            start: cython.Py_ssize_t = at + self.compression
+            if self.tee is not None:
+                self.tee.received(take(self.arena.data, start, end - start), end - at + self.prefix, False)
+            return self.walk(self.arena.reader, start, end)
         data = decompressed(take(self.arena.data, at, end - at), self.batch_size)
+        if self.tee is not None:
+            self.tee.received(data, end - at + self.prefix, True)
         self.arena.plain.bind(data)
         return self.walk(self.arena.plain, 0, len(data))
 

@@ -22,6 +22,7 @@ class LowLatencyQueue:
         self.limit = batch_size
         self.messages = 0
         self.dropped = 0
+        self.tee = handshake.tee
         self._handshake = handshake
         self._room = size * batch_size
         self._held = 0
@@ -60,6 +61,9 @@ class LowLatencyQueue:
         if self._handshake.waiting:
             return memoryview(self._handshake.data(now))
         if self._current is None and self._waiting:
+            if self.tee is not None:
+                for framed in self._waiting if self.prefix else [self._waiting[0]]:
+                    self.tee.sent(framed[self.prefix :], len(framed), False)
             if self.prefix:
                 self._current = memoryview(b"".join(self._waiting))
                 self._waiting.clear()

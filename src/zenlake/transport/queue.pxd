@@ -34,6 +34,7 @@ cdef class Queue:
     cdef list urgent
     cdef list spare
     cdef list stages
+    cdef public object tee
     cdef Frame frame
     cdef Fragment fragment
     cdef readonly bint is_open

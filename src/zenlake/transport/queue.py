@@ -77,6 +77,7 @@ class Queue:
         self.urgent = []
         self.spare = []
         self.stages = []
+        self.tee = None
         self.frame = Frame()
         self.fragment = Fragment()
         self.is_open = False
@@ -276,9 +277,11 @@ class Queue:
 
     def control(self, message):
         """Queue KEEP_ALIVE, CLOSE or a handshake message: alone in its batch, before everything else."""
+        head: cython.Py_ssize_t = self.prefix
         if self.is_open and self.compression:
             message = b"\0" + message
-        self.urgent.append(len(message).to_bytes(self.prefix, "little") + message if self.prefix else message)
+            head += 1
+        self.urgent.append((len(message).to_bytes(self.prefix, "little") + message if self.prefix else message, head))
 
     def data(self, now):
         """What to write next, as a view; None if nothing waits. Say with `advance` how much of it was taken."""
@@ -306,8 +309,10 @@ class Queue:
         batch: Batch
         stage: Stage
         if self.urgent:
-            batch = self.bare(self.urgent.pop(0))
-            return batch
+            data, head = self.urgent.pop(0)
+            if self.tee is not None:
+                self.tee.sent(data[head:], len(data), False)
+            return self.bare(data)
         for stage in self.stages:
             if stage.jobs:
                 if isinstance(stage.jobs[0], Cut):
@@ -324,13 +329,21 @@ class Queue:
     def seal(self, batch):
         """Compress if that was agreed, and write the length."""
         w: Writer = batch.w
+        plain: cython.Py_ssize_t = self.head
         if self.compression:
-            plain: cython.Py_ssize_t = self.head
-            data: bytes = compressed(take(w.data, plain, w.at - plain))
+            whole: bytes = take(w.data, plain, w.at - plain)
+            data: bytes = compressed(whole)
             w.at = self.prefix
             w.need(len(data))
             copy(w.data, w.at, data, 0, len(data))
             w.at += len(data)
+            if self.tee is not None:
+                self.tee.sent(whole, w.at, data[0] != 0)
+        elif self.tee is not None:
+            end: cython.Py_ssize_t = batch.second or w.at
+            self.tee.sent(take(w.data, plain, end - plain), end, False)
+            if batch.second:
+                self.tee.sent(take(w.data, end + plain, w.at - end - plain), w.at - end, False)
         self.write_length(w, batch.second)
         return batch
 

@@ -24,6 +24,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Protocol
 
 from zenlake.errors import CloseReason, DecodeError, LocalError, ProtocolError, RemoteError
 from zenlake.session.lanes import mask_of
@@ -37,7 +38,7 @@ from zenlake.wire.handshake import Close, Join
 from zenlake.wire.message import Message
 from zenlake.wire.transport import KeepAlive
 
-__all__ = ["Closed", "Opened", "Unicast"]
+__all__ = ["Closed", "Opened", "Tee", "Unicast"]
 
 KEEP_ALIVE = KeepAlive().encode()
 
@@ -56,6 +57,17 @@ class Closed:
     reason: CloseReason
     by_peer: bool
     error: ProtocolError | None = None
+
+
+class Tee(Protocol):
+    """Who hears of every batch, without the link's length and compressed no more. Called in the middle of the work, by
+    whatever thread does it: it must not wait."""
+
+    def received(self, data: bytes, wire_size: int, compressed: bool) -> None:
+        """A batch that has just arrived, before it is looked into; `wire_size` counts the length before it."""
+
+    def sent(self, data: bytes, wire_size: int, compressed: bool) -> None:
+        """A batch that is being handed to the link."""
 
 
 class Unicast:
@@ -88,6 +100,10 @@ class Unicast:
         """The other end's id; known when the session is open."""
         zid: bytes = self.session.sides[1 - self._own].zid
         return zid
+
+    def record(self, tee: Tee | None) -> None:
+        """From here on a tee hears of every batch; before `start`, of the handshake too. None: no more."""
+        self.inbox.tee = self.queue.tee = tee
 
     def start(self, now: float) -> None:
         """Begin the handshake, if it is ours to begin."""

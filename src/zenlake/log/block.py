@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One block as bytes: an IPC message with a record batch, what is to be known of it without its rows, and a checksum.
+
+Any Arrow tool reads a segment from its beginning. To begin at a block, its offset and the schema are enough. The changes of
+earlier blocks are read without their bodies, which is why this chapter looks into an IPC message's metadata itself: Arrow
+shows custom metadata only together with the body.
+"""
+
+import json
+import struct
+import zlib
+from typing import Any
+
+import pyarrow as pa
+
+from zenlake.errors import LogError
+from zenlake.log.layout import ROWS
+
+__all__ = ["END", "about", "block_bytes", "checksum", "custom_metadata", "head_bytes", "pack", "prefix_size", "unpack"]
+
+END = b"\xff\xff\xff\xff\0\0\0\0"  # the end of an IPC stream
+CONTINUATION = 0xFFFFFFFF
+ZSTD = pa.Codec("zstd", compression_level=3)
+
+
+def pack(value: Any) -> bytes:
+    plain = json.dumps(value, separators=(",", ":")).encode()
+    return len(plain).to_bytes(8, "little") + bytes(ZSTD.compress(plain, asbytes=True))
+
+
+def unpack(data: bytes) -> Any:
+    size = int.from_bytes(data[:8], "little")
+    return json.loads(ZSTD.decompress(data[8:], size, asbytes=True))
+
+
+def head_bytes(metadata: dict[str, bytes]) -> bytes:
+    """The beginning of a segment: the schema, with everything that a reader must know before the first block."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, ROWS.with_metadata(metadata)):
+        pass
+    return bytes(sink.getvalue())[: -len(END)]
+
+
+def block_bytes(
+    rows: pa.RecordBatch, row: int, notes: int, changes: bytes | None, options: pa.ipc.IpcWriteOptions
+) -> pa.Buffer:
+    """A block, ready to be written."""
+    times = rows.column("received").cast(pa.int64())
+    facts = {"row": row, "rows": rows.num_rows, "first": times[0].as_py(), "last": times[-1].as_py(), "notes": notes}
+    facts["crc"] = checksum(rows, changes)
+    metadata = {"block": json.dumps(facts, separators=(",", ":")).encode()}
+    if changes is not None:
+        metadata["changes"] = changes
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema, options=options) as stream:
+        stream.write_batch(rows, custom_metadata=metadata)
+    whole = sink.getvalue()
+    return whole[prefix_size(bytes(whole[:8])) : whole.size - len(END)]
+
+
+def checksum(rows: pa.RecordBatch, changes: bytes | None) -> int:
+    """Over the values, not over their encoding: padding and compression do not count."""
+    crc = zlib.crc32(changes or b"")
+    count = rows.num_rows
+    for name in rows.schema.names:
+        column = rows.column(name)
+        if name == "batch":
+            _, offsets, data = column.buffers()
+            ends = memoryview(offsets).cast("i")[column.offset : column.offset + count + 1]
+            crc = zlib.crc32(memoryview(data)[ends[0] : ends[-1]] if data is not None else b"", crc)
+            crc = zlib.crc32(ends.cast("B"), crc)
+        elif name == "compressed":
+            crc = zlib.crc32(memoryview(column.cast(pa.int8()).buffers()[1])[:count], crc)
+        else:
+            width = column.type.bit_width // 8
+            start = width * column.offset
+            crc = zlib.crc32(memoryview(column.buffers()[1])[start : start + width * count], crc)
+    return crc
+
+
+def prefix_size(start: bytes) -> int:
+    """How many bytes before an IPC message's body, from its first eight."""
+    mark, size = struct.unpack("<Ii", start)
+    if mark != CONTINUATION or size < 0 or size % 8:
+        raise LogError("no block begins here")
+    return 8 + int(size)
+
+
+def about(prefix: bytes | memoryview) -> tuple[dict[str, int], bytes | None, int]:
+    """What a block says about itself, the changes that it makes, and the size of its body; from the bytes before that."""
+    try:
+        found, body = custom_metadata(memoryview(prefix)[8:])
+        facts = json.loads(found[b"block"])
+    except (struct.error, KeyError, ValueError, IndexError):
+        raise LogError("no whole block") from None
+    return facts, found.get(b"changes"), body
+
+
+def custom_metadata(message: memoryview) -> tuple[dict[bytes, bytes], int]:
+    """The custom metadata and the body length in the flatbuffer of an IPC message (org.apache.arrow.flatbuf.Message)."""
+
+    def number(format: str, at: int) -> int:
+        if at < 0:
+            raise ValueError
+        value: int = struct.unpack_from(format, message, at)[0]
+        return value
+
+    def field(table: int, index: int) -> int:
+        vtable = table - number("<i", table)
+        if number("<H", vtable) <= 4 + 2 * index:
+            return 0
+        offset = number("<H", vtable + 4 + 2 * index)
+        return table + offset if offset else 0
+
+    def text(at: int) -> bytes:
+        at += number("<I", at)
+        size = number("<I", at)
+        if at + 4 + size > len(message):
+            raise ValueError
+        return bytes(message[at + 4 : at + 4 + size])
+
+    root = number("<I", 0)
+    length = field(root, 3)
+    pairs = field(root, 4)
+    found = {}
+    if pairs:
+        vector = pairs + number("<I", pairs)
+        for i in range(number("<I", vector)):
+            at = vector + 4 + 4 * i
+            pair = at + number("<I", at)
+            found[text(field(pair, 0))] = text(field(pair, 1))
+    return found, number("<q", length) if length else 0

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A log as decoded tables: its blocks through the one decoder, its notes as events.
+
+Any range of blocks gives the rows that the whole log gives for these blocks, whoever reads it and in whatever order.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from zenlake.columns import Decoder
+from zenlake.columns.schemas import chosen
+from zenlake.log.layout import NOTE
+from zenlake.log.read import Log, Range, Segment
+from zenlake.log.state import Pointer, State
+from zenlake.log.track import Tracker
+from zenlake.session.session import Session
+
+__all__ = ["decode", "decode_ranges"]
+
+ROWS = 16384
+Found = Iterator[tuple[str, pa.RecordBatch]]
+
+
+def decode(
+    paths: Iterable[str],
+    tables: Mapping[str, Sequence[str] | None],
+    rows: int = ROWS,
+    since: int | None = None,
+    until: int | None = None,
+) -> Found:
+    """The tables asked for, of whole logs, as (table, record batch) while they fill.
+
+    `since` and `until` (ns) spare reading blocks that have nothing of that time; the rows of the others come whole.
+    """
+    for path in paths:
+        log = Log(path)
+        yield from decode_ranges(log, log.plan(since=since, until=until), tables, rows)
+
+
+def decode_ranges(
+    log: Log, ranges: Iterable[Range], tables: Mapping[str, Sequence[str] | None], rows: int = ROWS
+) -> Found:
+    """The rows of these blocks. Takes memory for a block, the state of the faces, and messages that are half received."""
+    decoding = Decoding(log, tables, rows)
+    for part in ranges:
+        yield from decoding.run(part)
+    yield from told(decoding.decoder.finish())
+
+
+class Decoding:
+    """One decoder over one range after another; where they follow each other nothing is read twice."""
+
+    def __init__(self, log: Log, tables: Mapping[str, Sequence[str] | None], rows: int) -> None:
+        self.log = log
+        self.tables = tables
+        self.decoder = Decoder(tables, rows)
+        self._before: tuple[str, int, int] | None = None
+        self._names: list[str] = []
+
+    def run(self, part: Range) -> Found:
+        segment = self.log.segment(part)
+        state = segment.state(part.first)
+        removed = self._half_received(part, segment, state)
+        self.decoder.sessions[:] = state.sessions
+        if removed and part.first == 0:
+            yield from self._events([self._removed(segment, lane, state) for lane in removed])
+        for block in range(part.first, part.last):
+            rows = segment.rows(block)
+            facts, changes = segment.about(block)
+            if changes is not None:
+                for face in segment.introduced(block):
+                    state.introduce(face)
+                    self.decoder.sessions.append(state.sessions[-1])
+            segment.checked(rows, block, len(state.faces))
+            rows = numbered(rows, segment.first_batch + facts["row"])
+            notes = None
+            if facts["notes"]:
+                is_note = pc.equal(rows.column("direction"), NOTE)
+                notes = rows.filter(is_note)
+                rows = rows.filter(pc.invert(is_note))
+            self.decoder.decode(rows)
+            yield from told(self.decoder.take())
+            if notes is not None and "events" in self.tables:
+                yield from self._events([self._note(row) for row in notes.to_pylist()])
+        self._before = (part.writer, part.segment, part.last)
+        self._names = [face.name for face in state.faces]
+
+    # Messages that began before the range
+
+    def _half_received(self, part: Range, segment: Segment, state: State) -> list[tuple[int, int, int]]:
+        """Give the lanes what has come of their messages; the lanes for which that is gone."""
+        carried: dict[str, Session] = {}
+        if self._follows(part):
+            carried = dict(zip(self._names, self.decoder.sessions, strict=True))
+        removed = []
+        for (i, direction, lane), pointer in state.waiting.items():
+            name = state.faces[i].name
+            if name in carried:
+                held = carried[name].sides[direction].lanes.save()["parts"].get(lane)
+            else:
+                held = self._reread(part, name, state.sessions[i], direction, lane, pointer)
+            if held is None:
+                removed.append((i, direction, lane))
+                continue
+            lanes = state.sessions[i].sides[direction].lanes
+            saved = lanes.save()
+            saved["parts"][lane] = held
+            lanes.restore(saved)
+        return removed
+
+    def _follows(self, part: Range) -> bool:
+        """Whether the range before this one ended where it begins."""
+        if self._before is None or self._before[0] != part.writer:
+            return False
+        _, segment, last = self._before
+        if segment == part.segment:
+            return last == part.first
+        between = [s for s in self.log.segments(part.writer) if segment < s < part.segment]
+        return part.first == 0 and not between and last == len(self.log.index(part.writer, segment))
+
+    def _reread(
+        self, part: Range, name: str, session: Session, direction: int, lane: int, pointer: Pointer
+    ) -> list[Any] | None:
+        """From the first fragment on, as far as the range's beginning."""
+        first_segment, first_block, first_row, skip = pointer
+        there = [s for s in self.log.segments(part.writer) if first_segment <= s <= part.segment]
+        if not there or there[0] != first_segment:
+            return None
+        tracker = Tracker()
+        terms = session.terms()
+        bare = [{**side, "keys": {}, "lanes": {"last": [-1] * 16, "parts": {}}} for side in terms["sides"]]
+        tracker.sessions.append(Session.restore({**terms, "sides": bare}))
+        for number in there:
+            segment = Segment(self.log.files, part.writer, number)
+            start = first_block if number == first_segment else 0
+            stop = part.first if number == part.segment else len(segment.index)
+            faces = [face.name for face in segment.state(stop).faces]
+            if name not in faces:
+                continue
+            for block in range(start, stop):
+                rows = segment.checked(segment.rows(block), block, len(faces))
+                rows = rows.slice(first_row)
+                mine = pc.and_(
+                    pc.equal(rows.column("face"), faces.index(name)), pc.equal(rows.column("direction"), direction)
+                )
+                rows = rows.filter(mine)
+                zeros = pa.array([0] * rows.num_rows, pa.int32())
+                tracker.follow(rows.set_column(1, rows.schema.field(1), zeros), skip)
+                first_row = skip = 0
+        found: list[Any] | None = tracker.sessions[0].sides[direction].lanes.save()["parts"].get(lane)
+        return found
+
+    # Rows of `events`
+
+    def _note(self, row: dict[str, Any]) -> dict[str, Any]:
+        session = self.decoder.sessions[row["face"]] if row["face"] >= 0 else None
+        return event(row["received"].value, session, row["packet"], json.loads(row["batch"]))
+
+    def _removed(self, segment: Segment, lane: tuple[int, int, int], state: State) -> dict[str, Any]:
+        i, direction, number = lane
+        why = "the beginning of a message in fragments was removed by retention: it cannot be put together"
+        values = {
+            "kind": "log removed", "direction": direction, "priority": number >> 1, "reliable": number & 1 == 1, "count": 1,
+            "detail": why,
+        }  # fmt: skip
+        return event(segment.index[0].first, state.sessions[i], segment.first_batch, values)
+
+    def _events(self, rows: list[dict[str, Any]]) -> Found:
+        if "events" in self.tables:
+            columns = self.tables["events"]
+            schema = chosen("events", None if columns is None else list(columns))
+            yield "events", pa.RecordBatch.from_pylist(rows, schema=chosen("events")).select(schema.names)
+
+
+def event(received: int, session: Session | None, packet: int, values: dict[str, Any]) -> dict[str, Any]:
+    """A row of `events`; values that are no columns of it are left out by Arrow."""
+    row = {
+        "received": received // 1000, "received_ns": received, "session": session.name if session is not None else "",
+        "generation": session.generation if session is not None else None, "direction": 0, "packet": packet, "index": 0,
+    }  # fmt: skip
+    return {**row, **values}
+
+
+def numbered(rows: pa.RecordBatch, first: int) -> pa.RecordBatch:
+    """With the number of each batch, as the decoder wants them."""
+    numbers = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows), start=first - 1)
+    return rows.append_column("packet", numbers)
+
+
+def told(done: Mapping[str, list[pa.RecordBatch]]) -> Found:
+    for table, batches in done.items():
+        for batch in batches:
+            yield table, batch

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every touch of the disk by the writer of a log, so that tests can cut the power in the middle of one."""
+
+import os
+from pathlib import Path
+
+__all__ = ["Disk"]
+
+
+class Disk:
+    """Files that are appended to, synced, and cut back."""
+
+    def create(self, path: Path) -> int:
+        """A new file; it is there after a power cut once the folder is synced."""
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+
+    def open(self, path: Path) -> int:
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+
+    def write(self, file: int, data: bytes | memoryview, at: int) -> None:
+        """All of it, or an error."""
+        view = memoryview(data).cast("B")
+        done = 0
+        while done < len(view):
+            done += os.pwrite(file, view[done:], at + done)
+
+    def sync(self, file: int) -> None:
+        os.fdatasync(file)
+
+    def truncate(self, file: int, size: int) -> None:
+        os.ftruncate(file, size)
+
+    def sync_folder(self, folder: Path) -> None:
+        """What was created, renamed or removed in it stays so."""
+        file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+    def replace(self, path: Path, data: bytes) -> None:
+        """A small file, old or new but never something between."""
+        fresh = path.with_name(path.name + ".new")
+        file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            self.write(file, data, 0)
+            self.sync(file)
+        finally:
+            os.close(file)
+        os.replace(fresh, path)
+        self.sync_folder(path.parent)
+
+    def remove(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+
+    def close(self, file: int) -> None:
+        os.close(file)
+
+    def reached(self, point: str) -> None:
+        """A named moment of the writer's work; tests end it here."""

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a log is read from: a folder of this machine, mapped into memory, or whatever `pyarrow.fs` opens."""
+
+import os
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from zenlake.log.layout import BLOCK, INDEX_HEAD, RECORD, SEALED, Record
+
+__all__ = ["Files", "Index", "Source"]
+
+
+class Source:
+    """The bytes of one file, read where they are wanted."""
+
+    def __init__(self, file: pa.NativeFile, mapped: bool) -> None:
+        self._file = file
+        self._whole = file.read_buffer() if mapped else None
+        self.size: int = self._whole.size if self._whole is not None else file.size()
+
+    def read(self, at: int, size: int) -> pa.Buffer:
+        if self._whole is not None:
+            return self._whole[at : at + size]
+        return pa.py_buffer(self._file.read_at(size, at))
+
+
+class Files:
+    """A folder, local or not. Nothing here writes."""
+
+    def __init__(self, path: str | os.PathLike[str], filesystem: pafs.FileSystem | None = None) -> None:
+        text = os.fspath(path)
+        if filesystem is None and "://" in text:
+            filesystem, text = pafs.FileSystem.from_uri(text)
+        self.path = text.rstrip("/") or "/"
+        self.local = filesystem is None or isinstance(filesystem, pafs.LocalFileSystem)
+        self.filesystem = filesystem or pafs.LocalFileSystem()
+
+    def exists(self, *names: str) -> bool:
+        return self.filesystem.get_file_info(self._at(*names)).type == pafs.FileType.File
+
+    def folders(self) -> list[str]:
+        return sorted(info.base_name for info in self._list() if info.type == pafs.FileType.Directory)
+
+    def names(self, *folder: str) -> list[str]:
+        return sorted(info.base_name for info in self._list(*folder) if info.type == pafs.FileType.File)
+
+    def bytes(self, *names: str) -> bytes:
+        with self.filesystem.open_input_stream(self._at(*names)) as file:
+            data: bytes = file.read()
+        return data
+
+    def source(self, *names: str) -> Source:
+        path = self._at(*names)
+        if self.local:
+            return Source(pa.memory_map(path), os.path.getsize(path) > 0)
+        return Source(self.filesystem.open_input_file(path), False)
+
+    def _at(self, *names: str) -> str:
+        return "/".join((self.path, *names))
+
+    def _list(self, *folder: str) -> list[pafs.FileInfo]:
+        found: list[pafs.FileInfo] = self.filesystem.get_file_info(
+            pafs.FileSelector(self._at(*folder), allow_not_found=True)
+        )
+        return found
+
+
+class Index(Sequence[Record]):
+    """The visible blocks of a segment. Only the records asked for are read."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        count = (source.size - len(INDEX_HEAD)) // RECORD.size
+        while count > 0 and self._record(count - 1) is None:
+            count -= 1  # a power cut may leave zeros; what they stood for comes back when the writer starts again
+        last = self._record(count - 1) if count > 0 else None
+        self.sealed = last is not None and last.kind == SEALED
+        self._count = max(count, 0) - self.sealed
+
+    def _record(self, i: int) -> Record | None:
+        return Record.unpack(bytes(self._source.read(len(INDEX_HEAD) + i * RECORD.size, RECORD.size)))
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, i: int) -> Record:  # type: ignore[override]
+        if not 0 <= i < self._count:
+            raise IndexError(i)
+        record = self._record(i)
+        if record is None or record.kind != BLOCK:
+            raise IndexError(i)
+        return record

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A log as its readers see it: offsets, ranges of blocks, rows.
+
+    log = Log("lake/log")
+    start, end = log.earliest(), log.latest()  # {"tap-1": [7, 0]}, {"tap-1": [9, 31]}
+    for part in log.plan(start, end):  # Range: which blocks, how many bytes, when; no data is read
+        log.segment(part).rows(part.first)  # a block's rows
+
+An offset names for each writer the next block to be read; [0, 0] is before everything. Planning reads indices only. A Range is
+small and can be pickled; whoever gets it reads those blocks and, of earlier ones of the segment, what they changed.
+"""
+
+import bisect
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pafs
+
+from zenlake.errors import InvalidValue, LogError, LogRemoved
+from zenlake.log.block import about, checksum, prefix_size, unpack
+from zenlake.log.files import Files, Index
+from zenlake.log.layout import FORMAT, MARKER, NOTE, READERS, ROWS, WRITER, Record, described, segment_name
+from zenlake.log.state import State
+
+__all__ = ["Log", "Offsets", "Range", "Segment", "is_log", "offsets_text"]
+
+Offsets = dict[str, list[int]]
+
+GUESS = 1 << 15  # bytes that hold a block's description in most cases: one request to an object store
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Some blocks of one segment: `first` to `last`, exclusive. Sizes and times are those of the index."""
+
+    writer: str
+    segment: int
+    first: int
+    last: int
+    size: int
+    rows: int
+    since: int  # ns: received times of the first and the last row
+    until: int
+
+
+def offsets_text(offsets: Mapping[str, Sequence[int]]) -> str:
+    """Offsets as JSON, the same text for the same offsets."""
+    return json.dumps({name: list(offset) for name, offset in offsets.items()}, sort_keys=True)
+
+
+def is_log(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a log at this path or address."""
+    text = os.fspath(path)
+    if "://" not in text:
+        return os.path.isfile(os.path.join(text, MARKER))
+    return Files(text).exists(MARKER)
+
+
+class Log:
+    """All writers of one log. Holds no files open and sees what is written later."""
+
+    def __init__(self, path: str | os.PathLike[str], filesystem: pafs.FileSystem | None = None) -> None:
+        self.files = Files(path, filesystem)
+        if not self.files.exists(MARKER):
+            raise LogError(f"{os.fspath(path)} is no log: there is no {MARKER} in it")
+        described(self.files.bytes(MARKER), f"{os.fspath(path)}/{MARKER}")
+
+    def writers(self) -> list[str]:
+        return [name for name in self.files.folders() if name != READERS]
+
+    # Offsets
+
+    def earliest(self) -> Offsets:
+        """The first block that is there, of each writer."""
+        return {name: [next(iter(self.segments(name)), 0), 0] for name in self.writers()}
+
+    def latest(self) -> Offsets:
+        """Behind the last visible block of each writer; the same text until there is more."""
+        return {name: self._latest(name) for name in self.writers()}
+
+    def _latest(self, writer: str) -> list[int]:
+        try:
+            current = described(self.files.bytes(writer, WRITER), f"{writer}/{WRITER}")["segment"]
+            count = len(self.index(writer, current))
+        except (FileNotFoundError, LogError):
+            count = 0
+        if count:
+            return [current, count]
+        for segment in reversed(self.segments(writer)):
+            if count := len(self.index(writer, segment)):
+                return [segment, count]
+        return [0, 0]
+
+    def at(self, time: int) -> Offsets:
+        """The first block of each writer with a row received at that time (ns) or later."""
+        found = {}
+        for writer in self.writers():
+            there = [segment for segment in self.segments(writer) if len(self.index(writer, segment))]
+            i = bisect.bisect_left(there, time, key=lambda s: self.index(writer, s)[-1 + len(self.index(writer, s))].last)
+            if i == len(there):
+                found[writer] = self._latest(writer)
+            else:
+                index = self.index(writer, there[i])
+                found[writer] = [there[i], bisect.bisect_left(index, time, key=lambda record: record.last)]
+        return found
+
+    def segments(self, writer: str) -> list[int]:
+        """The segments that are visible at all, oldest first."""
+        names = self.files.names(writer)
+        return sorted(int(name.removesuffix(".index")) for name in names if name.endswith(".index"))
+
+    def index(self, writer: str, segment: int) -> Index:
+        return Index(self.files.source(writer, segment_name(segment, "index")))
+
+    # Ranges
+
+    def plan(
+        self, start: Mapping[str, Sequence[int]] | None = None, end: Mapping[str, Sequence[int]] | None = None,
+        size: int = 64 << 20, since: int | None = None, until: int | None = None,
+    ) -> list[Range]:  # fmt: skip
+        """The blocks from `start` to `end` (default: all), as ranges of at most `size` bytes, or one block.
+
+        `since` and `until` (ns) leave out blocks without a row in that time. A writer that `start` does not name is read from
+        its beginning. LogRemoved if retention has removed blocks behind `start`.
+        """
+        start, end = start or {}, self.latest() if end is None else end
+        found: list[Range] = []
+        for writer in sorted(end):
+            begin, stop = tuple(start.get(writer, (0, 0))), tuple(end[writer])
+            if writer not in self.writers():
+                raise InvalidValue(f"no writer {writer!r} in {self.files.path}; there are {', '.join(self.writers())}")
+            self._refuse_removed(writer, begin)
+            for segment in self.segments(writer):
+                if begin[0] <= segment <= stop[0]:
+                    index = self.index(writer, segment)
+                    first = begin[1] if segment == begin[0] else 0
+                    last = min(stop[1], len(index)) if segment == stop[0] else len(index)
+                    found += self._ranges(writer, segment, index, first, last, size, since, until)
+        return found
+
+    def _refuse_removed(self, writer: str, begin: tuple[int, ...]) -> None:
+        if begin == (0, 0):
+            return
+        try:
+            removed = tuple(described(self.files.bytes(writer, WRITER), writer).get("removed", (0, 0)))
+        except FileNotFoundError:
+            return
+        if begin < removed:
+            first = self.earliest()[writer]
+            raise LogRemoved(f"{writer}: retention has removed blocks behind {list(begin)}; the first is now {first}")
+
+    def _ranges(
+        self, writer: str, segment: int, index: Index, first: int, last: int, size: int, since: int | None,
+        until: int | None,
+    ) -> Iterator[Range]:  # fmt: skip
+        held: list[Record] = []
+        at = first
+        for i in range(first, last + 1):
+            record = index[i] if i < last else None
+            wanted = (
+                record is not None
+                and (since is None or record.last >= since)
+                and (until is None or record.first < until)
+            )
+            if held and (not wanted or record is None or sum(r.size for r in held) + record.size > size):
+                yield Range(
+                    writer, segment, at, i, sum(r.size for r in held), sum(r.rows for r in held),
+                    held[0].first, held[-1].last,
+                )  # fmt: skip
+                held = []
+            if record is not None and wanted:
+                if not held:
+                    at = i
+                held.append(record)
+
+    def segment(self, of: Range) -> "Segment":
+        return Segment(self.files, of.writer, of.segment)
+
+
+class Segment:
+    """One segment, read where it is wanted."""
+
+    def __init__(self, files: Files, writer: str, number: int) -> None:
+        self.where = f"{writer}/{segment_name(number)}"
+        self.number = number
+        self.index = Index(files.source(writer, segment_name(number, "index")))
+        self.source = files.source(writer, segment_name(number))
+        size = prefix_size(bytes(self.source.read(0, 8)))
+        self.schema = pa.ipc.read_schema(self.source.read(0, size))
+        metadata = self.schema.metadata or {}
+        if metadata.get(b"zenlake.log.format") != str(FORMAT).encode():
+            raise LogError(f"{self.where} is of a format that this version of Zenlake does not read ({FORMAT})")
+        if not self.schema.equals(ROWS):
+            raise LogError(f"{self.where} does not have the columns of a log")
+        self.first_batch = int(metadata[b"batch"])
+        self._head = metadata[b"state"]
+
+    def about(self, block: int) -> tuple[dict[str, int], bytes | None]:
+        """What a block says of itself, and its changes, without its rows."""
+        record = self.index[block]
+        start = self.source.read(record.offset, min(GUESS, record.size))
+        size = prefix_size(bytes(start[:8]))
+        if size > start.size:
+            start = self.source.read(record.offset, size)
+        facts, changes, _ = about(start[:size])
+        return facts, changes
+
+    def state(self, block: int) -> State:
+        """Where all faces stand before that block; the faces that it introduces are not yet there."""
+        state = State.from_head(unpack(self._head))
+        for earlier in range(block):
+            _, changes = self.about(earlier)
+            if changes is not None:
+                changed = unpack(changes)
+                for face in changed["faces"]:
+                    state.introduce(face)
+                state.apply(changed)
+        return state
+
+    def introduced(self, block: int) -> list[dict[str, str]]:
+        """The faces that are new in that block."""
+        _, changes = self.about(block)
+        found: list[dict[str, str]] = [] if changes is None else unpack(changes)["faces"]
+        return found
+
+    def rows(self, block: int, check: bool = False) -> pa.RecordBatch:
+        """A block's rows, as layout.ROWS says. `check` compares the checksum too."""
+        record = self.index[block]
+        data = self.source.read(record.offset, record.size)
+        try:
+            rows = pa.ipc.read_record_batch(pa.ipc.read_message(data), ROWS)
+            if check:
+                rows.validate(full=True)
+        except (pa.ArrowInvalid, OSError, EOFError) as error:
+            raise LogError(f"{self.where}, block {block}: {error}") from None
+        if check:
+            facts, changes = self.about(block)
+            if facts["rows"] != rows.num_rows or checksum(rows, changes) != facts["crc"]:
+                raise LogError(f"{self.where}, block {block}: the checksum does not match its bytes")
+        return rows
+
+    def checked(self, rows: pa.RecordBatch, block: int, faces: int) -> pa.RecordBatch:
+        """Rows that a loop without bounds checks may walk."""
+        face, direction = (pc.min_max(rows.column(name)).as_py() for name in ("face", "direction"))
+        whole = all(rows.column(i).null_count == 0 for i in range(rows.num_columns))
+        if not whole or face["min"] < -1 or face["max"] >= faces or direction["min"] < NOTE or direction["max"] > 1:
+            raise LogError(f"{self.where}, block {block}: a row that no writer wrote; `zenlake log verify` tells more")
+        return rows

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a writer finds when it starts: where it stood, and a segment that nobody ended.
+
+Blocks that the index names were synced and are there. Those behind them are kept as far as they are whole (their checksum
+says so); the rest was never acknowledged, is cut off, and is told in a row of `events`.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from zenlake.errors import LogError
+from zenlake.log.block import END, about, checksum, prefix_size
+from zenlake.log.disk import Disk
+from zenlake.log.layout import FORMAT, INDEX_HEAD, RECORD, SEALED, WRITER, Record, described, segment_name
+
+__all__ = ["Found", "Torn", "head_size", "index_records", "recover", "repair_segment", "segments", "whole_blocks"]
+
+
+@dataclass
+class Torn:
+    segment: int
+    cut: int
+    why: str
+
+
+@dataclass
+class Found:
+    epoch: int = 0
+    first_segment: int = 1
+    next_segment: int = 1
+    next_batch: int = 1
+    last_time: int = 0
+    end: tuple[int, int] = (0, 0)
+    torn: list[Torn] = field(default_factory=list)
+
+
+def recover(folder: Path, disk: Disk) -> Found:
+    """Mend what a crash left, and say where to go on."""
+    found = Found()
+    try:
+        about_writer = described((folder / WRITER).read_bytes(), str(folder / WRITER))
+        found.epoch = about_writer["epoch"]
+        found.first_segment = about_writer["first"]
+        found.next_segment = about_writer["segment"] + 1
+    except FileNotFoundError:
+        pass
+    there = segments(folder)
+    if there:
+        found.next_segment = max(found.next_segment, there[-1] + 1)
+    for segment in reversed(there):  # those that were not ended are the last ones
+        records = index_records(folder / segment_name(segment, "index"))
+        if records and records[-1].kind == SEALED:
+            break
+        torn = repair_segment(folder, segment, disk)
+        if torn is not None:
+            found.torn.insert(0, torn)
+    for segment in reversed(segments(folder)):
+        records = index_records(folder / segment_name(segment, "index"))
+        first_batch = int(head(folder / segment_name(segment)).metadata[b"batch"])
+        found.next_batch = first_batch + records[-1].row
+        found.last_time = records[-1].last
+        if len(records) > 1:
+            found.end = (segment, len(records) - 1)
+            break
+    return found
+
+
+def repair_segment(folder: Path, segment: int, disk: Disk) -> Torn | None:
+    """Seal a segment behind its last whole block; what had to be cut, if anything."""
+    path = folder / segment_name(segment)
+    size = path.stat().st_size
+    try:
+        start = head_size(path)
+    except LogError:  # it had no block yet
+        disk.remove(path.with_suffix(".index"))
+        disk.remove(path)
+        disk.sync_folder(folder)
+        return Torn(segment, size, f"segment {segment} had not begun: {size} bytes cut") if size else None
+    records = [record for record in index_records(path.with_suffix(".index")) if record.kind != SEALED]
+    at = records[-1].offset + records[-1].size if records else start
+    records += whole_blocks(path, at)
+    end = records[-1].offset + records[-1].size if records else start
+    file = disk.open(path)
+    try:
+        ended = path.read_bytes()[end:] == END if size - end == len(END) else False
+        cut = 0 if ended else size - end
+        disk.truncate(file, end)
+        disk.write(file, END, end)
+        disk.sync(file)
+    finally:
+        disk.close(file)
+    rows = records[-1].row + records[-1].rows if records else 0
+    last = records[-1].last if records else 0
+    seal = Record(end, end + len(END), 0, last, rows, 0, SEALED)
+    disk.replace(path.with_suffix(".index"), INDEX_HEAD + b"".join(record.pack() for record in [*records, seal]))
+    if not cut:
+        return None
+    return Torn(segment, cut, f"segment {segment} was cut behind block {len(records)}: {cut} bytes that were not whole")
+
+
+def segments(folder: Path) -> list[int]:
+    return sorted(int(path.stem) for path in folder.glob("*.arrow"))
+
+
+def index_records(path: Path) -> list[Record]:
+    """The records that are whole; an index that is missing has none."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    found: list[Record] = []
+    if not data.startswith(INDEX_HEAD):
+        return found
+    for at in range(len(INDEX_HEAD), len(data), RECORD.size):
+        record = Record.unpack(data[at : at + RECORD.size])
+        if record is None:
+            break
+        found.append(record)
+    return found
+
+
+def head(path: Path) -> pa.Schema:
+    """The schema of a segment, with what its head tells."""
+    try:
+        with pa.OSFile(str(path)) as file:
+            schema = pa.ipc.open_stream(file).schema
+    except (pa.ArrowInvalid, OSError, EOFError):
+        raise LogError(f"{path} does not begin like a segment") from None
+    metadata = schema.metadata or {}
+    if metadata.get(b"zenlake.log.format") != str(FORMAT).encode():
+        found = metadata.get(b"zenlake.log.format", b"none").decode()
+        raise LogError(f"{path} has format {found}; this version of Zenlake reads {FORMAT}")
+    return schema
+
+
+def head_size(path: Path) -> int:
+    head(path)
+    with path.open("rb") as file:
+        return prefix_size(file.read(8))
+
+
+def whole_blocks(path: Path, at: int) -> Iterator[Record]:
+    """The blocks from there on, each checked, up to the first that is not whole."""
+    schema = head(path)
+    with pa.memory_map(str(path)) as file:
+        data = file.read_buffer()
+        row = None
+        while at + 8 < data.size:
+            try:
+                prefix = data[at : at + prefix_size(bytes(data[at : at + 8]))]
+                facts, changes, body = about(prefix)
+                size = prefix.size + body
+                if at + size > data.size or (row is not None and facts["row"] != row):
+                    return
+                rows = pa.ipc.read_record_batch(pa.ipc.read_message(data[at : at + size]), schema)
+                rows.validate(full=True)
+                if facts["rows"] != rows.num_rows or checksum(rows, changes) != facts["crc"]:
+                    return
+            except (LogError, pa.ArrowInvalid, OSError, EOFError, KeyError, TypeError):
+                return
+            yield Record(at, size, facts["first"], facts["last"], facts["row"], facts["rows"])
+            row = facts["row"] + facts["rows"]
+            at += size
+
+
+def mark_writer(folder: Path, disk: Disk) -> None:
+    """A description of the writer made from its segments, where it was lost."""
+    there = segments(folder)
+    epochs = [int(head(folder / segment_name(segment)).metadata[b"epoch"]) for segment in there]
+    known = {"format": FORMAT, "writer": folder.name, "epoch": max(epochs, default=0)}
+    known |= {"first": min(there, default=1), "segment": max(there, default=0)}
+    disk.replace(folder / WRITER, json.dumps(known).encode())

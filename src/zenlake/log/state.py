@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What must be known of all faces before a block can be decoded: whole in a segment's head, then as changes.
+
+The head holds the state; each block adds what it changed; before block n stands the head with the changes of blocks 0 to
+n-1. A message of which only a part has come is a pointer to its first fragment (segment, block, row, message of that row),
+which may lie in an earlier segment: the one thing in which segments hang together, and a reader can do without it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from zenlake.log.track import Tracker
+from zenlake.session.session import Session
+
+__all__ = ["Face", "Followed", "Pointer", "State"]
+
+Pointer = tuple[int, int, int, int]  # segment, block, row, message in that row
+Lane = tuple[int, int, int]  # face, direction, lane
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """One connection that was recorded. Its name is unique for all time: writer, epoch and a count end it."""
+
+    name: str
+    protocol: str
+    client: str  # who opened: host:port, a path, whatever the link calls it
+    server: str
+
+
+class State:
+    """Where all faces of a segment stand before some block."""
+
+    def __init__(self) -> None:
+        self.faces: list[Face] = []
+        self.sessions: list[Session] = []
+        self.waiting: dict[Lane, Pointer] = {}
+
+    @classmethod
+    def from_head(cls, head: list[dict[str, Any]]) -> "State":
+        state = cls()
+        for i, of in enumerate(head):
+            state.introduce(of["face"])
+            state.sessions[i] = _restored(of["session"])
+            state._wait(i, of["waiting"])
+        return state
+
+    def introduce(self, face: dict[str, str]) -> None:
+        self.faces.append(Face(**face))
+        self.sessions.append(_fresh(self.faces[-1]))
+
+    def apply(self, changes: dict[str, Any]) -> None:
+        """After the block that made these changes; its new faces have been introduced."""
+        for key, of in changes["of"].items():
+            i = int(key)
+            if "session" in of:
+                self.sessions[i] = _restored(of["session"])
+            session = self.sessions[i]
+            if "terms" in of:
+                _set_terms(session, of["terms"])
+            for direction, id, text in of.get("keys", ()):
+                table = session.sides[direction].keys
+                table.forget(id)
+                if text is not None:
+                    table.declare(id, _bytes(text))
+            if "last" in of:
+                for direction, lasts in enumerate(of["last"]):
+                    session.sides[direction].lanes.restore({"last": lasts, "parts": {}})
+            if "waiting" in of:
+                self._wait(i, of["waiting"])
+
+    def _wait(self, i: int, waiting: Iterable[list[int]]) -> None:
+        self.waiting = {lane: pointer for lane, pointer in self.waiting.items() if lane[0] != i}
+        for direction, lane, *pointer in waiting:
+            self.waiting[i, direction, lane] = (pointer[0], pointer[1], pointer[2], pointer[3])
+
+
+class Followed:
+    """The state at the writer: it follows every block, and says what to write into heads and blocks."""
+
+    def __init__(self, before: "Followed | None" = None, live: Iterable[Face] = ()) -> None:
+        """For a new segment: those faces of the one before that are still there, numbered anew."""
+        self.faces: list[Face] = []
+        self.tracker = Tracker()
+        self._index: dict[str, int] = {}
+        self._waiting: dict[Lane, Pointer] = {}
+        self._terms: list[dict[str, Any]] = []
+        self._lasts: list[list[list[int]]] = []
+        for face in live:
+            old = before._index.get(face.name) if before is not None else None
+            if before is not None and old is not None:
+                i = self._add(face, before.tracker.sessions[old])
+                for (of, direction, lane), pointer in before._waiting.items():
+                    if of == old:
+                        self._waiting[i, direction, lane] = pointer
+
+    def _add(self, face: Face, session: Session) -> int:
+        i = self._index[face.name] = len(self.faces)
+        self.faces.append(face)
+        self.tracker.sessions.append(session)
+        self._terms.append(session.terms())
+        self._lasts.append(_lasts(session))
+        return i
+
+    def index(self, face: Face, introduced: list[Face]) -> int:
+        """A face's number in this segment; a new one is added to the list."""
+        found = self._index.get(face.name)
+        if found is not None:
+            return found
+        introduced.append(face)
+        return self._add(face, _fresh(face))
+
+    def head(self) -> list[dict[str, Any]]:
+        return [
+            {"face": asdict(face), "session": _saved(self.tracker.sessions[i]), "waiting": self._waits(i)}
+            for i, face in enumerate(self.faces)
+        ]
+
+    def follow(self, rows: pa.RecordBatch, introduced: list[Face], segment: int, block: int) -> dict[str, Any] | None:
+        """What this block changes, as JSON; None if nothing."""
+        tracker = self.tracker
+        tracker.declared.clear()
+        tracker.begun.clear()
+        tracker.follow(rows)
+        for lane, (row, message) in tracker.begun.items():
+            self._waiting[lane] = (segment, block, row, message)
+        declared: dict[int, list[tuple[int, int]]] = {}
+        for i, direction, id in tracker.declared:
+            declared.setdefault(i, []).append((direction, id))
+        of = {}
+        for i in pc.unique(rows.column("face")).to_pylist():
+            if i >= 0 and (changed := self._changed(i, declared.get(i, []))):
+                of[str(i)] = changed
+        if not of and not introduced:
+            return None
+        return {"faces": [asdict(face) for face in introduced], "of": of}
+
+    def _changed(self, i: int, declared: list[tuple[int, int]]) -> dict[str, Any]:
+        session = self.tracker.sessions[i]
+        found: dict[str, Any] = {}
+        before, terms, lasts = self._terms[i], session.terms(), _lasts(session)
+        if before["generation"] != terms["generation"]:
+            found["session"] = _saved(session)
+        else:
+            if before != terms:
+                found["terms"] = _plain(terms)
+            if declared:
+                tables = [side.keys for side in session.sides]
+                found["keys"] = [[d, id, _text(tables[d].get(id))] for d, id in sorted(declared)]
+            if lasts != self._lasts[i]:
+                found["last"] = lasts
+        self._terms[i], self._lasts[i] = terms, lasts
+        open_lanes = [(d, lane) for d, side in enumerate(session.sides) for lane in side.lanes.waiting()]
+        known = {lane: pointer for lane, pointer in self._waiting.items() if lane[0] == i}
+        if known or open_lanes:
+            for lane in known:
+                if lane[1:] not in open_lanes:
+                    del self._waiting[lane]
+            found["waiting"] = self._waits(i)
+        return found
+
+    def _waits(self, i: int) -> list[list[int]]:
+        return [[direction, lane, *p] for (of, direction, lane), p in sorted(self._waiting.items()) if of == i]
+
+
+def _fresh(face: Face) -> Session:
+    session = Session(face.name)
+    session.is_scouting = face.protocol == "scouting"
+    session.is_multicast = face.protocol == "multicast"
+    return session
+
+
+def _lasts(session: Session) -> list[list[int]]:
+    return [side.lanes.lasts() for side in session.sides]
+
+
+def _text(key: bytes | None) -> str | None:
+    return None if key is None else key.decode("utf-8", "surrogateescape")
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _plain(terms: dict[str, Any]) -> dict[str, Any]:
+    """As JSON can say it."""
+    sides = [{**side, "zid": None if side["zid"] is None else side["zid"].hex()} for side in terms["sides"]]
+    return {**terms, "sides": sides}
+
+
+def _saved(session: Session) -> dict[str, Any]:
+    saved = _plain(session.terms())
+    for side, of in zip(session.sides, saved["sides"], strict=True):
+        of["keys"] = {id: _text(key) for id, key in side.keys.save().items()}
+        of["last"] = side.lanes.lasts()
+    return saved
+
+
+def _restored(saved: dict[str, Any]) -> Session:
+    sides = [
+        {
+            **_side(of),
+            "keys": {id: _bytes(text) for id, text in of["keys"].items()},
+            "lanes": {"last": of["last"], "parts": {}},
+        }
+        for of in saved["sides"]
+    ]
+    return Session.restore({**saved, "sides": sides})
+
+
+def _side(of: dict[str, Any]) -> dict[str, Any]:
+    return {**of, "zid": None if of["zid"] is None else bytes.fromhex(of["zid"])}
+
+
+def _set_terms(session: Session, terms: dict[str, Any]) -> None:
+    """Let a session stand as agreed, with the keys and lanes that it has."""
+    for name, value in terms.items():
+        if name not in ("format", "name", "sides"):
+            setattr(session, name, value)
+    session.settle()
+    for side, of in zip(session.sides, map(_side, terms["sides"]), strict=True):
+        side.zid, side.whatami, side.lease_ms, side.initial_sn = (
+            of["zid"], of["whatami"], of["lease_ms"], of["initial_sn"],
+        )  # fmt: skip

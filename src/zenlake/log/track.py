@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Follows sessions without making rows: what a decoder knows after these batches, and what of it is new.
+
+The writer of a log walks every batch once, so that a reader may begin at any block. It must come to the very same state as
+`columns.Decoder`, also over bytes that cannot be read; a test compares them.
+"""
+
+import cython
+
+from zenlake.columns.decode import integers
+from zenlake.errors import DecodeError
+
+if cython.compiled:
+    from cython.cimports.zenlake.session.lanes import Lanes, lane_of
+    from cython.cimports.zenlake.session.session import Session, Side
+    from cython.cimports.zenlake.wire.reader import Reader
+else:
+    from zenlake.session.lanes import Lanes, lane_of
+    from zenlake.session.session import Session, Side
+    from zenlake.wire.reader import Reader
+
+END = cython.declare(cython.int, -2)
+INIT = cython.declare(cython.int, 0x01)
+OPEN = cython.declare(cython.int, 0x02)
+CLOSE = cython.declare(cython.int, 0x03)
+FRAME = cython.declare(cython.int, 0x05)
+FRAGMENT = cython.declare(cython.int, 0x06)
+JOIN = cython.declare(cython.int, 0x07)
+DECLARE = cython.declare(cython.int, 0x1E)
+
+D_KEYEXPR = cython.declare(cython.int, 0x00)
+U_KEYEXPR = cython.declare(cython.int, 0x01)
+
+OUT_OF_RANGE = cython.declare(cython.longlong, -2)
+JOINED = cython.declare(cython.int, 1)
+WAITING = cython.declare(cython.int, 0)
+
+
+class Tracker:
+    """The sessions of a log's faces.
+
+    `declared` collects (face, direction, id) of key ids that were declared or undeclared, `begun` where the message that a
+    lane is in the middle of began: (face, direction, lane) -> (row, message) of the block that was followed last. Both
+    are for the caller to empty.
+    """
+
+    def __init__(self):
+        self.sessions = []
+        self.declared = set()
+        self.begun = {}
+        self.reader = Reader()
+        self.rejoined = Reader()
+
+    def session(self, face):
+        """The session of a face; a new one if it was not seen before."""
+        while len(self.sessions) <= face:
+            self.sessions.append(Session(""))
+        return self.sessions[face]
+
+    def follow(self, batches, skip=0):
+        """Rows as a log has them, in order; of the first one leave out that many messages."""
+        count: cython.Py_ssize_t = batches.num_rows
+        first: cython.Py_ssize_t = 0
+        last: cython.Py_ssize_t
+        left_out: cython.int = skip
+        if count == 0:
+            return
+        column = batches.column("batch")
+        _, offsets, data = column.buffers()
+        self.offsets = memoryview(offsets).cast("i")[column.offset :]
+        self.faces = integers(batches.column("face"), "i")
+        self.directions = integers(batches.column("direction"), "b")
+        self.reader.bind(b"" if data is None else memoryview(data).cast("B"))
+        while first < count:
+            last = first + 1
+            if self.directions[first] < 0:  # a note
+                first = last
+                continue
+            while last < count and self.faces[last] == self.faces[first] and self.directions[last] >= 0:
+                last += 1
+            self.face = self.faces[first]
+            session: Session = self.session(self.face)
+            while first < last and not session.is_scouting:
+                try:
+                    with cython.nogil:
+                        self.walk(session, first, last, left_out)
+                    first = last
+                except DecodeError:
+                    first = self.row + 1
+                left_out = 0
+            first = last
+
+    def walk(self, session, first, last, skip):
+        kind: cython.int
+        fresh: cython.bint
+        row: cython.Py_ssize_t = first
+        while row < last:
+            self.row = row
+            self.direction = self.directions[row]
+            self.index = 0
+            fresh = True
+            self.reader.low_latency = session.low_latency and session.is_open
+            self.reader.begin(self.offsets[row], self.offsets[row + 1])
+            kind = self.reader.next()
+            while kind != END:
+                if self.index >= skip:
+                    if kind == FRAME:
+                        fresh = self.accept(
+                            session, self.reader.frame.priority, self.reader.frame.reliable, self.reader.frame.sn
+                        )
+                    elif kind == DECLARE:
+                        if fresh:
+                            self.declaration(session, self.reader)
+                    elif kind == FRAGMENT:
+                        fresh = self.accept(
+                            session, self.reader.fragment.priority, self.reader.fragment.reliable,
+                            self.reader.fragment.sn,
+                        )  # fmt: skip
+                        if fresh:
+                            self.fragment(session)
+                    elif kind == INIT or kind == OPEN or kind == CLOSE or kind == JOIN:
+                        self.transport(session, kind)
+                self.index += 1
+                kind = self.reader.next()
+            skip = 0
+            row += 1
+        return 0
+
+    def accept(self, session, priority, reliable, sn):
+        gap: cython.longlong
+        if self.direction == 0:
+            gap = session.opener.lanes.accept(lane_of(priority, reliable), sn)
+        else:
+            gap = session.acceptor.lanes.accept(lane_of(priority, reliable), sn)
+        if gap == OUT_OF_RANGE:
+            with cython.gil:
+                raise DecodeError("FRAME.sn", self.reader.start, "above the negotiated range")
+        return gap >= 0
+
+    def fragment(self, session):
+        f = self.reader.fragment
+        side: Side = session.sides[self.direction]
+        lanes: Lanes = side.lanes
+        lane: cython.int = lane_of(f.priority, f.reliable)
+        joined: cython.int = lanes.join(lane, f)
+        where = (self.face, self.direction, lane)
+        if joined == WAITING:
+            if lanes.pieces[lane] == 1:
+                self.begun[where] = (self.row, self.index)
+            return 0
+        self.begun.pop(where, None)
+        if joined == JOINED:
+            data = lanes.take(lane)
+            self.rejoined.bind(data)
+            self.rejoined.begin_network(0, len(data))
+            if self.rejoined.next() == DECLARE:
+                self.declaration(session, self.rejoined)
+            self.rejoined.bind(b"")
+        return 0
+
+    def transport(self, session, kind):
+        if kind == INIT:
+            session.init(self.direction, self.reader.init)
+        elif kind == OPEN:
+            session.opened(self.direction, self.reader.open)
+        elif kind == CLOSE:
+            session.closed()
+        else:
+            session.joined(self.reader.join)
+        return 0
+
+    def declaration(self, session, reader):
+        declare = reader.declare
+        if declare.body_id == D_KEYEXPR:
+            session.declare_key(self.direction, declare.body.id, declare.body.key)
+        elif declare.body_id == U_KEYEXPR:
+            session.forget_key(self.direction, declare.body.id)
+        else:
+            return 0
+        self.declared.add((self.face, self.direction, declare.body.id))
+        return 0
+

@@ -1,0 +1,385 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The writer of a log: batches in, durable blocks out.
+
+    with Writer("lake/log", "tap-1") as log:
+        face = log.face("tcp", client="10.0.0.7:40112", server="10.0.0.1:7447")
+        log.append(face, 0, batch)
+        log.flush()  # -> (segment, block): everything before it is on disk, and readers see it
+
+Not thread-safe and not for an event loop: `flush` waits for the disk. `record.Recorder` is what a loop calls.
+
+Visible means durable: a block enters the index, from which readers learn of it, after it was synced. After a crash the
+segment is cut behind its last whole block and sealed, and the writer goes on in a new one: no block's number is used twice.
+"""
+
+import errno
+import fcntl
+import json
+import logging
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from zenlake.errors import InvalidValue, LogError, LogFull
+from zenlake.log.block import END, block_bytes, head_bytes, pack
+from zenlake.log.disk import Disk
+from zenlake.log.layout import (
+    FORMAT, INDEX_HEAD, MARKER, NOTE, READERS, ROWS, SEALED, WRITER, Record, checked_name, described, segment_name,
+)  # fmt: skip
+from zenlake.log.recover import recover
+from zenlake.log.state import Face, Followed
+
+__all__ = ["Writer"]
+
+logger = logging.getLogger("zenlake.log")
+
+Offset = tuple[int, int]
+
+MOST_ROWS = 1 << 16
+FEW_CHANGES = 4 << 20  # bytes of changes that are no reason to seal
+LARGE_HEAD = 20  # a segment is at least this many times as large as its head, before its size is a reason to seal
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class Writer:
+    """One named writer in a log. `sync` is "block", "sealed", or a number of seconds between syncs.
+
+    A block is cut when it holds `block_size` bytes, a segment is sealed at `segment_size` bytes or after `segment_age`
+    seconds. `compression` is Arrow's (None, "lz4" or "zstd"). `clock` gives nanoseconds since 1970.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        name: str,
+        *,
+        sync: Literal["block", "sealed"] | float = "block",
+        block_size: int = 1 << 20,
+        segment_size: int = 64 << 20,
+        segment_age: float = 3600.0,
+        compression: Literal["lz4", "zstd"] | None = None,
+        clock: Callable[[], int] = time.time_ns,
+        disk: Disk | None = None,
+    ) -> None:
+        if isinstance(sync, str) and sync not in ("block", "sealed"):
+            raise InvalidValue(f"sync is 'block', 'sealed' or a number of seconds, not {sync!r}")
+        if not 0 < block_size <= 1 << 30:
+            raise InvalidValue("a block has between 1 byte and 1 GiB")
+        self.root = Path(path)
+        self.name = checked_name(name)
+        self.folder = self.root / self.name
+        self.sync = sync
+        self.block_size = block_size
+        self.segment_size = segment_size
+        self.segment_age = segment_age
+        self.on_seal: Callable[[int], None] = lambda segment: None
+        self.bytes_written = 0
+        self._clock = clock
+        self._disk = disk or Disk()
+        self._options = pa.ipc.IpcWriteOptions(compression=compression)
+        self._closed = False
+        self._last = 0
+        self._serial = 0
+        self._live: dict[str, Face] = {}
+        self._followed = Followed()
+        self._clear_rows()
+        self._file: int | None = None
+        self._failed: str | None = None
+        self._lock = self._take_lock()
+        try:
+            self._start()
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    # Starting
+
+    def _take_lock(self) -> int:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.root / READERS).mkdir(exist_ok=True)
+        lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise LogError(f"another process writes {self.folder}: give this writer a name of its own") from None
+        return lock
+
+    def _start(self) -> None:
+        marker = self.root / MARKER
+        if marker.exists():
+            described(marker.read_bytes(), str(marker))
+        else:
+            self._disk.replace(marker, json.dumps({"format": FORMAT}).encode())
+        found = recover(self.folder, self._disk)
+        self.epoch = found.epoch + 1
+        self.segment = found.next_segment - 1  # the one that is, or was last, written
+        self.block = 0
+        self._first_segment = found.first_segment
+        self._batch = found.next_batch
+        self._last = found.last_time
+        self.acknowledged: Offset = found.end
+        self._describe(self.segment)
+        for torn in found.torn:
+            self.note("log torn", count=torn.cut, detail=torn.why)
+
+    def _describe(self, segment: int) -> None:
+        about = {
+            "format": FORMAT, "writer": self.name, "epoch": self.epoch, "first": self._first_segment, "segment": segment,
+        }  # fmt: skip
+        self._disk.replace(self.folder / WRITER, json.dumps(about).encode())
+
+    # What is said
+
+    def face(self, protocol: str, client: str, server: str) -> Face:
+        """A new connection, whose batches follow: `client` opened it, `server` accepted it."""
+        self._serial += 1
+        name = f"{protocol}/{client}->{server}#{self.name}.{self.epoch}.{self._serial}"
+        face = self._live[name] = Face(name, protocol, client, server)
+        return face
+
+    def forget(self, face: Face) -> None:
+        """No more of this one."""
+        self._live.pop(face.name, None)
+
+    def append(
+        self, face: Face, direction: int, batch: bytes, wire_size: int | None = None, compressed: bool = False,
+        received: int | None = None,
+    ) -> None:  # fmt: skip
+        """One batch: 0 = from who opened, 1 = from who accepted. `received` never goes back: a clock that does is ignored."""
+        self._add(face, direction, batch, len(batch) + 2 if wire_size is None else wire_size, compressed, received)
+
+    def note(self, kind: str, face: Face | None = None, received: int | None = None, **values: Any) -> None:
+        """A row of `events`: what happened to a face, or to the recording. Values are columns of that table."""
+        about = json.dumps({"kind": kind, **values}).encode()
+        self._notes += 1
+        self._add(face, NOTE, about, 0, False, received)
+
+    def _add(
+        self, face: Face | None, direction: int, data: bytes, wire_size: int, compressed: bool, received: int | None
+    ) -> None:
+        if self._closed:
+            raise LogError(f"the writer of {self.folder} is closed")
+        self._last = max(self._last, self._clock() if received is None else received)
+        self._times.append(self._last)
+        self._faces.append(face)
+        self._directions.append(direction)
+        self._batches.append(data)
+        self._sizes.append(wire_size)
+        self._compressed.append(compressed)
+        self.pending += len(data)
+        if (self.pending >= self.block_size or len(self._times) >= MOST_ROWS) and self._failed is None:
+            self._cut()
+
+    def _clear_rows(self) -> None:
+        self.pending = 0
+        self._notes = 0
+        self._times: list[int] = []
+        self._faces: list[Face | None] = []
+        self._directions: list[int] = []
+        self._batches: list[bytes] = []
+        self._sizes: list[int] = []
+        self._compressed: list[bool] = []
+
+    # What is written
+
+    def flush(self) -> Offset:
+        """Cut a block of what there is, and sync as the policy says. What lies before the returned offset is durable."""
+        if self._failed is not None:
+            raise LogError(self._failed)
+        if self._times:
+            self._cut()
+        elif self._file is not None:
+            if self._is_old():
+                self.seal()
+            elif self._sync_is_due():
+                self._publish()
+        return self.acknowledged
+
+    def _cut(self) -> None:
+        """The rows so far become a block. If the disk is full they stay, and the next flush tries again."""
+        try:
+            if self._file is not None and self._is_over():
+                self.seal()
+            if self._file is None:
+                self._begin_segment()
+            self._write_block()
+        except OSError as error:
+            raise self._stopped(error) from error
+        if self._sync_is_due():
+            self._publish()
+
+    def _begin_segment(self) -> None:
+        segment = self.segment + 1
+        followed = Followed(self._followed, self._live.values())
+        state = pack(followed.head())
+        metadata = {
+            "zenlake.log.format": FORMAT, "writer": self.name, "epoch": self.epoch, "segment": segment,
+            "batch": self._batch, "created": self._clock(),
+        }  # fmt: skip
+        head = head_bytes({**{name: str(value).encode() for name, value in metadata.items()}, "state": state})
+        path = self.folder / segment_name(segment)
+        file = self._disk.create(path)
+        try:
+            self._disk.write(file, head, 0)
+            self._disk.sync(file)
+            self._disk.sync_folder(self.folder)
+            self._describe(segment)
+            index = self._disk.create(path.with_suffix(".index"))
+            self._disk.write(index, INDEX_HEAD, 0)
+        except BaseException:
+            self._disk.close(file)
+            self._disk.remove(path)
+            self._disk.remove(path.with_suffix(".index"))
+            raise
+        self.segment, self.block = segment, 0
+        self._file, self._index = file, index
+        self._index_size = len(INDEX_HEAD)
+        self._size = self._head_size = len(head)
+        self._followed, self._prepared = followed, None
+        self._row = self._changed = 0
+        self._unsynced: list[Record] = []
+        self._opened = self._synced = time.monotonic()
+
+    def _write_block(self) -> None:
+        assert self._file is not None
+        count = len(self._times)
+        if self._prepared is None:
+            # Following the rows changes the state: once, also if the disk has no room for the result yet.
+            introduced: list[Face] = []
+            rows = self._as_arrow(introduced)
+            changes = self._followed.follow(rows, introduced, self.segment, self.block)
+            packed = None if changes is None else pack(changes)
+            self._prepared = (
+                block_bytes(rows, self._row, self._notes, packed, self._options), len(packed or b""),
+                (self._times[0], self._times[-1]), count,
+            )  # fmt: skip
+            self._clear_rows()
+        block, changed, (first, last), count = self._prepared
+        try:
+            self._disk.write(self._file, memoryview(block), self._size)
+        except OSError:
+            self._disk.truncate(self._file, self._size)
+            raise
+        self._disk.reached("written")
+        self._unsynced.append(Record(self._size, block.size, first, last, self._row, count))
+        self._prepared = None
+        self._size += block.size
+        self.bytes_written += block.size
+        self._changed += changed
+        self._row += count
+        self._batch += count
+        self.block += 1
+
+    def _as_arrow(self, introduced: list[Face]) -> pa.RecordBatch:
+        index = self._followed.index
+        faces = [-1 if face is None else index(face, introduced) for face in self._faces]
+        columns = [
+            pa.array(self._times, pa.int64()).cast(ROWS.field("received").type),
+            pa.array(faces, pa.int32()),
+            pa.array(self._directions, pa.int8()),
+            pa.array(self._batches, pa.binary()),
+            pa.array(self._sizes, pa.int32()),
+            pa.array(self._compressed, pa.bool_()),
+        ]
+        return pa.record_batch(columns, schema=ROWS)
+
+    def _sync_is_due(self) -> bool:
+        if self.sync == "block":
+            return True
+        return isinstance(self.sync, int | float) and time.monotonic() - self._synced >= self.sync
+
+    def _publish(self) -> None:
+        """Sync, and then let readers see it."""
+        if self._file is None or not self._unsynced:
+            return
+        try:
+            self._disk.sync(self._file)
+        except OSError as error:
+            # What the system does with pages that it failed to write is not known: nothing more goes behind them.
+            self._failed = f"{self.folder}: syncing failed ({error.strerror}); what was not acknowledged may be lost"
+            raise LogError(self._failed) from error
+        self._disk.reached("synced")
+        self._synced = time.monotonic()
+        self._tell(b"".join(record.pack() for record in self._unsynced))
+        self._unsynced.clear()
+        self.acknowledged = (self.segment, self.block)
+
+    def _tell(self, records: bytes) -> None:
+        try:
+            self._disk.write(self._index, records, self._index_size)
+        except OSError:
+            self._disk.truncate(self._index, self._index_size)
+            raise
+        self._index_size += len(records)
+
+    def _is_over(self) -> bool:
+        if self._changed > max(self._head_size, FEW_CHANGES):
+            return True
+        return self._size >= max(self.segment_size, LARGE_HEAD * self._head_size) or self._is_old()
+
+    def _is_old(self) -> bool:
+        return time.monotonic() - self._opened >= self.segment_age
+
+    def seal(self) -> None:
+        """End the segment: it is whole, and will never change again."""
+        if self._prepared is not None:
+            self._write_block()
+        if self._file is None:
+            return
+        self._disk.write(self._file, END, self._size)
+        self._disk.reached("ended")
+        self._disk.sync(self._file)
+        records = b"".join(record.pack() for record in self._unsynced)
+        seal = Record(self._size, self._size + len(END), 0, self._last, self._row, 0, SEALED)
+        self._tell(records + seal.pack())
+        self._disk.sync(self._index)
+        self._unsynced.clear()
+        self.acknowledged = (self.segment, self.block)
+        self._disk.close(self._file)
+        self._disk.close(self._index)
+        self._file = None
+        self._disk.reached("sealed")
+        self.on_seal(self.segment)
+
+    def _stopped(self, error: OSError) -> LogError:
+        if error.errno in NO_ROOM:
+            return LogFull(
+                f"{self.folder}: the disk is full; what was acknowledged is safe, the rest waits in memory: free some space"
+            )
+        return LogError(f"{self.folder}: {error.strerror}")
+
+    _prepared: tuple[pa.Buffer, int, tuple[int, int], int] | None = None
+
+    def retired(self, first: int) -> None:
+        """Retention removes what lies before this segment."""
+        self._first_segment = first
+        self._describe(self.segment)
+
+    # Ending
+
+    def close(self) -> None:
+        """Flush, sync, seal, and let another writer take the name."""
+        if self._closed:
+            return
+        try:
+            if self._failed is None:
+                self.flush()
+                self.seal()
+        finally:
+            self._closed = True
+            if self._file is not None:
+                self._disk.close(self._file)
+                self._disk.close(self._index)
+                self._file = None
+            os.close(self._lock)
+
+    def __enter__(self) -> "Writer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
