@@ -12,9 +12,10 @@
     │   ├── LocalError         ours: what we were asked to send would break the protocol
     │   └── RemoteError        theirs: what we received breaks it
     ├── LinkError          the network's fault: an address out of reach, a certificate that nobody trusts
-    └── LogError           a wire log that cannot be read or written as it is
-        ├── LogFull            the disk is full: free some space and go on, nothing acknowledged is lost
-        └── LogRemoved         retention has removed what was asked for
+    ├── LogError           a wire log that cannot be read or written as it is
+    │   ├── LogFull            the disk is full: free some space and go on, nothing acknowledged is lost
+    │   └── LogRemoved         retention has removed what was asked for
+    └── LakeError          a lake that cannot be read or landed into as it is
 
 InvalidValue, DecodeError and EncodeError are ValueErrors too. DecodeError and ProtocolError know the `reason` to give
 in a CLOSE that they cause. All of them survive a pickle, so a Spark task can tell its driver what it met.
@@ -38,6 +39,7 @@ __all__ = [
     "LogError",
     "LogFull",
     "LogRemoved",
+    "LakeError",
 ]
 
 
@@ -143,3 +145,7 @@ class LogFull(LogError):
 
 class LogRemoved(LogError):
     """Retention has removed what was asked for."""
+
+
+class LakeError(ZenlakeError):
+    """A lake that cannot be read or landed into as it is."""

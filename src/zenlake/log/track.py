@@ -179,4 +179,3 @@ class Tracker:
             return 0
         self.declared.add((self.face, self.direction, declare.body.id))
         return 0
-
