@@ -67,9 +67,7 @@ class Log:
         self.files = Files(path, filesystem)
         if not self.files.exists(MARKER):
             raise LogError(f"{os.fspath(path)} is no log: there is no {MARKER} in it")
-        about = described(self.files.bytes(MARKER), f"{os.fspath(path)}/{MARKER}")
-        self.id: str = about.get("id", "")
-        """What tells this log from another that may come to lie in its place."""
+        described(self.files.bytes(MARKER), f"{os.fspath(path)}/{MARKER}")
 
     def writers(self) -> list[str]:
         return [name for name in self.files.folders() if name != READERS]
@@ -102,9 +100,7 @@ class Log:
         found = {}
         for writer in self.writers():
             there = [segment for segment in self.segments(writer) if len(self.index(writer, segment))]
-            i = bisect.bisect_left(
-                there, time, key=lambda s: self.index(writer, s)[-1 + len(self.index(writer, s))].last
-            )
+            i = bisect.bisect_left(there, time, key=lambda s: self.index(writer, s)[-1 + len(self.index(writer, s))].last)
             if i == len(there):
                 found[writer] = self._latest(writer)
             else:

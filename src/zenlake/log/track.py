@@ -179,3 +179,4 @@ class Tracker:
             return 0
         self.declared.add((self.face, self.direction, declare.body.id))
         return 0
+

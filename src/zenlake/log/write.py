@@ -18,7 +18,6 @@ import json
 import logging
 import os
 import time
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -115,7 +114,7 @@ class Writer:
         if marker.exists():
             described(marker.read_bytes(), str(marker))
         else:
-            self._disk.replace(marker, json.dumps({"format": FORMAT, "id": uuid.uuid4().hex}).encode())
+            self._disk.replace(marker, json.dumps({"format": FORMAT}).encode())
         found = recover(self.folder, self._disk)
         self.epoch = found.epoch + 1
         self.segment = found.next_segment - 1  # the one that is, or was last, written
