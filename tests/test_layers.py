@@ -27,7 +27,8 @@ LEAVES = {
 IMPORTS = {
     "wire": set(), "session": {"wire"}, "columns": {"session"}, "transport": {"session"}, "network": {"transport"},
     "link": set(), "runtime": {"network", "link"}, "api": {"runtime"}, "log": {"columns"}, "capture": {"columns"},
-    "tables": {"capture", "log", "lake"}, "tap": {"runtime", "log"}, "lake": {"log"}, "spark": {"lake", "capture", "tables", "api"},
+    "lake": {"log"}, "tables": {"capture", "log", "lake"}, "tap": {"runtime", "log"},
+    "spark": {"capture", "tables", "api"},
     "report": {"tables"}, "cli": {"spark", "report", "tap"},
 }  # fmt: skip
 

@@ -14,6 +14,7 @@ from zenlake import __version__
 from zenlake.cli.decode import decode
 from zenlake.cli.demo import demo
 from zenlake.cli.explain import explain
+from zenlake.cli.log import log
 from zenlake.cli.sql import sql
 from zenlake.errors import ZenlakeError
 from zenlake.wire.memory import COMPILED
@@ -29,6 +30,7 @@ app = typer.Typer(
 )
 for command in (demo, decode, sql, explain):
     app.command()(command)
+app.add_typer(log)
 
 
 def _version(asked: bool) -> None:

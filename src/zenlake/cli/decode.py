@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake decode`: a table of a capture, on the terminal or as a file."""
+"""`zenlake decode`: a table of a capture or a log, on the terminal or as a file."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -17,28 +18,30 @@ SUFFIXES = {".jsonl": Format.jsonl, ".csv": Format.csv, ".parquet": Format.parqu
 def decode(
     paths: Annotated[
         list[str],
-        typer.Argument(metavar="PATH...", help="Capture files; `-` is the standard input.", show_default=False),
+        typer.Argument(metavar="PATH...", help="Captures, logs; `-` is the standard input.", show_default=False),
     ],
     table: Annotated[str, typer.Option("--table", "-t", help=f"{', '.join((*TABLES, *DERIVED))}.")] = "samples",
     columns: Annotated[str | None, typer.Option("--columns", help="Only these, as a,b,c.")] = None,
     key: Annotated[str | None, typer.Option("--key", help="Rows whose key this expression intersects.")] = None,
+    since: Annotated[datetime | None, typer.Option("--since", help="Rows received from then on, UTC.")] = None,
+    until: Annotated[datetime | None, typer.Option("--until", help="Rows received before then, UTC.")] = None,
     format: Annotated[
         Format | None, typer.Option("--format", "-f", help="As what; else by the name of OUT.", show_default="table")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="OUT", help="Write to this file.")] = None,
 ) -> int:
-    """Show a table of a capture, or write it to a file.
+    """Show a table of a capture or a log, or write it to a file.
 
-    All files given are one capture: those of a rotation may come in any order.
+    All captures given are one: files of a rotation may come in any order. A log is a folder.
     """
     if format is None:
         format = SUFFIXES.get(out.suffix, Format.table) if out is not None else Format.table
     wanted = None if columns is None else [name.strip() for name in columns.split(",")]
     if table in TABLES:
-        rows = batches(paths, table, columns=wanted, keys=key)
+        rows = batches(paths, table, columns=wanted, keys=key, since=since, until=until)
         schema = chosen(table, wanted)
     else:
-        whole: pa.Table = read(paths, table, columns=wanted, keys=key)
+        whole: pa.Table = read(paths, table, columns=wanted, keys=key, since=since, until=until)
         rows, schema = iter(whole.to_batches()), whole.schema
     count = write(schema, rows, format, out)
     if out is not None:

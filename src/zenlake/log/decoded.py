@@ -85,6 +85,7 @@ class Decoding:
             self.decoder.decode(rows)
             yield from told(self.decoder.take())
             if notes is not None and "events" in self.tables:
+                notes = notes.set_column(0, "received", notes.column("received").cast(pa.int64()))
                 yield from self._events([self._note(row) for row in notes.to_pylist()])
         self._before = (part.writer, part.segment, part.last)
         self._names = [face.name for face in state.faces]
@@ -158,7 +159,7 @@ class Decoding:
 
     def _note(self, row: dict[str, Any]) -> dict[str, Any]:
         session = self.decoder.sessions[row["face"]] if row["face"] >= 0 else None
-        return event(row["received"].value, session, row["packet"], json.loads(row["batch"]))
+        return event(row["received"], session, row["packet"], json.loads(row["batch"]))
 
     def _removed(self, segment: Segment, lane: tuple[int, int, int], state: State) -> dict[str, Any]:
         i, direction, number = lane

@@ -67,7 +67,9 @@ class Log:
         self.files = Files(path, filesystem)
         if not self.files.exists(MARKER):
             raise LogError(f"{os.fspath(path)} is no log: there is no {MARKER} in it")
-        described(self.files.bytes(MARKER), f"{os.fspath(path)}/{MARKER}")
+        about = described(self.files.bytes(MARKER), f"{os.fspath(path)}/{MARKER}")
+        self.id: str = about.get("id", "")
+        """What tells this log from another that may come to lie in its place."""
 
     def writers(self) -> list[str]:
         return [name for name in self.files.folders() if name != READERS]
@@ -146,7 +148,7 @@ class Log:
         if begin == (0, 0):
             return
         try:
-            removed = tuple(described(self.files.bytes(writer, WRITER), writer).get("removed", (0, 0)))
+            removed = tuple(described(self.files.bytes(writer, WRITER), writer)["removed"])
         except FileNotFoundError:
             return
         if begin < removed:

@@ -35,6 +35,7 @@ class Found:
     next_batch: int = 1
     last_time: int = 0
     end: tuple[int, int] = (0, 0)
+    removed: tuple[int, int] = (0, 0)
     torn: list[Torn] = field(default_factory=list)
 
 
@@ -46,6 +47,7 @@ def recover(folder: Path, disk: Disk) -> Found:
         found.epoch = about_writer["epoch"]
         found.first_segment = about_writer["first"]
         found.next_segment = about_writer["segment"] + 1
+        found.removed = (about_writer["removed"][0], about_writer["removed"][1])
     except FileNotFoundError:
         pass
     there = segments(folder)
@@ -172,5 +174,5 @@ def mark_writer(folder: Path, disk: Disk) -> None:
     there = segments(folder)
     epochs = [int(head(folder / segment_name(segment)).metadata[b"epoch"]) for segment in there]
     known = {"format": FORMAT, "writer": folder.name, "epoch": max(epochs, default=0)}
-    known |= {"first": min(there, default=1), "segment": max(there, default=0)}
+    known |= {"first": min(there, default=1), "segment": max(there, default=0), "removed": [0, 0]}
     disk.replace(folder / WRITER, json.dumps(known).encode())

@@ -18,7 +18,8 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,7 +29,8 @@ from zenlake.errors import InvalidValue, LogError, LogFull
 from zenlake.log.block import END, block_bytes, head_bytes, pack
 from zenlake.log.disk import Disk
 from zenlake.log.layout import (
-    FORMAT, INDEX_HEAD, MARKER, NOTE, READERS, ROWS, SEALED, WRITER, Record, checked_name, described, segment_name,
+    FORMAT, INDEX_HEAD, MARKER, NOTE, READERS, ROWS, SEALED, WRITER, Record, checked_name, described, new_marker,
+    segment_name,
 )  # fmt: skip
 from zenlake.log.recover import recover
 from zenlake.log.state import Face, Followed
@@ -79,15 +81,19 @@ class Writer:
         self.on_seal: Callable[[int], None] = lambda segment: None
         self.bytes_written = 0
         self._clock = clock
-        self._disk = disk or Disk()
+        self.disk = disk or Disk()
         self._options = pa.ipc.IpcWriteOptions(compression=compression)
         self._closed = False
         self._last = 0
         self._serial = 0
         self._live: dict[str, Face] = {}
+        self._leaving: list[Face] = []
         self._followed = Followed()
         self._clear_rows()
         self._file: int | None = None
+        self._prepared: tuple[pa.Buffer, Record, int] | None = None
+        self._unsynced: list[Record] = []
+        self._synced = 0.0
         self._failed: str | None = None
         self._lock = self._take_lock()
         try:
@@ -114,12 +120,13 @@ class Writer:
         if marker.exists():
             described(marker.read_bytes(), str(marker))
         else:
-            self._disk.replace(marker, json.dumps({"format": FORMAT}).encode())
-        found = recover(self.folder, self._disk)
+            self.disk.replace(marker, new_marker())
+        found = recover(self.folder, self.disk)
         self.epoch = found.epoch + 1
         self.segment = found.next_segment - 1  # the one that is, or was last, written
         self.block = 0
         self._first_segment = found.first_segment
+        self._removed = found.removed
         self._batch = found.next_batch
         self._last = found.last_time
         self.acknowledged: Offset = found.end
@@ -130,8 +137,9 @@ class Writer:
     def _describe(self, segment: int) -> None:
         about = {
             "format": FORMAT, "writer": self.name, "epoch": self.epoch, "first": self._first_segment, "segment": segment,
+            "removed": self._removed,
         }  # fmt: skip
-        self._disk.replace(self.folder / WRITER, json.dumps(about).encode())
+        self.disk.replace(self.folder / WRITER, json.dumps(about).encode())
 
     # What is said
 
@@ -143,8 +151,8 @@ class Writer:
         return face
 
     def forget(self, face: Face) -> None:
-        """No more of this one."""
-        self._live.pop(face.name, None)
+        """No more of this one, behind what was appended so far."""
+        self._leaving.append(face)
 
     def append(
         self, face: Face, direction: int, batch: bytes, wire_size: int | None = None, compressed: bool = False,
@@ -191,31 +199,45 @@ class Writer:
         """Cut a block of what there is, and sync as the policy says. What lies before the returned offset is durable."""
         if self._failed is not None:
             raise LogError(self._failed)
-        if self._times:
+        if self._times or self._prepared is not None:
             self._cut()
-        elif self._file is not None:
-            if self._is_old():
-                self.seal()
-            elif self._sync_is_due():
-                self._publish()
+        elif self._file is not None and self._is_old():
+            self.seal()
+        elif self._sync_is_due():
+            self._publish()
         return self.acknowledged
 
     def _cut(self) -> None:
         """The rows so far become a block. If the disk is full they stay, and the next flush tries again."""
-        try:
+        with self._explained():
+            if self._prepared is not None:
+                self._write_block()
             if self._file is not None and self._is_over():
                 self.seal()
-            if self._file is None:
-                self._begin_segment()
-            self._write_block()
-        except OSError as error:
-            raise self._stopped(error) from error
+            if self._times:
+                if self._file is None:
+                    self._begin_segment()
+                self._prepare_block()
+                self._write_block()
         if self._sync_is_due():
             self._publish()
 
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """What the disk says, in the log's words."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno in NO_ROOM:
+                raise LogFull(
+                    f"{self.folder}: the disk is full; what was acknowledged is safe and the rest waits in memory: "
+                    "free some space and flush again"
+                ) from error
+            raise LogError(f"{self.folder}: {error.strerror}") from error
+
     def _begin_segment(self) -> None:
         segment = self.segment + 1
-        followed = Followed(self._followed, self._live.values())
+        followed = Followed(self._followed, list(self._live.values()))
         state = pack(followed.head())
         metadata = {
             "zenlake.log.format": FORMAT, "writer": self.name, "epoch": self.epoch, "segment": segment,
@@ -223,56 +245,57 @@ class Writer:
         }  # fmt: skip
         head = head_bytes({**{name: str(value).encode() for name, value in metadata.items()}, "state": state})
         path = self.folder / segment_name(segment)
-        file = self._disk.create(path)
+        file = self.disk.create(path)
         try:
-            self._disk.write(file, head, 0)
-            self._disk.sync(file)
-            self._disk.sync_folder(self.folder)
+            self.disk.write(file, head, 0)
+            self.disk.sync(file)
+            self.disk.sync_folder(self.folder)
             self._describe(segment)
-            index = self._disk.create(path.with_suffix(".index"))
-            self._disk.write(index, INDEX_HEAD, 0)
+            index = self.disk.create(path.with_suffix(".index"))
+            self.disk.write(index, INDEX_HEAD, 0)
         except BaseException:
-            self._disk.close(file)
-            self._disk.remove(path)
-            self._disk.remove(path.with_suffix(".index"))
+            self.disk.close(file)
+            self.disk.remove(path)
+            self.disk.remove(path.with_suffix(".index"))
             raise
         self.segment, self.block = segment, 0
         self._file, self._index = file, index
         self._index_size = len(INDEX_HEAD)
         self._size = self._head_size = len(head)
-        self._followed, self._prepared = followed, None
+        self._followed = followed
         self._row = self._changed = 0
-        self._unsynced: list[Record] = []
         self._opened = self._synced = time.monotonic()
+
+    def _prepare_block(self) -> None:
+        """Following the rows changes the state, so it is done once, also if the disk has no room for the result yet."""
+        introduced: list[Face] = []
+        rows = self._as_arrow(introduced)
+        changes = self._followed.follow(rows, introduced, self.segment, self.block)
+        packed = None if changes is None else pack(changes)
+        data = block_bytes(rows, self._row, self._notes, packed, self._options)
+        record = Record(self._size, data.size, self._times[0], self._times[-1], self._row, rows.num_rows)
+        self._prepared = (data, record, len(packed or b""))
+        self._clear_rows()
+        while self._leaving:
+            self._live.pop(self._leaving.pop().name, None)
 
     def _write_block(self) -> None:
         assert self._file is not None
-        count = len(self._times)
-        if self._prepared is None:
-            # Following the rows changes the state: once, also if the disk has no room for the result yet.
-            introduced: list[Face] = []
-            rows = self._as_arrow(introduced)
-            changes = self._followed.follow(rows, introduced, self.segment, self.block)
-            packed = None if changes is None else pack(changes)
-            self._prepared = (
-                block_bytes(rows, self._row, self._notes, packed, self._options), len(packed or b""),
-                (self._times[0], self._times[-1]), count,
-            )  # fmt: skip
-            self._clear_rows()
-        block, changed, (first, last), count = self._prepared
+        assert self._prepared is not None
+        data, record, changed = self._prepared
         try:
-            self._disk.write(self._file, memoryview(block), self._size)
+            self.disk.write(self._file, memoryview(data), self._size)
         except OSError:
-            self._disk.truncate(self._file, self._size)
+            self.disk.truncate(self._file, self._size)
             raise
-        self._disk.reached("written")
-        self._unsynced.append(Record(self._size, block.size, first, last, self._row, count))
+        self.disk.reached("written")
+        self._unsynced.append(record)
         self._prepared = None
-        self._size += block.size
-        self.bytes_written += block.size
+        self._size += data.size
+        self.bytes_written += data.size
         self._changed += changed
-        self._row += count
-        self._batch += count
+        self._row += record.rows
+        self._batch += record.rows
         self.block += 1
 
     def _as_arrow(self, introduced: list[Face]) -> pa.RecordBatch:
@@ -298,22 +321,23 @@ class Writer:
         if self._file is None or not self._unsynced:
             return
         try:
-            self._disk.sync(self._file)
+            self.disk.sync(self._file)
         except OSError as error:
             # What the system does with pages that it failed to write is not known: nothing more goes behind them.
             self._failed = f"{self.folder}: syncing failed ({error.strerror}); what was not acknowledged may be lost"
             raise LogError(self._failed) from error
-        self._disk.reached("synced")
+        self.disk.reached("synced")
         self._synced = time.monotonic()
-        self._tell(b"".join(record.pack() for record in self._unsynced))
+        with self._explained():
+            self._tell(b"".join(record.pack() for record in self._unsynced))
         self._unsynced.clear()
         self.acknowledged = (self.segment, self.block)
 
     def _tell(self, records: bytes) -> None:
         try:
-            self._disk.write(self._index, records, self._index_size)
+            self.disk.write(self._index, records, self._index_size)
         except OSError:
-            self._disk.truncate(self._index, self._index_size)
+            self.disk.truncate(self._index, self._index_size)
             raise
         self._index_size += len(records)
 
@@ -327,37 +351,33 @@ class Writer:
 
     def seal(self) -> None:
         """End the segment: it is whole, and will never change again."""
-        if self._prepared is not None:
-            self._write_block()
         if self._file is None:
             return
-        self._disk.write(self._file, END, self._size)
-        self._disk.reached("ended")
-        self._disk.sync(self._file)
         records = b"".join(record.pack() for record in self._unsynced)
         seal = Record(self._size, self._size + len(END), 0, self._last, self._row, 0, SEALED)
-        self._tell(records + seal.pack())
-        self._disk.sync(self._index)
+        with self._explained():
+            self.disk.write(self._file, END, self._size)
+            self.disk.reached("ended")
+            self.disk.sync(self._file)
+            self.disk.reached("synced")
+            self._tell(records + seal.pack())
+            self.disk.sync(self._index)
         self._unsynced.clear()
         self.acknowledged = (self.segment, self.block)
-        self._disk.close(self._file)
-        self._disk.close(self._index)
+        self.disk.close(self._file)
+        self.disk.close(self._index)
         self._file = None
-        self._disk.reached("sealed")
+        self.disk.reached("sealed")
         self.on_seal(self.segment)
 
-    def _stopped(self, error: OSError) -> LogError:
-        if error.errno in NO_ROOM:
-            return LogFull(
-                f"{self.folder}: the disk is full; what was acknowledged is safe, the rest waits in memory: free some space"
-            )
-        return LogError(f"{self.folder}: {error.strerror}")
+    @property
+    def is_writing(self) -> bool:
+        """Whether the current segment is open."""
+        return self._file is not None
 
-    _prepared: tuple[pa.Buffer, int, tuple[int, int], int] | None = None
-
-    def retired(self, first: int) -> None:
-        """Retention removes what lies before this segment."""
-        self._first_segment = first
+    def retired(self, first: int, end: Offset) -> None:
+        """Retention removes what lies before this segment; `end` is behind the last block of that."""
+        self._first_segment, self._removed = first, end
         self._describe(self.segment)
 
     # Ending
@@ -373,8 +393,8 @@ class Writer:
         finally:
             self._closed = True
             if self._file is not None:
-                self._disk.close(self._file)
-                self._disk.close(self._index)
+                self.disk.close(self._file)
+                self.disk.close(self._index)
                 self._file = None
             os.close(self._lock)
 

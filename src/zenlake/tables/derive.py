@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from zenlake.capture.decoded import decode
 from zenlake.columns.schemas import TABLES, chosen
 from zenlake.errors import InvalidValue
 from zenlake.tables.derived import DERIVED, definition
 from zenlake.tables.files import PATHS, files
+from zenlake.tables.source import decode
 
 if TYPE_CHECKING:
     import duckdb
@@ -23,7 +23,7 @@ _SPARK_WORDS = (
 
 
 class Tables(Mapping[str, pa.Table]):
-    """All tables of a capture by name, each computed when it is asked for, from no more of the capture than it needs."""
+    """All tables of a recording by name, each computed when it is asked for, from no more of it than it needs."""
 
     def __init__(self, path: PATHS) -> None:
         self.files = files(path)
@@ -44,7 +44,7 @@ class Tables(Mapping[str, pa.Table]):
 
 
 def derive(path: PATHS) -> Tables:
-    """The tables of one or more capture files (patterns are expanded): `derive("robots.pcapng")["queries"]`."""
+    """The tables of one or more captures or logs (patterns are expanded): `derive("robots.pcapng")["queries"]`."""
     return Tables(path)
 
 
@@ -63,7 +63,7 @@ def query(sql: str, path: PATHS) -> pa.Table:
 
 
 def decoded(paths: list[str], wanted: Mapping[str, Sequence[str] | None]) -> dict[str, pa.Table]:
-    """Decoded tables, whole, in one pass over the capture."""
+    """Decoded tables, whole, in one pass over the recording."""
     if not wanted:
         return {}
     batches: dict[str, list[pa.RecordBatch]] = {name: [] for name in wanted}

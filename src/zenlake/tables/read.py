@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a capture as a table, whole or as a stream of record batches."""
+"""Read a capture or a log as a table, whole or as a stream of record batches."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zenlake.capture.decoded import decode
 from zenlake.columns.schemas import TABLES, chosen
 from zenlake.errors import InvalidValue, KeyExprError
 from zenlake.keyexpr import KeyExpr
 from zenlake.tables.derive import derive
 from zenlake.tables.derived import DERIVED, definition
 from zenlake.tables.files import PATHS, files
+from zenlake.tables.source import decode
 
 
 def read(
@@ -25,11 +25,11 @@ def read(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> pa.Table:
-    """A table of one or more capture files (patterns are expanded) as an Arrow table: decoded, or derived by DuckDB.
+    """A table of one or more captures or logs (patterns are expanded) as an Arrow table: decoded, or derived by DuckDB.
 
     `columns` leaves out what you do not need: decoding is then faster. `keys` is a key expression that a row's key must
     intersect, `since` and `until` bound the received time (from, inclusive; to, exclusive). A derived table is derived from the
-    whole capture first: a query that began in time keeps the replies that came later.
+    whole recording first: a query that began in time keeps the replies that came later.
     """
     asked, choice = _checked(table, columns, keys, since, until)
     if table in TABLES:
@@ -47,7 +47,7 @@ def batches(
     since: datetime | None = None,
     until: datetime | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """As `read`, one record batch at a time: memory does not grow with the capture, if the table is a decoded one."""
+    """As `read`, one record batch at a time: memory does not grow with the recording, if the table is a decoded one."""
     asked, choice = _checked(table, columns, keys, since, until)
     if table in TABLES:
         return _decoded(path, table, asked, choice)
@@ -102,7 +102,7 @@ def _checked(
 def _decoded(path: PATHS, table: str, asked: list[str], choice: Choice) -> Iterator[pa.RecordBatch]:
     """Rows of a decoded table. What decides about them is decoded too, and left out again."""
     needed = asked + [name for name in choice.needs if name not in asked]
-    found = decode(files(path), {table: needed})
+    found = decode(files(path), {table: needed}, _ns(choice.since), _ns(choice.until))
     return (batch.select(asked) for batch in choice.rows(batch for _, batch in found))
 
 
@@ -118,6 +118,10 @@ def _intersects(keys: KeyExpr, key: str) -> bool:
         return bool(keys.intersects(KeyExpr(key)))
     except KeyExprError:  # whoever sent it broke the rules; no expression matches what is none
         return False
+
+
+def _ns(time: pa.Scalar | None) -> int | None:
+    return None if time is None else int(time.value) * 1000
 
 
 def _instant(time: datetime) -> pa.Scalar:

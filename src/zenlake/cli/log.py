@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zenlake log`: what is in a wire log, whether it is whole, and how to make it so."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+
+from zenlake.cli.show import Format, write
+from zenlake.log import Log, export, readers
+from zenlake.log.verify import Checked, repair, verify
+
+PATH = Annotated[str, typer.Argument(metavar="LOG", help="The folder of a log, or its address.", show_default=False)]
+FOLDER = Annotated[Path, typer.Argument(metavar="LOG", help="The folder of a log.", show_default=False)]
+
+log = typer.Typer(name="log", help="A wire log: info, verify, repair, export.", no_args_is_help=True)
+
+
+@log.command()
+def info(path: PATH) -> int:
+    """Show the writers of a log: segments, blocks, batches, bytes, and from when to when."""
+    found = Log(path)
+    rows = []
+    for writer in found.writers():
+        parts = [part for part in found.plan(size=1 << 62) if part.writer == writer]
+        rows.append(
+            {
+                "writer": writer,
+                "segments": len(found.segments(writer)),
+                "blocks": sum(part.last - part.first for part in parts),
+                "rows": sum(part.rows for part in parts),
+                "bytes": sum(part.size for part in parts),
+                "since": _time(parts[0].since) if parts else None,
+                "until": _time(parts[-1].until) if parts else None,
+                "earliest": str(found.earliest()[writer]),
+                "latest": str(found.latest()[writer]),
+            }
+        )
+    table = pa.Table.from_pylist(rows)
+    write(table.schema, table.to_batches(), Format.table, None)
+    for name, offsets in readers(path).items() if found.files.local else ():
+        typer.echo(f"reader {name} has read up to {offsets}")
+    return 0
+
+
+@log.command("verify")
+def verify_command(path: PATH) -> int:
+    """Read every block and compare it with its checksum and its index. The exit code is 1 if anything is wrong."""
+    wrong = 0
+    for one in verify(Log(path)):
+        wrong += bool(one.wrong)
+        typer.echo(_line(one) + (one.wrong or "whole"))
+    typer.echo("all is well" if not wrong else f"{wrong} segments are not whole: `zenlake log repair` saves the rest")
+    return 1 if wrong else 0
+
+
+@log.command("repair")
+def repair_command(path: FOLDER) -> int:
+    """Seal what a crash left open, cut what is not whole (and keep it in a .cut file), make lost indices again."""
+    done = 0
+    for one in repair(path):
+        done += 1
+        typer.echo(_line(one) + one.wrong)
+    typer.echo("nothing to repair" if not done else f"{done} repaired")
+    return 0
+
+
+@log.command("export")
+def export_command(
+    path: PATH, pcapng: Annotated[Path, typer.Option("--pcapng", metavar="OUT", help="Write this file.")]
+) -> int:
+    """Write a log as a capture that Wireshark opens."""
+    count = export(Log(path), pcapng)
+    typer.echo(f"{count} packets in {pcapng}", err=True)
+    return 0
+
+
+def _line(one: Checked) -> str:
+    return f"{one.writer} segment {one.segment}: {one.blocks} blocks, {one.rows} rows: "
+
+
+def _time(ns: int) -> datetime:
+    return datetime.fromtimestamp(ns / 1e9, UTC)

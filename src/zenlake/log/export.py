@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A log as a capture: what Wireshark, or any reader of pcapng, would have seen on the wire.
+
+Packets are made up around the batches: raw IP with TCP (or UDP, where the link was UDP), numbered and acknowledged as if nothing
+was ever lost. What was compressed travels uncompressed, with the header that says so; what was encrypted is plain. A link
+that has no IP addresses gets some from 127.0.0.0/8.
+"""
+
+import ipaddress
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from zenlake.log.layout import NOTE
+from zenlake.log.read import Log
+from zenlake.log.state import Face
+from zenlake.log.track import Tracker
+
+__all__ = ["export"]
+
+RAW_IP = 101
+LARGEST = 65000  # bytes of TCP payload in a packet
+SYN, ACK, PUSH = 0x02, 0x10, 0x08
+DATAGRAMS = ("udp", "multicast", "scouting")
+
+Address = tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]
+
+
+def export(log: Log, out: Path) -> int:
+    """Write all batches of a log as one pcapng; how many packets that took. Writers follow each other."""
+    count = 0
+    with out.open("wb") as file:
+        file.write(_block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)))
+        resolution = struct.pack("<HHB3x", 9, 1, 9) + bytes(4)  # nanoseconds
+        file.write(_block(1, struct.pack("<HHI", RAW_IP, 0, 0) + resolution))
+        for received, packet in packets(log):
+            head = struct.pack("<IIIII", 0, received >> 32, received & 0xFFFFFFFF, len(packet), len(packet))
+            file.write(_block(6, head + packet + bytes(-len(packet) % 4)))
+            count += 1
+    return count
+
+
+def _block(kind: int, body: bytes) -> bytes:
+    size = len(body) + 12
+    return struct.pack("<II", kind, size) + body + struct.pack("<I", size)
+
+
+def packets(log: Log) -> Iterator[tuple[int, bytes]]:
+    """(received in ns, IP packet)."""
+    flows: dict[str, Flow] = {}
+    for part in log.plan(size=1 << 62):
+        segment = log.segment(part)
+        state = segment.state(part.first)
+        tracker = Tracker()
+        tracker.sessions[:] = state.sessions
+        for block in range(part.first, part.last):
+            for face in segment.introduced(block):
+                state.introduce(face)
+                tracker.sessions.append(state.sessions[-1])
+            rows = segment.checked(segment.rows(block), block, len(state.faces))
+            rows = rows.filter(pc.greater(rows.column("direction"), NOTE))
+            times = rows.column("received").cast(pa.int64()).to_pylist()
+            faces, directions = rows.column("face").to_pylist(), rows.column("direction").to_pylist()
+            for i, data in enumerate(rows.column("batch").to_pylist()):
+                face, session = state.faces[faces[i]], tracker.sessions[faces[i]]
+                flow = flows.get(face.name)
+                if flow is None:
+                    flow = flows[face.name] = Flow(face, len(flows))
+                    for packet in flow.opening(session.generation == 0):
+                        yield times[i], packet
+                batch = b"\0" + data if session.is_open and session.compression else data
+                if not flow.datagrams:
+                    width = 4 if session.is_open and session.low_latency else 2
+                    batch = len(batch).to_bytes(width, "little") + batch
+                for packet in flow.packets(directions[i], batch):
+                    yield times[i], packet
+                tracker.follow(rows.slice(i, 1))
+
+
+class Flow:
+    """The packets of one face."""
+
+    def __init__(self, face: Face, serial: int) -> None:
+        self.datagrams = face.protocol in DATAGRAMS
+        own = ipaddress.IPv4Address("127.1.0.1") + serial % (1 << 20)
+        found = [address(text) for text in (face.client, face.server)]
+        alike = found[0] is not None and found[1] is not None and found[0][0].version == found[1][0].version
+        self.ends: list[Address] = (
+            [end for end in found if end is not None] if alike else [(own, 40000 + serial % 20000), (own, 7447)]
+        )
+        self.next = [1000, 2000]
+
+    def opening(self, whole: bool) -> Iterator[bytes]:
+        """TCP's own handshake, if the recording begins with the session."""
+        if whole and not self.datagrams:
+            yield self._tcp(0, b"", SYN)
+            yield self._tcp(1, b"", SYN | ACK)
+            yield self._tcp(0, b"", ACK)
+
+    def packets(self, direction: int, payload: bytes) -> Iterator[bytes]:
+        if self.datagrams:
+            (_, source), (_, target) = self.ends[direction], self.ends[1 - direction]
+            yield self._ip(direction, 17, struct.pack(">HHHH", source, target, 8 + len(payload), 0) + payload)
+            return
+        for at in range(0, len(payload), LARGEST):
+            yield self._tcp(direction, payload[at : at + LARGEST], PUSH | ACK)
+
+    def _tcp(self, direction: int, payload: bytes, flags: int) -> bytes:
+        (_, source), (_, target) = self.ends[direction], self.ends[1 - direction]
+        number = self.next[direction]
+        answered = self.next[1 - direction] if flags & ACK else 0
+        self.next[direction] = (number + len(payload) + (1 if flags & SYN else 0)) & 0xFFFFFFFF
+        head = struct.pack(">HHIIBBHHH", source, target, number, answered, 0x50, flags, 65535, 0, 0)
+        return self._ip(direction, 6, head + payload)
+
+    def _ip(self, direction: int, protocol: int, payload: bytes) -> bytes:
+        (source, _), (target, _) = self.ends[direction], self.ends[1 - direction]
+        if source.version == 6:
+            head = struct.pack(">IHBB", 0x60000000, len(payload), protocol, 64)
+            return head + source.packed + target.packed + payload
+        head = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(payload), 0, 0x4000, 64, protocol, 0)
+        head += source.packed + target.packed
+        total = sum(struct.unpack(">10H", head))
+        total = (total & 0xFFFF) + (total >> 16)
+        check = ~(total + (total >> 16)) & 0xFFFF
+        return head[:10] + struct.pack(">H", check) + head[12:] + payload
+
+
+def address(text: str) -> Address | None:
+    """host:port, if the host is an IP address."""
+    host, _, port = text.rpartition(":")
+    try:
+        return ipaddress.ip_address(host.strip("[]").partition("%")[0]), int(port)
+    except ValueError:
+        return None

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A log in an object store: sealed segments are copied there whole, and read from there like any other log.
+
+A segment becomes visible there when its index arrives, which comes last. So readers of the copy are behind by the time that a
+segment takes to be sealed (`segment_size`, `segment_age`) and copied. The mirror is registered as a reader: retention does not
+pass it in silence.
+"""
+
+import json
+import logging
+import threading
+from pathlib import Path
+
+import pyarrow.fs as pafs
+
+from zenlake.errors import LogError
+from zenlake.log.disk import Disk
+from zenlake.log.files import Files
+from zenlake.log.layout import MARKER, SEALED, WRITER, described, segment_name
+from zenlake.log.recover import index_records, segments
+from zenlake.log.retain import register
+
+__all__ = ["Mirror"]
+
+logger = logging.getLogger("zenlake.log")
+
+PIECE = 8 << 20
+AGAIN = 10.0  # seconds until a store that did not answer is asked again
+
+
+class Mirror:
+    """Copies one writer's sealed segments to `target` (an address such as s3://bucket/log, or a path with a filesystem)."""
+
+    def __init__(
+        self,
+        log: str | Path,
+        writer: str,
+        target: str,
+        filesystem: pafs.FileSystem | None = None,
+        disk: Disk | None = None,
+    ) -> None:
+        self.root = Path(log)
+        self.writer = writer
+        self.there = Files(target, filesystem)
+        self.trouble: Exception | None = None
+        self._disk = disk or Disk()
+        self._sealed = threading.Event()
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+
+    def catch_up(self) -> list[int]:
+        """Copy what is sealed and not there yet; the segments copied."""
+        folder = self.root / self.writer
+        store, path = self.there.filesystem, self.there.path
+        if not self.there.exists(MARKER):
+            store.create_dir(f"{path}/{self.writer}", recursive=True)
+            self._put((self.root / MARKER).read_bytes(), MARKER)
+        known = {name for name in self.there.names(self.writer) if name.endswith(".index")}
+        done = []
+        for number in segments(folder):
+            index = folder / segment_name(number, "index")
+            records = index_records(index)
+            if not records or records[-1].kind != SEALED:
+                break
+            if index.name not in known:
+                self._copy(folder / segment_name(number))
+                self._disk.reached("uploaded")
+                self._put(index.read_bytes(), self.writer, index.name)
+                about = described((folder / WRITER).read_bytes(), str(folder / WRITER))
+                self._put(json.dumps({**about, "segment": number}).encode(), self.writer, WRITER)
+                done.append(number)
+            register(self.root, f"mirror-of-{self.writer}", {self.writer: [number, len(records) - 1]}, self._disk)
+        return done
+
+    def _copy(self, path: Path) -> None:
+        """Whole or not at all: an object store shows an object when it is complete."""
+        with (
+            path.open("rb") as source,
+            self.there.filesystem.open_output_stream(f"{self.there.path}/{self.writer}/{path.name}") as target,
+        ):
+            while piece := source.read(PIECE):
+                target.write(piece)
+                self._disk.reached("uploading")
+
+    def _put(self, data: bytes, *names: str) -> None:
+        with self.there.filesystem.open_output_stream("/".join((self.there.path, *names))) as target:
+            target.write(data)
+
+    # In the background
+
+    def start(self) -> None:
+        """Copy in a thread of its own, whenever `sealed` is called; also what was left over from before."""
+        self._thread = threading.Thread(target=self._run, name="zenlake-mirror", daemon=True)
+        self._sealed.set()
+        self._thread.start()
+
+    def sealed(self, segment: int) -> None:
+        """For `Writer.on_seal`."""
+        self._sealed.set()
+
+    def close(self) -> None:
+        """Copy what is sealed by now, and stop."""
+        self._stopping = True
+        self._sealed.set()
+        if self._thread is not None:
+            self._thread.join()
+        if self.trouble is not None:
+            raise LogError(f"{self.there.path}: {self.trouble}")
+
+    def _run(self) -> None:
+        while True:
+            self._sealed.wait(AGAIN if self.trouble is not None else None)
+            self._sealed.clear()
+            stopping = self._stopping
+            try:
+                self.catch_up()
+                self.trouble = None
+            except OSError as error:
+                logger.error("%s: %s; trying again in %g s", self.there.path, error, AGAIN)
+                self.trouble = error
+            if stopping:
+                return

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long a log is kept, and who still wants to read it.
+
+Sealed segments go when they are too old or the writer's folder is too large. One that a registered reader has not read
+stays, with a warning, until the hard limit; then it goes all the same, and a row of `events` says whom it was taken from.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from zenlake.errors import InvalidValue
+from zenlake.log.disk import Disk
+from zenlake.log.layout import FORMAT, READERS, checked_name, described, segment_name
+from zenlake.log.recover import index_records, segments
+from zenlake.log.write import Writer
+
+__all__ = ["Retention", "readers", "register", "retain", "unregister"]
+
+logger = logging.getLogger("zenlake.log")
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """Seconds and bytes. A hard limit that is not given is twice the other."""
+
+    age: float | None = None
+    size: int | None = None
+    hard_age: float | None = None
+    hard_size: int | None = None
+
+    def __post_init__(self) -> None:
+        for soft, hard in ((self.age, self.hard_age), (self.size, self.hard_size)):
+            if hard is not None and (soft is None or hard < soft):
+                raise InvalidValue("a hard limit stands behind a limit that is not larger")
+
+    def is_over(self, age: float, size: int, hard: bool) -> bool:
+        """Whether a segment of this age, with so many bytes from it on, has to go."""
+        most_age, most_size = self.age, self.size
+        if hard:
+            most_age = self.hard_age or (None if self.age is None else 2 * self.age)
+            most_size = self.hard_size or (None if self.size is None else 2 * self.size)
+        return (most_age is not None and age > most_age) or (most_size is not None and size > most_size)
+
+
+def register(log: str | Path, name: str, offsets: Mapping[str, Sequence[int]], disk: Disk | None = None) -> None:
+    """A reader says how far it has come: blocks behind that are kept for it. Say it again as it goes on."""
+    folder = Path(log) / READERS
+    folder.mkdir(exist_ok=True)
+    about = {"format": FORMAT, "offsets": {writer: list(offset) for writer, offset in sorted(offsets.items())}}
+    (disk or Disk()).replace(folder / f"{checked_name(name)}.json", json.dumps(about).encode())
+
+
+def unregister(log: str | Path, name: str) -> None:
+    (Path(log) / READERS / f"{checked_name(name)}.json").unlink(missing_ok=True)
+
+
+def readers(log: str | Path) -> dict[str, dict[str, list[int]]]:
+    """Who is registered, and how far each has come."""
+    found = {}
+    for path in sorted((Path(log) / READERS).glob("*.json")):
+        found[path.stem] = described(path.read_bytes(), str(path))["offsets"]
+    return found
+
+
+def retain(writer: Writer, limits: Retention, clock: Callable[[], int] = time.time_ns) -> list[int]:
+    """Remove what the limits say, from the oldest segment on; the segments that went."""
+    sealed = [number for number in segments(writer.folder) if number < writer.segment or not writer.is_writing]
+    sizes = {number: _size(writer.folder, number) for number in segments(writer.folder)}
+    behind = sum(sizes.values())
+    gone: list[int] = []
+    end = (0, 0)
+    for number in sealed:
+        records = index_records(writer.folder / segment_name(number, "index"))
+        age = (clock() - records[-1].last) / 1e9 if records else 0.0
+        if not limits.is_over(age, behind, hard=False):
+            break
+        blocks = len(records) - 1
+        waiting = [
+            name for name, offsets in readers(writer.root).items()
+            if tuple(offsets.get(writer.name, (0, 0))) < (number, blocks)
+        ]  # fmt: skip
+        if waiting and not limits.is_over(age, behind, hard=True):
+            logger.warning(
+                "%s: segment %d is kept beyond its time for %s", writer.folder, number, ", ".join(waiting)
+            )
+            break
+        if waiting:
+            detail = f"segment {number} reached the hard limit before it was read by {', '.join(waiting)}"
+            logger.error("%s: %s", writer.folder, detail)
+            writer.note("log retired", count=blocks, detail=detail)
+        gone.append(number)
+        end = (number, blocks)
+        behind -= sizes[number]
+    if gone:
+        writer.retired(gone[-1] + 1, end)
+        for number in gone:
+            for kind in ("index", "arrow"):
+                writer.disk.remove(writer.folder / segment_name(number, kind))
+        writer.disk.sync_folder(writer.folder)
+    return gone
+
+
+def _size(folder: Path, number: int) -> int:
+    return sum((folder / segment_name(number, kind)).stat().st_size for kind in ("arrow", "index"))

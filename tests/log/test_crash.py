@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Killed, or without power, at every point of the work: what was acknowledged is there, once, and the loss is a row."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.log.recorded import tables
+from zenlake.errors import LogError
+from zenlake.log import Log, Writer
+from zenlake.log.verify import repair, verify
+
+ROOT = Path(__file__).parent.parent.parent
+SYNCS = ["block", "0.02", "sealed"]
+POINTS = ["create", "write", "written", "sync", "synced", "ended", "sealed"]
+
+
+def run(path, sync, point, after, power, first, *mirror):
+    """The last number that was acknowledged, or what it was before."""
+    command = [sys.executable, "-m", "tests.log.storm", str(path), sync, point, str(after), str(int(power)), *mirror]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=60, env={**os.environ, "FIRST": str(first)}
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    lines = done.stdout.split()
+    return int(lines[-1]) if lines else first - 1
+
+
+def numbers(log):
+    rows = tables(log, log.plan(), {"samples": ["payload"]})["samples"].column("payload").to_pylist()
+    return [int(row.rstrip(b"x")) for row in rows]
+
+
+@pytest.mark.parametrize("power", [False, True], ids=["killed", "power cut"])
+@pytest.mark.parametrize("sync", SYNCS)
+def test_what_was_acknowledged_is_there_once_and_the_tail_is_cut_clean(tmp_path, sync, power):
+    r = random.Random(f"{sync}{power}")
+    offsets = []
+    acknowledged = []
+    first = 0
+    for round, point in enumerate(POINTS):
+        last = run(tmp_path, sync, point, r.randrange(1, 4) + 2 * (point in ("write", "sync")), power, first)
+        acknowledged += range(first, last + 1)
+        if (tmp_path / "w").exists() and round:
+            log = Log(tmp_path)
+            offsets.append(tuple(log.latest()["w"]))
+        first = 10_000 * (round + 1)
+    before = set(numbers(Log(tmp_path))) if power is False else set()
+    with Writer(tmp_path, "w") as writer:  # which mends what the last one left
+        assert 2 < writer.epoch <= len(POINTS) + 1  # one that died while it started counts or not
+        end = writer.acknowledged
+    log = Log(tmp_path)
+    found = numbers(log)
+    assert len(found) == len(set(found))
+    assert set(acknowledged) | before <= set(found)
+    assert offsets == sorted(offsets)
+    assert end >= offsets[-1]
+    assert [one.wrong for one in verify(log) if one.wrong] == []
+    assert list(repair(tmp_path)) == []
+    torn = tables(log, log.plan(), {"events": ["kind", "count", "detail"]})["events"].to_pylist()
+    cut = [row for row in torn if row["kind"] == "log torn"]
+    assert all(row["count"] > 0 and "segment" in row["detail"] for row in cut)
+    assert power or cut  # a kill inside a write leaves half of it behind
+
+
+@pytest.mark.parametrize("point", ["uploading", "uploaded"])
+def test_a_copy_that_was_interrupted_is_made_again_and_never_seen_half(tmp_path, point):
+    log, copy = tmp_path / "log", tmp_path / "copy"
+    run(log, "sealed", point, 2, False, 0, str(copy))
+    assert numbers(Log(copy)) == numbers(Log(log))[: len(numbers(Log(copy)))]
+    seen = len(numbers(Log(copy)))
+    run(log, "sealed", "sealed", 9, False, 10_000, str(copy))
+    found = numbers(Log(copy))
+    assert len(found) == len(set(found)) > seen
+
+
+def test_a_reader_of_a_log_whose_writer_was_killed_sees_what_was_published(tmp_path):
+    last = run(tmp_path, "block", "written", 5, False, 0)
+    log = Log(tmp_path)
+    assert numbers(log) == list(range(last + 1))
+    [done] = repair(tmp_path)  # without starting the writer again
+    assert "index made again" in done.wrong
+    assert len(numbers(log)) > last + 1  # the block that was written but not yet synced
+
+
+def test_repair_keeps_out_of_a_running_writers_way(tmp_path):
+    with Writer(tmp_path, "w"), pytest.raises(LogError, match="is being written: stop its writer first"):
+        list(repair(tmp_path))

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Any range of blocks, read alone, gives the rows that the whole log gives for these blocks."""
+
+import tempfile
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.log.recorded import directly, interleaved, tables, written
+from zenlake.columns import TABLES, Decoder
+from zenlake.log import write
+from zenlake.log.layout import ROWS
+from zenlake.log.track import Tracker
+
+seeds = st.integers(0, 1 << 32)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_segments():
+    """Heads of a few hundred bytes would otherwise keep such small segments together."""
+    before, write.LARGE_HEAD = write.LARGE_HEAD, 0
+    yield
+    write.LARGE_HEAD = before
+
+
+@given(seeds, st.sampled_from([1, 300, 3000]), st.sampled_from([3000, 9000, 1 << 20]), st.data())
+@settings(max_examples=12, deadline=None)
+def test_every_block_alone_gives_the_rows_of_the_whole(seed, block_size, segment_size, data):
+    batches = interleaved(seed, size=12)
+    with tempfile.TemporaryDirectory() as folder:
+        log = written(folder, batches, block_size=block_size, segment_size=segment_size)
+        names = [face.name for part in log.plan() for face in log.segment(part).state(part.last).faces]
+        expected = directly(batches, list(dict.fromkeys(names)))
+        whole = tables(log, log.plan())
+        alone = [tables(log, [part]) for part in log.plan(size=data.draw(st.sampled_from([1, 2000])))]
+        for name in TABLES:
+            assert whole[name] == expected[name]
+            assert pa.concat_tables(part[name] for part in alone) == expected[name]
+
+
+@given(seeds)
+@settings(max_examples=40, deadline=None)
+def test_the_writer_comes_to_the_state_that_the_decoder_comes_to(seed):
+    batches = interleaved(seed, faces=1, size=40)
+    columns = [[0] * len(batches), [0] * len(batches), [d for _, d, _ in batches], [b for _, _, b in batches]]
+    columns += [[1] * len(batches), [False] * len(batches)]
+    types = [pa.int64(), *ROWS.types[1:]]
+    arrays = [pa.array(values, type_) for values, type_ in zip(columns, types, strict=True)]
+    rows = pa.record_batch([arrays[0].cast(ROWS.types[0]), *arrays[1:]], schema=ROWS)
+    tracker, decoder = Tracker(), Decoder({})
+    tracker.follow(rows)
+    decoder.decode(rows.append_column("packet", pa.array(range(len(batches)), pa.int64())))
+    decoder.sessions[0].name = ""
+    assert tracker.sessions[0].save() == decoder.sessions[0].save()
+
+
+def test_a_block_is_found_by_time_without_reading_it(tmp_path):
+    log = written(tmp_path, interleaved(7), block_size=400, segment_size=3000)
+    blocks = log.plan(size=1)
+    assert len({part.segment for part in blocks}) > 2
+    for part in blocks:
+        assert log.at(part.since) == {"w": [part.segment, part.first]}
+        assert log.at(part.until + 1) != {"w": [part.segment, part.first]}
+    assert log.at(0) == log.earliest()
+    assert log.at(1 << 60) == log.latest() == {"w": [blocks[-1].segment, blocks[-1].last]}
+    middle = blocks[len(blocks) // 2]
+    assert log.plan(size=1, since=middle.since, until=middle.since + 1) == [middle]
+    assert log.plan({"w": [middle.segment, middle.first]}, size=1) == blocks[len(blocks) // 2 :]
+    assert log.plan(None, {"w": [middle.segment, middle.first]}, size=1) == blocks[: len(blocks) // 2]
