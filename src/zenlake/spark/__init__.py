@@ -8,7 +8,8 @@
 Importing this costs nothing: PySpark is imported when a session is asked for.
 """
 
+from zenlake.spark.land import land
 from zenlake.spark.session import session
 from zenlake.spark.tables import tables
 
-__all__ = ["session", "tables"]
+__all__ = ["land", "session", "tables"]
