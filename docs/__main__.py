@@ -38,6 +38,12 @@ EVENT_KINDS = """\
 | duplicate | a frame not newer than the last one of its lane: receivers ignore it | |
 | lost | a fragmented message could not be put together | what it was |
 | redeclared | a key id was declared again with another meaning, or on an unknown prefix | |
+| log torn | bytes behind the last whole block of a log were cut after a crash; `count` is how many | what they held |
+| log lost | batches that found no room in the recorder's buffer; `count` is how many | |
+| log retired | a segment was removed before a registered reader had read it; `count` is its blocks | |
+| log removed | retention took the beginning of a message in fragments | |
+| disconnected | a recorded connection ended; `detail` says how | |
+| others | what a recording node noted, such as a request forwarded as another | |
 | capture ... | the recording lacks or repeats something; `count` is how often, `detail` says what | when: such rows have no time |
 """
 

@@ -142,3 +142,18 @@ def test_a_wrong_table_or_column_is_answered_with_the_valid_ones():
         Decoder({"queries": None})
     with pytest.raises(ValueError, match=r"samples has no column 'keys'; it has .*key"):
         Decoder({"samples": ["keys"]})
+
+
+@pytest.mark.parametrize("cut", [1, 2, 9])
+def test_batches_that_end_in_one_packet_count_on_and_each_file_begins_anew(cut):
+    put = Push(key="a").encode()
+    rows = as_rows([(0, Frame(sn=sn).encode() + put) for sn in range(5)])
+    rows = rows.set_column(6, rows.schema.field(6), pa.array([1, 1, 2, 2, 2], pa.int64()))
+    rows = rows.set_column(7, rows.schema.field(7), pa.array([0, 0, 0, 1, 1], pa.int32()))
+    decoder = Decoder({"samples": ["file", "packet", "index"]})
+    decoder.files = ["one", "two"]
+    for first in range(0, 5, cut):
+        decoder.decode(rows.slice(first, cut))
+    [found] = decoder.finish()["samples"]
+    places = [tuple(row.values()) for row in found.to_pylist()]
+    assert places == [("one", 1, 1), ("one", 1, 3), ("one", 2, 1), ("two", 2, 1), ("two", 2, 3)]

@@ -57,7 +57,7 @@ def opened(table: Path, schema: pa.Schema) -> "DeltaTable":
     return delta.DeltaTable(str(table))
 
 
-def files(table: Path) -> list[str]:
+def files(table: str | Path) -> list[str]:
     """The files of the newest snapshot, as paths."""
     if not import_deltalake().DeltaTable.is_deltatable(str(table)):
         return []

@@ -42,11 +42,12 @@ def head_bytes(metadata: dict[str, bytes]) -> bytes:
 
 
 def block_bytes(
-    rows: pa.RecordBatch, row: int, notes: int, changes: bytes | None, options: pa.ipc.IpcWriteOptions
+    rows: pa.RecordBatch, row: int, notes: int, faces: int, changes: bytes | None, options: pa.ipc.IpcWriteOptions
 ) -> pa.Buffer:
-    """A block, ready to be written."""
+    """A block, ready to be written; so many of its rows are notes, so many faces are new in it."""
     times = rows.column("received").cast(pa.int64())
     facts = {"row": row, "rows": rows.num_rows, "first": times[0].as_py(), "last": times[-1].as_py(), "notes": notes}
+    facts["faces"] = faces
     facts["crc"] = checksum(rows, changes)
     metadata = {"block": json.dumps(facts, separators=(",", ":")).encode()}
     if changes is not None:

@@ -71,10 +71,9 @@ class Decoding:
         for block in range(part.first, part.last):
             rows = segment.rows(block)
             facts, changes = segment.about(block)
-            if changes is not None:
-                for face in segment.introduced(block):
-                    state.introduce(face)
-                    self.decoder.sessions.append(state.sessions[-1])
+            for face in segment.introduced(facts, changes):
+                state.introduce(face)
+                self.decoder.sessions.append(state.sessions[-1])
             segment.checked(rows, block, len(state.faces))
             rows = numbered(rows, segment.first_batch + facts["row"])
             notes = None

@@ -38,7 +38,7 @@ class Files:
         self.filesystem = filesystem or pafs.LocalFileSystem()
 
     def exists(self, *names: str) -> bool:
-        return self.filesystem.get_file_info(self._at(*names)).type == pafs.FileType.File
+        return bool(self.filesystem.get_file_info(self._at(*names)).type == pafs.FileType.File)
 
     def folders(self) -> list[str]:
         return sorted(info.base_name for info in self._list() if info.type == pafs.FileType.Directory)

@@ -102,7 +102,9 @@ class Log:
         found = {}
         for writer in self.writers():
             there = [segment for segment in self.segments(writer) if len(self.index(writer, segment))]
-            i = bisect.bisect_left(there, time, key=lambda s: self.index(writer, s)[-1 + len(self.index(writer, s))].last)
+            i = bisect.bisect_left(
+                there, time, key=lambda s: self.index(writer, s)[-1 + len(self.index(writer, s))].last
+            )
             if i == len(there):
                 found[writer] = self._latest(writer)
             else:
@@ -223,10 +225,9 @@ class Segment:
                 state.apply(changed)
         return state
 
-    def introduced(self, block: int) -> list[dict[str, str]]:
-        """The faces that are new in that block."""
-        _, changes = self.about(block)
-        found: list[dict[str, str]] = [] if changes is None else unpack(changes)["faces"]
+    def introduced(self, facts: dict[str, int], changes: bytes | None) -> list[dict[str, str]]:
+        """The faces that are new in a block, of which `about` tells this."""
+        found: list[dict[str, str]] = unpack(changes)["faces"] if changes is not None and facts["faces"] else []
         return found
 
     def rows(self, block: int, check: bool = False) -> pa.RecordBatch:

@@ -144,9 +144,7 @@ class Recorder:
     def _run(self) -> None:
         while True:
             with self._lock:
-                if not self._rows and not self._stopping:
-                    self._work.wait(self._linger)
-                elif self._held < self.writer.block_size and not self._stopping and not self._asked():
+                if not (self._stopping or self._asked() or self._held >= self.writer.block_size):
                     self._work.wait(self._linger)
                 rows, self._rows = self._rows, []
                 untold, self._untold = self._untold, [0, 0]
@@ -160,7 +158,8 @@ class Recorder:
         self._attempt(self.writer.close)
 
     def _asked(self) -> bool:
-        return self._rows[-1][2] == GONE
+        """Whether somebody waits for a flush, or a face has gone."""
+        return bool(self._rows) and self._rows[-1][2] == GONE
 
     def _write(self, rows: list[Row], untold: list[int]) -> None:
         writer = self.writer
@@ -174,7 +173,7 @@ class Recorder:
             elif direction == NOTE:
                 kind, values = data
                 self._attempt(lambda: writer.note(kind, face, received, **values))  # noqa: B023
-            else:
+            elif face is not None:
                 self.batches += 1
                 self.bytes += len(data)
                 self._attempt(lambda: writer.append(face, direction, data, wire_size, compressed, received))  # noqa: B023

@@ -84,9 +84,7 @@ def retain(writer: Writer, limits: Retention, clock: Callable[[], int] = time.ti
             if tuple(offsets.get(writer.name, (0, 0))) < (number, blocks)
         ]  # fmt: skip
         if waiting and not limits.is_over(age, behind, hard=True):
-            logger.warning(
-                "%s: segment %d is kept beyond its time for %s", writer.folder, number, ", ".join(waiting)
-            )
+            logger.warning("%s: segment %d is kept beyond its time for %s", writer.folder, number, ", ".join(waiting))
             break
         if waiting:
             detail = f"segment {number} reached the hard limit before it was read by {', '.join(waiting)}"

@@ -209,7 +209,8 @@ def _restored(saved: dict[str, Any]) -> Session:
         }
         for of in saved["sides"]
     ]
-    return Session.restore({**saved, "sides": sides})
+    session: Session = Session.restore({**saved, "sides": sides})
+    return session
 
 
 def _side(of: dict[str, Any]) -> dict[str, Any]:

@@ -118,7 +118,7 @@ class Tracker:
                         )  # fmt: skip
                         if fresh:
                             self.fragment(session)
-                    elif kind == INIT or kind == OPEN or kind == CLOSE or kind == JOIN:
+                    elif kind in (INIT, OPEN, CLOSE, JOIN):
                         self.transport(session, kind)
                 self.index += 1
                 kind = self.reader.next()
@@ -179,4 +179,3 @@ class Tracker:
             return 0
         self.declared.add((self.face, self.direction, declare.body.id))
         return 0
-

@@ -29,7 +29,18 @@ from zenlake.errors import InvalidValue, LogError, LogFull
 from zenlake.log.block import END, block_bytes, head_bytes, pack
 from zenlake.log.disk import Disk
 from zenlake.log.layout import (
-    FORMAT, INDEX_HEAD, MARKER, NOTE, READERS, ROWS, SEALED, WRITER, Record, checked_name, described, new_marker,
+    FORMAT,
+    INDEX_HEAD,
+    MARKER,
+    NOTE,
+    READERS,
+    ROWS,
+    SEALED,
+    WRITER,
+    Record,
+    checked_name,
+    described,
+    new_marker,
     segment_name,
 )  # fmt: skip
 from zenlake.log.recover import recover
@@ -272,7 +283,7 @@ class Writer:
         rows = self._as_arrow(introduced)
         changes = self._followed.follow(rows, introduced, self.segment, self.block)
         packed = None if changes is None else pack(changes)
-        data = block_bytes(rows, self._row, self._notes, packed, self._options)
+        data = block_bytes(rows, self._row, self._notes, len(introduced), packed, self._options)
         record = Record(self._size, data.size, self._times[0], self._times[-1], self._row, rows.num_rows)
         self._prepared = (data, record, len(packed or b""))
         self._clear_rows()

@@ -45,18 +45,19 @@ class Tables(Mapping[str, "DataFrame"]):
         return reader.load(self.files)
 
     def _derived(self, name: str) -> "DataFrame":
+        from zenlake.spark.derived import derived
         from zenlake.tables.derived import definition
 
         defined = definition(name)
         sources = {table: self._decoded(table, columns) for table, columns in defined.needs.items()}
-        # The query's own names for the decoded tables; Spark puts for {table} a view that lives as long as this call.
-        views = ", ".join(f"{table} as (select * from {{{table}}})" for table in sources)
-        query = defined.sql.replace("{", "{{").replace("}", "}}")
-        found = self.spark.sql(f"with {views} select * from ({query})", **sources)
-        comments = defined.comments
-        return found.select(*(found[each].alias(each, metadata={"comment": comments[each]}) for each in found.columns))
+        return derived(self.spark, name, sources)
 
 
-def tables(spark: "SparkSession", path: "PATHS") -> Tables:
-    """The tables of one or more capture files (patterns are expanded): `tables(spark, "robots.pcapng")["queries"]`."""
-    return Tables(spark, path)
+def tables(spark: "SparkSession", path: "PATHS") -> Mapping[str, "DataFrame"]:
+    """The tables of a log, of a lake, or of one or more capture files (patterns are expanded).
+
+    `tables(spark, "robots.pcapng")["queries"]`
+    """
+    from zenlake.spark.stored import stored
+
+    return stored(spark, path) or Tables(spark, path)

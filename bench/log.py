@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Log -> `samples` against the bare column decode of the same batches in memory; and what it costs to write one.
+
+Both are measured in seconds of one CPU. The aim is a ratio of 0.67: the log within 1.5 times of the bare decode.
+"""
+
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pyarrow as pa
+
+from bench.columns import batches, decode_rate, message
+from bench.report import Ratio, Result, show
+from zenlake.log import Log, Writer, decode_ranges
+
+
+def write(path: Path, block: pa.RecordBatch) -> float:
+    """Rows a second."""
+    data, directions = block.column("batch").to_pylist(), block.column("direction").to_pylist()
+    start = time.process_time()
+    with Writer(path, "bench", sync="sealed") as writer:
+        face = writer.face("tcp", "10.0.0.1:40000", "10.0.0.2:7447")
+        for batch, direction in zip(data, directions, strict=True):
+            writer.append(face, direction, batch)
+    return len(data) / (time.process_time() - start)
+
+
+def log_rate(path: Path, columns: list[str] | None) -> float:
+    """Samples a second of CPU, from the file."""
+    log = Log(path)
+    start = time.process_time()
+    rows = sum(batch.num_rows for _, batch in decode_ranges(log, log.plan(), {"samples": columns}))
+    return rows / (time.process_time() - start)
+
+
+def bare_rate(block: pa.RecordBatch, columns: list[str] | None) -> float:
+    wall, cpu = time.perf_counter(), time.process_time()
+    rate = decode_rate(block, columns)
+    return rate * (time.perf_counter() - wall) / (time.process_time() - cpu)
+
+
+def append_rate(path: Path, block: pa.RecordBatch) -> float:
+    """The peer of writing: the same bytes appended to a file, a batch at a time, and synced at the end."""
+    data = block.column("batch").to_pylist()
+    start = time.process_time()
+    with path.open("wb") as file:
+        for batch in data:
+            file.write(len(batch).to_bytes(2, "little") + batch)
+    return len(data) / (time.process_time() - start)
+
+
+def run(quick: bool) -> list[Result]:
+    count, repeats = (400_000, 3) if quick else (2_000_000, 5)
+    results = []
+    folder = Path(tempfile.mkdtemp())
+    try:
+        for size in (8, 64, 1000):
+            block = batches(message(size, False), count * 64 // max(size // 2, 64))
+            path = folder / f"log{size}"
+            writing = [
+                Ratio(write(folder / f"w{size}.{i}", block), append_rate(folder / "plain", block))
+                for i in range(repeats)
+            ]
+            write(path, block)
+            log_rate(path, None)
+            ratios = [Ratio(log_rate(path, None), bare_rate(block, None)) for _ in range(repeats)]
+            results.append(Result(f"log to samples, {size} bytes, all columns", "bare decode", ratios, 0.67))
+            results.append(Result(f"batches to log, {size} bytes a sample", "plain file", writing))
+    finally:
+        shutil.rmtree(folder)
+    return results
+
+
+if __name__ == "__main__":
+    show(run("--quick" in sys.argv))

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zenlake log`, and the other commands on a log."""
+
+import json
+
+import pytest
+
+import zenlake
+from tests.cli.test_tables_commands import run  # noqa: F401
+from tests.log.recorded import interleaved, written
+from zenlake.errors import InvalidValue, LogError
+from zenlake.log import Log
+from zenlake.tables import DERIVED
+
+
+@pytest.fixture
+def log(tmp_path):
+    return written(tmp_path / "log", interleaved(5), block_size=500)
+
+
+def test_info_tells_the_writers(run, log):  # noqa: F811
+    code, out, _ = run("log", "info", log.files.path)
+    [row] = [line.split() for line in out.decode().splitlines() if line.split()[:1] == ["w"]]
+    assert code == 0
+    assert row[:3] == ["w", "1", str(log.latest()["w"][1])]
+
+
+def test_verify_finds_a_flipped_bit_and_repair_saves_what_is_before_it(run, log, tmp_path):  # noqa: F811
+    assert run("log", "verify", log.files.path)[0] == 0
+    before = zenlake.read(log.files.path, "messages").num_rows
+    [path] = (tmp_path / "log" / "w").glob("*.arrow")
+    data = bytearray(path.read_bytes())
+    record = log.index("w", 1)[4]
+    data[record.offset + record.size - 20] ^= 1
+    path.write_bytes(data)
+    code, out, _ = run("log", "verify", log.files.path)
+    assert code == 1
+    assert "block 4: the checksum does not match its bytes" in out.decode()
+    code, out, _ = run("log", "repair", log.files.path)
+    assert code == 0
+    assert "was cut behind block 4" in out.decode()
+    assert path.with_suffix(".cut").stat().st_size == len(data) - record.offset
+    assert run("log", "verify", log.files.path)[0] == 0
+    assert 0 < zenlake.read(log.files.path, "messages").num_rows < before
+    assert run("log", "repair", log.files.path)[1] == b"nothing to repair\n"
+
+
+def test_an_index_and_a_description_that_were_lost_are_made_again(run, log, tmp_path):  # noqa: F811
+    before = zenlake.read(log.files.path, "messages")
+    for name in ("w/0000000001.index", "w/writer.json", "zenlake-log.json"):
+        (tmp_path / "log" / name).unlink()
+    with pytest.raises(LogError, match=r"is no log: there is no zenlake-log\.json in it"):
+        Log(log.files.path)
+    with pytest.raises(InvalidValue, match="is neither a capture nor a log"):
+        zenlake.read(log.files.path)
+    run("log", "repair", log.files.path)
+    assert zenlake.read(log.files.path, "messages") == before
+
+
+def test_decode_and_sql_take_a_log(run, log):  # noqa: F811
+    whole = zenlake.read(log.files.path)
+    code, out, _ = run("decode", log.files.path, "--columns", "key,received_ns", "--format", "jsonl")
+    assert code == 0
+    assert [json.loads(line)["key"] for line in out.splitlines()] == whole.column("key").to_pylist()
+    _, out, _ = run("sql", "select count(*) as n from samples", log.files.path, "--format", "jsonl")
+    assert json.loads(out) == {"n": whole.num_rows}
+    for name in DERIVED:
+        zenlake.read(log.files.path, name)
+    assert zenlake.read(log.files.path, "sessions").num_rows == 3
+
+
+def test_since_and_until_choose_rows(log):
+    whole = zenlake.read(log.files.path, columns=["received", "key"]).to_pylist()
+    since, until = whole[len(whole) // 3]["received"], whole[2 * len(whole) // 3]["received"]
+    chosen = zenlake.read(log.files.path, columns=["received", "key"], since=since, until=until).to_pylist()
+    assert chosen == [row for row in whole if since <= row["received"] < until]
+    assert 0 < len(chosen) < len(whole)
+
+
+def test_export_writes_a_capture(run, log, tmp_path):  # noqa: F811
+    code, _, err = run("log", "export", log.files.path, "--pcapng", str(tmp_path / "out.pcapng"))
+    assert code == 0
+    assert "packets in" in err

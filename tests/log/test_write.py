@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The writer: who may write, what readers see and when, a full disk, the size of it all."""
+
+import errno
+import json
+
+import pyarrow as pa
+import pytest
+
+from tests.log.recorded import Hasty, directly, interleaved, tables, written
+from zenlake.errors import InvalidValue, LogError, LogFull
+from zenlake.log import Log, Writer, offsets_text
+from zenlake.log.verify import verify
+from zenlake.wire.declare import Declare, DeclareKeyExpr
+from zenlake.wire.handshake import Init, Open
+from zenlake.wire.transport import Fragment, Frame, KeepAlive
+
+BATCH = KeepAlive().encode()
+
+
+def test_one_writer_a_name_and_each_start_is_an_epoch(tmp_path):
+    with Writer(tmp_path, "tap-1") as writer, Writer(tmp_path, "tap-2"):
+        assert writer.epoch == 1
+        with pytest.raises(LogError, match=r"another process writes .*tap-1: give this writer a name of its own"):
+            Writer(tmp_path, "tap-1")
+    with Writer(tmp_path, "tap-1") as writer:
+        assert writer.epoch == 2
+        first = writer.face("tcp", "a:1", "b:2")
+        assert first.name == "tcp/a:1->b:2#tap-1.2.1"
+    for name in ("", "a/b", "../x", "readers"):
+        with pytest.raises(InvalidValue, match="is named with letters"):
+            Writer(tmp_path, name)
+    with pytest.raises(LogError, match="is closed"):
+        writer.append(first, 0, BATCH)
+
+
+@pytest.mark.parametrize(("sync", "seen"), [("block", True), (0.0, True), (1000.0, False), ("sealed", False)])
+def test_readers_are_told_of_what_is_synced(tmp_path, sync, seen):
+    with Writer(tmp_path, "w", sync=sync) as writer:
+        writer.append(writer.face("tcp", "a:1", "b:2"), 0, BATCH)
+        log = Log(tmp_path)
+        assert log.latest() == {"w": [0, 0]}
+        assert writer.flush() == ((1, 1) if seen else (0, 0))
+        assert log.latest() == {"w": [1, 1] if seen else [0, 0]}
+        assert len(log.plan()) == seen
+    assert log.latest() == {"w": [1, 1]}
+
+
+def test_any_arrow_tool_reads_a_segment(tmp_path):
+    batches = interleaved(1)
+    written(tmp_path, batches)
+    [path] = (tmp_path / "w").glob("*.arrow")
+    table = pa.ipc.open_stream(path).read_all()
+    assert table.column("batch").to_pylist() == [data for _, _, data in batches]
+    assert table.schema.metadata[b"zenlake.log.format"] == b"1"
+
+
+def test_time_never_goes_back_and_numbers_go_on(tmp_path):
+    for times in ([50, 40, 60], [10, 70]):
+        with Writer(tmp_path, "w", disk=Hasty()) as writer:
+            face = writer.face("tcp", "a:1", "b:2")
+            for time in times:
+                writer.append(face, 0, BATCH, received=time)
+    log = Log(tmp_path)
+    rows = tables(log, log.plan(), {"messages": ["received_ns", "packet", "type"]})["messages"].to_pylist()
+    assert [(row["received_ns"], row["packet"]) for row in rows] == [(50, 1), (50, 2), (60, 3), (60, 4), (70, 5)]
+
+
+def test_offsets_are_the_same_text_until_there_is_more(tmp_path):
+    log = written(tmp_path, interleaved(2))
+    written(tmp_path, interleaved(3), name="a")
+    text = offsets_text(log.latest())
+    assert text == offsets_text(dict(reversed(json.loads(text).items())))
+    with Writer(tmp_path, "w", disk=Hasty()):
+        assert offsets_text(log.latest()) == text
+    assert offsets_text(log.latest()) == text
+
+
+class Small(Hasty):
+    """A disk with room for so many bytes."""
+
+    room = 1 << 40
+
+    def write(self, file, data, at):
+        size = len(memoryview(data).cast("B"))
+        if size > self.room:
+            super().write(file, memoryview(data).cast("B")[: self.room], at)
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self.room -= size
+        super().write(file, data, at)
+
+
+@pytest.mark.parametrize("room", [0, 100, 2000, 5000, 9000])
+def test_a_full_disk_stops_with_a_clear_error_loses_nothing_and_goes_on(tmp_path, room):
+    batches = interleaved(4)
+    disk = Small()
+    writer = Writer(tmp_path, "w", block_size=500, segment_size=4000, disk=disk)
+    faces = [writer.face("tcp", f"10.0.0.{i}:40000", "10.0.0.99:7447") for i in range(3)]
+    order = list(dict.fromkeys(face for face, _, _ in batches))
+    disk.room = room
+    full = 0
+    told = set()
+    for place, (i, direction, data) in enumerate(batches):
+        try:
+            writer.append(faces[order.index(i)], direction, data, received=1_000_000 + 1000 * place)
+        except LogFull as error:
+            full += 1
+            told.add(str(error).partition(": ")[2])
+            before = Log(tmp_path).latest()["w"]
+            assert tuple(before) == writer.acknowledged
+            if full == 3:
+                disk.room = 1 << 40
+    assert full >= 3
+    assert all(why.startswith("the disk is full; what was acknowledged is safe") for why in told)
+    writer.close()
+    log = Log(tmp_path)
+    assert [one.wrong for one in verify(log) if one.wrong] == []
+    expected = directly(batches, [face.name for face in faces])
+    assert tables(log, log.plan()) == expected
+
+
+def declarations_of_robot():
+    """5,000 key ids in five batches; the robot is 000."""
+    for first in range(1, 5000, 1000):
+        keys = {id: f"fleet/robot000/sensor{id}/{id * 7919 % 104729:x}" for id in range(first, first + 1000)}
+        yield b"".join(Declare(qos=8, body=DeclareKeyExpr(id=id, key=key)).encode() for id, key in keys.items())
+
+
+def test_many_ids_and_a_big_message_take_a_tenth_more_than_the_traffic(tmp_path):
+    """100 faces with 5,000 ids each; then 64 MB in fragments: pointers and changes, not copies."""
+    traffic = 0
+    with Writer(tmp_path, "w", sync="sealed", block_size=1 << 18, disk=Hasty()) as writer:
+        faces = [writer.face("tcp", f"10.0.0.{i}:4000", "10.0.1.1:7447") for i in range(100)]
+
+        def append(face, direction, data):
+            nonlocal traffic
+            traffic += len(data) + 2
+            writer.append(face, direction, data)
+
+        batches = list(declarations_of_robot())
+        for i, face in enumerate(faces):
+            append(face, 0, Init(zid=b"%d" % i, qos=True, patch=1).encode())
+            append(face, 1, Init(ack=True, zid=b"r", cookie=b"c", qos=True, patch=1).encode())
+            append(face, 0, Open(cookie=b"c").encode())
+            append(face, 1, Open(ack=True).encode())
+            for sn, declared in enumerate(batches):
+                append(face, 0, Frame(sn=sn).encode() + declared.replace(b"robot000", b"robot%03d" % i))
+        writer.flush()
+        declarations = writer.bytes_written / traffic
+        for sn in range(1000):
+            part = Fragment(sn=5 + sn, first=sn == 0, more=True, payload=bytes(64000))
+            append(faces[0], 0, part.encode())
+    log = Log(tmp_path)
+    size = sum(path.stat().st_size for path in (tmp_path / "w").iterdir())
+    assert size <= 1.1 * traffic
+    assert declarations <= 1.2
+    last = log.plan(size=1)[-1]
+    state = log.segment(last).state(last.first)
+    assert [len(session.sides[0].keys) for session in state.sessions] == [5000] * 100
+    assert state.waiting.keys() == {(0, 0, 11)}

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tee hears of every batch once: what one end sends is what the other receives, and its size is the link's."""
+
+import pytest
+
+from tests.transport.ends import Pair, push
+from tests.transport.test_unicast import KINDS
+
+
+class Heard:
+    def __init__(self):
+        self.inward, self.outward = [], []
+
+    def received(self, data, wire_size, compressed):
+        self.inward.append((data, wire_size, compressed))
+
+    def sent(self, data, wire_size, compressed):
+        self.outward.append((data, wire_size, compressed))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "datagrams"])
+def test_what_one_end_sends_is_what_the_other_receives(kind, stream):
+    pair = Pair(stream, **KINDS[kind])
+    ends = [Heard(), Heard()]
+    pair.opener.record(ends[0])
+    pair.acceptor.record(ends[1])
+    carried = [0, 0]
+
+    def carry():
+        for i, (one, other) in enumerate(((pair.opener, pair.acceptor), (pair.acceptor, pair.opener))):
+            for data in pair.batches(one):
+                carried[i] += len(data)
+                other.receive(data, pair.now)
+
+    pair.opener.start(pair.now)
+    for _ in range(4):
+        carry()
+    assert pair.opener.is_open
+    assert pair.acceptor.is_open
+    sizes = (5, 700) if "low" in kind else (5, 700, 290, 320, 3000)  # some travel as two fragments in one write
+    for size in sizes:
+        assert pair.opener.send(push("a/b", bytes(size)))
+        assert pair.acceptor.send(push("c", bytes(range(256)) * (size // 256 + 1)))
+        carry()
+    pair.opener.close()
+    carry()
+    assert ends[0].outward == ends[1].inward
+    assert ends[1].outward == ends[0].inward
+    assert [sum(size for _, size, _ in end.outward) for end in ends] == carried
+    assert any(compressed for _, _, compressed in ends[0].outward) == ("compression" in kind)
+    assert len(ends[0].outward) >= 3 + len(sizes)
+
+
+def test_nobody_hears_of_it_any_more_when_told_to_stop():
+    pair = Pair().open()
+    heard = Heard()
+    pair.opener.record(heard)
+    pair.opener.record(None)
+    pair.opener.send(push("a", b"x"))
+    pair.pump()
+    assert heard.outward == heard.inward == []
