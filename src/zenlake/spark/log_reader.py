@@ -126,12 +126,10 @@ def opened(path: str) -> Log:
 def rows(wanted: "Wanted", ranges: Sequence[Range]) -> Iterator[pa.RecordBatch]:
     """The rows of these blocks, as Spark wants them: its schema has no metadata."""
     log = opened(wanted.path)
-    if not wanted.fail_on_data_loss:
-        ranges = [whole for part in ranges for whole in readable(log, part)]
     columns = wanted.columns or []
     choice = Choice(wanted.keys, wanted.since, wanted.until)
     needed = columns + [name for name in choice.needs if name not in columns]
-    found = decode_ranges(log, ranges, {wanted.table: needed})
+    found = decoded(log, ranges, {wanted.table: needed}, wanted.fail_on_data_loss)
     if wanted.fail_on_gap:
         refuse_gaps(log, ranges)
     for batch in choice.rows(batch for _, batch in found):
@@ -139,16 +137,31 @@ def rows(wanted: "Wanted", ranges: Sequence[Range]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(batch.columns, schema=batch.schema.remove_metadata())
 
 
-def readable(log: Log, part: Range) -> Iterator[Range]:
-    """A range without the blocks that are gone or damaged."""
-    for block in range(part.first, part.last):
-        one = replace(part, first=block, last=block + 1)
+def decoded(
+    log: Log, ranges: Sequence[Range], tables: dict[str, list[str]], fail_on_data_loss: bool
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of these blocks; without those that depend on one that is gone or damaged, if that is allowed."""
+    if fail_on_data_loss:
+        yield from decode_ranges(log, ranges, tables)
+        return
+    for part in ranges:
         try:
-            log.segment(one).rows(block, check=True)
-        except (LogError, FileNotFoundError) as error:
-            logger.warning("zenoh: skipped, as failOnDataLoss is false: %s", error)
-        else:
-            yield one
+            yield from decode_ranges(log, readable(log, part), tables)
+        except (LogError, OSError) as error:
+            logger.warning("zenoh: %s/%d: %s; skipped, as failOnDataLoss is false", part.writer, part.segment, error)
+
+
+def readable(log: Log, part: Range) -> list[Range]:
+    """The blocks before the first that is gone or damaged: what lies behind it in its segment depends on it."""
+    segment = log.segment(part)
+    block = part.first
+    try:
+        for block in range(part.first, part.last):
+            segment.rows(block, check=True)
+    except LogError as error:
+        logger.warning("zenoh: %s; the rest of the segment is skipped, as failOnDataLoss is false", error)
+        part = replace(part, last=block)
+    return [part] if part.last > part.first else []
 
 
 def refuse_gaps(log: Log, ranges: Sequence[Range]) -> None:
