@@ -143,7 +143,7 @@ def test_a_sample_of_a_hundred_megabytes_passes(spark, tmp_path):
         face = writer.face("tcp", "10.0.0.1:40000", "10.0.0.2:7447")
         for sn, piece in enumerate(pieces):
             more = sn + 1 < len(pieces)
-            writer.append(face, 0, Fragment(reliable=True, sn=sn, more=more, payload=piece).encode(), received=MIDNIGHT)
+            writer.append(face, 0, Fragment(reliable=True, sn=sn, first=sn == 0, more=more, payload=piece).encode(), received=MIDNIGHT)
     land(spark, path, tmp_path / "lake", ["samples"], size=30_000_000)
     [row] = spark.read.format("zenoh").load(str(path)).selectExpr("key", "length(payload)", "md5(payload)").collect()
     [landed] = duckdb.sql(

@@ -14,6 +14,7 @@ from zenlake import __version__
 from zenlake.cli.decode import decode
 from zenlake.cli.demo import demo
 from zenlake.cli.explain import explain
+from zenlake.cli.land import land
 from zenlake.cli.log import log
 from zenlake.cli.sql import sql
 from zenlake.errors import ZenlakeError
@@ -28,7 +29,7 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, decode, sql, explain):
+for command in (demo, decode, sql, explain, land):
     app.command()(command)
 app.add_typer(log)
 
