@@ -15,7 +15,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --upgrade pip setuptools Cython
 	ZENLAKE_BUILD=no $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-		--no-build-isolation --editable '.[spark,sql,quic,ws]' --group dev
+		--no-build-isolation --editable '.[spark,sql,quic,values,ws]' --group dev
 	touch $@
 
 $(VENV)/.built: $(VENV)/.installed $(SOURCES)

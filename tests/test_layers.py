@@ -13,6 +13,7 @@ LEAVES = {
     "errors",
     "values",
     "encoding",
+    "serialized",
     "keyexpr",
     "endpoint",
     "parameters",
@@ -27,7 +28,7 @@ LEAVES = {
 IMPORTS = {
     "wire": set(), "session": {"wire"}, "columns": {"session"}, "transport": {"session"}, "network": {"transport"},
     "link": set(), "runtime": {"network", "link"}, "api": {"runtime"}, "log": {"columns"}, "capture": {"columns"},
-    "tables": {"capture"}, "tap": {"runtime", "log"}, "spark": {"log", "capture", "tables", "api"},
+    "typed": {"columns"}, "tables": {"capture", "typed"}, "tap": {"runtime", "log"}, "spark": {"log", "capture", "tables", "api"},
     "report": {"tables"}, "cli": {"spark", "report", "tap"},
 }  # fmt: skip
 

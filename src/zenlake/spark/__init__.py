@@ -4,11 +4,13 @@
     spark = zenlake.spark.session()
     spark.read.format("zenoh_capture").option("table", "messages").load("captures/*.pcapng")
     zenlake.spark.tables(spark, "captures/*.pcapng")["queries"]
+    zenlake.spark.values(samples, "json")
 
 Importing this costs nothing: PySpark is imported when a session is asked for.
 """
 
 from zenlake.spark.session import session
 from zenlake.spark.tables import tables
+from zenlake.spark.values import ros_keys, value_errors, values
 
-__all__ = ["session", "tables"]
+__all__ = ["ros_keys", "session", "tables", "value_errors", "values"]
