@@ -66,7 +66,12 @@ def cbor() -> Callable[[bytes], Any]:
         return met
 
     decoders = {tag: refuse(what) for tag, what in _REFUSED_TAGS.items()}
-    return partial(cbor2.loads, semantic_decoders=decoders, tag_hook=lambda _, tag: tag.value)
+    return partial(cbor2.loads, semantic_decoders=decoders, tag_hook=_untagged)
+
+
+def _untagged(_: Any, tag: Any) -> Any:
+    """The value of a tag that nobody here knows, without it."""
+    return tag.value
 
 
 def shaped(type_: pa.DataType) -> tuple[Any, Shape]:
@@ -97,7 +102,9 @@ def shaped(type_: pa.DataType) -> tuple[Any, Shape]:
     if types.is_struct(type_) and type_.num_fields:
         wrong = [name for name in type_.names if not _is_a_name(name)]
         if wrong:
-            raise InvalidValue(f"schema: {wrong[0]!r} cannot name a field: it has a quote, backslash or control character")
+            raise InvalidValue(
+                f"schema: {wrong[0]!r} cannot name a field: it has a quote, backslash or control character"
+            )
         inner = [shaped(field.type) for field in type_]
         slots = [f"f{number}" for number in range(len(inner))]
         made = msgspec.defstruct(

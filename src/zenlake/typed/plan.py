@@ -49,7 +49,9 @@ class Plan:
 
     def decode(self, payloads: pa.Array, keys: pa.Array | None = None) -> tuple[pa.Array, pa.Array]:
         """The values of these payloads, and for each that does not fit the reason."""
-        whys = self._objections(keys) if self.format == "cdr" and keys is not None else [None] * len(payloads)
+        whys: list[str | None] = [None] * len(payloads)
+        if self.format == "cdr" and keys is not None:
+            whys = self._objections(keys)
         if self.format == "text":
             return _texts(payloads, whys)
         decode, shape = _decoder(self)

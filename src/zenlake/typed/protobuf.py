@@ -105,7 +105,7 @@ def getter(field: Any) -> Callable[[Any], Any]:
 def as_json(message: Any) -> str:
     from google.protobuf.json_format import MessageToJson
 
-    return MessageToJson(message, indent=None)
+    return str(MessageToJson(message, indent=None))
 
 
 # By FieldDescriptor.CPPTYPE_*: the numbers are part of Protobuf's interface.

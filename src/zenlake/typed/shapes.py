@@ -19,7 +19,7 @@ class Leaf:
     """Objects that are values of the Arrow type already, or become so by `convert`."""
 
     def __init__(self, type_: pa.DataType, convert: Callable[[Any], Any] | None = None) -> None:
-        self.type = type_
+        self.type: pa.DataType = type_
         self.convert = convert
 
     def array(self, objects: Objects) -> pa.Array:
@@ -33,7 +33,7 @@ class Struct:
 
     def __init__(self, fields: Sequence[tuple[str, Callable[[Any], Any], "Shape"]]) -> None:
         self.fields = fields
-        self.type = pa.struct([pa.field(name, shape.type) for name, _, shape in fields])
+        self.type: pa.DataType = pa.struct([pa.field(name, shape.type) for name, _, shape in fields])
 
     def array(self, objects: Objects) -> pa.Array:
         missing = [each is None for each in objects]
@@ -51,7 +51,7 @@ class List:
 
     def __init__(self, item: "Shape") -> None:
         self.item = item
-        self.type = pa.list_(item.type)
+        self.type: pa.DataType = pa.list_(item.type)
 
     def array(self, objects: Objects) -> pa.Array:
         items = self.item.array(list(chain.from_iterable(each for each in objects if each is not None)))
@@ -63,7 +63,7 @@ class Map:
 
     def __init__(self, key: "Shape", item: "Shape") -> None:
         self.key, self.item = key, item
-        self.type = pa.map_(key.type, item.type)
+        self.type: pa.DataType = pa.map_(key.type, item.type)
 
     def array(self, objects: Objects) -> pa.Array:
         there = [each for each in objects if each is not None]
