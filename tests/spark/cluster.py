@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real Spark cluster on the loopback, from the installed PySpark and by Spark's own script: a master, workers, a Connect server."""
+"""A real Spark cluster on the loopback, from the installed PySpark and by Spark's own script."""
 
 import os
 import re
@@ -49,7 +49,7 @@ def cluster(folder):
     """A master and two workers of one core each; its address."""
     master = ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
     with started(master, r"Starting Spark master at (spark://\S+)", folder) as found:
-        worker = ["org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--cores", "1", "--memory", "512m",
+        worker = ["org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--cores", "1", "--memory", "1g",
                   "--webui-port", "0", found[1]]  # fmt: skip
         registered = "Successfully registered with master"
         with started(worker, registered, folder), started(worker, registered, folder):

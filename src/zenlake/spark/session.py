@@ -34,8 +34,8 @@ def session(
     machine it also stays on the loopback, without a web page, and logs errors only. `quick` is for little data. `conf` has the
     last word.
 
-    `master` is a cluster's (`spark://host:7077`, `yarn`, `k8s://...`) or a Spark Connect server's address (`sc://host:15002`), which
-    needs no Java here.
+    `master` is a cluster's (`spark://host:7077`, `yarn`, `k8s://...`) or a Spark Connect server's address (`sc://host:15002`),
+    which needs no Java here.
     """
     try:
         from pyspark.sql import SparkSession

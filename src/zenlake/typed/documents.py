@@ -111,6 +111,7 @@ def shaped(type_: pa.DataType) -> tuple[Any, Shape]:
             "Document",
             [(slot, python | None, None) for slot, (python, _) in zip(slots, inner, strict=True)],
             rename=dict(zip(slots, type_.names, strict=True)),
+            gc=False,  # no document contains itself
         )
         fields = zip(type_.names, map(attrgetter, slots), (shape for _, shape in inner), strict=True)
         return made, Struct(list(fields))
