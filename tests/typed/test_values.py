@@ -11,7 +11,7 @@ from decimal import Decimal
 import cbor2
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.typed.given import (
@@ -99,6 +99,7 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
+@settings(deadline=None)  # the first one imports the libraries
 @given(st.lists(JSON, min_size=1, max_size=5))
 def test_whatever_schema_is_inferred_the_sample_fits_it(documents):
     for format, dumps in (("json", lambda each: json.dumps(each).encode()), ("cbor", cbor2.dumps)):
@@ -119,6 +120,7 @@ def same(found, document):
     return found == document
 
 
+@settings(deadline=None)  # the first one imports the libraries
 @given(st.binary(max_size=64))
 def test_no_bytes_harm_more_than_their_own_row(payload):
     boxes = pa.struct(
