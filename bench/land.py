@@ -60,7 +60,9 @@ def run(quick: bool) -> list[Result]:
             rows = spark.readStream.format("zenoh").option("startingOffsets", "earliest").option("minPartitions", cores)
             rows = rows.load(str(log)).selectExpr("*", "to_date(received) as day").sortWithinPartitions("key")
             writer = rows.writeStream.format("parquet").partitionBy("day").option("compression", "zstd")
-            writer = writer.option("checkpointLocation", str(lake / "_checkpoint")).option("path", str(lake / "samples"))
+            writer = writer.option("checkpointLocation", str(lake / "_checkpoint")).option(
+                "path", str(lake / "samples")
+            )
             writer.trigger(availableNow=True).start().awaitTermination()
             return time.perf_counter() - start
 
@@ -91,7 +93,7 @@ def prepare(log: Path, pieces: Path, cores: int) -> None:
     """The rows of each task's range, decoded and stored as they lie in memory."""
     import pyarrow as pa
 
-    from zenlake.log import decode_ranges
+    from zenlake.tables.schemas import decode_ranges
 
     whole = Log(log)
     ranges = whole.plan(size=max(sum(part.size for part in whole.plan()) // cores, 1))

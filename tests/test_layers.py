@@ -13,6 +13,7 @@ LEAVES = {
     "errors",
     "values",
     "encoding",
+    "serialized",
     "keyexpr",
     "endpoint",
     "parameters",
@@ -27,8 +28,8 @@ LEAVES = {
 IMPORTS = {
     "wire": set(), "session": {"wire"}, "columns": {"session"}, "transport": {"session"}, "network": {"transport"},
     "link": set(), "runtime": {"network", "link"}, "api": {"runtime"}, "log": {"columns"}, "capture": {"columns"},
-    "lake": {"log"}, "tables": {"capture", "log", "lake"}, "tap": {"runtime", "log"},
-    "spark": {"capture", "tables", "api"},
+    "typed": {"columns"}, "tables": {"capture", "log", "typed"}, "lake": {"tables"}, "tap": {"runtime", "log"},
+    "spark": {"lake", "api"},
     "report": {"tables"}, "cli": {"spark", "report", "tap"},
 }  # fmt: skip
 

@@ -6,9 +6,8 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from tests.columns.traffic import Traffic
-from zenlake.columns.schemas import TABLES
-from zenlake.log.decoded import decode
 from zenlake.log.write import Writer
+from zenlake.tables.schemas import TABLES, decode
 
 MIDNIGHT = int(datetime(2026, 2, 1, tzinfo=UTC).timestamp()) * 1_000_000_000
 

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.lake.given import add, decoded, recorded, rows
-from zenlake.columns.schemas import TABLES
 from zenlake.errors import LakeError
 from zenlake.lake import Batch, Coverage, Lake, commit, layout, pieces, replanned, stage, stage_rows, staging
 from zenlake.log.read import Log
 from zenlake.log.write import Writer
+from zenlake.tables.schemas import TABLES
 
 NAMES = ["samples", "events"]
 POINTS = ["write", "staged", "commit", "entered", "rename", "applied"]

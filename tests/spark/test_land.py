@@ -10,11 +10,11 @@ import pytest
 import zenlake
 from tests.lake.given import MIDNIGHT, add, decoded, recorded, rows
 from tests.spark.landing import landing
-from zenlake.columns.schemas import TABLES
 from zenlake.errors import InvalidValue, LakeError
 from zenlake.lake import Lake
 from zenlake.log import Log, Writer
 from zenlake.tables import DERIVED
+from zenlake.tables.schemas import TABLES
 from zenlake.wire.data import Put
 from zenlake.wire.network import Push
 from zenlake.wire.transport import Fragment
@@ -40,7 +40,9 @@ def land(spark, log, lake, *arguments, size=12000, **named):
 
 def by_duckdb(lake, table):
     """As an engine sees it that knows nothing of Zenlake."""
-    found = duckdb.sql(f"select * exclude (day) from read_parquet('{lake}/{table}/**/*.parquet', hive_partitioning=true)")
+    found = duckdb.sql(
+        f"select * exclude (day) from read_parquet('{lake}/{table}/**/*.parquet', hive_partitioning=true)"
+    )
     return found.to_arrow_table()
 
 
@@ -142,8 +144,8 @@ def test_a_sample_of_a_hundred_megabytes_passes(spark, tmp_path):
     with Writer(path, "tap-1", sync="sealed") as writer:
         face = writer.face("tcp", "10.0.0.1:40000", "10.0.0.2:7447")
         for sn, piece in enumerate(pieces):
-            more = sn + 1 < len(pieces)
-            writer.append(face, 0, Fragment(reliable=True, sn=sn, first=sn == 0, more=more, payload=piece).encode(), received=MIDNIGHT)
+            fragment = Fragment(reliable=True, sn=sn, first=sn == 0, more=sn + 1 < len(pieces), payload=piece)
+            writer.append(face, 0, fragment.encode(), received=MIDNIGHT)
     land(spark, path, tmp_path / "lake", ["samples"], size=30_000_000)
     [row] = spark.read.format("zenoh").load(str(path)).selectExpr("key", "length(payload)", "md5(payload)").collect()
     [landed] = duckdb.sql(

@@ -9,9 +9,9 @@ import pytest
 
 import zenlake
 from tests.lake.given import MIDNIGHT, add, decoded, recorded, rows
-from zenlake.columns.schemas import TABLES
 from zenlake.log import Log, Retention, Writer, retain
 from zenlake.tables import DERIVED
+from zenlake.tables.schemas import TABLES
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -166,10 +166,16 @@ LIVE = "recording while reading needs 'connect', 'subscribe' and, in load(), a p
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        ({"maxBytePerTrigger": "1"}, "no option 'maxbytepertrigger'; did you mean 'maxBytesPerTrigger'? There are path, "),
+        (
+            {"maxBytePerTrigger": "1"},
+            "no option 'maxbytepertrigger'; did you mean 'maxBytesPerTrigger'? There are path, ",
+        ),
         ({"table": "queries"}, DERIVED_LINE),
         ({"columns": "key,who"}, "option 'columns': samples has no column 'who'; it has "),
-        ({"startingOffsets": "begin"}, "option 'startingOffsets': 'begin' is neither earliest, latest nor offsets such as "),
+        (
+            {"startingOffsets": "begin"},
+            "option 'startingOffsets': 'begin' is neither earliest, latest nor offsets such as ",
+        ),
         ({"startingOffsets": '{"tap-1": 7}'}, "option 'startingOffsets': '{\"tap-1\": 7}' is neither earliest, "),
         ({"endingOffsets": "earliest"}, "option 'endingOffsets': 'earliest' is before every row"),
         ({"maxBytesPerTrigger": "1 MB"}, "option 'maxBytesPerTrigger': '1 MB' is not a whole number, 1 or more"),

@@ -5,21 +5,28 @@ from typing import Annotated, Literal
 
 import typer
 
-from zenlake.columns.schemas import TABLES
+from zenlake.tables.schemas import TABLES
 
 
 def land(
     log: Annotated[str, typer.Argument(metavar="LOG", help="The folder of a wire log.", show_default=False)],
     lake: Annotated[str, typer.Argument(metavar="LAKE", help="The lake; made if it is not there.", show_default=False)],
-    tables: Annotated[str | None, typer.Option("--tables", "-t", help=f"Some of {', '.join(TABLES)}, as a,b,c.")] = None,
-    format: Annotated[Literal["parquet", "delta"], typer.Option("--format", "-f", help="What the tables are.")] = "parquet",
+    tables: Annotated[
+        str | None, typer.Option("--tables", "-t", help=f"Some of {', '.join(TABLES)}, as a,b,c.")
+    ] = None,
+    format: Annotated[
+        Literal["parquet", "delta"], typer.Option("--format", "-f", help="What the tables are.")
+    ] = "parquet",
     every: Annotated[
-        str | None, typer.Option("--every", metavar="TIME", help="Go on, as often as this (`10 seconds`), until stopped.")
+        str | None,
+        typer.Option("--every", metavar="TIME", help="Go on, as often as this (`10 seconds`), until stopped."),
     ] = None,
     checkpoint: Annotated[
         str | None, typer.Option("--checkpoint", help="Where Spark remembers how far it is.", show_default="in LAKE")
     ] = None,
-    refuse: Annotated[bool, typer.Option("--refuse", help="Stop, rather than skip, where a part is landed already.")] = False,
+    refuse: Annotated[
+        bool, typer.Option("--refuse", help="Stop, rather than skip, where a part is landed already.")
+    ] = False,
     master: Annotated[str | None, typer.Option("--master", help="Spark's master.", show_default="this machine")] = None,
 ) -> int:
     """Land a log in a lake: every row once, also if this is killed and run again."""

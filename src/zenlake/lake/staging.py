@@ -17,13 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from zenlake.columns.schemas import TABLES
 from zenlake.errors import LakeError
 from zenlake.lake.coverage import Piece
 from zenlake.lake.layout import DAY, STAGING, Batch, Staged, reached
 from zenlake.lake.ledger import Ledger
-from zenlake.log.decoded import decode_ranges
 from zenlake.log.read import Log
+from zenlake.tables.schemas import TABLES, decode_ranges
 
 __all__ = ["ROW_GROUP", "clustered", "stage", "stage_rows"]
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What lands in a lake: a Spark sink whose tasks write Parquet themselves and whose commit is the lake's.
 
-Two kinds of rows come in. Where nothing is transformed they say only which part of a log is meant, and the task decodes it: the data
-never crosses into the JVM. Transformed rows come as they are. Spark gives a commit the number of its batch but not the query's
-id, so tasks, which know it, hand it over.
+Two kinds of rows come in. Where nothing is transformed they say only which part of a log is meant, and the task decodes it: the
+data never crosses into the JVM. Transformed rows come as they are. Spark gives a commit the number of its batch but not the
+query's id, so tasks, which know it, hand it over.
 """
 
 import json

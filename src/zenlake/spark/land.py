@@ -39,12 +39,12 @@ def land(
     With `transform`, one table's rows go through an ordinary DataFrame and land under that table's name. Such rows have no identity
     but the query's: only one query may land there.
     """
-    from zenlake.columns.schemas import TABLES
     from zenlake.errors import InvalidValue
     from zenlake.lake import Lake
     from zenlake.lake.layout import CHECKPOINTS
     from zenlake.log import Log
     from zenlake.spark.lake_sink import LakeSink
+    from zenlake.tables.schemas import TABLES
 
     names = list(tables) if tables is not None else list(TABLES)
     wrong = [name for name in names if name not in TABLES]

@@ -13,9 +13,10 @@ from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from zenlake.errors import LogError
-from zenlake.log import Log, Range, decode_ranges, is_log
+from zenlake.log import Log, Range, is_log
 from zenlake.spark.offsets import of, refuse_unknown
 from zenlake.tables.read import Choice
+from zenlake.tables.schemas import decode_ranges
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter

@@ -79,8 +79,8 @@ class LogSource(DataSource):  # type: ignore[misc]  # PySpark is not checked
         return "zenoh"
 
     def schema(self) -> "StructType | str":
-        from zenlake.columns.schemas import chosen
         from zenlake.spark.types import spark_schema
+        from zenlake.tables.schemas import chosen
 
         if self.wanted.output == "ranges":
             from zenlake.spark.log_stream import RANGES
@@ -116,8 +116,8 @@ class LogSource(DataSource):  # type: ignore[misc]  # PySpark is not checked
 
 def wanted_by(options: Options) -> Wanted:
     """What the options ask for; one line about the first mistake."""
-    from zenlake.columns.schemas import TABLES, chosen
     from zenlake.tables.derived import DERIVED
+    from zenlake.tables.schemas import TABLES, chosen
 
     table = options.text("table") or "samples"
     if table in DERIVED:

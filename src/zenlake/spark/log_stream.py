@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A log as a stream: offsets, limits, partitions. Spark makes this object several times and keeps none of its state for long.
 
-Nothing here may be needed to be called: Spark asks twice for the first offset, never for it after a restart, and does not tell of the
-last commit.
+Nothing here may rely on being called: Spark asks twice for the first offset, never for it after a restart, and does not tell of
+the last commit.
 """
 
 import json

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Offsets of a log as Spark keeps them: `{"#log": "9f2c...", "tap-1": [7, 0]}`.
 
-For each writer the next block to be read, and the identity of the log, so that a checkpoint is never continued with another one. Keys
-are sorted and writers of whom nothing was seen are left out: Spark compares offsets as text.
+For each writer the next block to be read, and the identity of the log, so that a checkpoint is never continued with another one.
+Keys are sorted and writers of whom nothing was seen are left out: Spark compares offsets as text.
 """
 
 import heapq

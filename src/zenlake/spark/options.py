@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The options of Zenlake's sources: texts by name, asked for with the type that they must have.
 
-Every mistake is one line that names the source, the option and what is valid. Sources read all their options in `DataSource.__init__`,
-the only place that Spark calls on every path, so that the line is told at `load`. Spark gives names in lower case and compares without
-regard to it; lines show them as they are documented.
+Every mistake is one line that names the source, the option and what is valid. Sources read all their options in
+`DataSource.__init__`, the only place that Spark calls on every path, so that the line is told at `load`. Spark gives names in lower
+case and compares without regard to it; lines show them as they are documented.
 """
 
 import json

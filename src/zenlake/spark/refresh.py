@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Derived tables that are kept in a lake, made again where something was landed since.
 
-A day's rows are one file, and so is the whole of a table without days: putting a new one in place of the old is one rename, so a reader
-sees the old rows or the new ones. What has to be made again is told by the ledger, which knows the days that each entry touched.
+A day's rows are one file, and so is the whole of a table without days: putting a new one in place of the old is one rename, so a
+reader sees the old rows or the new ones. What has to be made again is told by the ledger, which knows the days that each entry
+touched.
 """
 
 import json
@@ -26,7 +27,9 @@ REACH: dict[str, int | None] = {"rates": 0, "queries": 1, "gaps": 1, "sessions":
 STATE = "_derived"
 
 
-def refresh(spark: "SparkSession", lake: str | os.PathLike[str], tables: Sequence[str] | None = None) -> dict[str, list[str]]:
+def refresh(
+    spark: "SparkSession", lake: str | os.PathLike[str], tables: Sequence[str] | None = None
+) -> dict[str, list[str]]:
     """Bring derived tables of a lake up to date; which days of each were made again ("all" for a snapshot).
 
     They lie beside the decoded ones, as Parquet: `spark.read.parquet("lake/rates")`. Days of received time.
@@ -73,7 +76,11 @@ def _refresh(spark: "SparkSession", lake: "Lake", name: str) -> list[str]:
         }
         rows = derived(spark, name, sources)
         for day in again:
-            _replace(rows.where(functions.to_date("received") == day), lake.path, lake.path / name / f"day={day}" / f"{name}.parquet")
+            _replace(
+                rows.where(functions.to_date("received") == day),
+                lake.path,
+                lake.path / name / f"day={day}" / f"{name}.parquet",
+            )
         made = again
     _note_made(lake, name, last.number)
     return made
@@ -116,4 +123,6 @@ def _note_made(lake: "Lake", name: str, entry: int) -> None:
     from zenlake.lake.layout import VERSION
 
     (lake.path / STATE).mkdir(exist_ok=True)
-    lake.ledger.disk.replace(lake.path / STATE / f"{name}.json", json.dumps({"version": VERSION, "entry": entry}).encode())
+    lake.ledger.disk.replace(
+        lake.path / STATE / f"{name}.json", json.dumps({"version": VERSION, "entry": entry}).encode()
+    )

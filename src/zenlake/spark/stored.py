@@ -15,8 +15,8 @@ class StoredTables(Mapping[str, "DataFrame"]):
     """DataFrames by name, each planned when it is asked for and computed when it is used."""
 
     def __init__(self, spark: "SparkSession", path: str) -> None:
-        from zenlake.columns.schemas import TABLES
         from zenlake.tables.derived import DERIVED
+        from zenlake.tables.schemas import TABLES
 
         self.spark = spark
         self.path = path
@@ -57,7 +57,7 @@ class LakeTables(StoredTables):
     """Those of a lake. A column that its files are too old to have is null; a table that was never landed has no rows."""
 
     def read(self, name: str, columns: Sequence[str] | None = None) -> "DataFrame":
-        from zenlake.columns.schemas import chosen
+        from zenlake.tables.schemas import chosen
 
         return self.files(name).select(*chosen(name, None if columns is None else list(columns)).names)
 
@@ -65,10 +65,10 @@ class LakeTables(StoredTables):
         """With the column `day`, by which the files lie in folders."""
         from pyspark.sql.types import DateType, StructField, StructType
 
-        from zenlake.columns.schemas import TABLES
         from zenlake.lake import Lake
         from zenlake.lake.layout import DAY
         from zenlake.spark.types import spark_schema
+        from zenlake.tables.schemas import TABLES
 
         lake = Lake(self.path)
         schema = StructType([*spark_schema(TABLES[name]).fields, StructField(DAY, DateType())])

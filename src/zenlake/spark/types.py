@@ -16,7 +16,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from zenlake.columns.schemas import TABLES
+from zenlake.tables.schemas import TABLES
 
 # The types that the decoded tables use; Spark's contract with a source knows no others of the same width.
 TYPES: dict[pa.DataType, DataType] = {
