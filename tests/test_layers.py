@@ -14,6 +14,7 @@ LEAVES = {
     "values",
     "choices",
     "encoding",
+    "serialized",
     "keyexpr",
     "endpoint",
     "parameters",
@@ -31,7 +32,8 @@ LEAVES = {
 IMPORTS = {
     "wire": set(), "session": {"wire"}, "columns": {"session"}, "transport": {"session"}, "network": {"transport"},
     "link": set(), "runtime": {"network", "link"}, "api": {"runtime", "columns"}, "log": {"columns"}, "capture": {"columns"},
-    "tables": {"capture", "log"}, "tap": {"runtime", "log"}, "spark": {"log", "capture", "tables", "api"},
+    "typed": {"columns"}, "tables": {"capture", "log", "typed"}, "lake": {"tables"}, "tap": {"runtime", "log"},
+    "spark": {"lake", "api"},
     "report": {"tables"}, "cli": {"spark", "report", "tap"},
 }  # fmt: skip
 

@@ -15,6 +15,7 @@ from zenlake.cli.decode import decode
 from zenlake.cli.demo import demo
 from zenlake.cli.doctor import doctor
 from zenlake.cli.explain import explain
+from zenlake.cli.land import land
 from zenlake.cli.log import log
 from zenlake.cli.report import report
 from zenlake.cli.sql import sql
@@ -31,7 +32,7 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (report, demo, tap, decode, sql, explain, doctor):
+for command in (report, demo, tap, land, decode, sql, explain, doctor):
     app.command()(command)
 app.add_typer(log)
 

@@ -4,5 +4,9 @@
 from zenlake.tables.derive import derive, query
 from zenlake.tables.derived import DERIVED, definition
 from zenlake.tables.read import batches, column_names, part_batches, parts, read
+from zenlake.typed import ros_keys, value_errors, values
 
-__all__ = ["DERIVED", "batches", "column_names", "definition", "derive", "part_batches", "parts", "query", "read"]
+__all__ = [
+    "DERIVED", "batches", "column_names", "definition", "derive", "part_batches", "parts", "query", "read", "ros_keys",
+    "value_errors", "values",
+]  # fmt: skip

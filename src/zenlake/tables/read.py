@@ -3,22 +3,20 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import chain
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from zenlake import capture
-from zenlake.capture.decoded import decode_range, notes_of
+from zenlake.capture.decoded import notes_of
 from zenlake.capture.ranges import Range, size_that_can_be_cut
-from zenlake.columns.schemas import TABLES, chosen
 from zenlake.errors import InvalidValue, KeyExprError
 from zenlake.keyexpr import KeyExpr
 from zenlake.tables.derive import derive
 from zenlake.tables.derived import DERIVED, definition
 from zenlake.tables.files import PATHS, files
-from zenlake.tables.source import decode
+from zenlake.tables.schemas import TABLES, chosen, decode, decode_part
 
 SMALLEST = 1 << 16  # bytes of a part
 
@@ -93,7 +91,7 @@ def part_batches(
     """As `batches`, of one part."""
     asked, choice = _checked(table, columns, keys, since, until)
     needed = asked + [name for name in choice.needs if name not in asked]
-    found = chain(decode_range(part.range, {table: needed}), part.notes)
+    found = decode_part(part.range, part.notes, {table: needed})
     return (batch.select(asked) for batch in choice.rows(batch for _, batch in found))
 
 
