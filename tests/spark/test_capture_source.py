@@ -120,7 +120,7 @@ def test_it_is_found_from_sql_too(spark):
     assert (row.n, row.kind) == (3, "opened")
 
 
-VALID = "path, table, columns, keyExpr, startingTimestamp, endingTimestamp, pushdown"
+VALID = "path, table, columns, keyExpr, startingTimestamp, endingTimestamp, minPartitions, pushdown"
 
 
 @pytest.mark.parametrize(
