@@ -32,7 +32,7 @@ IMPORTS = {
     "wire": set(), "session": {"wire"}, "columns": {"session"}, "transport": {"session"}, "network": {"transport"},
     "link": set(), "runtime": {"network", "link"}, "api": {"runtime", "columns"}, "log": {"columns"}, "capture": {"columns"},
     "tables": {"capture", "log"}, "tap": {"runtime", "log"}, "spark": {"log", "capture", "tables", "api"},
-    "report": {"tables"}, "cli": {"spark", "report", "tap"},
+    "report": {"tables"}, "replay": {"tables", "api"}, "cli": {"spark", "report", "tap", "replay"},
 }  # fmt: skip
 
 SANS_IO = {"wire", "session", "columns", "transport", "network"}
