@@ -95,7 +95,11 @@ CLI = """\
 |---|---|
 | 0 | it went well |
 | 1 | it could not be done: a file that is not there or not a capture, something missing, bytes that could not be read |
-| 2 | it was not asked properly: an unknown option, a wrong value |
+| 2 | it was not asked properly: an unknown option, a wrong value, what is no key expression or no endpoint |
+| 130 | it was interrupted before it had begun; Ctrl-C later ends a command well |
+
+A command whose output nobody reads any more (`zenlake sub '**' | head`) ends well, too. `zenlake --install-completion` teaches
+your shell the commands and their options.
 """
 
 
@@ -117,16 +121,18 @@ def _command_group(group: Any, words: str) -> Iterator[str]:
             continue
         arguments = [each for each in command.params if each.param_type_name == "argument"]
         options = [each for each in command.params if each.param_type_name == "option" and each.name != "help"]
-        usage = " ".join(
-            [words, name, *(["[OPTIONS]"] if options else []), *(each.metavar or "" for each in arguments)]
-        )
+        usage = " ".join([words, name, *(["[OPTIONS]"] if options else []), *(_spelled(each) for each in arguments)])
         title = f"{words} {name}".removeprefix("zenlake ")
         yield f"\n## {title}\n\n```text\n{usage.strip()}\n```\n\n{_paragraphs(command.help or '')}\n"
         if arguments or options:
             yield "| argument or option | default | meaning |\n|---|---|---|"
         for each in (*arguments, *options):
-            spelled = each.metavar or "" if each in arguments else ", ".join(each.opts)
+            spelled = _spelled(each) if each in arguments else ", ".join(each.opts)
             yield f"| `{spelled}` | {_default(each)} | {' '.join((each.help or '').split())} |"
+
+
+def _spelled(argument: Any) -> str:
+    return argument.metavar or argument.name.upper()
 
 
 def _paragraphs(text: str) -> str:

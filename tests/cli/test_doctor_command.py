@@ -8,10 +8,8 @@ import sys
 
 import pytest
 
-from zenlake.cli import doctor as doctor_function
-from zenlake.cli import main
+from zenlake.cli import doctor, main
 
-doctor = sys.modules[doctor_function.__module__]
 CHECKS = ["python", "pyarrow", "duckdb", "compiled modules", "compiler", "java", "pyspark", "spark's python", "tcp 7447",
           "udp 7446", "multicast", "file handles"]  # fmt: skip
 

@@ -1,44 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `zenlake` command: thin. Each command is a file beside this one that parses, calls and prints.
+"""The `zenlake` command: thin. Each command lies in a file beside this one that parses, calls and prints.
 
 A command that fails says why in one line, with a hint; `--debug` shows the traceback instead. Exit codes: 0 well,
-1 it could not be done, 2 it was not asked properly.
+1 it could not be done, 2 it was not asked properly, 130 it was interrupted before it had begun. Where nobody reads the
+output any more (`| head`) a command ends, and well.
 """
 
+import os
 import sys
 from typing import Annotated
 
 import typer
 
 from zenlake import __version__
-from zenlake.cli.decode import decode
-from zenlake.cli.demo import demo
-from zenlake.cli.doctor import doctor
-from zenlake.cli.explain import explain
-from zenlake.cli.land import land
-from zenlake.cli.log import log
-from zenlake.cli.report import report
-from zenlake.cli.sql import sql
-from zenlake.cli.tap import tap
-from zenlake.errors import ZenlakeError
-from zenlake.wire.memory import COMPILED
+from zenlake.cli.lazy import Unread, group
+from zenlake.errors import ConfigError, EndpointError, KeyExprError, ZenlakeError
 
 __all__ = ["app", "main"]
+
+PANELS = {
+    "Look": "report decode sql explain",
+    "Record": "tap log land replay",
+    "Network": "scout info put pub sub echo get queryable liveliness ping hz bw",
+    "Set up": "demo doctor",
+}
+FILES = {  # where the file has not the command's name
+    "scout": "nodes", "info": "nodes", "put": "publish", "pub": "publish", "sub": "subscribe", "echo": "subscribe",
+    "get": "query", "queryable": "query", "hz": "rates", "bw": "rates",
+}  # fmt: skip
+COMMANDS = {
+    name: (f"zenlake.cli.{FILES.get(name, name)}", panel) for panel, names in PANELS.items() for name in names.split()
+}
+INTERRUPTED = 130  # what a shell makes of SIGINT
 
 app = typer.Typer(
     name="zenlake",
     help="Every Zenoh message, as a table.",
+    cls=group(COMMANDS),
     no_args_is_help=True,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (report, demo, tap, land, decode, sql, explain, doctor):
-    app.command()(command)
-app.add_typer(log)
 
 
 def _version(asked: bool) -> None:
     if asked:
+        from zenlake.wire.memory import COMPILED
+
         typer.echo(f"zenlake {__version__} (compiled: {'yes' if COMPILED else 'no'})")
         raise typer.Exit
 
@@ -58,14 +65,24 @@ def main(arguments: list[str] | None = None) -> None:
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         status = app(args=arguments, prog_name="zenlake", standalone_mode=False)
+        sys.stdout.flush()
+    except (Unread, BrokenPipeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still in the buffer goes nowhere
+        sys.exit(0)
+    except (typer.Abort, KeyboardInterrupt):
+        sys.exit(INTERRUPTED)
     except typer.TyperException as error:
         if "--debug" in arguments:
             raise
-        typer.echo(f"zenlake: {error.format_message()} (`zenlake --help` lists what there is)", err=True)
+        _complain(f"{error.format_message()} (`zenlake --help` lists what there is)")
         sys.exit(error.exit_code)
     except (ZenlakeError, OSError, ImportError) as error:
         if "--debug" in arguments:
             raise
-        typer.echo(f"zenlake: {error} (`zenlake --debug ...` shows where)", err=True)
-        sys.exit(1)
+        _complain(f"{error} (`zenlake --debug ...` shows where)")
+        sys.exit(2 if isinstance(error, KeyExprError | EndpointError | ConfigError) else 1)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _complain(what: str) -> None:
+    typer.echo(f"zenlake: {' '.join(what.split())}", err=True)

@@ -3,38 +3,87 @@
 
 import json
 import signal
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from zenlake.config import Config
+from zenlake.errors import ClosedError, LinkError
 
-__all__ = ["ConfigFile", "Connect", "Listen", "Mode", "Set", "configuration", "until_stopped"]
+if TYPE_CHECKING:
+    from zenlake.api.session import Session
+
+__all__ = [
+    "ConfigFile",
+    "Connect",
+    "Count",
+    "Json",
+    "Listen",
+    "Mode",
+    "Seconds",
+    "Set",
+    "alone",
+    "configuration",
+    "following",
+    "session",
+    "until_stopped",
+]
+
+NETWORK = "Network"  # where the help shows them
+LOOK = 0.2  # seconds between two looks at whether to stop
 
 Connect = Annotated[
     list[str] | None,
     typer.Option(
-        "--connect", "-e", metavar="ENDPOINT", help="Connect there, like tcp/localhost:7447; may be repeated."
+        "--connect",
+        "-e",
+        metavar="ENDPOINT",
+        help="Connect there, like tcp/localhost:7447; may be repeated.",
+        rich_help_panel=NETWORK,
     ),
 ]
 Listen = Annotated[
     list[str] | None,
-    typer.Option("--listen", "-l", metavar="ENDPOINT", help="Listen there, like tcp/[::]:7447; may be repeated."),
+    typer.Option(
+        "--listen",
+        "-l",
+        metavar="ENDPOINT",
+        help="Listen there, like tcp/[::]:7447; may be repeated.",
+        rich_help_panel=NETWORK,
+    ),
 ]
-Mode = Annotated[str | None, typer.Option("--mode", "-m", help="client, peer or router.")]
+Mode = Annotated[
+    str | None,
+    typer.Option(
+        "--mode",
+        "-m",
+        help="client, peer or router.",
+        rich_help_panel=NETWORK,
+        show_default="client if it only connects somewhere, else peer",
+    ),
+]
 ConfigFile = Annotated[
-    Path | None, typer.Option("--config", "-c", metavar="FILE", help="A configuration of Zenoh's (JSON5).")
+    Path | None,
+    typer.Option("--config", "-c", metavar="FILE", help="A configuration of Zenoh's (JSON5).", rich_help_panel=NETWORK),
 ]
 Set = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="One value of the configuration, like transport/link/tx/lease=5000."
+        "--set",
+        metavar="KEY=VALUE",
+        help="One value of the configuration, like transport/link/tx/lease=5000.",
+        rich_help_panel=NETWORK,
     ),
 ]
+Json = Annotated[bool, typer.Option("--json", help="A line of JSON for each.")]
+Count = Annotated[int | None, typer.Option("--count", "-n", metavar="N", help="End after so many.", min=1)]
+Seconds = Annotated[float | None, typer.Option("--seconds", "-s", help="End after so many seconds.", min=0.0)]
 
 
 def configuration(
@@ -74,3 +123,53 @@ def until_stopped() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def session(
+    config: Path | None,
+    mode: str | None,
+    connect: list[str] | None,
+    listen: list[str] | None,
+    values: list[str] | None,
+) -> "Session":
+    """The session that the command line asks for. Who only connects somewhere is a client: it listens nowhere."""
+    from zenlake.api.session import open
+
+    if mode is None and config is None and connect and not listen:
+        mode = "client"
+    return open(configuration(config, mode, connect, listen, values))
+
+
+def alone(session: "Session") -> LinkError | None:
+    """What to raise if there is nobody to talk to."""
+    if session.info.transports():
+        return None
+    return LinkError(
+        "the network", "nobody was found: say where with -e tcp/HOST:7447; `zenlake scout` tells who is near"
+    )
+
+
+def following(
+    channel: Any, stop: threading.Event, count: int | None = None, seconds: float | None = None
+) -> Iterator[Any]:
+    """What comes through a channel or a subscriber, until it ends, so many came, the time is over, or someone stops it.
+
+    Whenever nothing waits, what was printed so far is sent on its way.
+    """
+    end = None if seconds is None else time.monotonic() + seconds
+    handler = getattr(channel, "handler", channel)
+    come = 0
+    while not stop.is_set() and (count is None or come < count):
+        if not len(handler):
+            sys.stdout.flush()
+        left = LOOK if end is None else min(LOOK, end - time.monotonic())
+        if left <= 0:
+            return
+        try:
+            item = handler.recv(left)
+        except TimeoutError:
+            continue
+        except ClosedError:
+            return
+        come += 1
+        yield item

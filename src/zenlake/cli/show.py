@@ -16,6 +16,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from zenlake.cli.lines import as_json
+
 __all__ = ["Format", "rich_table", "write"]
 
 
@@ -62,16 +64,7 @@ class JsonLines:
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         for row in batch.to_pylist():
-            self.file.write(json.dumps(row, default=_json, ensure_ascii=False).encode() + b"\n")
-
-
-def _json(value: Any) -> Any:
-    if isinstance(value, bytes):
-        try:
-            return value.decode()
-        except UnicodeDecodeError:
-            return {"hex": value.hex()}
-    return value.isoformat() if isinstance(value, datetime) else str(value)
+            self.file.write(json.dumps(row, default=as_json, ensure_ascii=False).encode() + b"\n")
 
 
 def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zenlake ping`: round trips to another `zenlake ping --answer`, or to Zenoh's own `z_pong`: the keys are the same."""
+
+import queue
+import struct
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from zenlake.choices import CongestionControl
+from zenlake.cli.lines import json_line
+from zenlake.cli.network import ConfigFile, Connect, Json, Listen, Mode, Set, session, until_stopped
+from zenlake.errors import LinkError
+
+if TYPE_CHECKING:
+    from zenlake.api.session import Session
+
+MARK = struct.Struct("<16sQ")  # who asks, and the how manieth it is: others may ask on the same keys
+FIRST = 0.2  # seconds after which the first question is asked again: who answers may just be joining
+
+
+def ping(
+    answer: Annotated[bool, typer.Option("--answer", help="Answer others, until Ctrl-C.")] = False,
+    count: Annotated[int, typer.Option("--count", "-n", help="So many round trips.", min=1)] = 100,
+    interval: Annotated[
+        float, typer.Option("--interval", "-i", help="Seconds between two; 0: the next when one is back.", min=0)
+    ] = 0.0,
+    size: Annotated[int, typer.Option("--size", help="Bytes of each payload.", min=MARK.size)] = 64,
+    timeout: Annotated[float, typer.Option("--timeout", help="Seconds to wait for each.", min=0.001)] = 3.0,
+    to: Annotated[str, typer.Option("--to", metavar="KEY", help="The key of the questions.")] = "test/ping",
+    back: Annotated[str, typer.Option("--back", metavar="KEY", help="The key of the answers.")] = "test/pong",
+    connect: Connect = None,
+    listen: Listen = None,
+    mode: Mode = None,
+    config: ConfigFile = None,
+    set: Set = None,
+    as_json: Json = False,
+) -> int:
+    """Measure round trips to another `zenlake ping --answer`: the median, the 99th percentile, the extremes.
+
+    The exit code is 1 if any got lost.
+    """
+    with until_stopped() as stop, session(config, mode, connect, listen, set) as node:
+        if answer:
+            _answer(node, to, back)
+            typer.echo(f"answering {to} on {back} (Ctrl-C ends it)", err=True)
+            stop.wait()
+            return 0
+        asked, trips = _measure(node, to, back, count, interval, size, timeout, stop)
+    if not trips:
+        return 1  # stopped before anything came back
+    figures = {
+        "sent": asked,
+        "back": len(trips),
+        **{f"{name}_us": round(1e6 * value, 1) for name, value in _figures(trips).items()},
+        "size": size,
+    }
+    if as_json:
+        print(json_line(figures))
+    else:
+        told = "  ".join(f"{name} {1e6 * value:.0f}" for name, value in _figures(trips).items())
+        print(f"{len(trips)} of {asked} came back, {size} bytes each; microseconds: {told}")
+    return 0 if len(trips) == asked else 1
+
+
+def _answer(node: "Session", to: str, back: str) -> None:
+    from zenlake.api.handlers import Callback
+
+    publisher = node.declare_publisher(back, congestion_control=CongestionControl.BLOCK, express=True)
+    node.declare_subscriber(to, Callback(lambda sample: publisher.put(sample.payload), indirect=False))
+
+
+def _measure(
+    node: "Session",
+    to: str,
+    back: str,
+    count: int,
+    interval: float,
+    size: int,
+    timeout: float,
+    stop: threading.Event,
+) -> tuple[int, list[float]]:
+    """How many questions were asked, and how long each took that came back. The first one finds out who is there."""
+    from zenlake.api.handlers import Callback
+
+    own = bytes(node.zid().to_wire()).ljust(16, b"\0")
+    came: queue.SimpleQueue[tuple[int, float]] = queue.SimpleQueue()
+
+    def got(sample: Any) -> None:
+        now = time.perf_counter()
+        payload = bytes(sample.payload)
+        if len(payload) >= MARK.size:
+            who, number = MARK.unpack_from(payload)
+            if who == own:
+                came.put((number, now))
+
+    node.declare_subscriber(back, Callback(got, indirect=False))
+    publisher = node.declare_publisher(to, congestion_control=CongestionControl.BLOCK, express=True)
+
+    def trip(number: int, patience: float) -> float | None:
+        began = time.perf_counter()
+        publisher.put(MARK.pack(own, number).ljust(size, b"\0"))
+        end = began + patience
+        while (left := end - time.perf_counter()) > 0:
+            try:
+                which, at = came.get(timeout=left)
+            except queue.Empty:
+                return None
+            if which == number:
+                return at - began
+        return None
+
+    deadline = time.monotonic() + timeout
+    while trip(0, min(FIRST, timeout)) is None:
+        if stop.is_set():
+            return 0, []
+        if time.monotonic() > deadline:
+            raise LinkError(to, f"nobody answers on {back}: start `zenlake ping --answer` on the same network")
+    trips: list[float] = []
+    asked = 0
+    for number in range(1, count + 1):
+        if stop.wait(interval) if interval else stop.is_set():
+            break
+        asked += 1
+        took = trip(number, timeout)
+        if took is None:
+            typer.echo(f"{number} did not come back in {timeout:g} s", err=True)
+        else:
+            trips.append(took)
+    sys.stdout.flush()
+    return asked, trips
+
+
+def _figures(trips: list[float]) -> dict[str, float]:
+    ordered = sorted(trips)
+    last = len(ordered) - 1
+    return {
+        "min": ordered[0],
+        "p50": ordered[last // 2],
+        "p99": ordered[round(last * 0.99)],
+        "max": ordered[last],
+        "mean": sum(ordered) / len(ordered),
+    }

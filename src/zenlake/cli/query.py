@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zenlake get` and `zenlake queryable`: ask, and answer."""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from zenlake.choices import ConsolidationMode, QueryTarget
+from zenlake.cli.lines import described, escaped, json_line, one_line
+from zenlake.cli.network import (
+    ConfigFile,
+    Connect,
+    Count,
+    Json,
+    Listen,
+    Mode,
+    Seconds,
+    Set,
+    following,
+    session,
+    until_stopped,
+)
+from zenlake.cli.publish import Attachment, EncodingName, File, Key, Value, checked_key, given_value
+from zenlake.cli.subscribe import line
+
+if TYPE_CHECKING:
+    from zenlake.api.query import Query
+    from zenlake.api.samples import ReplyError
+
+
+class Target(StrEnum):
+    best_matching = "best-matching"
+    all = "all"
+    all_complete = "all-complete"
+
+
+class Consolidation(StrEnum):
+    auto = "auto"
+    none = "none"
+    monotonic = "monotonic"
+    latest = "latest"
+
+
+def get(
+    selector: Annotated[
+        str,
+        typer.Argument(
+            metavar="SELECTOR", help="A key expression, with ?parameters.", callback=checked_key, show_default=False
+        ),
+    ],
+    value: Value = None,
+    target: Annotated[Target, typer.Option("--target", help="Whom to ask.")] = Target.best_matching,
+    consolidation: Annotated[
+        Consolidation, typer.Option("--consolidation", help="Which of several values of a key to give.")
+    ] = Consolidation.auto,
+    timeout: Annotated[float, typer.Option("--timeout", help="Seconds to wait for answers.", min=0.001)] = 10.0,
+    count: Count = None,
+    encoding: EncodingName = None,
+    attachment: Attachment = None,
+    connect: Connect = None,
+    listen: Listen = None,
+    mode: Mode = None,
+    config: ConfigFile = None,
+    set: Set = None,
+    as_json: Json = False,
+) -> int:
+    """Ask, and print a line for each answer. The exit code is 1 if there is none, or none but errors."""
+    payload, kind = (None, None) if value is None else given_value(value, None, encoding)
+    answers = 0
+    with until_stopped() as stop, session(config, mode, connect, listen, set) as node:
+        replies = node.get(
+            selector,
+            payload=payload,
+            encoding=kind,
+            attachment=attachment,
+            target=QueryTarget[target.name.upper()],
+            consolidation=ConsolidationMode[consolidation.name.upper()],
+            timeout=timeout,
+        )
+        told = False
+        for reply in following(replies, stop, count):
+            if reply.ok is None:
+                told = True
+                _error(reply.err, as_json)
+                continue
+            answers += 1
+            print(json_line(described(reply.ok)) if as_json else line(reply.ok))
+        if not answers and not told and not stop.is_set():
+            typer.echo(f"nobody answered {escaped(selector)}: `zenlake info` tells who is connected", err=True)
+    return 0 if answers else 1
+
+
+def _error(error: "ReplyError", as_json: bool) -> None:
+    if as_json:
+        print(json_line({"error": bytes(error.payload), "encoding": str(error.encoding)}))
+    else:
+        typer.echo(f"answered with an error: {one_line(bytes(error.payload))}", err=True)
+
+
+def queryable(
+    key: Key,
+    value: Value = None,
+    file: File = None,
+    complete: Annotated[
+        bool, typer.Option("--complete", help="Say that it knows every key of the expression.")
+    ] = False,
+    count: Count = None,
+    seconds: Seconds = None,
+    encoding: EncodingName = None,
+    attachment: Attachment = None,
+    connect: Connect = None,
+    listen: Listen = None,
+    mode: Mode = None,
+    config: ConfigFile = None,
+    set: Set = None,
+    as_json: Json = False,
+) -> int:
+    """Answer every query on a key with a value, and print a line for each query, until Ctrl-C."""
+    payload, kind = given_value(value, file, encoding)
+    with until_stopped() as stop, session(config, mode, connect, listen, set) as node:
+        asked = node.declare_queryable(key, complete=complete)
+        for query in following(asked, stop, count, seconds):
+            with query:
+                on = key if "*" in str(query.key_expr) else query.key_expr
+                query.reply(on, payload, encoding=kind, attachment=attachment)
+                print(json_line(_asked(query)) if as_json else _question(query))
+    return 0
+
+
+def _asked(query: "Query") -> dict[str, object]:
+    found: dict[str, object] = {"key": str(query.key_expr), "parameters": str(query.parameters)}
+    if query.payload is not None:
+        found |= {"payload": bytes(query.payload), "encoding": str(query.encoding)}
+    if query.attachment is not None:
+        found["attachment"] = bytes(query.attachment)
+    return found
+
+
+def _question(query: "Query") -> str:
+    return escaped(str(query.selector)) + ("" if query.payload is None else f" {one_line(bytes(query.payload))}")

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zenlake hz` and `zenlake bw`: how often a key is published, and how many bytes, as the tools do that ROS users know.
+
+Samples come as columns, so that a busy network does not change what is measured: only the key, the size and the time of each
+are looked at. Each key has a window of its last samples.
+"""
+
+import math
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Annotated, Any
+
+import typer
+from rich import box, filesize
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from zenlake.cli.lines import escaped, json_line
+from zenlake.cli.network import (
+    ConfigFile,
+    Connect,
+    Json,
+    Listen,
+    Mode,
+    Seconds,
+    Set,
+    following,
+    session,
+    until_stopped,
+)
+from zenlake.cli.publish import Key
+
+AGE = 0.05  # seconds that a sample waits for others of its batch
+SILENT = 5  # a key that was not heard for so many of its own periods is silent
+
+
+class Window:
+    """The last samples of one key."""
+
+    def __init__(self, size: int) -> None:
+        self.times: deque[int] = deque(maxlen=size)
+        self.sizes: deque[int] = deque(maxlen=size)
+        self.samples = 0
+
+    def add(self, at: int, size: int) -> None:
+        self.times.append(at)
+        self.sizes.append(size)
+        self.samples += 1
+
+    def seconds(self) -> float:
+        """From the first to the last in the window."""
+        return (self.times[-1] - self.times[0]) / 1e9
+
+    def rate(self, now: int) -> float:
+        """Samples each second; those of a key that has fallen silent are fewer the longer it is."""
+        if len(self.times) < 2 or self.seconds() <= 0:
+            return 0.0
+        period = self.seconds() / (len(self.times) - 1)
+        since = (now - self.times[-1]) / 1e9
+        over = self.seconds() + (since if since > SILENT * period else 0.0)
+        return (len(self.times) - 1) / over
+
+    def frequency(self, now: int) -> dict[str, float]:
+        gaps = [(after - before) / 1e6 for before, after in pairwise(self.times)] or [0.0]
+        mean = sum(gaps) / len(gaps)
+        deviation = math.sqrt(sum((gap - mean) ** 2 for gap in gaps) / len(gaps))
+        return {"hz": self.rate(now), "min_ms": min(gaps), "max_ms": max(gaps), "std_ms": deviation}
+
+    def bandwidth(self, now: int) -> dict[str, float]:
+        mean = sum(self.sizes) / len(self.sizes)
+        return {"bytes_s": self.rate(now) * mean, "mean": mean, "min": min(self.sizes), "max": max(self.sizes)}
+
+
+Figures = Callable[[Window, int], dict[str, float]]
+
+WindowSize = Annotated[int, typer.Option("--window", "-w", help="Samples of each key that are looked at.", min=2)]
+Every = Annotated[float, typer.Option("--every", help="Seconds between two looks.", min=0.05)]
+Samples = Annotated[int | None, typer.Option("--count", "-n", metavar="N", help="End after so many samples.", min=1)]
+
+
+def hz(
+    key: Key,
+    window: WindowSize = 1000,
+    every: Every = 1.0,
+    count: Samples = None,
+    seconds: Seconds = None,
+    connect: Connect = None,
+    listen: Listen = None,
+    mode: Mode = None,
+    config: ConfigFile = None,
+    set: Set = None,
+    as_json: Json = False,
+) -> int:
+    """Show how often each key is published: the rate, and the shortest and longest time between two, until Ctrl-C.
+
+    The exit code is 1 if nothing was published.
+    """
+    with session(config, mode, connect, listen, set) as node:
+        return _watch(node, key, Window.frequency, window, every, count, seconds, as_json)
+
+
+def bw(
+    key: Key,
+    window: WindowSize = 1000,
+    every: Every = 1.0,
+    count: Samples = None,
+    seconds: Seconds = None,
+    connect: Connect = None,
+    listen: Listen = None,
+    mode: Mode = None,
+    config: ConfigFile = None,
+    set: Set = None,
+    as_json: Json = False,
+) -> int:
+    """Show how many bytes of payload are published on each key each second, and the sizes of its samples, until Ctrl-C.
+
+    The exit code is 1 if nothing was published.
+    """
+    with session(config, mode, connect, listen, set) as node:
+        return _watch(node, key, Window.bandwidth, window, every, count, seconds, as_json)
+
+
+def _watch(
+    node: Any,
+    key: str,
+    figures: Figures,
+    window: int,
+    every: float,
+    count: int | None,
+    seconds: float | None,
+    as_json: bool,
+) -> int:
+    from zenlake.api.arrow import ArrowChannel
+
+    windows: dict[str, Window] = {}
+    left = count
+    with until_stopped() as stop, Screen() if sys.stdout.isatty() and not as_json else Lines(as_json) as page:
+        declared = node.declare_subscriber(key, ArrowChannel(age=AGE, columns=["key", "received_ns", "payload_size"]))
+        ends = None if seconds is None else time.monotonic() + seconds
+        while not stop.is_set() and left != 0 and (ends is None or time.monotonic() < ends):
+            turn = every if ends is None else min(every, max(0.0, ends - time.monotonic()))
+            for batch in following(declared, stop, None, turn):
+                if left is not None:
+                    batch = batch.slice(0, left)
+                    left -= batch.num_rows
+                for name, at, size in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                    if name not in windows:
+                        windows[name] = Window(window)
+                    windows[name].add(at, size or 0)
+                if left == 0:
+                    break
+            now = time.time_ns()
+            page.show({name: (each.samples, figures(each, now)) for name, each in windows.items()})
+    return 0 if windows else 1
+
+
+Rows = dict[str, tuple[int, dict[str, float]]]  # of each key: how many samples in all, and the figures of its window
+
+HEADS = {
+    "hz": "Hz", "min_ms": "shortest ms", "max_ms": "longest ms", "std_ms": "deviation ms",
+    "bytes_s": "bytes/s", "mean": "mean size", "min": "smallest", "max": "largest",
+}  # fmt: skip
+
+
+def _busiest(rows: Rows) -> list[tuple[str, int, dict[str, float]]]:
+    found = [(name, samples, figures) for name, (samples, figures) in rows.items()]
+    return sorted(found, key=lambda row: (-next(iter(row[2].values())), row[0]))
+
+
+def _text(figure: str, value: float) -> str:
+    if figure == "hz" or figure.endswith("_ms"):
+        return f"{value:.3f}"
+    return filesize.decimal(round(value))
+
+
+class Lines:
+    """Where there is no terminal: a line for each key at each look."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._as_json = as_json
+
+    def __enter__(self) -> "Lines":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def show(self, rows: Rows) -> None:
+        for name, samples, figures in _busiest(rows):
+            if self._as_json:
+                rounded = {figure: round(value, 3) for figure, value in figures.items()}
+                print(json_line({"key": name, **rounded, "samples": samples}))
+            else:
+                told = "  ".join(f"{HEADS[figure]} {_text(figure, value)}" for figure, value in figures.items())
+                print(f"{escaped(name)}  {told}  samples {samples}")
+        sys.stdout.flush()
+
+
+class Screen:
+    """On a terminal: one table, drawn again at each look; it stays when the command ends."""
+
+    def __init__(self) -> None:
+        self._console = Console(highlight=False)
+        self._live = Live("waiting for samples", console=self._console, auto_refresh=False)
+
+    def __enter__(self) -> "Screen":
+        self._live.start(refresh=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def show(self, rows: Rows) -> None:
+        if not rows:
+            return
+        busiest = _busiest(rows)
+        fitting = max(1, self._console.height - 5)
+        table = Table(box=box.SIMPLE_HEAD, header_style="bold cyan", pad_edge=False)
+        table.add_column("key", no_wrap=True)
+        for figure in busiest[0][2]:
+            table.add_column(HEADS[figure], justify="right", no_wrap=True)
+        table.add_column("samples", justify="right", no_wrap=True)
+        for name, samples, figures in busiest[:fitting]:
+            cells = [_text(figure, value) for figure, value in figures.items()]
+            table.add_row(Text(escaped(name)), *cells, str(samples))
+        if len(busiest) > fitting:
+            table.caption = f"and {len(busiest) - fitting} keys more"
+        self._live.update(table, refresh=True)

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zenlake replay`: publish a recording again, with its own timing."""
+
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.live import Live
+
+from zenlake.cli.lines import json_line
+from zenlake.cli.network import (
+    ConfigFile,
+    Connect,
+    Json,
+    Listen,
+    Mode,
+    Set,
+    alone,
+    session,
+    until_stopped,
+)
+
+if TYPE_CHECKING:
+    from zenlake.replay import Outcome
+
+REFRESH = 0.25  # seconds between two looks at the progress
+
+
+class By(StrEnum):
+    received = "received"
+    timestamp = "timestamp"
+
+
+class SentBy(StrEnum):
+    opener = "opener"
+    acceptor = "acceptor"
+    all = "all"
+
+
+def _moment(text: str) -> datetime | timedelta:
+    """A time in ISO 8601, UTC unless it says otherwise; or seconds from the beginning."""
+    try:
+        return timedelta(seconds=float(text))
+    except ValueError:
+        pass
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is neither a time like 2026-05-01T12:00:00 nor a number of seconds"
+        ) from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    old, equals, new = text.partition("=")
+    if not equals:
+        raise typer.BadParameter(f"{text!r} is not like robots/r1=sim/r1")
+    return old, new
+
+
+def replay(
+    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Captures, logs, lakes.", show_default=False)],
+    speed: Annotated[float, typer.Option("--speed", help="So many times faster; 0: as fast as it goes.", min=0)] = 1.0,
+    since: Annotated[
+        Any,
+        typer.Option(
+            "--from", metavar="T", parser=_moment, help="Received from then on: a time, or seconds from the start."
+        ),
+    ] = None,
+    until: Annotated[Any, typer.Option("--to", metavar="T", parser=_moment, help="Received before then.")] = None,
+    key: Annotated[str | None, typer.Option("--key", help="Only keys that this expression intersects.")] = None,
+    rename: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rename", metavar="OLD=NEW", help="Another prefix for keys; an empty OLD fits all; may be repeated."
+        ),
+    ] = None,
+    loop: Annotated[bool, typer.Option("--loop", help="Again and again, until Ctrl-C.")] = False,
+    by: Annotated[
+        By, typer.Option("--by", help="The recorder's clock, or the senders' where they stamp.")
+    ] = By.received,
+    sent_by: Annotated[
+        SentBy | None,
+        typer.Option(
+            "--sent-by",
+            help="Whose samples: of the nodes that opened the recorded sessions, of those that accepted them, or all.",
+            show_default="opener, or acceptor if those sent none",
+        ),
+    ] = None,
+    keep_timestamps: Annotated[
+        bool,
+        typer.Option("--keep-timestamps", help="Send the recorded timestamps too, rather than have new ones made."),
+    ] = False,
+    connect: Connect = None,
+    listen: Listen = None,
+    mode: Mode = None,
+    config: ConfigFile = None,
+    set: Set = None,
+    as_json: Json = False,
+) -> int:
+    """Publish the samples of a capture, a log or a lake again, with their own timing, keys, values, encodings, attachments
+    and priorities; and tell how exactly they were on time. Answers to queries are not replayed.
+    """
+    from zenlake.replay import Replay
+
+    pairs = [_pair(each) for each in rename or ()]
+    console = Console(stderr=True, highlight=False)
+    chosen = Replay(
+        paths,
+        keys=key,
+        since=since,
+        until=until,
+        by=by.value,
+        sent_by=None if sent_by is None else sent_by.value,
+        speed=speed or float("inf"),
+        rename=pairs,
+        keep_timestamps=keep_timestamps,
+    )
+    extent = chosen.extent
+    begins = datetime.fromtimestamp(extent.first / 1e9, UTC)
+    console.print(f"{extent.samples} samples of {extent.seconds:.1f} s, from {begins:%Y-%m-%d %H:%M:%S} UTC on")
+    with until_stopped() as stop, session(config, mode, connect, listen, set) as node:
+        nobody = alone(node)
+        if nobody is not None and not listen:
+            raise nobody
+        with Live(console=console, auto_refresh=False, transient=True) as live:
+            shown = 0.0
+
+            def progress(outcome: "Outcome", seconds: float) -> None:
+                nonlocal shown
+                if sys.stderr.isatty() and time.monotonic() - shown > REFRESH:
+                    shown = time.monotonic()
+                    late = f"{1e3 * outcome.late(0.5):.2f} ms late (median)"
+                    live.update(
+                        f"{seconds:.1f} of {extent.seconds:.1f} s · {outcome.sent:,} samples · {late}", refresh=True
+                    )
+
+            while True:
+                outcome = chosen.run(node, stop, progress)
+                _tell(outcome, speed, as_json)
+                if not loop or stop.is_set():
+                    return 0
+
+
+def _tell(outcome: "Outcome", speed: float, as_json: bool) -> None:
+    late = {"p50": outcome.late(0.5), "p99": outcome.late(0.99), "max": outcome.latest} if speed else {}
+    if as_json:
+        told: dict[str, float] = {"sent": outcome.sent, "dropped": outcome.dropped, "skipped": outcome.skipped}
+        told |= {"seconds": round(outcome.seconds, 3)}
+        print(json_line(told | {f"late_{name}_ms": round(1e3 * value, 3) for name, value in late.items()}), flush=True)
+        return
+    words = [f"{outcome.sent} samples in {outcome.seconds:.2f} s"]
+    if outcome.dropped:
+        words.append(f"{outcome.dropped} dropped by a full queue")
+    if outcome.skipped:
+        words.append(f"{outcome.skipped} skipped (key not seen, or value in shared memory)")
+    if late:
+        words.append("late by " + ", ".join(f"{name} {1e3 * value:.2f} ms" for name, value in late.items()))
+    print("; ".join(words), flush=True)

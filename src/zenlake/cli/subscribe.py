@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zenlake sub` and `zenlake echo`: what is published, a line each, or decoded."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from zenlake.choices import SampleKind
+from zenlake.cli.lines import described, escaped, json_line, one_line, payload_text
+from zenlake.cli.network import (
+    ConfigFile,
+    Connect,
+    Count,
+    Json,
+    Listen,
+    Mode,
+    Seconds,
+    Set,
+    following,
+    session,
+    until_stopped,
+)
+from zenlake.cli.publish import Key
+
+if TYPE_CHECKING:
+    from zenlake.api.samples import Sample
+    from zenlake.api.session import Session
+
+WAITING = 1024  # samples that may wait to be printed before nothing more is read from the network
+
+
+def sub(
+    key: Key,
+    count: Count = None,
+    seconds: Seconds = None,
+    connect: Connect = None,
+    listen: Listen = None,
+    mode: Mode = None,
+    config: ConfigFile = None,
+    set: Set = None,
+    as_json: Json = False,
+) -> int:
+    """Print a line for each sample that is published on a key: the key, and the value as text or in hexadecimal."""
+    with until_stopped() as stop, session(config, mode, connect, listen, set) as node:
+        for sample in following(_channel(node, key), stop, count, seconds):
+            print(json_line(described(sample)) if as_json else line(sample))
+    return 0
+
+
+def echo(
+    key: Key,
+    count: Count = None,
+    seconds: Seconds = None,
+    most: Annotated[int, typer.Option("--bytes", help="Of a value in hexadecimal, so many bytes.", min=1)] = 256,
+    connect: Connect = None,
+    listen: Listen = None,
+    mode: Mode = None,
+    config: ConfigFile = None,
+    set: Set = None,
+) -> int:
+    """Show each sample that is published on a key, its value decoded by its encoding: JSON, text, else hexadecimal."""
+    with until_stopped() as stop, session(config, mode, connect, listen, set) as node:
+        bold = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() else ("", "")
+        for sample in following(_channel(node, key), stop, count, seconds):
+            print(f"{bold[0]}{escaped(str(sample.key_expr))}{bold[1]}")
+            print(_about(sample))
+            if sample.kind is SampleKind.PUT:
+                print(payload_text(bytes(sample.payload), sample.encoding, most))
+            print("---")
+    return 0
+
+
+def _channel(node: "Session", key: str) -> Any:
+    from zenlake.api.handlers import FifoChannel
+
+    return node.declare_subscriber(key, FifoChannel(WAITING))
+
+
+def line(sample: "Sample") -> str:
+    key = escaped(str(sample.key_expr))
+    return f"{key} {one_line(bytes(sample.payload))}" if sample.kind is SampleKind.PUT else f"{key} (deleted)"
+
+
+def _about(sample: "Sample") -> str:
+    told = ["deleted"] if sample.kind is SampleKind.DELETE else [f"{len(sample.payload)} bytes", str(sample.encoding)]
+    if sample.timestamp is not None:
+        told.append(sample.timestamp.get_time().isoformat(timespec="microseconds"))
+    if int(sample.priority) != 5:
+        told.append(f"priority {int(sample.priority)}")
+    if sample.attachment is not None:
+        told.append(f"attachment {one_line(bytes(sample.attachment))}")
+    return escaped(" · ".join(told))

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All commands: they are listed, loaded only when asked for, and say in one line what is wrong."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.test_tables_commands import run  # noqa: F401
+from zenlake.cli import COMMANDS, PANELS, main
+from zenlake.cli.lines import escaped, one_line, payload_text
+from zenlake.encoding import Encoding
+from zenlake.errors import LinkError
+
+HEAVY = ("pyarrow", "duckdb", "pyspark", "asyncio")
+
+
+def test_help_lists_every_command_in_its_panel(run, monkeypatch):  # noqa: F811
+    monkeypatch.setenv("TERMINAL_WIDTH", "200")
+    code, out, _ = run("--help")
+    text = out.decode()
+    assert code == 0
+    shown = re.findall(r"^│ ([a-z]+) ", text, re.MULTILINE)
+    assert shown == list(COMMANDS)
+    assert re.findall(r"─ ([A-Z][a-z ]+?) ─", text) == ["Options", *PANELS]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(run, name):  # noqa: F811
+    code, out, _ = run(name, "-h")
+    assert code == 0
+    assert f"zenlake {name}" in out.decode()
+
+
+@pytest.mark.parametrize("words", [["--version"], ["put", "a//b", "1"], ["sub", "--help"]], ids=" ".join)
+def test_a_light_command_loads_nothing_heavy(words):
+    program = f"""
+import sys
+from zenlake.cli import main
+try:
+    main({words!r})
+except SystemExit:
+    print(*(name for name in {HEAVY!r} if name in sys.modules), file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.stderr.splitlines()[-1] == ""
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "why"),
+    [
+        (2, "put a//b 1 -e tcp/127.0.0.1:1", "chunks cannot be empty"),
+        (2, "put a 1 -e 127.0.0.1:1", "is not an endpoint like tcp/localhost:7447"),
+        (1, "put a 1 -e tcp/127.0.0.1:1", "nobody listens there"),
+        (2, "put a", "give a VALUE or --file"),
+        (1, "put a --file there/is/none", "No such file or directory: 'there/is/none'"),
+        (2, "put a 1 --priority urgent", "'urgent' is not a priority: real-time"),
+        (2, "put a --delete 1", "--delete sends no value"),
+        (2, "get a --target any -e tcp/127.0.0.1:1", "'--target'"),
+        (2, "sub a --mode robot", "robot"),
+        (2, "sub a --set lease", "is not like transport/link/tx/lease=5000"),
+        (2, "hz a --window 1", "'--window'"),
+        (2, "sup a", "No such command 'sup'"),
+        (1, "put a 1 --listen tcp/127.0.0.1:0 --set scouting/multicast/enabled=false", "nobody was found"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(run, code, words, why):  # noqa: F811
+    found, out, err = run(*words.split())
+    assert (found, out) == (code, b"")
+    assert len(err.splitlines()) == 1
+    assert err.startswith("zenlake: ")
+    assert why in err
+
+
+def test_debug_shows_where():
+    with pytest.raises(LinkError):
+        main(["--debug", "put", "a", "1", "-e", "tcp/127.0.0.1:1"])
+
+
+def test_completion_knows_the_commands():
+    asked = {"_ZENLAKE_COMPLETE": "complete_bash", "COMP_WORDS": "zenlake live", "COMP_CWORD": "1", "PATH": "/usr/bin"}
+    program = "from zenlake.cli import main; main([])"
+    done = subprocess.run([sys.executable, "-c", program], env=asked, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["liveliness"]
+
+
+def test_nothing_from_the_network_moves_the_cursor():
+    assert escaped("a\x1b[2Jb\r\n\u202e") == r"a\x1b[2Jb\r\n\u202e"
+    assert one_line(b"\xff\x00") == "ff00"
+    assert one_line(b"a\tb\n") == r"a\tb\n"
+    assert payload_text(b"a\x1b[2J\nb", Encoding("text/plain"), 16) == "a\\x1b[2J\nb"
+
+
+def test_payloads_that_are_not_what_they_say_are_shown_as_they_are():
+    assert payload_text(b"{", Encoding("application/json"), 16) == "{"
+    assert payload_text(b"\xff", Encoding("text/plain"), 16).split() == ["00000000", "ff", "."]
+    assert payload_text(b"\x01\x02", Encoding("zenoh/bytes"), 16).split() == ["00000000", "01", "02", ".."]

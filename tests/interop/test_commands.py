@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The network verbs of the command line as they are typed, with the real Zenoh as the router and at the other end."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.interop.nodes import PATIENCE, Theirs
+from tests.interop.partner import Wheel
+from zenlake.columns.schemas import SAMPLES
+
+ZENLAKE = str(Path(sys.executable).with_name("zenlake"))
+
+
+class Router:
+    """The real router in its own process, with words for what it does itself."""
+
+    def __init__(self, port: int) -> None:
+        self.where = f"tcp/127.0.0.1:{port}"
+        self.shell = Theirs("router", listen=(self.where,))
+
+    def start(self, *words: str, **options: object) -> "subprocess.Popen[str]":
+        """A command that goes on, connected to the router."""
+        return subprocess.Popen(
+            [ZENLAKE, *words, "-e", self.where],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,
+        )  # type: ignore[call-overload,no-any-return]  # fmt: skip
+
+    def run(self, *words: str, stdin: str | None = None) -> tuple[int, list[str], str]:
+        done = subprocess.run(
+            [ZENLAKE, *words, "-e", self.where], input=stdin, capture_output=True, text=True, timeout=PATIENCE
+        )
+        return done.returncode, done.stdout.splitlines(), done.stderr
+
+    def until_heard(self, key: str) -> None:
+        """Wait until somebody subscribes to it."""
+        name = f"listening to {key}"
+        self.shell.do("pub", name, key)
+        if not self.shell.do("matching", name):
+            assert self.shell.events.wait("matching", name)[-1] == [True]
+        self.shell.do("undeclare", name)
+
+
+@pytest.fixture(scope="module")
+def router(ports: Iterator[int]) -> Iterator[Router]:
+    made = Router(next(ports))
+    yield made
+    made.shell.close()
+
+
+def ended(process: "subprocess.Popen[str]") -> tuple[int, list[str], str]:
+    out, err = process.communicate(timeout=PATIENCE)
+    return process.returncode, out.splitlines(), err
+
+
+def test_info_tells_the_router_at_the_other_end_of_the_link(router: Router) -> None:
+    code, [line], _ = router.run("info", "--json")
+    told = json.loads(line)
+    assert code == 0
+    assert told["whatami"] == "client"
+    [connected] = told["connected"]
+    assert (connected["zid"], connected["whatami"], connected["dst"]) == (router.shell.zid, "router", router.where)
+
+
+def test_put_reaches_the_real_subscriber_whole(router: Router) -> None:
+    router.shell.do("sub", "puts", "cli/put/**")
+    said = ("--encoding", "text/plain;utf-8", "--attachment", "with it", "--priority", "interactive-high", "--express")
+    assert router.run("put", "cli/put/a", "grüße", *said)[0] == 0
+    assert router.run("put", "cli/put/b", "--file", "-", stdin="from a pipe")[0] == 0
+    assert router.run("put", "cli/put/a", "--delete")[0] == 0
+    first, second, third = router.shell.events.wait("sample", "puts", 3)
+    assert first[:3] == ["cli/put/a", "put", "grüße"]
+    assert first[3] | {"stamped": True} == {
+        "attachment": "with it", "encoding": "text/plain;utf-8", "priority": "Priority.INTERACTIVE_HIGH",
+        "express": True, "stamped": True, "congestion": "CongestionControl.BLOCK",
+    }  # fmt: skip
+    assert (second[:3], second[3]["encoding"]) == (["cli/put/b", "put", "from a pipe"], "zenoh/bytes")
+    assert third[:2] == ["cli/put/a", "delete"]
+
+
+def test_pub_counts_and_publishes_the_lines_of_a_pipe(router: Router) -> None:
+    router.shell.do("sub", "pubs", "cli/pub")
+    code, _, err = router.run("pub", "cli/pub", "number {n}", "--rate", "0", "--count", "3")
+    assert (code, err[:11]) == (0, "3 published")
+    assert router.run("pub", "cli/pub", "--encoding", "application/json", stdin='{"a": 1}\n[]\n')[0] == 0
+    seen = [(sample[2], sample[3]["encoding"]) for sample in router.shell.events.wait("sample", "pubs", 5)]
+    texts = [(f"number {n}", "zenoh/string") for n in range(3)]
+    assert seen == [*texts, ('{"a": 1}', "application/json"), ("[]", "application/json")]
+
+
+def test_sub_prints_a_line_for_each_sample_whatever_is_in_it(router: Router) -> None:
+    process = router.start("sub", "cli/sub/*", "--count", "3")
+    router.until_heard("cli/sub/a")
+    router.shell.do("put", "cli/sub/a", "two\nlines \x1b[31m")
+    router.shell.do("put", "cli/sub/b", 4)
+    router.shell.do("delete", "cli/sub/a")
+    assert ended(process) == (0, [r"cli/sub/a two\nlines \x1b[31m", "cli/sub/b 00000000", "cli/sub/a (deleted)"], "")
+
+
+def test_sub_as_json_has_the_names_of_the_table(router: Router) -> None:
+    process = router.start("sub", "cli/json", "--count", "1", "--json")
+    router.until_heard("cli/json")
+    router.shell.do("put", "cli/json", "x", attachment="y", priority="BACKGROUND", encoding="text/plain")
+    code, [line], _ = ended(process)
+    told = json.loads(line)
+    assert code == 0
+    assert set(told) <= set(SAMPLES.names)
+    assert {"key": "cli/json", "kind": "put", "payload": "x", "encoding": "text/plain", "attachment": "y", "priority": 7,
+            "congestion": "drop", "express": False}.items() <= told.items()  # fmt: skip
+
+
+def test_echo_decodes_by_the_encoding(router: Router) -> None:
+    process = router.start("echo", "cli/echo", "--count", "3", "--bytes", "16")
+    router.until_heard("cli/echo")
+    router.shell.do("put", "cli/echo", '{"a":[1]}', encoding="application/json")
+    router.shell.do("put", "cli/echo", "two\nlines", encoding="text/plain")
+    router.shell.do("put", "cli/echo", 20)
+    code, lines, _ = ended(process)
+    shown = [[line for line in block.splitlines() if line][2:] for block in "\n".join(lines).split("---")[:3]]
+    zeros = "00000000  " + " ".join(["00"] * 16) + "  " + "." * 16
+    assert code == 0
+    assert shown == [["{", '  "a": [', "    1", "  ]", "}"], ["two", "lines"], [zeros, "... and 4 bytes more"]]
+
+
+def test_a_closed_pipe_ends_it_quietly(router: Router) -> None:
+    process = router.start("sub", "cli/pipe")
+    router.until_heard("cli/pipe")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    router.shell.do("put", "cli/pipe", "x")
+    assert process.wait(PATIENCE) == 0
+    assert process.stderr.read() == ""
+    process.stderr.close()
+
+
+def test_ctrl_c_ends_it_well(router: Router) -> None:
+    process = router.start("sub", "cli/ctrl")
+    router.until_heard("cli/ctrl")
+    process.send_signal(signal.SIGINT)
+    assert ended(process) == (0, [], "")
+
+
+def test_get_prints_the_answers_of_a_real_queryable(router: Router) -> None:
+    router.shell.do("queryable", "answers", "cli/get/a", "reply")
+    router.shell.do("queryable", "errors", "cli/get/bad", "err")
+    code, [line], _ = router.run("get", "cli/get/a?x=1", "body", "--json")
+    assert (code, json.loads(line)["payload"]) == (0, "of answers")
+    assert router.shell.events.wait("query", "answers") == [["cli/get/a", "x=1", "body"]]
+    assert router.run("get", "cli/get/bad") == (1, [], "answered with an error: no errors\n")
+    code, lines, err = router.run("get", "cli/get/none", "--timeout", "2")
+    assert (code, lines) == (1, [])
+    assert "nobody answered cli/get/none" in err
+
+
+def test_queryable_answers_the_real_client(router: Router) -> None:
+    process = router.start("queryable", "cli/answer/**", "42", "--encoding", "text/plain", "--count", "1")
+    router.shell.do("querier", "asking", "cli/answer/a")
+    router.shell.events.wait("matching", "asking")
+    assert router.shell.do("get", "cli/answer/a?y") == [["put", "cli/answer/a", "42"]]
+    assert ended(process) == (0, ["cli/answer/a?y"], "")
+
+
+def test_liveliness_in_both_directions(router: Router) -> None:
+    router.shell.do("live", "watching", "cli/alive/*", False)
+    process = router.start("liveliness", "token", "cli/alive/ours")
+    assert router.shell.events.wait("alive", "watching") == [["cli/alive/ours", True]]
+    router.shell.do("token", "their token", "cli/alive/theirs")
+    code, lines, _ = router.run("liveliness", "get", "cli/alive/*")
+    assert (code, sorted(lines)) == (0, ["cli/alive/ours", "cli/alive/theirs"])
+    watching = router.start("liveliness", "sub", "cli/alive/*", "--count", "3")
+    assert watching.stdout is not None
+    before = sorted(watching.stdout.readline() for _ in range(2))
+    assert before == ["alive  cli/alive/ours\n", "alive  cli/alive/theirs\n"]
+    process.send_signal(signal.SIGTERM)
+    assert ended(process)[0] == 0
+    assert ended(watching)[:2] == (0, ["gone   cli/alive/ours"])
+    assert router.run("liveliness", "get", "cli/dead/*")[0] == 1
+
+
+def test_ping_measures_round_trips_to_another_of_its_kind(router: Router) -> None:
+    answering = router.start("ping", "--answer")
+    code, [line], _ = router.run("ping", "--count", "50", "--json", "--size", "200")
+    told = json.loads(line)
+    assert (code, told["sent"], told["back"], told["size"]) == (0, 50, 50, 200)
+    assert 0 < told["min_us"] <= told["p50_us"] <= told["p99_us"] <= told["max_us"]
+    answering.send_signal(signal.SIGINT)
+    assert ended(answering)[0] == 0
+    code, _, err = router.run("ping", "--timeout", "0.3")
+    assert code == 1
+    assert "start `zenlake ping --answer`" in err
+
+
+def test_hz_and_bw_tell_the_rate_and_the_bytes_of_each_key(router: Router) -> None:
+    publishing = router.start("pub", "cli/rate/a", "0123456789", "--rate", "50")
+    code, lines, _ = router.run("hz", "cli/rate/*", "--count", "40", "--json")
+    told = json.loads(lines[-1])
+    assert (code, told["key"], told["samples"]) == (0, "cli/rate/a", 40)
+    assert told["hz"] == pytest.approx(50, rel=0.1)
+    assert told["min_ms"] <= 20 <= told["max_ms"]
+    code, lines, _ = router.run("bw", "cli/rate/*", "--seconds", "1", "--every", "0.4", "--json")
+    told = json.loads(lines[-1])
+    assert told["bytes_s"] == pytest.approx(500, rel=0.15)
+    assert (told["mean"], told["min"], told["max"]) == (10, 10, 10)
+    assert len(lines) >= 2
+    publishing.send_signal(signal.SIGINT)
+    assert ended(publishing)[0] == 0
+    assert router.run("hz", "cli/silent", "--seconds", "0.2")[0] == 1
+
+
+def test_hz_draws_a_table_on_a_terminal(router: Router) -> None:
+    publishing = router.start("pub", "cli/screen/[x]", "1", "--rate", "50")
+    ours, theirs = pty.openpty()
+    watching = subprocess.run(
+        [ZENLAKE, "hz", "cli/screen/*", "--count", "20", "-e", router.where],
+        stdout=theirs, stderr=subprocess.PIPE, timeout=PATIENCE, env=os.environ | {"TERM": "xterm", "COLUMNS": "100"},
+    )  # fmt: skip
+    os.close(theirs)
+    shown = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    publishing.kill()
+    ended(publishing)
+    assert watching.returncode == 0
+    assert "cli/screen/[x]" in shown
+    assert "longest ms" in shown
+
+
+def test_scout_finds_the_real_router(namespace: tuple[str, ...]) -> None:
+    wheel = Wheel(
+        {"mode": "router", "listen/endpoints": ["tcp/127.0.0.1:7447"], "scouting/multicast/enabled": True},
+        prefix=namespace,
+    )
+    zid = wheel.expect("READY").split()[1]
+    command = [*namespace, ZENLAKE, "scout", "--count", "1", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    wheel.close()
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"zid": zid, "whatami": "router", "locators": ["tcp/127.0.0.1:7447"]}
+    nobody = [*namespace, ZENLAKE, "scout", "--seconds", "0.3"]
+    done = subprocess.run(nobody, capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "nobody answered in 0.3 s" in done.stderr

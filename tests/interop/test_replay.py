@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recorded by a tap, replayed through the real router, recorded again: the same samples at the same pace."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import zenlake
+from tests.cli.test_tables_commands import run  # noqa: F401
+from tests.interop.test_commands import Router
+from tests.interop.test_tap import received
+from tests.runtime.nodes import until
+from zenlake.api.session import Session
+from zenlake.choices import CongestionControl, Priority
+from zenlake.examples import sample as example
+from zenlake.replay import Replay
+from zenlake.tap.tap import Tap
+
+SAME = ["key", "kind", "payload", "encoding", "schema", "attachment", "priority", "congestion", "express", "reliable"]
+KEYS = ("fleet/r1/pose", "fleet/r1/log", "fleet/r2/pose")
+BLOCK = CongestionControl.BLOCK
+
+
+@pytest.fixture(scope="module")
+def router(ports: Iterator[int]) -> Iterator[Router]:
+    made = Router(next(ports))
+    yield made
+    made.shell.close()
+
+
+def client(where: str) -> Session:
+    config = zenlake.Config()
+    config.insert_json5("mode", '"client"')
+    config.insert_json5("connect/endpoints", json.dumps([where]))
+    return zenlake.open(config)
+
+
+@pytest.fixture(scope="module")
+def recorded(router: Router, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A second of a little fleet: three keys, an uneven pace, and everything that a sample can carry."""
+    log = tmp_path_factory.mktemp("recorded")
+    with Tap(log, ["fleet/**"], connect=[router.where]) as tap, client(router.where) as session:
+        for number in range(60):
+            key = KEYS[number % 3]
+            session.put(
+                key,
+                b"%d" % number if number != 30 else bytes(150_000),
+                encoding=("zenoh/bytes", "text/plain;utf-8", "application/json")[number % 3],
+                attachment=b"\xff%d" % number if number % 2 else None,
+                priority=(Priority.DATA, Priority.REAL_TIME, Priority.BACKGROUND)[number % 3],
+                congestion_control=BLOCK,
+                express=number % 3 == 1,
+            )
+            if number % 20 == 19:
+                session.delete(key, congestion_control=BLOCK)
+            time.sleep(0.005 if number % 5 else 0.05)  # it is the pace that is recorded
+        until(received(tap, 63))
+    return log
+
+
+def record(router: Router, folder: Path, count: int, *words: str) -> tuple[list[str], pa.Table]:
+    """What `zenlake replay` says, and what a tap saw of it."""
+    with Tap(folder, ["**"], connect=[router.where]) as tap:
+        code, lines, err = router.run("replay", *words)
+        assert code == 0, err
+        until(received(tap, count))
+    return lines, zenlake.read(folder)
+
+
+def by_key(table: pa.Table, columns: list[str]) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for row in table.select(["key", *columns]).to_pylist():
+        found.setdefault(row.pop("key"), []).append(row)
+    return found
+
+
+def test_the_same_samples_in_the_same_order_at_the_same_pace(router: Router, recorded: Path, tmp_path: Path) -> None:
+    before = zenlake.read(recorded)
+    [line], after = record(router, tmp_path, 63, str(recorded), "--json")
+    assert by_key(after, SAME[1:]) == by_key(before, SAME[1:])
+    told = json.loads(line)
+    assert (told["sent"], told["dropped"], told["skipped"]) == (63, 0, 0)
+    errors = []
+    for key, rows in by_key(before, ["received_ns"]).items():
+        first = [row["received_ns"] for row in rows]
+        second = [row["received_ns"] for row in by_key(after, ["received_ns"])[key]]
+        errors += [abs((b - second[0]) - (a - first[0])) / 1e6 for a, b in zip(first, second, strict=True)]
+    # What the command says of its own lateness bounds the half of them; the rest is the machine's.
+    assert sorted(errors)[len(errors) // 2] <= told["late_p99_ms"] + 5
+    assert max(errors) <= told["late_max_ms"] + 100
+
+
+def test_faster_renamed_a_part_and_with_its_own_timestamps(router: Router, recorded: Path, tmp_path: Path) -> None:
+    before = zenlake.read(recorded, keys="fleet/r1/pose")
+    words = (str(recorded), "--speed", "4", "--key", "fleet/r1/pose", "--rename", "fleet/r1=sim", "--keep-timestamps")
+    _, after = record(router, tmp_path, before.num_rows, *words)
+    assert after["key"].unique().to_pylist() == ["sim/pose"]
+    assert after["payload"].to_pylist() == before["payload"].to_pylist()
+    assert after["ntp64"].to_pylist() == before["ntp64"].to_pylist()
+    took, was = (table["received_ns"][-1].as_py() - table["received_ns"][0].as_py() for table in (after, before))
+    assert took == pytest.approx(was / 4, rel=0.5)
+
+
+def test_from_to_and_as_fast_as_it_goes(router: Router, recorded: Path, tmp_path: Path) -> None:
+    whole = zenlake.read(recorded)["received_ns"].to_pylist()
+    wanted = sum(whole[0] + 0.2e9 <= at < whole[0] + 0.5e9 for at in whole)
+    [line], after = record(router, tmp_path, wanted, str(recorded), "--from", "0.2", "--to", "0.5", "--speed", "0")
+    assert abs(after.num_rows - wanted) <= 1  # received times are cut to microseconds
+    assert line.startswith(f"{after.num_rows} samples in ")
+
+
+def test_loop_goes_on_until_it_is_stopped(router: Router, recorded: Path) -> None:
+    process = router.start("replay", str(recorded), "--speed", "0", "--loop")
+    assert process.stdout is not None
+    for _ in range(3):
+        assert process.stdout.readline().startswith("63 samples in ")
+    process.terminate()
+    assert process.wait(15) == 0
+    process.communicate()
+
+
+def test_of_a_capture_each_publication_comes_once(router: Router, tmp_path: Path) -> None:
+    """A capture beside a router has what went in and what came out: what went in is replayed."""
+    chosen = Replay(example(), speed=float("inf"))
+    assert chosen.extent.sent_by == "opener"
+    rows = zenlake.read(example()).filter(
+        (pa.compute.field("direction") == 0) & pa.compute.field("request_id").is_null()
+    )
+    assert chosen.extent.samples == rows.num_rows
+    with client(router.where) as session:
+        outcome = chosen.run(session)
+    assert outcome.sent + outcome.dropped + outcome.skipped == rows.num_rows
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "why"),
+    [
+        (1, ("--key", "no/such"), "nothing to replay"),
+        (1, ("there/is/none",), "no capture at there/is/none"),
+        (2, ("--from", "noon"), "neither a time like"),
+        (2, ("--rename", "a"), "is not like robots/r1=sim/r1"),
+        (2, ("--rename", "a//b=c"), "chunks cannot be empty"),
+    ],
+)
+def test_mistakes_are_told(recorded: Path, run: Any, code: int, words: tuple[str, ...], why: str) -> None:  # noqa: F811
+    found, out, err = run("replay", str(recorded), *words)
+    assert (found, out) == (code, b"")
+    assert len(err.splitlines()) == 1
+    assert why in err
