@@ -73,14 +73,10 @@ def test_filters_are_applied_by_the_source_when_the_user_wants_that(spark, log):
     whole = zenlake.read(log).to_pylist()
     middle = sorted(row["received"] for row in whole)[len(whole) // 2]
     key = next(row["key"] for row in whole if row["key"] and row["received"] >= middle)
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    try:
-        found = read(spark, log, pushdown="true").where(f"key = '{key}'").where(f"received >= '{middle}'")
-        expected = [row for row in whole if row["key"] == key and row["received"] >= middle]
-        assert sorted(map(repr, found.toArrow().to_pylist())) == sorted(map(repr, expected))
-        assert "Filter" not in found._jdf.queryExecution().executedPlan().toString().replace("RuntimeFilters", "")
-    finally:
-        spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
+    found = read(spark, log, pushdown="true").where(f"key = '{key}'").where(f"received >= '{middle}'")
+    expected = [row for row in whole if row["key"] == key and row["received"] >= middle]
+    assert sorted(map(repr, found.toArrow().to_pylist())) == sorted(map(repr, expected))
+    assert "Filter" not in found._jdf.queryExecution().executedPlan().toString().replace("RuntimeFilters", "")
 
 
 @pytest.mark.parametrize("limit", [{}, {"maxBytesPerTrigger": 9000}, {"maxOffsetsPerTrigger": 40}])
