@@ -17,6 +17,7 @@ cdef class Encodings:
     cdef Words names
     cdef Text column
     cdef Text schemas
+    cdef bint on
     cdef Py_ssize_t first
     cdef unsigned int id
     cdef Py_ssize_t schema_size
@@ -29,7 +30,7 @@ cdef class Encodings:
         if self.first >= 0 and id == self.id and schema.size == self.schema_size:
             if schema.size <= 0 or same(self.text, 0, data, schema.at, schema.size):
                 return 0
-        return self.change(row, id, schema, data)
+        return self.change(row, id, schema, data) if self.on else 0
     cdef inline int stop(self, Py_ssize_t row) except -1 nogil:
         return self.end(row) if self.first >= 0 else 0
     cdef int spell(self, unsigned int id, Blob schema, const unsigned char* data) except -1 nogil
@@ -48,6 +49,7 @@ cdef class Ids:
 cdef class Nodes:
     cdef Ids ids
     cdef Text column
+    cdef bint on
     cdef Py_ssize_t first
     cdef Py_ssize_t raw_size
     cdef Py_ssize_t size
@@ -58,7 +60,7 @@ cdef class Nodes:
     cdef inline int put(self, Py_ssize_t row, Blob id, const unsigned char* data) except -1 nogil:
         if self.first >= 0 and id.size == self.raw_size and same(self.text, 0, data, id.at, id.size):
             return 0
-        return self.change(row, id, data)
+        return self.change(row, id, data) if self.on else 0
     cdef inline int stop(self, Py_ssize_t row) except -1 nogil:
         return self.end(row) if self.first >= 0 else 0
 

@@ -54,6 +54,7 @@ class Encodings:
         self.names = Words(names)
         self.column = column
         self.schemas = schemas
+        self.on = column.on or schemas.on
         self.first = NO_RUN
         self.id = 0
         self.schema_size = -1
@@ -68,7 +69,7 @@ class Encodings:
             alike = self.first >= 0 and id == self.id and schema.size == self.schema_size
             if alike and (schema.size <= 0 or same(self.text, 0, data, schema.at, schema.size)):
                 return 0
-            return self.change(row, id, schema, data)
+            return self.change(row, id, schema, data) if self.on else 0
 
         def stop(self, row):
             """The run, if there is one, ends before this row."""
@@ -76,9 +77,8 @@ class Encodings:
 
     def change(self, row, id, schema, data):
         self.stop(row)
-        if self.column.on or self.schemas.on:
-            self.spell(id, schema, data)
-            self.first = row
+        self.spell(id, schema, data)
+        self.first = row
         return 0
 
     def end(self, row):
@@ -156,6 +156,7 @@ class Nodes:
     def __init__(self, column, ids):
         self.column = column
         self.ids = ids
+        self.on = column.on
         self.first = NO_RUN
         self.raw_size = 0
         self.size = 0
@@ -168,7 +169,7 @@ class Nodes:
             """`id` is a run of `data`; an absent one leaves the row null."""
             if self.first >= 0 and id.size == self.raw_size and same(self.text, 0, data, id.at, id.size):
                 return 0
-            return self.change(row, id, data)
+            return self.change(row, id, data) if self.on else 0
 
         def stop(self, row):
             """The run, if there is one, ends before this row."""
@@ -176,7 +177,7 @@ class Nodes:
 
     def change(self, row, id, data):
         self.stop(row)
-        if self.column.on and id.size >= 1:
+        if id.size >= 1:
             slot: cython.int = self.ids.find(id, data)
             self.raw_size = id.size
             self.size = self.ids.text_size[slot]
