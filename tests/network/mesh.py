@@ -95,14 +95,24 @@ class Mesh:
     def hand(self, node: Node, whatami: WhatAmI = CLIENT, request_ids: int = 0xFFFFFFFF) -> Hand:
         return Hand(self, node, whatami, self.zid(), request_ids)
 
-    def link(self, a: Node, b: Node) -> None:
+    def link(self, a: Node, b: Node, settle: bool = True) -> None:
         there, back = Wire(), Wire()
         face_a = Face(there, b.zid, a.whatami, b.whatami)
         face_b = Face(back, a.zid, b.whatami, a.whatami)
         self._pairs += [(b, face_b, there), (a, face_a, back)]
         a.opened(face_a)
         b.opened(face_b)
-        self.settle()
+        if settle:
+            self.settle()
+
+    def cut(self, a: Node, b: Node, settle: bool = True) -> None:
+        """End the connection of two nodes; what is on its way is lost."""
+        ends = {(a.zid, b.zid), (b.zid, a.zid)}
+        for pair in [pair for pair in self._pairs if (pair[0].zid, pair[1].zid) in ends]:
+            self._pairs.remove(pair)
+            pair[0].closed(pair[1])
+        if settle:
+            self.settle()
 
     def hear(self, node: Node, face: Face, message: bytes, priority: int = 5, reliable: bool = True) -> None:
         reader = self._reader
@@ -113,6 +123,16 @@ class Mesh:
             self._doors[face] = Door(node)
             self._doors[face].enter(face)
         self._doors[face].on_message(reader.next(), reader)
+
+    def move(self, choice: int) -> bool:
+        """One message of one wire, whichever the choice means. False if there is none."""
+        for node in self.nodes:
+            node.flush()
+        waiting = [pair for pair in self._pairs if pair[2].waiting]
+        if waiting:
+            node, face, wire = waiting[choice % len(waiting)]
+            self.hear(node, face, *wire.waiting.popleft())
+        return bool(waiting)
 
     def settle(self) -> None:
         """Until nothing moves any more."""

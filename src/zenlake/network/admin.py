@@ -35,6 +35,7 @@ class Admin:
         self.version = version
         self._own = hexadecimal(node.zid)
         self._mode = str(node.whatami)
+        self._successors = f"@/{self._own}/{self._mode}/route/successor"
         application = node.application
         application.declare_queryable(f"@/{self._own}/session/**".encode(), self._answer, origin=Locality.SESSION_LOCAL)
         if is_public:
@@ -43,7 +44,10 @@ class Admin:
     def _answer(self, query: Query, reader: Any) -> None:
         try:
             stats = b"_stats" in (reader.request.query.parameters.value or b"")
-            for key, content in self.entries(stats).items():
+            found = self.entries(stats)
+            if intersects(query.key, f"{self._successors}/**".encode()):
+                found |= self.successors()
+            for key, content in found.items():
                 utf8 = key.encode()
                 if intersects(query.key, utf8):
                     query.reply(utf8, json.dumps(content).encode(), encoding=JSON)
@@ -70,6 +74,19 @@ class Admin:
                 for number, link in enumerate(links):
                     found[f"{name}/link/{number}"] = link
             return found
+
+    def successors(self) -> dict[str, object]:
+        """For each router as source and each as destination: the neighbour whom we pass on to between them."""
+        found: dict[str, object] = {}
+        with self.node.lock:
+            routers = self.node.routers.known.values()
+            for source in routers:
+                for target in routers:
+                    hop = source.below.get(target.zid, source.parent)
+                    if hop is not None and target is not self.node.routers.own:
+                        name = f"src/{hexadecimal(source.zid)}/dst/{hexadecimal(target.zid)}"
+                        found[f"{self._successors}/{name}"] = hexadecimal(hop.zid)
+        return found
 
     def _state(self, faces: list[Face], stats: bool) -> dict[str, object]:
         state: dict[str, object] = {

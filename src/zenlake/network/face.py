@@ -116,6 +116,8 @@ class Face:
         self.questions: dict[int, Question] = {}
         self.request_ids = request_ids
         self.routes: dict[Any, Any] = {}
+        self.tree_routes: dict[int, dict[Any, Any]] = {}
+        """Of a router: the routes of samples that follow another router's tree, by its number for that one."""
         self.lane: Lane | None = None
         """A short way for samples, if the outlet has one."""
         self.backlog: deque[tuple[bytes, int, bool, int, bool]] = deque()
@@ -128,13 +130,14 @@ class Face:
         self.dropped = 0
         self.initial_final = False
         self.psids: dict[int, bytes] = {}
+        """Its numbers for the nodes of the link state."""
         self._last_request = 0
         self._last_id = 0
 
     @property
     def is_told_all(self) -> bool:
         """Whether it hears of every declaration, asked for or not."""
-        return self.stand is not Stand.SOUTH
+        return self.stand is Stand.NORTH or self.stand is Stand.BESIDE
 
     @property
     def is_asked(self) -> bool:

@@ -29,6 +29,7 @@ cdef class Target:
     cdef object backlog
     cdef readonly int flags
     cdef readonly Blob key
+    cdef readonly int node_id
 
 @cython.final
 cdef class Route:
@@ -42,6 +43,8 @@ cdef class Route:
 cdef class Forwarded(Message):
     cdef int flags
     cdef Blob key
+    cdef int node_id
+    cdef bint had_node_id
     cdef Blob source
     cdef Py_ssize_t at
     cdef Py_ssize_t body_at
@@ -56,6 +59,8 @@ cdef class Door(Sink):
     cdef object join
     cdef readonly object face
     cdef dict routes
+    cdef dict tree_routes
+    cdef bint is_tree
     cdef Epoch epoch
     cdef HybridClock clock
     cdef public bint stamps
@@ -64,7 +69,7 @@ cdef class Door(Sink):
     cdef unsigned long long now
     cpdef enter(self, face)
     cpdef int push(self, Reader reader) except -1
-    cdef Route find(self, WireExpr wire)
+    cdef Route find(self, WireExpr wire, int node_id)
     cdef Forwarded prepared(self, Target target, Push push)
     cdef bytes written(self, Target target, Push push)
     cdef int send(self, Target target, Push push, bint reliable) except -1

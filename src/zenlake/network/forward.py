@@ -29,6 +29,8 @@ Z = cython.declare(cython.int, 0x80)
 T = cython.declare(cython.int, 0x20)
 BLOCK = cython.declare(cython.int, 0x28)  # the QoS bits of either kind of block
 EXPRESS = cython.declare(cython.int, 0x10)
+NODE_ID = cython.declare(cython.int, 0x33)  # the extension, and its bit among those
+NODE_ID_BIT = cython.declare(cython.ulonglong, 1 << 0x33)
 
 
 class Epoch:
@@ -66,14 +68,15 @@ class Lane:
 
 
 class Target:
-    """A face that a sample goes to, and how the key is written for it."""
+    """A face that a sample goes to, how the key is written for it, and our number for whose tree it follows (0: ours)."""
 
-    def __init__(self, face, flags, key):
+    def __init__(self, face, flags, key, node_id):
         self.face = face
         self.lane = None if face is None else face.lane
         self.backlog = None if face is None else face.backlog
         self.flags = flags
         self.key = Blob(key)
+        self.node_id = node_id
 
 
 class Route:
@@ -88,7 +91,7 @@ class Route:
 
 
 class Forwarded(Message):
-    """A PUSH whose bytes lie elsewhere: written again with another key, and a timestamp if it is to have one."""
+    """A PUSH whose bytes lie elsewhere: written again with another key, another node id, and a timestamp if it is to have one."""
 
     NAME = "PUSH"
     ID = 0x1D
@@ -96,6 +99,8 @@ class Forwarded(Message):
     def __init__(self):
         self.flags = 0
         self.key = None
+        self.node_id = 0
+        self.had_node_id = False
         self.source = None
         self.at = 0
         self.body_at = 0
@@ -105,13 +110,23 @@ class Forwarded(Message):
         Message.__init__(self)
 
     def write(self, w):
-        w.header(PUSH | self.flags)
-        w.run("key", self.key)
-        w.need(self.end - self.at + 32)
+        at: cython.Py_ssize_t = self.at
+        if self.node_id == 0 and not self.had_node_id:
+            w.header(PUSH | self.flags)
+            w.run("key", self.key)
+        else:
+            w.header(PUSH | (self.flags & ~Z))
+            w.run("key", self.key)
+            if self.node_id != 0:
+                w.ext_z64(NODE_ID, self.node_id)
+            if self.flags & Z:
+                w.unknown(self.source, NODE_ID_BIT, 0)
+            at = self.body_at
+        w.need(self.end - at + 32)
         if self.ntp64 == 0:
-            self.copied(w, self.at, self.end)
+            self.copied(w, at, self.end)
             return 0
-        self.copied(w, self.at, self.body_at)
+        self.copied(w, at, self.body_at)
         w.data[w.at] = self.source.data[self.body_at] | T
         w.at += 1
         w.z64("timestamp.time", self.ntp64)
@@ -135,6 +150,8 @@ class Door(Sink):
         self.join = join
         self.face = None
         self.routes = {}
+        self.tree_routes = {}
+        self.is_tree = False
         self.epoch = node.declarations.epoch
         self.clock = node.clock
         self.stamps = node.stamps
@@ -147,6 +164,8 @@ class Door(Sink):
         """From now on: its messages."""
         self.face = face
         self.routes = face.routes
+        self.tree_routes = face.tree_routes
+        self.is_tree = face.stand.value == "tree"
 
     def on_message(self, kind, reader):
         if self.face is None:  # what came with the OpenAck, in the same read, is here before the news that it is open
@@ -158,7 +177,7 @@ class Door(Sink):
 
     def push(self, reader):
         push: Push = reader.push
-        route: Route = self.find(push.key)
+        route: Route = self.find(push.key, push.node_id if self.is_tree else 0)  # of others it has no meaning
         if route is None or (not route.targets and not route.receivers):
             return 0
         m: Forwarded = self.message
@@ -171,8 +190,7 @@ class Door(Sink):
                 m.ntp64 = self.clock.tick(self.now)
             elif not self.clock.merge(push.put.timestamp.ntp64, self.now):
                 return self.rewritten(reader, route)
-        if push.node_id != 0:
-            return self.rewritten(reader, route)
+        m.had_node_id = push.node_id != 0
         m.source = push.exts
         m.at = push.exts.at if push.exts.size >= 0 else push.body_at
         m.body_at = push.body_at
@@ -188,24 +206,28 @@ class Door(Sink):
             self.send(target, push, reliable)
         return 0
 
-    def find(self, wire):
-        """The route of a key as it is written; None if there is none."""
+    def find(self, wire, node_id):
+        """The route of a key as it is written, along the tree of a node; None if there is none."""
         name: object
         if wire.suffix.size < 0:
             name = 2 * wire.scope + wire.sender
         else:
             suffix: bytes = take(wire.suffix.data, wire.suffix.at, wire.suffix.size)
             name = suffix if wire.scope == 0 else (2 * wire.scope + wire.sender, suffix)
-        found = self.routes.get(name)
+        routes: dict = self.routes
+        if node_id != 0:
+            routes = self.tree_routes.get(node_id)
+        found = None if routes is None else routes.get(name)
         route: Route = found
         if route is None or route.epoch != self.epoch.number:
-            route = self.node.routes.find(self.face, wire.scope, wire.sender != 0, wire.suffix.value, name)
+            route = self.node.routes.find(self.face, wire.scope, wire.sender != 0, wire.suffix.value, name, node_id)
         return route
 
     def prepared(self, target, push):
         m: Forwarded = self.message
         m.flags = target.flags | (Z if push.exts.size >= 0 else 0)
         m.key = target.key
+        m.node_id = target.node_id
         return m
 
     def written(self, target, push):
@@ -222,6 +244,6 @@ class Door(Sink):
         return 0
 
     def rewritten(self, reader, route):
-        """What is seldom: another timestamp instead of its own, or a node id that goes no further."""
+        """What is seldom: another timestamp instead of its own."""
         self.node.routes.rewrite(route, reader, self.face)
         return 0

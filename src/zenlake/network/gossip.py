@@ -5,7 +5,7 @@ A peer begins with itself (number 0), then the neighbours it knows; a router tel
 real one does. Entries are numbered for each sender (`psid`) and may come without their zid later. Who hears of a node
 that it is not connected to may connect; that is the runtime's business.
 
-Between routers OAM 1 is the link state, with links and weights, from which the routes are computed.
+Between routers OAM 1 is the link state: `routers`.
 """
 
 from dataclasses import dataclass
@@ -91,6 +91,7 @@ class Gossip:
             for face in self.node.faces:
                 if self._gossips(face):
                     self._tell(face, [self._self()])
+        self.node.routers.listening()
 
     def _tell(self, face: Face, entries: list[LinkState]) -> None:
         face.control(Oam(id=linkstate.OAM_ID, qos=CONTROL_QOS, body=linkstate.encode(entries)).encode())

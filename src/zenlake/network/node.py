@@ -22,6 +22,7 @@ from zenlake.network.gossip import Gossip
 from zenlake.network.interests import Interests
 from zenlake.network.queries import Queries, Send
 from zenlake.network.roles import Stand
+from zenlake.network.routers import Routers
 from zenlake.network.routes import Routes
 from zenlake.values import Timestamp, WhatAmI
 from zenlake.wire.linkstate import OAM_ID
@@ -57,11 +58,14 @@ class Node:
         self.clock = HybridClock()
         self.declarations = Declarations(self.counters)
         self.interests = Interests(self.declarations, self.counters, interest_timeout)
-        self.queries = Queries(self.declarations, zid, self.counters, query_timeout)
+        self.routers = Routers(self)
+        self.queries = Queries(self.declarations, self.routers, zid, self.counters, query_timeout)
         self.routes = Routes(self)
         self.gossip = Gossip(self)
         self.application = Application(self)
         self.declarations.faces.append(self.application)
+        if whatami is WhatAmI.ROUTER:
+            self.declarations.faces.append(self.routers.own)
         self.declarations.on_change = self.application.changed
         self.reading: Face | None = None
         self.dirty: set[Face] = set()
@@ -78,7 +82,8 @@ class Node:
     @property
     def faces(self) -> list[Face]:
         """Those of the network."""
-        return [face for face in self.declarations.faces if not face.is_application]
+        within = (self.application, self.routers.own)
+        return [face for face in self.declarations.faces if face not in within]
 
     # Faces
 
@@ -89,6 +94,8 @@ class Node:
             self.declarations.faces.append(face)
             self.declarations.epoch.number += 1
             self.gossip.opened(face)
+            if face.stand is Stand.TREE:
+                self.routers.opened(face)
             if face.is_told_all:
                 self.declarations.tell_all(face)
             if face.stand is Stand.BESIDE:
@@ -108,6 +115,7 @@ class Node:
             self.interests.closed(face)
             self.declarations.forget(face)
             self.gossip.closed(face)
+            self.routers.closed(face)
             face.backlog.clear()
             self.dirty.discard(face)
         self._release(face)
@@ -134,8 +142,13 @@ class Node:
             elif kind == INTEREST:
                 self._interest(face, reader.interest)
             elif kind == OAM and reader.oam.id == OAM_ID:
+                body = reader.oam.body.value or b""
                 with self.lock:
-                    found = self.gossip.heard(face, reader.oam.body.value or b"")
+                    if face.stand is Stand.TREE:
+                        found = []
+                        self.routers.heard(face, body)
+                    else:
+                        found = self.gossip.heard(face, body)
                 for zid, whatami, locators in found:
                     self.on_discover(zid, whatami, locators)
                 self._after()
@@ -171,13 +184,15 @@ class Node:
                 if declare.answers:
                     self.interests.final(face, declare.interest)
             elif kind & 1:
-                self._undeclare(face, body)
+                self._undeclare(face, body, declare.node_id)
             else:
                 key = self._key(face, body.key)
                 if key is None:
                     return
                 info = body.info & 0xFFFF01
-                if declare.answers and self.interests.declared(face, declare.interest, kind, key, info):
+                if face.stand is Stand.TREE:
+                    self.routers.declared(face, declare.node_id, kind, key, info)
+                elif declare.answers and self.interests.declared(face, declare.interest, kind, key, info):
                     pass
                 elif body.id or not declare.answers:
                     self.declarations.declare(face, kind, body.id, key, info)
@@ -196,10 +211,16 @@ class Node:
 
     def _renamed(self, face: Face) -> None:
         face.routes.clear()
+        face.tree_routes.clear()
         self.declarations.epoch.number += 1
 
-    def _undeclare(self, face: Face, body: Any) -> None:
+    def _undeclare(self, face: Face, body: Any, node_id: int) -> None:
         kind = body.kind - 1
+        if face.stand is Stand.TREE:
+            key = self._key(face, body.wire_expr) if body.has_key else None
+            if key is not None:
+                self.routers.undeclared(face, node_id, kind, key)
+            return
         if body.id == 0 and body.has_key and body.wire_expr.suffix.size >= 0:
             key = self._key(face, body.wire_expr)
             ids = [id for id, known in face.declared[kind].items() if known == key]

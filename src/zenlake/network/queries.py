@@ -15,6 +15,8 @@ from typing import NamedTuple
 from zenlake.keyexpr import includes
 from zenlake.network.declarations import COMPLETE, Declarations, passes
 from zenlake.network.face import QUERYABLE, Face
+from zenlake.network.roles import Stand
+from zenlake.network.routers import Router, Routers
 from zenlake.values import EntityGlobalId, ZenohId
 from zenlake.wire.cursor import Cursor
 from zenlake.wire.data import Err
@@ -57,8 +59,11 @@ class Send(NamedTuple):
 class Queries:
     """Guarded by the node's lock; what it wants to be sent it returns."""
 
-    def __init__(self, declarations: Declarations, zid: bytes, counters: Counter[str], timeout: float) -> None:
+    def __init__(
+        self, declarations: Declarations, routers: Routers, zid: bytes, counters: Counter[str], timeout: float
+    ) -> None:
         self.declarations = declarations
+        self.routers = routers
         self.counters = counters
         self.timeout = timeout
         self.responder = EntityGlobalId(ZenohId.from_wire(zid), 0)
@@ -69,16 +74,24 @@ class Queries:
 
     # Where a query goes
 
-    def route(self, source: Face, key: bytes, target: int, local: bool = True, remote: bool = True) -> list[Face]:
-        """The faces that a query is passed to."""
+    def route(
+        self, source: Face, root: Router, key: bytes, target: int, local: bool = True, remote: bool = True
+    ) -> list[Face]:
+        """The faces that a query is passed to, along the tree of a router."""
         infos: dict[Face, int] = {}  # of each face, the nearest complete or else any
         for resource in self.declarations.tables[QUERYABLE].matching(key) if remote else ():
             whole = includes(resource.key, key)
-            for face, ids in resource.holders.items():
-                if face is source or not passes(source, face):
+            for holder, ids in resource.holders.items():
+                face: Face | None = holder
+                if isinstance(holder, Router):
+                    face = root.below.get(holder.zid)
+                elif not passes(source, holder):
+                    continue
+                if face is None or face is source:
                     continue
                 for info in ids.values():
-                    rank = info >> 8 if info & COMPLETE and whole else NOT_COMPLETE
+                    far = int(holder.distance) if isinstance(holder, Router) else info >> 8
+                    rank = min(far, NOT_COMPLETE - 1) if info & COMPLETE and whole else NOT_COMPLETE
                     infos[face] = min(rank, infos.get(face, rank))
         for face in self.declarations.faces if remote else ():
             if face.is_asked and face not in infos and passes(source, face):
@@ -108,7 +121,8 @@ class Queries:
         timeout = request.timeout_ms / 1000 if request.has_timeout else self.timeout
         question = Question(source, id, request.qos, reliable, now + timeout, request.budget)
         sends, shown = [], []
-        for face in self.route(source, key, request.target, local, remote):
+        root = self.routers.root(source, request.node_id)
+        for face in self.route(source, root, key, request.target, local, remote) if root is not None else ():
             new = face.next_request()
             if new is None:
                 self.counters["requests dropped: no request id free"] += 1
@@ -119,7 +133,7 @@ class Queries:
                 shown.append((face, new))
             else:
                 request.id = new
-                request.node_id = 0
+                request.node_id = root.psid if root is not None and face.stand is Stand.TREE else 0
                 request.key.set(_text(face.wire_key(key)))
                 sends.append(Send(face, request.encode(), question.qos, reliable))
         source.questions[id] = question

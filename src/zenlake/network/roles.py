@@ -3,10 +3,12 @@
 
     north    above us: we tell it what we have, and ask it for what we want to know of
     beside   our equal: each tells the other everything, nobody asks
+    tree     a router, and so are we: what is behind each router is told along that router's tree (see `routers`)
     south    below us: it tells us everything, and is told what it asks for
 
 A message passes between two faces of different groups. Peers are connected with each other, so those south of a router
-are one group: a real router passes nothing between them either. What stands north of or beside us is one group too.
+are one group: a real router passes nothing between them either. What stands north of or beside us is one group too, and
+so are all routers: what passes between these follows the trees.
 """
 
 from enum import Enum
@@ -19,6 +21,7 @@ __all__ = ["Stand", "group", "stand"]
 class Stand(Enum):
     NORTH = "north"
     BESIDE = "beside"
+    TREE = "tree"
     SOUTH = "south"
 
 
@@ -31,7 +34,7 @@ def stand(own: WhatAmI, other: WhatAmI) -> Stand:
     if own is WhatAmI.CLIENT:
         return Stand.NORTH
     if own is other:
-        return Stand.BESIDE
+        return Stand.TREE if own is WhatAmI.ROUTER else Stand.BESIDE
     return Stand.NORTH if other is WhatAmI.ROUTER else Stand.SOUTH
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a sample goes. A route is worked out once for (the face it comes from, the key) and remembered.
+"""Where a sample goes. A route is worked out once for (the face it comes from, whose tree it follows, the key) and remembered.
 
 What happens to each sample is in `forward`; here is what happens once for a key, what the application publishes, and what
 is seldom.
@@ -13,6 +13,8 @@ from zenlake.network.declarations import passes
 from zenlake.network.face import SUBSCRIBER, Face
 from zenlake.network.forward import Route, Target
 from zenlake.network.interests import Interests
+from zenlake.network.roles import Stand
+from zenlake.network.routers import Router
 from zenlake.wire.cursor import Cursor
 from zenlake.wire.network import Push
 from zenlake.wire.writer import Writer
@@ -33,8 +35,10 @@ class Routes:
     def __init__(self, node: "Node") -> None:
         self.node = node
 
-    def find(self, face: Face, scope: int, by_sender: bool, suffix: bytes | None, name: object) -> Route | None:
-        """Work out a route and remember it under a name; None, and counted, if the key is none."""
+    def find(
+        self, face: Face, scope: int, by_sender: bool, suffix: bytes | None, name: object, node_id: int = 0
+    ) -> Route | None:
+        """Work out a route and remember it under a name; None, and counted, if the key is none or the way is wrong."""
         node = self.node
         with node.lock:
             key = face.resolve(scope, by_sender, suffix)
@@ -46,25 +50,34 @@ class Routes:
             except KeyExprError:
                 node.counters["messages with an invalid key"] += 1
                 return None
-            if len(face.routes) >= MOST:
-                face.routes.clear()
-            route = face.routes[name] = self.route(face, key)
+            root = node.routers.root(face, node_id)
+            if root is None:
+                return None
+            routes = face.tree_routes.setdefault(node_id, {}) if node_id else face.routes
+            if len(routes) >= MOST:
+                routes.clear()
+            route = routes[name] = self.route(face, root, key)
             return route
 
-    def route(self, source: Face, key: bytes) -> Route:
-        """With the lock held: where a sample on a key from a face goes."""
+    def route(self, source: Face, root: Router, key: bytes) -> Route:
+        """With the lock held: where a sample on a key from a face goes, along the tree of a router."""
         declarations = self.node.declarations
         faces: dict[Face, None] = {}
         for resource in declarations.tables[SUBSCRIBER].matching(key):
             for face in resource.holders:
-                if not face.is_application and face is not source and passes(source, face):
+                if isinstance(face, Router):
+                    if face.zid in root.below:
+                        faces[root.below[face.zid]] = None
+                elif not face.is_application and face is not source and passes(source, face):
                     faces[face] = None
         for face in declarations.faces:
             if face.is_asked and face not in faces and passes(source, face) and not Interests.covers(face, key):
                 faces[face] = None  # nobody told us that there is nobody
-        targets = tuple(Target(face, *head(face.wire_key(key))) for face in faces)
+        targets = tuple(
+            Target(face, *head(face.wire_key(key)), root.psid if face.stand is Stand.TREE else 0) for face in faces
+        )
         receivers = self.node.application.receivers(key, source)
-        whole = Target(None, *head((0, True, key)))
+        whole = Target(None, *head((0, True, key)), 0)
         return Route(declarations.epoch.number, key, receivers, targets, whole)
 
     # What the application publishes
@@ -81,13 +94,12 @@ class Routes:
             return
         if local and route.receivers:
             self.show(route, written(route.whole, rest, has_exts), None, reliable, qos & 7)
-        if remote:
-            self._send(route, rest, has_exts, qos, reliable, None)
+        for target in route.targets if remote else ():
+            self._send(target, rest, has_exts, qos, reliable, None)
 
-    def _send(self, route: Route, rest: bytes, has_exts: bool, qos: int, reliable: bool, source: Face | None) -> None:
-        for target in route.targets:
-            if not target.face.send(written(target, rest, has_exts), qos, reliable):
-                self.node.refused(target.face, source)
+    def _send(self, target: Target, rest: bytes, has_exts: bool, qos: int, reliable: bool, source: Face | None) -> None:
+        if not target.face.send(written(target, rest, has_exts), qos, reliable):
+            self.node.refused(target.face, source)
 
     def show(self, route: Route, message: bytes, like: Any, reliable: bool = True, priority: int = 5) -> None:
         """Show the application a sample that is in no reader yet; `like`: the reader that it came in."""
@@ -104,20 +116,22 @@ class Routes:
     # What is seldom
 
     def rewrite(self, route: Route, reader: Any, source: Face) -> None:
-        """A sample that cannot go on as it came: another timestamp, or a node id that goes no further."""
+        """A sample that cannot go on as it came: its timestamp is too far ahead."""
         start = reader.start
         span = reader.cursor.span()
         span.at, span.size = start, reader.cursor.at - start
         push = Push().decode(Cursor(span.value))
         push.node_id = 0
         push.key.set((0, False, None))
-        if self.node.stamps and push.is_put:
-            self.node.restamp(push.put)
+        self.node.restamp(push.put)
         message: bytes = push.encode()
-        rest, has_exts = message[2:], message[0] & Z != 0
         if route.receivers:
-            self.show(route, written(route.whole, rest, has_exts), reader)
-        self._send(route, rest, has_exts, push.qos, reader.frame.reliable != 0, source)
+            self.show(route, written(route.whole, message[2:], message[0] & Z != 0), reader)
+        for target in route.targets:
+            if push.node_id != target.node_id:
+                push.node_id = target.node_id
+                message = push.encode()
+            self._send(target, message[2:], message[0] & Z != 0, push.qos, reader.frame.reliable != 0, source)
 
 
 def written(target: Target, rest: bytes, has_exts: bool) -> bytes:

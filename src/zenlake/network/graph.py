@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The graph of routers, and the tree that spreads from each of them. Every router must find the same trees.
+
+An edge is there when both its ends list it. Its weight is what they set (100 if neither did), and up to a hundredth more
+that depends on the two ids alone: so no two ways are of one length, and all routers choose the same one. The hash is
+the one that 1.10.2 takes, or rings of both implementations would loop, or go dark.
+"""
+
+import heapq
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+__all__ = ["Edges", "Tree", "edges", "reachable", "shortest", "siphash13", "tree", "weight"]
+
+Links = Mapping[bytes, Mapping[bytes, int]]
+"""Of each router the neighbours that it lists, and the weight that it set for each; 0 if none."""
+Edges = dict[bytes, dict[bytes, float]]
+
+WEIGHT = 100  # of an edge that nobody set one for
+WORD = 0xFFFFFFFFFFFFFFFF
+
+
+class Tree(NamedTuple):
+    """The tree of one root, as far as it concerns one router in it."""
+
+    parent: bytes | None
+    """From whom it hears the root."""
+    below: dict[bytes, bytes]
+    """For each router that hears the root through it: the neighbour that it passes it on to."""
+
+
+def siphash13(data: bytes) -> int:
+    """SipHash-1-3 with a key of zeros."""
+    v0, v1, v2, v3 = 0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573
+
+    def rotated(value: int, by: int) -> int:
+        return (value << by | value >> (64 - by)) & WORD
+
+    def mix() -> None:
+        nonlocal v0, v1, v2, v3
+        v0, v2 = (v0 + v1) & WORD, (v2 + v3) & WORD
+        v1, v3 = rotated(v1, 13) ^ v0, rotated(v3, 16) ^ v2
+        v0 = rotated(v0, 32)
+        v0, v2 = (v0 + v3) & WORD, (v2 + v1) & WORD
+        v1, v3 = rotated(v1, 17) ^ v2, rotated(v3, 21) ^ v0
+        v2 = rotated(v2, 32)
+
+    whole = len(data) & ~7
+    last = int.from_bytes(data[whole:], "little") | (len(data) & 0xFF) << 56
+    words = [int.from_bytes(data[at : at + 8], "little") for at in range(0, whole, 8)]
+    for word in [*words, last]:
+        v3 ^= word
+        mix()
+        v0 ^= word
+    v2 ^= 0xFF
+    for _ in range(3):
+        mix()
+    return v0 ^ v1 ^ v2 ^ v3
+
+
+@lru_cache(4096)
+def weight(one: bytes, other: bytes, base: int = WEIGHT) -> float:
+    """The length of the edge between two routers."""
+    first, second = sorted((one.ljust(16, b"\0"), other.ljust(16, b"\0")))  # by the wire's bytes, not by the number
+    part = (siphash13(first + second) & 0xFFFFFFFF) / 0xFFFFFFFF
+    return base * (1.0 + 0.01 * part)
+
+
+def edges(links: Links) -> Edges:
+    """The neighbours of each router that list it too, and how far they are."""
+    found: Edges = {}
+    for one, listed in links.items():
+        near = found[one] = {}
+        for other, set_here in listed.items():
+            back = links.get(other, {})
+            if one in back:
+                near[other] = weight(one, other, max(set_here, back[one]) or WEIGHT)
+    return found
+
+
+def reachable(links: Links, own: bytes) -> set[bytes]:
+    """All that are listed by somebody who is reachable."""
+    found, waiting = {own}, [own]
+    while waiting:
+        for other in links.get(waiting.pop(), ()):
+            if other not in found:
+                found.add(other)
+                waiting.append(other)
+    return found
+
+
+def shortest(edges: Edges, root: bytes) -> tuple[dict[bytes, float], dict[bytes, bytes]]:
+    """How far every router is from a root, and who is before it on the shortest way."""
+    distances: dict[bytes, float] = {}
+    before: dict[bytes, bytes] = {}
+    queue: list[tuple[float, bytes, bytes]] = [(0.0, root, root)]
+    while queue:
+        distance, router, previous = heapq.heappop(queue)
+        if router in distances:
+            continue
+        distances[router] = distance
+        if router != root:
+            before[router] = previous
+        for other, length in edges.get(router, {}).items():
+            if other not in distances:
+                heapq.heappush(queue, (distance + length, other, router))
+    return distances, before
+
+
+def tree(before: Mapping[bytes, bytes], own: bytes) -> Tree:
+    """Our part of a tree that is given by who is before whom."""
+    below: dict[bytes, bytes] = {}
+    for router in before:
+        at = router
+        while at in before:
+            previous = before[at]
+            if previous == own:
+                below[router] = at
+                break
+            at = previous
+    return Tree(before.get(own), below)

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several routers: the link state that each tells its neighbours (OAM 1), and the trees along which all else travels.
+
+Every router knows the whole graph, and so the tree of every other one. What is behind a router (a sample, a query, a
+declaration) goes down that router's tree and no other way; the NodeId of a message says whose tree that is, by the
+number (`psid`) that the sender has for it. So nothing comes twice, in whatever rings the routers stand.
+
+Each router, near or far, is a holder of declarations like a face; it is never sent to: `below` tells through which
+neighbour. Ours is one too: it is told, as one neighbour, all that is not behind other routers, and passes it down.
+
+What comes from another neighbour than the parent in its tree is dropped: two routers that do not know the same graph yet
+may lose a sample, but do not send it round and round.
+"""
+
+from typing import TYPE_CHECKING
+
+from zenlake.errors import DecodeError
+from zenlake.network import graph
+from zenlake.network.face import CONTROL_QOS, Face, Outlet
+from zenlake.network.roles import Stand
+from zenlake.values import WhatAmI, ZenohId
+from zenlake.wire import linkstate
+from zenlake.wire.declare import Declare, DeclareEntity, UndeclareEntity
+from zenlake.wire.linkstate import LinkState
+from zenlake.wire.network import Oam
+
+if TYPE_CHECKING:
+    from zenlake.network.node import Node
+
+__all__ = ["Router", "Routers"]
+
+NUMBERS = 1 << 16  # a NodeId has 16 bits
+
+
+class Router(Face):
+    """A router of the graph: what it said of itself, what is behind it, and our place in its tree."""
+
+    def __init__(self, zid: bytes, psid: int) -> None:
+        super().__init__(Outlet(), zid, WhatAmI.ROUTER, WhatAmI.ROUTER)
+        self.psid = psid
+        self.sn = 0
+        """The version of what it said; 0: only others spoke of it."""
+        self.links: dict[bytes, int] = {}
+        self.locators: tuple[str, ...] | None = None
+        self.has: dict[tuple[int, bytes], tuple[int, int]] = {}
+        """Of each kind and key declared behind it: the id in our tables, and what was said about it."""
+        self.parent: Face | None = None
+        self.children: tuple[Face, ...] = ()
+        self.below: dict[bytes, Face] = {}
+        self.distance = 0.0
+
+    def pass_on(self, kind: int, key: bytes, info: int | None, source: Face | None = None) -> None:
+        """Tell our children in its tree; None: that it is no more."""
+        for child in self.children:
+            if child is not source:
+                self.tell(child, kind, key, info)
+
+    def tell(self, child: Face, kind: int, key: bytes, info: int | None) -> None:
+        """Between routers there are no ids: the key says which it is."""
+        scope, sender, suffix = child.wire_key(key)
+        written = (scope, sender, None if suffix is None else suffix.decode())
+        body: DeclareEntity | UndeclareEntity
+        if info is None:
+            body = UndeclareEntity(kind=kind + 1, id=0, key=written)
+        else:
+            body = DeclareEntity(kind=kind, id=0, key=written, info=info)
+        child.control(Declare(qos=CONTROL_QOS, node_id=self.psid, body=body).encode())
+
+
+class Own(Router):
+    """Ours: told of all that is not behind other routers."""
+
+    def __init__(self, zid: bytes) -> None:
+        super().__init__(zid, 0)
+        self.sn = 1
+        self.stand = Stand.BESIDE
+
+    def declare(self, kind: int, id: int, key: bytes, info: int, interest_id: int | None = None) -> None:
+        self.has[kind, key] = id, info
+        self.pass_on(kind, key, info)
+
+    def undeclare(self, kind: int, id: int, key: bytes) -> None:
+        del self.has[kind, key]
+        self.pass_on(kind, key, None)
+
+
+class Routers:
+    """The graph as we know it. Guarded by the node's lock."""
+
+    def __init__(self, node: "Node") -> None:
+        self.node = node
+        self.own = Own(node.zid)
+        self.known: dict[bytes, Router] = {node.zid: self.own}
+        self.neighbours: dict[bytes, Face] = {}
+        self._edges: graph.Edges = {}
+        self._last_psid = 0
+
+    # Whose tree
+
+    def of(self, face: Face, node_id: int) -> Router | None:
+        """The router that a neighbour means by its number."""
+        zid = face.psids.get(node_id, face.zid if node_id == 0 else None)
+        return None if zid is None else self.known.get(zid)
+
+    def root(self, source: Face, node_id: int) -> Router | None:
+        """Whose tree a message follows; None if it did not come along it."""
+        if source.stand is not Stand.TREE:
+            return self.own
+        root = self.of(source, node_id)
+        if root is None or root.parent is not source:
+            self.node.counters["messages that left their tree"] += 1
+            return None
+        return root
+
+    # Neighbours come and go
+
+    def opened(self, face: Face) -> None:
+        self.neighbours[face.zid] = face
+        known = face.zid in self.known
+        neighbour = self._number(face.zid)
+        self.own.links[face.zid] = 0
+        self.own.sn += 1
+        changed: list[Router] = [self.own] if known else [neighbour, self.own]
+        for other in self.neighbours.values():
+            self._tell(other, list(self.known.values()) if other is face else changed)
+        self._grow()
+
+    def closed(self, face: Face) -> None:
+        if self.neighbours.get(face.zid) is not face:
+            return
+        del self.neighbours[face.zid], self.own.links[face.zid]
+        self.own.sn += 1
+        self._prune()
+        self._tell_all([self.own])
+        self._grow()
+
+    def listening(self) -> None:
+        """We listen elsewhere."""
+        self.own.sn += 1
+        self._tell_all([self.own])
+
+    def _number(self, zid: bytes) -> Router:
+        router = self.known.get(zid)
+        if router is None:
+            taken = {router.psid for router in self.known.values()}
+            while self._last_psid in taken:
+                self._last_psid = (self._last_psid + 1) % NUMBERS
+            router = self.known[zid] = Router(zid, self._last_psid)
+        return router
+
+    # The link state
+
+    def _entry(self, router: Router) -> LinkState:
+        links = tuple(self.known[zid].psid for zid in router.links if zid in self.known)
+        weights = tuple(weight for zid, weight in router.links.items() if zid in self.known)
+        locators = router.locators if router.zid in self.neighbours else None
+        if router is self.own:
+            locators = self.node.gossip.locators
+        zid = ZenohId.from_wire(router.zid)
+        return LinkState(
+            router.psid, router.sn, zid, WhatAmI.ROUTER, locators, links, weights if any(weights) else None
+        )  # fmt: skip
+
+    def _tell(self, face: Face, routers: list[Router]) -> None:
+        if routers:
+            body = linkstate.encode(self._entry(router) for router in routers)
+            face.control(Oam(id=linkstate.OAM_ID, qos=CONTROL_QOS, body=body).encode())
+
+    def _tell_all(self, routers: list[Router]) -> None:
+        for face in self.neighbours.values():
+            self._tell(face, routers)
+
+    def heard(self, face: Face, body: bytes) -> None:
+        """What a neighbour knows of the graph."""
+        try:
+            entries = linkstate.decode(body)
+        except DecodeError:
+            self.node.counters["link states not understood"] += 1
+            return
+        for entry in entries:
+            if entry.zid is not None:
+                face.psids[entry.psid] = entry.zid.to_wire()
+        new: dict[Router, None] = {}  # to those that a neighbour has no number of ours for
+        changed: dict[Router, None] = {}
+        for entry in entries:
+            zid = face.psids.get(entry.psid)
+            if zid is None:
+                self.node.counters["link states of unknown nodes"] += 1
+            elif zid == self.node.zid:
+                if entry.sn > self.own.sn:  # of an earlier life of ours
+                    self.own.sn = entry.sn + 1
+                    changed[self.own] = None
+            else:
+                self._update(face, zid, entry, new, changed)
+        self._prune()
+        told_new = [router for router in new if router.zid in self.known]
+        told_changed = [router for router in changed if router.zid in self.known and router not in new]
+        for other in self.neighbours.values():  # all in one message, lest the other thinks that some are unreachable
+            if other is face:
+                self._tell(other, told_new + [router for router in told_changed if router is self.own])
+            else:
+                self._tell(other, told_new + [router for router in told_changed if router.zid != other.zid])
+        self._grow()
+
+    def _update(
+        self, face: Face, zid: bytes, entry: LinkState, new: dict[Router, None], changed: dict[Router, None]
+    ) -> None:
+        is_new = zid not in self.known
+        router = self._number(zid)
+        if is_new:
+            new[router] = None
+        elif entry.sn <= router.sn:
+            return
+        (changed if router.sn else new)[router] = None
+        router.sn = entry.sn
+        if entry.locators is not None:
+            router.locators = entry.locators
+        router.links = {}
+        for psid, weight in zip(entry.links, entry.weights or (0,) * len(entry.links), strict=True):
+            other = face.psids.get(psid)
+            if other is None:
+                self.node.counters["link states of unknown nodes"] += 1
+                continue
+            if other not in self.known:
+                new[self._number(other)] = None
+            router.links[other] = weight
+
+    def _prune(self) -> None:
+        """Forget the routers that cannot be reached any more, and what is behind them."""
+        reachable = graph.reachable({zid: router.links for zid, router in self.known.items()}, self.node.zid)
+        for zid in self.known.keys() - reachable:
+            router = self.known.pop(zid)
+            router.parent, router.children, router.below = None, (), {}
+            self.node.declarations.forget(router)
+
+    # The trees
+
+    def _grow(self) -> None:
+        """Find our place in every tree anew, and tell new children what they are to know."""
+        edges = graph.edges({zid: router.links for zid, router in self.known.items()})
+        if edges == self._edges:
+            return
+        self._edges = edges
+        own = self.node.zid
+        distances, _ = graph.shortest(edges, own)
+        for root in self.known.values():
+            root.distance = distances.get(root.zid, 0.0)
+            tree = graph.tree(graph.shortest(edges, root.zid)[1], own)
+            had = root.children
+            root.parent = None if tree.parent is None else self.neighbours[tree.parent]
+            root.below = {zid: self.neighbours[child] for zid, child in tree.below.items()}
+            root.children = tuple(dict.fromkeys(root.below.values()))
+            for child in root.children:
+                if child not in had:
+                    for (kind, key), (_, info) in root.has.items():
+                        root.tell(child, kind, key, info)
+        self.node.declarations.epoch.number += 1
+
+    # What is behind other routers
+
+    def declared(self, face: Face, node_id: int, kind: int, key: bytes, info: int) -> None:
+        root = self.of(face, node_id)
+        if root is None or root is self.own:
+            self.node.counters["declarations of unknown routers"] += root is None
+            return
+        id, told = root.has.get((kind, key), (0, None))
+        if told == info:
+            return  # known: our children have heard of it
+        id = id or root.next_id()
+        root.has[kind, key] = id, info
+        self.node.declarations.declare(root, kind, id, key, info)
+        root.pass_on(kind, key, info, face)
+
+    def undeclared(self, face: Face, node_id: int, kind: int, key: bytes) -> None:
+        root = self.of(face, node_id)
+        known = None if root is None or root is self.own else root.has.pop((kind, key), None)
+        if root is None or known is None:
+            return
+        self.node.declarations.undeclare(root, kind, known[0])
+        root.pass_on(kind, key, None, face)

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several routers, ours and real ones in every position: the same trees, and everything exactly once.
+
+A row names its routers by a letter each (o: ours, t: theirs) in the order a, b, c, d, and the links between them. Every
+router publishes and subscribes, and so does a client of its own kind at each.
+"""
+
+import contextlib
+import itertools
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.interop.nodes import Ours, Theirs, until
+from zenlake.network import graph
+
+CHAIN = ("ab", "bc")
+TREE = ("ba", "ca")
+RING = ("ab", "bc", "ca")
+SQUARE = ("ab", "bc", "cd", "da")
+
+
+class Cable:
+    """A connection that can be cut: listens, and carries what comes there to where it leads and back."""
+
+    def __init__(self, leads_to: str) -> None:
+        host, port = leads_to.removeprefix("tcp/").split(":")
+        self._leads_to = (host, int(port))
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.locator = f"tcp/127.0.0.1:{self._listening.getsockname()[1]}"
+        self._ends: list[socket.socket] = []
+        self._threads = [threading.Thread(target=self._accept, daemon=True)]
+        self._threads[0].start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                here, _ = self._listening.accept()
+                self._ends.append(here)
+                try:
+                    there = socket.create_connection(self._leads_to)
+                except OSError:  # nobody is there yet
+                    here.close()
+                    continue
+                self._ends.append(there)
+                for pair in ((here, there), (there, here)):
+                    thread = threading.Thread(target=self._carry, args=pair, daemon=True)
+                    self._threads.append(thread)
+                    thread.start()
+
+    @staticmethod
+    def _carry(source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_RDWR)
+
+    def cut(self) -> None:
+        with contextlib.suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        for end in self._ends:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(5)
+        for end in self._ends:
+            end.close()
+
+
+class Net:
+    """Routers, a client at each, and what everybody has heard."""
+
+    def __init__(self, kinds: str, links: tuple[str, ...], ports: Iterator[int]) -> None:
+        self.routers: dict[str, Any] = {}
+        self.clients: dict[str, Any] = {}
+        self.links = list(links)
+        self.cables: dict[str, Cable] = {}
+        self._round = 0
+        names = "abcd"[: len(kinds)]
+        where = {name: f"tcp/127.0.0.1:{next(ports)}" for name in names}
+        for name, kind in zip(names, kinds, strict=True):
+            dials = []
+            for link in links:
+                if link[0] == name:  # who is named first dials, through a cable for the first link
+                    if link == links[0]:
+                        self.cables[link] = Cable(where[link[1]])
+                    dials.append(self.cables[link].locator if link in self.cables else where[link[1]])
+            make, client = (Ours, Ours) if kind == "o" else (Theirs, Theirs)
+            more = {} if kind == "o" else {"adminspace/enabled": True}
+            self.routers[name] = make("router", tuple(dials), (where[name],), **more)
+            self.clients[name] = client("client", (where[name],))
+        for name, node in self.everybody():
+            node.do("sub", "s", "s/**")
+            node.do("token", "t", f"here/{name}")
+
+    def everybody(self) -> list[tuple[str, Any]]:
+        named = [(name, node) for name, node in self.routers.items()]
+        return named + [(f"client-{name}", node) for name, node in self.clients.items()]
+
+    def close(self) -> None:
+        for node in [*self.clients.values(), *self.routers.values()]:
+            node.close()
+        for cable in self.cables.values():
+            cable.cut()
+
+    # What should be
+
+    def reach(self, name: str) -> set[str]:
+        """The routers that are connected with this one."""
+        found = {name}
+        for _ in self.routers:
+            found |= {end for link in self.links for end in link if found & set(link)}
+        return found & set(self.routers)
+
+    def expected(self, at: str) -> dict[tuple[str, str], str]:
+        """For each source and destination: to which neighbour a router passes what goes from the one to the other."""
+        wire = {name: bytes.fromhex(node.zid.zfill(32))[::-1] for name, node in self.routers.items()}
+        names = {zid: name for name, zid in wire.items()}
+        lists: dict[bytes, dict[bytes, int]] = {wire[name]: {} for name in self.reach(at)}
+        for one, other in (link for link in self.links if link[0] in self.reach(at)):
+            lists[wire[one]][wire[other]] = lists[wire[other]][wire[one]] = 0
+        edges = graph.edges(lists)
+        found = {}
+        for source in self.reach(at):
+            tree = graph.tree(graph.shortest(edges, wire[source])[1], wire[at])
+            for target in self.reach(at) - {at}:
+                hop = tree.below.get(wire[target], tree.parent)
+                assert hop is not None
+                found[source, target] = names[hop]
+        return found
+
+    # What is
+
+    def successors(self, at: str) -> dict[tuple[str, str], str]:
+        """The same, as the router itself says it."""
+        node = self.routers[at]
+        names = {router.zid: name for name, router in self.routers.items()}
+        found = {}
+        for _, key, zid in node.do("get", f"@/{node.zid}/router/route/successor/**"):
+            *_, source, _, target = key.split("/")
+            hop = json.loads(zid)
+            if {source, target, hop} <= names.keys():
+                found[names[source], names[target]] = names[hop]
+            else:
+                found["?", target] = hop
+        return found
+
+    def settled(self) -> None:
+        """Wait until all routers have the trees that they should have, and all tokens are where they should be."""
+        for name in self.routers:
+            until(lambda name=name: self.successors(name) == self.expected(name), f"the trees of {name}")
+        for name, node in self.everybody():
+            there = self.reach(name[-1])
+            tokens = sorted(f"here/{other}" for other, _ in self.everybody() if other[-1] in there)
+            until(lambda node=node, tokens=tokens: sorted(set(node.do("who", "here/*"))) == tokens, f"the tokens at {name}")
+
+    def exchange(self, count: int = 3) -> None:
+        """Everybody publishes twice: what came the first time has come exactly once when the second is there."""
+        rounds = []
+        for _ in range(2):
+            self._round += 1
+            rounds.append(self._round)
+            for name, node in self.everybody():
+                for number in range(count):
+                    node.do("put", f"s/{self._round}/{name}", str(number))
+            for name, node in self.everybody():
+                until(lambda node=node, name=name: len(self.got(node)) >= count * self.others(name), f"samples at {name}")
+        for name, node in self.everybody():
+            expected = [
+                (f"s/{self._round - 1}/{other}", str(number))
+                for other, _ in self.everybody() if other[-1] in self.reach(name[-1])
+                for number in range(count)
+            ]  # fmt: skip
+            assert sorted(self.got(node, self._round - 1)) == sorted(expected), name
+
+    def others(self, name: str) -> int:
+        return sum(other[-1] in self.reach(name[-1]) for other, _ in self.everybody())
+
+    def got(self, node: Any, round: int | None = None) -> list[tuple[str, str]]:
+        samples = [(event[0], event[2]) for event in node.events.of("sample", "s")]
+        return [sample for sample in samples if sample[0].startswith(f"s/{round or self._round}/")]
+
+    def ask(self) -> None:
+        """Everybody asks: all, and the nearest; one end each."""
+        for name, node in self.everybody():
+            node.do("queryable", "q", f"q/{name}", "plain")
+            node.do("queryable", "best", "best", f"plain {name}", complete=True)
+        for name, node in self.everybody():
+            there = [other for other, _ in self.everybody() if other[-1] in self.reach(name[-1])]
+            answers = sorted(["put", f"q/{other}", "of q"] for other in there)
+            asked = ("get", "q/*", "ALL", "NONE")
+            until(lambda node=node, asked=asked, answers=answers: sorted(node.do(*asked)) == answers, f"answers to {name}")
+            assert len(node.do("get", "best", "BEST_MATCHING", "NONE")) >= 1
+
+
+ROWS = [
+    *itertools.product(("ooo", "too", "oto", "tot", "tto"), (CHAIN,)),
+    *itertools.product(("too", "oto", "ott"), (TREE,)),
+    *itertools.product(("ooo", "too", "tto", "tot"), (RING,)),
+    *itertools.product(("otot", "toot", "ooot"), (SQUARE,)),
+]
+
+
+@pytest.mark.parametrize(("kinds", "links"), ROWS, ids=lambda value: value if isinstance(value, str) else "-".join(value))
+def test_everything_comes_exactly_once(kinds: str, links: tuple[str, ...], ports: Iterator[int]) -> None:
+    net = Net(kinds, links, ports)
+    try:
+        net.settled()
+        net.exchange()
+        net.ask()
+        net.cables[links[0]].cut()
+        net.links.remove(links[0])
+        net.settled()
+        net.exchange()
+        last = net.links[-1][1]  # a router with a link that is left
+        net.clients.pop(last).close()
+        net.routers.pop(last).close()
+        net.links = [link for link in net.links if last not in link]
+        net.settled()
+        net.exchange()
+    finally:
+        net.close()

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several routers in graphs of any shape, against a model that knows only who is connected with whom."""
+
+from collections import Counter
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.network.mesh import CLIENT, ROUTER, Mesh
+from zenlake.network.node import Node
+from zenlake.values import ConsolidationMode, ZenohId
+from zenlake.wire import linkstate
+from zenlake.wire.declare import Declare, DeclareEntity, UndeclareEntity
+from zenlake.wire.linkstate import LinkState
+from zenlake.wire.network import Oam, Push
+
+pairs = st.tuples(st.integers(0, 4), st.integers(0, 4)).filter(lambda pair: pair[0] < pair[1])
+graphs = st.lists(pairs, max_size=10, unique=True)
+KEY = b"s/x"
+
+
+class World:
+    """Routers with a client each; everybody subscribes, answers and is alive."""
+
+    def __init__(self, count: int = 5) -> None:
+        self.mesh = Mesh()
+        self.routers = [self.mesh.node(ROUTER) for _ in range(count)]
+        self.clients = [self.mesh.node(CLIENT) for _ in range(count)]
+        self.seen: list[tuple[int, bytes]] = []
+        self.links: set[tuple[int, int]] = set()
+        for number, node in enumerate(self.everybody()):
+            if node.whatami is CLIENT:
+                self.mesh.link(node, self.routers[number - count])
+            node.application.declare_subscriber(b"s/**", lambda key, reader, number=number: self.got(number, reader))
+            node.application.declare_queryable(b"q", self.answer(number))
+            node.application.declare_token(b"t/%d" % number)
+        self.mesh.settle()
+
+    def everybody(self) -> list[Node]:
+        return self.routers + self.clients
+
+    def got(self, number: int, reader: Any) -> None:
+        self.seen.append((number, reader.push.put.payload.value))
+
+    @staticmethod
+    def answer(number: int) -> Any:
+        def reply(query: Any, reader: Any) -> None:
+            query.reply(b"q", b"%d" % number)
+            query.finish()
+
+        return reply
+
+    def toggle(self, one: int, other: int, settle: bool) -> None:
+        """Join two routers, or part them."""
+        change = self.mesh.cut if (one, other) in self.links else self.mesh.link
+        change(self.routers[one], self.routers[other], settle)
+        self.links ^= {(one, other)}
+
+    def reach(self, number: int) -> list[int]:
+        """Everybody who is connected with somebody."""
+        count = len(self.routers)
+        found = {number % count}
+        for _ in self.routers:
+            found |= {end for link in self.links for end in link if found & set(link)}
+        return sorted(found | {router + count for router in found})
+
+    def check(self) -> None:
+        """Everything exactly once, for everybody."""
+        for number, node in enumerate(self.everybody()):
+            self.seen.clear()
+            reach = self.reach(number)
+            node.application.put(KEY, b"x")
+            self.mesh.settle()
+            assert sorted(who for who, _ in self.seen) == reach
+            answers: list[int] = []
+            ends: list[int] = []
+            node.application.get(
+                b"q", lambda key, reader, to=answers: to.append(int(reader.response.reply.put.payload.value)),
+                lambda to=ends: to.append(1), target=1, consolidation=ConsolidationMode.NONE,
+            )  # fmt: skip
+            self.mesh.settle()
+            assert ends == [1]
+            assert sorted(answers) == reach
+            alive: list[bytes] = []
+            node.application.liveliness_get(b"t/*", alive.append, lambda late: None)
+            self.mesh.settle()
+            assert sorted(alive) == sorted(b"t/%d" % other for other in reach)
+        for router in self.routers:
+            assert {node.zid for node in self.routers} >= router.routers.known.keys()
+            assert len(router.routers.known) == len(self.reach(self.routers.index(router))) // 2
+
+
+@settings(max_examples=30, deadline=None)
+@given(graphs, st.lists(pairs, max_size=4))
+def test_everything_comes_once_in_any_graph(graph: list[tuple[int, int]], changes: list[tuple[int, int]]) -> None:
+    world = World()
+    for pair in graph:
+        world.toggle(*pair, settle=False)
+    world.mesh.settle()
+    world.check()
+    for pair in changes:
+        world.toggle(*pair, settle=True)
+    world.check()
+
+
+@settings(max_examples=30, deadline=None)
+@given(graphs, st.lists(pairs, min_size=1, max_size=6), st.lists(st.integers(0, 1000), max_size=200))
+def test_nothing_goes_round_while_the_graph_changes(
+    graph: list[tuple[int, int]], changes: list[tuple[int, int]], choices: list[int]
+) -> None:
+    """Links come and go while messages are on their way, in any order between wires: they end, and all is well then."""
+    world = World()
+    for pair in graph:
+        world.toggle(*pair, settle=False)
+    left = iter(choices)
+    for number, pair in enumerate(changes):
+        world.toggle(*pair, settle=False)
+        for which, router in enumerate(world.routers):
+            router.application.put(KEY, b"%d of %d" % (number, which))
+        for choice, _ in zip(left, range(30), strict=False):
+            world.mesh.move(choice)
+    moves = 0
+    while world.mesh.move(0):
+        moves += 1
+        assert moves < 20_000
+    assert all(count <= len(world.routers) for count in Counter(world.seen).values())  # two ways at most of each length
+    world.check()
+
+
+def chain(mesh: Mesh, count: int = 3) -> list[Node]:
+    routers = [mesh.node(ROUTER) for _ in range(count)]
+    for one, other in zip(routers, routers[1:], strict=False):
+        mesh.link(one, other)
+    return routers
+
+
+def test_the_nearest_complete_queryable_is_asked() -> None:
+    mesh = Mesh()
+    routers = chain(mesh, 4)
+    for name in (0, 3):
+        routers[name].application.declare_queryable(b"q", World.answer(name), complete=True)
+    mesh.settle()
+    for asker, nearest in enumerate([0, 0, 3, 3]):
+        answers: list[bytes] = []
+        client = mesh.node(CLIENT)
+        mesh.link(client, routers[asker])
+        client.application.get(b"q", lambda key, reader: answers.append(reader.response.reply.put.payload.value), int)
+        mesh.settle()
+        assert answers == [b"%d" % nearest]
+
+
+def test_what_a_lost_router_had_is_gone_and_comes_back() -> None:
+    mesh = Mesh()
+    a, b, c = chain(mesh)
+    seen: list[tuple[bytes, bool]] = []
+    a.application.declare_liveliness_subscriber(b"t/*", lambda key, alive: seen.append((key, alive)))
+    c.application.declare_token(b"t/c")
+    publisher = a.application.declare_publisher(b"s")
+    c.application.declare_subscriber(b"s", lambda key, reader: None)
+    mesh.settle()
+    assert publisher.matching
+    mesh.cut(b, c)
+    assert not publisher.matching
+    mesh.link(b, c)
+    assert publisher.matching
+    assert seen == [(b"t/c", True), (b"t/c", False), (b"t/c", True)]
+
+
+def linkstates(message: Any) -> tuple[LinkState, ...]:
+    return linkstate.decode(message.body.value)
+
+
+def test_messages_between_routers_are_as_real_ones_write_them() -> None:
+    """A hand-made router in a chain x - node - hand: numbers of its own, NodeId both ways, no ids in declarations."""
+    mesh = Mesh()
+    node, far = chain(mesh, 2)
+    hand = mesh.hand(node, ROUTER)
+    (told,) = (linkstates(message) for message in hand.heard())
+    numbers = {entry.zid.to_wire(): entry.psid for entry in told if entry.zid}
+    assert numbers[node.zid] == 0
+    own, other, beyond = (ZenohId.from_wire(zid) for zid in (hand.face.zid, node.zid, bytes([99])))
+    graph = [
+        LinkState(0, 5, own, ROUTER, None, (7, 9)), LinkState(7, 0, other, ROUTER), LinkState(9, 3, beyond, ROUTER, None, (0,)),
+    ]  # fmt: skip
+    hand.say(Oam(id=1, qos=8, body=linkstate.encode(graph)))
+    assert len(node.routers.known) == 4
+    hand.heard()
+    seen: list[bytes] = []
+    far.application.declare_subscriber(b"s/**", lambda key, reader: seen.append(key))
+    mesh.settle()
+    (declared,) = hand.heard()
+    assert (declared.node_id, declared.body.id, declared.body.key.suffix.text) == (numbers[far.zid], 0, "s/**")
+    far.application.put(b"from/far", b"")
+    hand.say(Declare(qos=8, node_id=9, body=DeclareEntity(kind=2, id=0, key="from/*")))  # it is of the one beyond
+    far.application.put(b"from/far", b"x")
+    (push,) = hand.heard()
+    assert (push.node_id, push.key.suffix.text) == (numbers[far.zid], "from/far")
+    hand.say(Push(key="s/1", node_id=9), Push(key="s/2"), Push(key="s/3", node_id=7), Push(key="s/4", node_id=55))
+    assert seen == [b"s/1", b"s/2"]  # 7 is the node itself, 55 nobody: these did not come along a tree
+    assert node.counters["messages that left their tree"] == 2
+    hand.say(Declare(qos=8, node_id=9, body=UndeclareEntity(kind=3, id=0, key="from/*")))
+    far.application.put(b"from/far", b"x")
+    assert hand.heard() == []
+    hand.say(Oam(id=1, qos=8, body=linkstate.encode([LinkState(0, 6, None, None, None, (7,))])))
+    assert len(node.routers.known) == 3
+
+
+def test_an_old_link_state_changes_nothing() -> None:
+    mesh = Mesh()
+    node = mesh.node(ROUTER)
+    hand = mesh.hand(node, ROUTER)
+    zids = [ZenohId.from_wire(zid) for zid in (hand.face.zid, node.zid)]
+    for sn, links, known in ((5, (1,), 1), (4, (), 1), (5, (), 1), (6, (), 0)):
+        hand.say(Oam(id=1, qos=8, body=linkstate.encode([LinkState(0, sn, zids[0], ROUTER, None, links), LinkState(1, 0, zids[1])])))
+        assert len(node.routers.own.below) == known, sn
+
+
+def test_a_router_that_hears_of_its_earlier_life_speaks_up() -> None:
+    mesh = Mesh()
+    node = mesh.node(ROUTER)
+    hand = mesh.hand(node, ROUTER)
+    hand.heard()
+    hand.say(Oam(id=1, qos=8, body=linkstate.encode([LinkState(1, 50, ZenohId.from_wire(node.zid), ROUTER, None, ())])))
+    (message,) = hand.heard()
+    (entry,) = linkstates(message)
+    assert (entry.psid, entry.sn, len(entry.links)) == (0, 51, 1)
