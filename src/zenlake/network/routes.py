@@ -13,7 +13,7 @@ from zenlake.network.declarations import passes
 from zenlake.network.face import SUBSCRIBER, Face
 from zenlake.network.forward import Route, Target
 from zenlake.network.interests import Interests
-from zenlake.wire.cursor import Cursor
+from zenlake.wire.cursor import Blob, Cursor
 from zenlake.wire.network import Push
 from zenlake.wire.writer import Writer
 
@@ -62,10 +62,16 @@ class Routes:
         for face in declarations.faces:
             if face.is_asked and face not in faces and passes(source, face) and not Interests.covers(face, key):
                 faces[face] = None  # nobody told us that there is nobody
-        targets = tuple(Target(face, *head(face.wire_key(key))) for face in faces)
         receivers = self.node.application.receivers(key, source)
         whole = Target(None, *head((0, True, key)))
-        return Route(declarations.epoch.number, key, receivers, targets, whole)
+        heads = {(0, True, key): (whole.flags, whole.key)}  # shared: with many keys, memory is what costs time
+        targets = []
+        for face in faces:
+            written = face.wire_key(key)
+            if written not in heads:
+                heads[written] = head(written)
+            targets.append(Target(face, *heads[written]))
+        return Route(declarations.epoch.number, key, receivers, tuple(targets), whole)
 
     # What the application publishes
 
@@ -126,12 +132,12 @@ def written(target: Target, rest: bytes, has_exts: bool) -> bytes:
     return bytes([PUSH | target.flags | (Z if has_exts else 0)]) + key + rest
 
 
-def head(key: tuple[int, bool, bytes | None]) -> tuple[int, bytes]:
+def head(key: tuple[int, bool, bytes | None]) -> tuple[int, Blob]:
     """The bits and bytes with which a key is written."""
     scope, sender, suffix = key
     w = Writer(16)
     w.z64("key_scope", scope)
     if suffix is None:
-        return (M if sender else 0), w.taken()
+        return (M if sender else 0), Blob(w.taken())
     w.z64("key_suffix", len(suffix))
-    return (M if sender else 0) | N, w.taken() + suffix
+    return (M if sender else 0) | N, Blob(w.taken() + suffix)
