@@ -17,6 +17,7 @@ from zenlake.cli.doctor import doctor
 from zenlake.cli.explain import explain
 from zenlake.cli.log import log
 from zenlake.cli.report import report
+from zenlake.cli.router import router
 from zenlake.cli.sql import sql
 from zenlake.cli.tap import tap
 from zenlake.errors import ZenlakeError
@@ -31,7 +32,7 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (report, demo, tap, decode, sql, explain, doctor):
+for command in (report, demo, tap, router, decode, sql, explain, doctor):
     app.command()(command)
 app.add_typer(log)
 

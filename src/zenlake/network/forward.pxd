@@ -39,6 +39,7 @@ cdef class Route:
     cdef readonly tuple targets
     cdef readonly Target whole
     cdef readonly Route deleting
+    cdef readonly str denied
 
 @cython.final
 cdef class Door(Sink):

@@ -80,13 +80,14 @@ class Target:
 class Route:
     """Where the samples of one key from one face go."""
 
-    def __init__(self, epoch, key, receivers, targets, whole, deleting=None):
+    def __init__(self, epoch, key, receivers, targets, whole, deleting=None, denied=None):
         self.epoch = epoch
         self.key = key
         self.receivers = receivers  # subscribers of the application
         self.targets = targets
         self.whole = whole  # the key written in full
         self.deleting = deleting  # where deletions go, if they may go elsewhere
+        self.denied = denied  # what to count, if it may not be sent at all
 
 
 class Door(Sink):
@@ -145,7 +146,11 @@ class Door(Sink):
         route: Route = self.find(push.key)
         if route is not None and not push.is_put and route.deleting is not None:
             route = route.deleting
-        if route is None or (not route.targets and not route.receivers):
+        if route is None:
+            return 0
+        if not route.targets and not route.receivers:
+            if route.denied is not None:
+                self.node.counters[route.denied] += 1
             return 0
         w: Writer = self.before
         w.at = 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from zenlake.errors import KeyExprError
 from zenlake.keyexpr import validate
+from zenlake.network.access import EGRESS, INGRESS
 from zenlake.network.declarations import passes
 from zenlake.network.face import SUBSCRIBER, Face
 from zenlake.network.forward import Route, Target
@@ -25,6 +26,8 @@ __all__ = ["Routes"]
 PUSH = 0x1D
 Z, M, N = 0x80, 0x40, 0x20
 MOST = 1 << 16  # routes remembered for one face
+
+WrittenKey = tuple[int, bool, bytes | None]  # id, whether it is the sender's, suffix
 
 
 class Routes:
@@ -53,6 +56,23 @@ class Routes:
 
     def route(self, source: Face, key: bytes) -> Route:
         """With the lock held: where a sample on a key from a face goes."""
+        if not self.node.is_guarded:
+            return self._route(source, key)
+        return self._guarded(source, key, "put", self._guarded(source, key, "delete"))
+
+    def _guarded(self, source: Face, key: bytes, message: str, deleting: Route | None = None) -> Route:
+        """The same where some may not send or see it."""
+        if source.guard is not None and not source.guard.allows(INGRESS, message, key):
+            nowhere = Target(None, *head((0, True, key)))
+            return Route(self.node.declarations.epoch.number, key, (), (), nowhere, deleting, f"denied: {message}")
+        route = self._route(source, key)
+        targets = tuple(
+            target for target in route.targets
+            if target.face.guard is None or target.face.guard.allows(EGRESS, message, key)
+        )  # fmt: skip
+        return Route(route.epoch, key, route.receivers, targets, route.whole, deleting)
+
+    def _route(self, source: Face, key: bytes) -> Route:
         declarations = self.node.declarations
         faces: dict[Face, None] = {}
         for resource in declarations.tables[SUBSCRIBER].matching(key):
@@ -64,7 +84,8 @@ class Routes:
                 faces[face] = None  # nobody told us that there is nobody
         receivers = self.node.application.receivers(key, source)
         whole = Target(None, *head((0, True, key)))
-        heads = {(0, True, key): (whole.flags, whole.key)}  # shared: with many keys, memory is what costs time
+        # Shared: with many keys, memory is what costs time.
+        heads: dict[WrittenKey, tuple[int, Blob]] = {(0, True, key): (whole.flags, whole.key)}
         targets = []
         for face in faces:
             written = face.wire_key(key)
@@ -76,8 +97,9 @@ class Routes:
     # What the application publishes
 
     def publish(
-        self, key: bytes, rest: bytes, has_exts: bool, qos: int, reliable: bool, local: bool = True, remote: bool = True
-    ) -> None:
+        self, key: bytes, rest: bytes, has_exts: bool, qos: int, reliable: bool, local: bool = True, remote: bool = True,
+        is_put: bool = True,
+    ) -> None:  # fmt: skip
         """Everything behind the key, as bytes."""
         face = self.node.application
         route = face.routes.get(key)
@@ -85,6 +107,8 @@ class Routes:
             route = self.find(face, 0, True, key, key)
         if route is None:
             return
+        if not is_put and route.deleting is not None:
+            route = route.deleting
         if local and route.receivers:
             self.show(route, written(route.whole, rest, has_exts), None, reliable, qos & 7)
         if remote:
@@ -132,7 +156,7 @@ def written(target: Target, rest: bytes, has_exts: bool) -> bytes:
     return bytes([PUSH | target.flags | (Z if has_exts else 0)]) + key + rest
 
 
-def head(key: tuple[int, bool, bytes | None]) -> tuple[int, Blob]:
+def head(key: WrittenKey) -> tuple[int, Blob]:
     """The bits and bytes with which a key is written."""
     scope, sender, suffix = key
     w = Writer(16)
