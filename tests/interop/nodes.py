@@ -232,6 +232,15 @@ def text(payload: bytes) -> Any:
     return payload.decode() if len(payload) < 1000 else len(payload)
 
 
+def knows(router: Ours, *keys: str) -> None:
+    """Wait until somebody has declared something on each of these keys."""
+
+    def known() -> set[bytes]:
+        return {key for face in router.node.faces() for ids in face.declared.values() for key in list(ids.values())}
+
+    until(lambda: {key.encode() for key in keys} <= known(), f"nobody declared {keys}")
+
+
 def until(true: Any, what: str = "") -> None:
     """Wait for what no event tells of."""
     deadline = time.monotonic() + PATIENCE

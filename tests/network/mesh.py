@@ -122,7 +122,10 @@ class Mesh:
         if face not in self._doors:
             self._doors[face] = Door(node)
             self._doors[face].enter(face)
-        self._doors[face].on_message(reader.next(), reader)
+        door = self._doors[face]
+        door.begin()
+        door.on_message(reader.next(), reader)
+        door.finish()
 
     def move(self, choice: int) -> bool:
         """One message of one wire, whichever the choice means. False if there is none."""

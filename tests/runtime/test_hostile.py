@@ -17,7 +17,7 @@ import pytest
 from tests.runtime.nodes import PATIENCE, Recorder, until
 from tests.transport.ends import framed, push
 from zenlake.errors import CloseReason
-from zenlake.runtime.runtime import PENDING, Runtime
+from zenlake.runtime.runtime import Runtime
 from zenlake.transport.config import Settings
 from zenlake.values import WhatAmI
 from zenlake.wire.handshake import Close, Init, Open
@@ -122,10 +122,11 @@ def test_garbage_in_an_open_session(victim: Victim, seed: int) -> None:
 
 def test_half_open_handshakes_are_limited_and_end(victim: Victim) -> None:
     runtime, recorder, where = victim
-    crowd = [Raw(where) for _ in range(PENDING + 20)]
+    most = runtime.max_pending
+    crowd = [Raw(where) for _ in range(most + 20)]
     until(lambda: runtime.refused == 20)
-    assert runtime._pending == PENDING
-    ends = [recorder.failures.get(timeout=PATIENCE) for _ in range(PENDING)]
+    assert runtime._pending == most
+    ends = [recorder.failures.get(timeout=PATIENCE) for _ in range(most)]
     assert all("LISTENING" in str(end.error) for end in ends)
     assert runtime._pending == 0
     for raw in crowd:
@@ -139,7 +140,7 @@ def test_datagrams_of_strangers_are_answered_and_forgotten(victim: Victim) -> No
     runtime = victim[0]
     host, port = runtime.listen("udp/127.0.0.1:0").removeprefix("udp/").split(":")
     listener = runtime.listeners[-1]
-    for number in range(2 * PENDING):
+    for number in range(2 * runtime.max_pending):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
             sock.settimeout(PATIENCE)
             sock.connect((host, int(port)))

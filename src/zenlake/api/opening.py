@@ -15,8 +15,9 @@ from zenlake.choices import SampleKind, WhatAmI
 from zenlake.config import Config
 from zenlake.errors import ConfigError
 from zenlake.link import Tls
+from zenlake.network.access import AccessControl
 from zenlake.runtime.face import Face
-from zenlake.runtime.node import TOLD, LiveNode, NodeConfig
+from zenlake.runtime.node import TOLD, LiveNode, NodeConfig, Recording
 from zenlake.runtime.runtime import Backoff
 from zenlake.transport.unicast import Closed
 from zenlake.values import ZenohId
@@ -141,9 +142,9 @@ def _described(face: Face) -> tuple[Transport, Link]:
     )
 
 
-def open_node(config: Config) -> SessionNode:
+def open_node(config: Config, recording: Recording | None = None) -> SessionNode:
     """The node that a configuration describes, listening and connected."""
-    node = SessionNode(node_config(config))
+    node = SessionNode(dataclasses.replace(node_config(config), recording=recording))
     try:
         if config.get("scouting/multicast/enabled") is not False:
             node.discovery = Discovery(config, node)
@@ -172,6 +173,8 @@ def node_config(config: Config) -> NodeConfig:
         transport=_transport(config),
         tls=_tls(config),
         max_sessions=config.get("transport/unicast/max_sessions"),
+        max_pending=config.get("transport/unicast/accept_pending"),
+        access=AccessControl(config.get("access_control")) if config.get("access_control/enabled") else None,
         connect_timeout=patience / 1000 if patience is not None and patience > 0 else 10.0,
         backoff=_backoff(config),
         scouting_timeout=(config.get("scouting/timeout") or 3000) / 1000,
@@ -185,8 +188,6 @@ def node_config(config: Config) -> NodeConfig:
 
 def _check(config: Config) -> None:
     """What would be missed if it were ignored is refused; what only changes how things flow is told."""
-    if config.get("access_control/enabled"):
-        raise ConfigError("access_control: not supported, and a node that ignored it would let everything through")
     if config.get("namespace") is not None:
         raise ConfigError("namespace: not supported: put it in front of your key expressions")
     for section in ("downsampling", "low_pass_filter", "qos/publication", "qos/network", "aggregation/subscribers",

@@ -97,6 +97,11 @@ class Link(ABC):
     owner: Owner
 
     @property
+    def common_name(self) -> str | None:
+        """Of the certificate that the other end showed and that was checked."""
+        return None
+
+    @property
     @abstractmethod
     def port(self) -> Port | None:
         """What the loop has to poll for this link; None if somebody else's port serves it."""

@@ -25,6 +25,10 @@ class Layer(Protocol):
 
     is_ready: bool
 
+    @property
+    def common_name(self) -> str | None:
+        """Of the other end's certificate."""
+
     def start(self) -> None: ...
 
     def feed(self, data: bytes) -> Iterable[bytes]:
@@ -213,6 +217,10 @@ class LayeredLink(StreamLink):
                     self._full = False
                     self.owner.writable()
                 self.owner.drained()
+
+    @property
+    def common_name(self) -> str | None:
+        return self._layer.common_name
 
     @property
     def is_drained(self) -> bool:

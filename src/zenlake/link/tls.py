@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from zenlake.endpoint import EndPoint
 from zenlake.errors import LinkError
@@ -83,6 +84,12 @@ class TlsLayer:
             pass
         except ssl.SSLError as error:
             raise LinkError("tls", _why(error)) from None
+
+    @property
+    def common_name(self) -> str | None:
+        """Of the other end's certificate; None if it showed none, or nobody checked it."""
+        names: Any = (self._ssl.getpeercert() or {}).get("subject", ())
+        return next((value for part in names for name, value in part if name == "commonName"), None)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         self._in.write(data)

@@ -37,6 +37,10 @@ class WebSocketLayer:
         self._partial: list[bytes] = []
         self._asked = False
 
+    @property
+    def common_name(self) -> str | None:
+        return None if self._below is None else self._below.common_name
+
     def start(self) -> None:
         if self._below is not None:
             self._below.start()

@@ -301,8 +301,9 @@ class Application(Face):
         self._pushes.append(push)
         has_exts = message[0] & 0x80 != 0
         self.node.routes.publish(
-            key, message[2:], has_exts, qos, reliable, destination is not REMOTE, destination is not LOCAL
-        )
+            key, message[2:], has_exts, qos, reliable, destination is not REMOTE, destination is not LOCAL,
+            push.is_put != 0,
+        )  # fmt: skip
 
     def receivers(self, key: bytes, source: Face) -> tuple[Subscriber, ...]:
         """With the lock held: the subscribers that a sample on a key from a face is shown to."""

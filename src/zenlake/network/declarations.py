@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from zenlake.keyexpr import intersects
+from zenlake.network.access import DECLARING, EGRESS
 from zenlake.network.face import AGGREGATE, FUTURE, KINDS, QUERYABLE, TOKEN, Face, Interest
 from zenlake.network.forward import Epoch
 from zenlake.network.tree import KeyTree
@@ -94,8 +95,10 @@ class Declarations:
 
     # Who is told
 
-    def info(self, face: Face, resource: Resource) -> int | None:
-        """What to tell a face about a resource; None if nobody whom it could reach has it."""
+    def info(self, face: Face, kind: int, resource: Resource) -> int | None:
+        """What to tell a face about a resource; None if nobody whom it could reach has it, or it may not know."""
+        if face.guard is not None and not face.guard.allows(EGRESS, DECLARING[kind], resource.key):
+            return None
         infos = [
             info for holder, ids in resource.holders.items() if passes(face, holder) for info in ids.values()
         ]  # fmt: skip
@@ -105,7 +108,7 @@ class Declarations:
         """What a face could be told now that intersects a key."""
         table = self.tables[kind]
         found = table.values() if key is None else table.matching(key)
-        told = ((resource.key, self.info(face, resource)) for resource in found)
+        told = ((resource.key, self.info(face, kind, resource)) for resource in found)
         return [(key, info) for key, info in told if info is not None]
 
     def _changed(self, kind: int, resource: Resource) -> None:
@@ -117,7 +120,7 @@ class Declarations:
 
     def tell(self, face: Face, kind: int, resource: Resource) -> None:
         """Bring what a face knows of a resource up to date."""
-        info = self.info(face, resource)
+        info = self.info(face, kind, resource)
         if face.is_told_all:
             self._settle(face, kind, resource.key, info, True)
             return

@@ -19,6 +19,7 @@ from zenlake.wire.declare import Declare, DeclareEntity, DeclareFinal, Undeclare
 from zenlake.wire.declare import Interest as InterestMessage
 
 if TYPE_CHECKING:
+    from zenlake.network.access import Guard
     from zenlake.network.queries import Question
 
 __all__ = ["Asked", "Face", "Interest", "KINDS", "Outlet", "QUERYABLE", "SUBSCRIBER", "TOKEN"]
@@ -102,6 +103,8 @@ class Face:
         self.group: object = group(own, whatami) or self
         self.is_application = False
         self.is_open = True
+        self.guard: Guard | None = None
+        """What it may do; None: everything."""
         # Key ids: those that it declared, by id and by key; those that we declared to it.
         self.theirs = theirs or KeyTable()
         self.mine = mine or KeyTable()

@@ -4,7 +4,6 @@ from zenlake.transport.inbox cimport Sink
 from zenlake.transport.queue cimport Queue
 from zenlake.wire.cursor cimport Blob
 from zenlake.wire.fields cimport WireExpr
-from zenlake.wire.message cimport Message
 from zenlake.wire.network cimport Push
 from zenlake.wire.reader cimport Reader
 from zenlake.wire.writer cimport Writer
@@ -20,7 +19,9 @@ cdef class Lane:
     cdef object release
     cdef object arm
     cdef public bint armed
-    cdef bint push(self, Message message, int qos, bint reliable) except -1
+    cdef bint held
+    cdef int hold(self) except -1
+    cdef int let_go(self) except -1
 
 @cython.final
 cdef class Target:
@@ -38,20 +39,9 @@ cdef class Route:
     cdef readonly tuple receivers
     cdef readonly tuple targets
     cdef readonly Target whole
-
-@cython.final
-cdef class Forwarded(Message):
-    cdef int flags
-    cdef Blob key
-    cdef int node_id
-    cdef bint had_node_id
-    cdef Blob source
-    cdef Py_ssize_t at
-    cdef Py_ssize_t body_at
-    cdef Py_ssize_t end
-    cdef unsigned long long ntp64
-    cdef Blob clock_id
-    cdef int copied(self, Writer w, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+    cdef readonly Route deleting
+    cdef readonly str denied
+    cdef bint along_tree
 
 @cython.final
 cdef class Door(Sink):
@@ -64,13 +54,22 @@ cdef class Door(Sink):
     cdef Epoch epoch
     cdef HybridClock clock
     cdef public bint stamps
-    cdef Forwarded message
-    cdef Py_ssize_t last_start
+    cdef Blob own_id
+    cdef list held
+    cdef Route last
+    cdef bytes last_suffix
+    cdef unsigned long long last_scope
+    cdef int last_node_id
     cdef unsigned long long now
+    cdef Writer before
+    cdef Blob rest
+    cdef Py_ssize_t rest_at
+    cdef Py_ssize_t rest_end
     cpdef enter(self, face)
     cpdef int push(self, Reader reader) except -1
+    cdef int stamp(self, Writer w, Push push) except -1
     cdef Route find(self, WireExpr wire, int node_id)
-    cdef Forwarded prepared(self, Target target, Push push)
+    cdef int header(self, Target target, Push push) noexcept
     cdef bytes written(self, Target target, Push push)
     cdef int send(self, Target target, Push push, bint reliable) except -1
     cdef int rewritten(self, Reader reader, Route route) except -1

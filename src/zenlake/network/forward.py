@@ -5,32 +5,32 @@ A `Door` is where a connection's messages enter the node. A PUSH is looked up un
 worked out by `routes` and good until a declaration changes) and written into the queue of each receiving face: the
 header and the key anew, in the way that suits that face, the bytes behind it (extensions known and unknown, body) as
 they came. A router that stamps writes its timestamp in between. All else goes to the node.
+
+The lock of a receiving queue is taken once for all samples of one read, and given back before anything but a sample is
+handled: nobody else's code runs while it is held.
 """
 
 import cython
 
 if cython.compiled:
     from cython.cimports.zenlake.transport.inbox import Sink
-    from cython.cimports.zenlake.transport.queue import Queue
+    from cython.cimports.zenlake.transport.queue import joined
     from cython.cimports.zenlake.wire.cursor import Blob
-    from cython.cimports.zenlake.wire.memory import copy, take
-    from cython.cimports.zenlake.wire.message import Message
+    from cython.cimports.zenlake.wire.memory import copy, same, take
     from cython.cimports.zenlake.wire.network import Push
+    from cython.cimports.zenlake.wire.writer import Writer
 else:
     from zenlake.transport.inbox import Sink
-    from zenlake.transport.queue import Queue
+    from zenlake.transport.queue import joined
     from zenlake.wire.cursor import Blob
-    from zenlake.wire.memory import copy, take
-    from zenlake.wire.message import Message
+    from zenlake.wire.memory import copy, same, take
     from zenlake.wire.network import Push
+    from zenlake.wire.writer import Writer
 
 PUSH = cython.declare(cython.int, 0x1D)
 Z = cython.declare(cython.int, 0x80)
 T = cython.declare(cython.int, 0x20)
 BLOCK = cython.declare(cython.int, 0x28)  # the QoS bits of either kind of block
-EXPRESS = cython.declare(cython.int, 0x10)
-NODE_ID = cython.declare(cython.int, 0x33)  # the extension, and its bit among those
-NODE_ID_BIT = cython.declare(cython.ulonglong, 1 << 0x33)
 
 
 class Epoch:
@@ -49,22 +49,21 @@ class Lane:
         self.release = lock.release
         self.arm = arm
         self.armed = False
+        self.held = False
 
-    def push(self, message, qos, reliable):
-        """Queue it. False if there is no room."""
-        done: cython.bint
-        queue: Queue = self.queue
+    def hold(self):
+        """From here on, until `let_go`, nobody else changes the queue."""
         self.acquire()
-        try:
-            if not queue.is_open or queue.ended:
-                return True  # it has just closed: whoever is to know will hear of it
-            done = queue.push(message, qos & 7, reliable, qos & EXPRESS != 0, qos & BLOCK == 0 or not reliable)
-        finally:
-            self.release()
-        if done and not self.armed:
+        self.held = True
+        return 0
+
+    def let_go(self):
+        self.held = False
+        self.release()
+        if not self.armed and self.queue.begun + self.queue.complete > 0:
             self.armed = True
             self.arm()
-        return done
+        return 0
 
 
 class Target:
@@ -75,71 +74,22 @@ class Target:
         self.lane = None if face is None else face.lane
         self.backlog = None if face is None else face.backlog
         self.flags = flags
-        self.key = Blob(key)
+        self.key = key
         self.node_id = node_id
 
 
 class Route:
-    """Where the samples of one key from one face go."""
+    """Where the samples of one key from one face go, along one tree."""
 
-    def __init__(self, epoch, key, receivers, targets, whole):
+    def __init__(self, epoch, key, receivers, targets, whole, deleting=None, denied=None):
         self.epoch = epoch
         self.key = key
         self.receivers = receivers  # subscribers of the application
         self.targets = targets
         self.whole = whole  # the key written in full
-
-
-class Forwarded(Message):
-    """A PUSH whose bytes lie elsewhere: written again with another key, another node id, and a timestamp if it is to have one."""
-
-    NAME = "PUSH"
-    ID = 0x1D
-
-    def __init__(self):
-        self.flags = 0
-        self.key = None
-        self.node_id = 0
-        self.had_node_id = False
-        self.source = None
-        self.at = 0
-        self.body_at = 0
-        self.end = 0
-        self.ntp64 = 0
-        self.clock_id = Blob()
-        Message.__init__(self)
-
-    def write(self, w):
-        at: cython.Py_ssize_t = self.at
-        if self.node_id == 0 and not self.had_node_id:
-            w.header(PUSH | self.flags)
-            w.run("key", self.key)
-        else:
-            w.header(PUSH | (self.flags & ~Z))
-            w.run("key", self.key)
-            if self.node_id != 0:
-                w.ext_z64(NODE_ID, self.node_id)
-            if self.flags & Z:
-                w.unknown(self.source, NODE_ID_BIT, 0)
-            at = self.body_at
-        w.need(self.end - at + 32)
-        if self.ntp64 == 0:
-            self.copied(w, at, self.end)
-            return 0
-        self.copied(w, at, self.body_at)
-        w.data[w.at] = self.source.data[self.body_at] | T
-        w.at += 1
-        w.z64("timestamp.time", self.ntp64)
-        w.z64("timestamp.id_len", self.clock_id.size)
-        w.run("timestamp.id", self.clock_id)
-        w.need(self.end - self.body_at)
-        self.copied(w, self.body_at + 1, self.end)
-        return 0
-
-    def copied(self, w, at, end):
-        copy(w.data, w.at, self.source.data, at, end - at)
-        w.at += end - at
-        return 0
+        self.deleting = deleting  # where deletions go, if they may go elsewhere
+        self.denied = denied  # what to count, if it may not be sent at all
+        self.along_tree = any(target.node_id for target in targets)
 
 
 class Door(Sink):
@@ -155,10 +105,18 @@ class Door(Sink):
         self.epoch = node.declarations.epoch
         self.clock = node.clock
         self.stamps = node.stamps
-        self.message = Forwarded()
-        self.message.clock_id.set(node.zid)
-        self.last_start = 0
+        self.own_id = Blob(node.zid)
+        self.held = []
+        self.last = None
+        self.last_suffix = b""
+        self.last_scope = 0
+        self.last_node_id = 0
         self.now = 0
+        # The sample at hand, behind its key: what is put before, and where the rest lies as it came.
+        self.before = Writer(64)
+        self.rest = None
+        self.rest_at = 0
+        self.rest_end = 0
 
     def enter(self, face):
         """From now on: its messages."""
@@ -167,83 +125,140 @@ class Door(Sink):
         self.tree_routes = face.tree_routes
         self.is_tree = face.stand.value == "tree"
 
+    def begin(self):
+        """Messages of one read follow: whoever needs the time looks at the clock."""
+        self.now = 0
+        return 0
+
+    def finish(self):
+        """Let go of what is held."""
+        lane: Lane
+        if self.held:
+            for lane in self.held:
+                lane.let_go()
+            self.held.clear()
+        return 0
+
     def on_message(self, kind, reader):
         if self.face is None:  # what came with the OpenAck, in the same read, is here before the news that it is open
             self.join()
         if kind == PUSH:
             return self.push(reader)
+        self.finish()
         self.node.on_message(self.face, kind, reader)
         return 0
 
     def push(self, reader):
         push: Push = reader.push
         route: Route = self.find(push.key, push.node_id if self.is_tree else 0)  # of others it has no meaning
-        if route is None or (not route.targets and not route.receivers):
+        if route is not None and not push.is_put and route.deleting is not None:
+            route = route.deleting
+        if route is None:
             return 0
-        m: Forwarded = self.message
-        m.ntp64 = 0
+        if not route.targets and not route.receivers:
+            if route.denied is not None:
+                self.node.counters[route.denied] += 1
+            return 0
+        w: Writer = self.before
+        w.at = 0
+        self.rest = push.exts
+        self.rest_at = push.exts.at if push.exts.size >= 0 else push.body_at
+        self.rest_end = reader.c.at
+        if push.node_id != 0 or route.along_tree:
+            return self.rewritten(reader, route)
         if self.stamps and push.is_put:
-            if reader.start <= self.last_start:  # another batch: look at the clock
+            if self.now == 0:
                 self.now = self.node.wall()
-            self.last_start = reader.start
             if push.put.timestamp.id.size < 0:
-                m.ntp64 = self.clock.tick(self.now)
+                self.stamp(w, push)
             elif not self.clock.merge(push.put.timestamp.ntp64, self.now):
                 return self.rewritten(reader, route)
-        m.had_node_id = push.node_id != 0
-        m.source = push.exts
-        m.at = push.exts.at if push.exts.size >= 0 else push.body_at
-        m.body_at = push.body_at
-        m.end = reader.c.at
-        reliable: cython.bint = reader.frame.reliable
         if route.receivers:
-            if m.ntp64:
+            self.finish()
+            if w.at:
                 self.node.routes.show(route, self.written(route.whole, push), reader)
             else:
                 self.node.show(self.face, route, reader)
+        reliable: cython.bint = reader.frame.reliable
         target: Target
         for target in route.targets:
             self.send(target, push, reliable)
         return 0
 
+    def stamp(self, w, push):
+        """Put a timestamp of ours between the header of the body and the rest of it."""
+        size: cython.Py_ssize_t = push.body_at - self.rest_at
+        w.need(size + 32)
+        copy(w.data, 0, self.rest.data, self.rest_at, size)
+        w.data[size] = self.rest.data[push.body_at] | T
+        w.at = size + 1
+        w.z64("timestamp.time", self.clock.tick(self.now))
+        w.z64("timestamp.id_len", self.own_id.size)
+        w.run("timestamp.id", self.own_id)
+        self.rest_at = push.body_at + 1
+        return 0
+
     def find(self, wire, node_id):
         """The route of a key as it is written, along the tree of a node; None if there is none."""
         name: object
-        if wire.suffix.size < 0:
-            name = 2 * wire.scope + wire.sender
+        route: Route = self.last
+        scope: cython.ulonglong = 2 * wire.scope + wire.sender
+        size: cython.Py_ssize_t = wire.suffix.size
+        if (
+            route is not None
+            and scope == self.last_scope
+            and node_id == self.last_node_id
+            and size == len(self.last_suffix)
+            and route.epoch == self.epoch.number
+            and same(wire.suffix.data, wire.suffix.at, self.last_suffix, 0, size)
+        ):
+            return route  # the same key as the one before
+        self.last = None
+        if size < 0:
+            name = scope
         else:
-            suffix: bytes = take(wire.suffix.data, wire.suffix.at, wire.suffix.size)
-            name = suffix if wire.scope == 0 else (2 * wire.scope + wire.sender, suffix)
+            suffix: bytes = take(wire.suffix.data, wire.suffix.at, size)
+            name = suffix if wire.scope == 0 else (scope, suffix)
         routes: dict = self.routes
         if node_id != 0:
             routes = self.tree_routes.get(node_id)
         found = None if routes is None else routes.get(name)
-        route: Route = found
+        route = found
         if route is None or route.epoch != self.epoch.number:
+            self.finish()
             route = self.node.routes.find(self.face, wire.scope, wire.sender != 0, wire.suffix.value, name, node_id)
+        if size >= 0:
+            self.last = route
+            self.last_scope = scope
+            self.last_node_id = node_id
+            self.last_suffix = suffix
         return route
 
-    def prepared(self, target, push):
-        m: Forwarded = self.message
-        m.flags = target.flags | (Z if push.exts.size >= 0 else 0)
-        m.key = target.key
-        m.node_id = target.node_id
-        return m
+    def header(self, target, push):
+        return PUSH | target.flags | (Z if push.exts.size >= 0 else 0)
 
     def written(self, target, push):
-        return self.prepared(target, push).encode()
+        """The whole message as one run of bytes."""
+        header: cython.int = self.header(target, push)
+        return joined(header, target.key, self.before, self.rest, self.rest_at, self.rest_end)
 
     def send(self, target, push, reliable):
         lane: Lane = target.lane
-        in_order: cython.bint = push.qos & BLOCK == 0 or not target.backlog  # never before what was kept
-        self.prepared(target, push)
-        if lane is not None and in_order and lane.push(self.message, push.qos, reliable):
-            return 0
-        if not target.face.send(self.message.encode(), push.qos, reliable):
+        if lane is not None and (push.qos & BLOCK == 0 or not target.backlog):  # never before what was kept
+            if not lane.held:
+                lane.hold()
+                self.held.append(lane)
+            if lane.queue.splice(
+                self.header(target, push), target.key, self.before, self.rest, self.rest_at, self.rest_end,
+                push.qos, reliable,
+            ):  # fmt: skip
+                return 0
+        if not target.face.send(self.written(target, push), push.qos, reliable):
             self.node.refused(target.face, self.face)
         return 0
 
     def rewritten(self, reader, route):
-        """What is seldom: another timestamp instead of its own."""
+        """What is seldom: another timestamp instead of its own, or a node id, which samples between routers have."""
+        self.finish()
         self.node.routes.rewrite(route, reader, self.face)
         return 0

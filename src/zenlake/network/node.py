@@ -15,9 +15,10 @@ from typing import Any
 from zenlake.clock import HybridClock
 from zenlake.errors import CloseReason, KeyExprError
 from zenlake.keyexpr import validate
+from zenlake.network.access import DECLARING, INGRESS
 from zenlake.network.application import Application
 from zenlake.network.declarations import Declarations
-from zenlake.network.face import CURRENT, RESTRICTED, Face
+from zenlake.network.face import CURRENT, KINDS, RESTRICTED, TOKEN, Face
 from zenlake.network.gossip import Gossip
 from zenlake.network.interests import Interests
 from zenlake.network.queries import Queries, Send
@@ -26,6 +27,7 @@ from zenlake.network.routers import Routers
 from zenlake.network.routes import Routes
 from zenlake.values import Timestamp, WhatAmI
 from zenlake.wire.linkstate import OAM_ID
+from zenlake.wire.network import ResponseFinal
 from zenlake.wire.reader import Reader
 
 __all__ = ["Node"]
@@ -53,6 +55,8 @@ class Node:
         self.lock = lock()
         self.stamps = whatami is WhatAmI.ROUTER if stamps is None else stamps
         """Whether samples that pass without a timestamp get one."""
+        self.is_guarded = False
+        """Whether there is access control: then faces have guards."""
         self.counters: Counter[str] = Counter()
         """What was dropped or refused, by cause."""
         self.clock = HybridClock()
@@ -168,6 +172,20 @@ class Node:
             return None
         return key
 
+    def _denies(self, face: Face, message: str, key: bytes) -> bool:
+        """Whether a face may not send that; if so, it is counted."""
+        if face.guard is None or face.guard.allows(INGRESS, message, key):
+            return False
+        self.counters[f"denied: {message}"] += 1
+        return True
+
+    def _hides(self, face: Face, interest: Any, key: bytes | None) -> bool:
+        """Whether a face may not ask who is alive there."""
+        if not interest.options & KINDS[TOKEN]:
+            return False
+        message = "liveliness_query" if interest.mode == CURRENT else "declare_liveliness_subscriber"
+        return self._denies(face, message, key or b"**")
+
     def _declare(self, face: Face, declare: Any) -> None:
         body = declare.body
         with self.lock:
@@ -187,7 +205,7 @@ class Node:
                 self._undeclare(face, body, declare.node_id)
             else:
                 key = self._key(face, body.key)
-                if key is None:
+                if key is None or self._denies(face, DECLARING[kind], key):
                     return
                 info = body.info & 0xFFFF01
                 if face.stand is Stand.TREE:
@@ -234,7 +252,7 @@ class Node:
             key = self._key(face, interest.wire_expr) if interest.options & RESTRICTED else None
             if interest.mode == 0:
                 self.interests.end(face, interest.id)
-            elif key is not None or not interest.options & RESTRICTED:
+            elif (key is not None or not interest.options & RESTRICTED) and not self._hides(face, interest, key):
                 self.interests.interest(face, interest.id, interest.mode, interest.options, key, self.now())
             elif interest.mode & CURRENT:
                 face.final(interest.id)
@@ -247,7 +265,11 @@ class Node:
             key = self._key(face, request.key)
             if key is None:
                 return
-            sends, shown = self.queries.request(face, request.id, key, raw(reader), reliable, self.now())
+            if self._denies(face, "query", key):
+                final = ResponseFinal(id=request.id, qos=request.qos).encode()
+                sends, shown = [Send(face, final, request.qos, reliable)], list[tuple[Face, int]]()
+            else:
+                sends, shown = self.queries.request(face, request.id, key, raw(reader), reliable, self.now())
         self._perform(sends)
         for _, id in shown:
             self.application.show(id, key, reader)
@@ -258,7 +280,7 @@ class Node:
             key = None
             if wire.scope or wire.suffix.size >= 0:
                 key = self._key(face, wire)
-                if key is None:
+                if key is None or self._denies(face, "reply", key):
                     return
             sends = self.queries.response(face, reader.response.id, key, raw(reader))
         self._perform(sends)

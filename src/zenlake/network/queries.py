@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from zenlake.keyexpr import includes
+from zenlake.network.access import EGRESS
 from zenlake.network.declarations import COMPLETE, Declarations, passes
 from zenlake.network.face import QUERYABLE, Face
 from zenlake.network.roles import Stand
@@ -69,6 +70,8 @@ class Queries:
         self.responder = EntityGlobalId(ZenohId.from_wire(zid), 0)
         self.sooner: Callable[[float], None] = lambda deadline: None
         """Told of a deadline before all others."""
+        self.on_forward: Callable[[Face, int, Face, int], None] | None = None
+        """Told that a face's request goes on to another face, and the two ids."""
         self._late: list[tuple[float, int, Question]] = []
         self._count = itertools.count()
 
@@ -96,6 +99,9 @@ class Queries:
         for face in self.declarations.faces if remote else ():
             if face.is_asked and face not in infos and passes(source, face):
                 infos[face] = NOT_COMPLETE  # it may know somebody that we did not ask about
+        for face in list(infos):
+            if face.guard is not None and not face.guard.allows(EGRESS, "query", key):
+                del infos[face]
         own = [source] if local and source.is_application else []  # in any case, as 1.10.2
         if target == ALL:
             return own + list(infos)
@@ -132,6 +138,8 @@ class Queries:
             if face.is_application:
                 shown.append((face, new))
             else:
+                if self.on_forward is not None:
+                    self.on_forward(source, id, face, new)
                 request.id = new
                 request.node_id = root.psid if root is not None and face.stand is Stand.TREE else 0
                 request.key.set(_text(face.wire_key(key)))
@@ -151,6 +159,10 @@ class Queries:
         question = face.requests.get(id)
         if question is None:
             self.counters["answers to no question"] += 1
+            return []
+        guard = question.source.guard
+        if guard is not None and key is not None and not guard.allows(EGRESS, "reply", key):
+            self.counters["denied: reply"] += 1
             return []
         response = Response().decode(Cursor(message))
         response.id = question.id

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from zenlake.errors import KeyExprError
 from zenlake.keyexpr import validate
+from zenlake.network.access import EGRESS, INGRESS
 from zenlake.network.declarations import passes
 from zenlake.network.face import SUBSCRIBER, Face
 from zenlake.network.forward import Route, Target
 from zenlake.network.interests import Interests
 from zenlake.network.roles import Stand
 from zenlake.network.routers import Router
-from zenlake.wire.cursor import Cursor
+from zenlake.wire.cursor import Blob, Cursor
 from zenlake.wire.network import Push
 from zenlake.wire.writer import Writer
 
@@ -27,6 +28,8 @@ __all__ = ["Routes"]
 PUSH = 0x1D
 Z, M, N = 0x80, 0x40, 0x20
 MOST = 1 << 16  # routes remembered for one face
+
+WrittenKey = tuple[int, bool, bytes | None]  # id, whether it is the sender's, suffix
 
 
 class Routes:
@@ -61,6 +64,23 @@ class Routes:
 
     def route(self, source: Face, root: Router, key: bytes) -> Route:
         """With the lock held: where a sample on a key from a face goes, along the tree of a router."""
+        if not self.node.is_guarded:
+            return self._route(source, root, key)
+        return self._guarded(source, root, key, "put", self._guarded(source, root, key, "delete"))
+
+    def _guarded(self, source: Face, root: Router, key: bytes, message: str, deleting: Route | None = None) -> Route:
+        """The same where some may not send or see it."""
+        if source.guard is not None and not source.guard.allows(INGRESS, message, key):
+            nowhere = Target(None, *head((0, True, key)), 0)
+            return Route(self.node.declarations.epoch.number, key, (), (), nowhere, deleting, f"denied: {message}")
+        route = self._route(source, root, key)
+        targets = tuple(
+            target for target in route.targets
+            if target.face.guard is None or target.face.guard.allows(EGRESS, message, key)
+        )  # fmt: skip
+        return Route(route.epoch, key, route.receivers, targets, route.whole, deleting)
+
+    def _route(self, source: Face, root: Router, key: bytes) -> Route:
         declarations = self.node.declarations
         faces: dict[Face, None] = {}
         for resource in declarations.tables[SUBSCRIBER].matching(key):
@@ -73,18 +93,24 @@ class Routes:
         for face in declarations.faces:
             if face.is_asked and face not in faces and passes(source, face) and not Interests.covers(face, key):
                 faces[face] = None  # nobody told us that there is nobody
-        targets = tuple(
-            Target(face, *head(face.wire_key(key)), root.psid if face.stand is Stand.TREE else 0) for face in faces
-        )
         receivers = self.node.application.receivers(key, source)
         whole = Target(None, *head((0, True, key)), 0)
-        return Route(declarations.epoch.number, key, receivers, targets, whole)
+        # Shared: with many keys, memory is what costs time.
+        heads: dict[WrittenKey, tuple[int, Blob]] = {(0, True, key): (whole.flags, whole.key)}
+        targets = []
+        for face in faces:
+            written = face.wire_key(key)
+            if written not in heads:
+                heads[written] = head(written)
+            targets.append(Target(face, *heads[written], root.psid if face.stand is Stand.TREE else 0))
+        return Route(declarations.epoch.number, key, receivers, tuple(targets), whole)
 
     # What the application publishes
 
     def publish(
-        self, key: bytes, rest: bytes, has_exts: bool, qos: int, reliable: bool, local: bool = True, remote: bool = True
-    ) -> None:
+        self, key: bytes, rest: bytes, has_exts: bool, qos: int, reliable: bool, local: bool = True, remote: bool = True,
+        is_put: bool = True,
+    ) -> None:  # fmt: skip
         """Everything behind the key, as bytes."""
         face = self.node.application
         route = face.routes.get(key)
@@ -92,6 +118,8 @@ class Routes:
             route = self.find(face, 0, True, key, key)
         if route is None:
             return
+        if not is_put and route.deleting is not None:
+            route = route.deleting
         if local and route.receivers:
             self.show(route, written(route.whole, rest, has_exts), None, reliable, qos & 7)
         for target in route.targets if remote else ():
@@ -116,14 +144,15 @@ class Routes:
     # What is seldom
 
     def rewrite(self, route: Route, reader: Any, source: Face) -> None:
-        """A sample that cannot go on as it came: its timestamp is too far ahead."""
+        """A sample that cannot go on as it came: its timestamp is too far ahead, or it follows a router's tree."""
         start = reader.start
         span = reader.cursor.span()
         span.at, span.size = start, reader.cursor.at - start
         push = Push().decode(Cursor(span.value))
         push.node_id = 0
         push.key.set((0, False, None))
-        self.node.restamp(push.put)
+        if self.node.stamps and push.is_put:
+            self.node.restamp(push.put)
         message: bytes = push.encode()
         if route.receivers:
             self.show(route, written(route.whole, message[2:], message[0] & Z != 0), reader)
@@ -140,12 +169,12 @@ def written(target: Target, rest: bytes, has_exts: bool) -> bytes:
     return bytes([PUSH | target.flags | (Z if has_exts else 0)]) + key + rest
 
 
-def head(key: tuple[int, bool, bytes | None]) -> tuple[int, bytes]:
+def head(key: WrittenKey) -> tuple[int, Blob]:
     """The bits and bytes with which a key is written."""
     scope, sender, suffix = key
     w = Writer(16)
     w.z64("key_scope", scope)
     if suffix is None:
-        return (M if sender else 0), w.taken()
+        return (M if sender else 0), Blob(w.taken())
     w.z64("key_suffix", len(suffix))
-    return (M if sender else 0) | N, w.taken() + suffix
+    return (M if sender else 0) | N, Blob(w.taken() + suffix)

@@ -64,6 +64,7 @@ class Face:
         self.node = node
         self.was_open = False
         self.link_error: LinkError | None = None
+        self.bytes_out = 0
         self._engine = engine
         self.lock = threading.RLock()
         self._room = threading.Condition(self.lock)
@@ -256,6 +257,7 @@ class Face:
         while (view := transport.data(now)) is not None:
             size = link.write(view)
             if size:
+                self.bytes_out += size
                 transport.sent(size, now)
             if size < len(view):
                 self._blocked = True

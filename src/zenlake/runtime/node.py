@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from zenlake import __version__
 from zenlake.clock import ntp64_from_ns
@@ -20,6 +20,7 @@ from zenlake.errors import CloseReason, ConfigError, LinkError, LocalError, Zenl
 from zenlake.link import Tls
 from zenlake.network import face as network
 from zenlake.network import node as nodes
+from zenlake.network.access import AccessControl, Who
 from zenlake.network.admin import Admin
 from zenlake.network.application import Entity
 from zenlake.network.forward import Door, Lane
@@ -27,13 +28,14 @@ from zenlake.network.roles import Stand
 from zenlake.runtime.engine import Timer
 from zenlake.runtime.face import Face, Node
 from zenlake.runtime.runtime import Backoff, Connection, Runtime
+from zenlake.runtime.traffic import Traffic
 from zenlake.transport.config import Settings
 from zenlake.transport.inbox import Sink
 from zenlake.transport.queue import Queue
 from zenlake.transport.unicast import Closed
-from zenlake.values import Timestamp, WhatAmI
+from zenlake.values import Timestamp, WhatAmI, ZenohId
 
-__all__ = ["LiveNode", "NodeConfig", "open_node"]
+__all__ = ["LiveNode", "NodeConfig", "Recording", "open_node"]
 
 log = logging.getLogger("zenlake.node")
 
@@ -43,6 +45,22 @@ TOLD = 0.5  # seconds that a peer waits for the declarations of those it connect
 YIELD = 0.5  # seconds that the node with the smaller id leaves the other to connect first
 
 Scout = Callable[[float], Iterable[tuple[bytes, WhatAmI, tuple[str, ...]]]]
+
+
+class Recording(Protocol):
+    """Who writes down what goes over a node's connections. Called in the loop's thread."""
+
+    def begins(self, face: Face) -> None:
+        """The link is ready; nothing has been said yet."""
+
+    def forwarded(self, source: Face, id: int, target: Face, new: int) -> None:
+        """A request that came as `id` goes on as `new`. (Called before it leaves, by whatever thread.)"""
+
+    def dropped(self, face: Face, count: int) -> None:
+        """So many messages found no room on their way to this face, since it was last told."""
+
+    def ended(self, face: Face, event: Closed) -> None:
+        """Nothing follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +77,11 @@ class NodeConfig:
     """Fields of `transport.config.Settings`: lease, qos, user, users ..."""
     tls: Tls | None = None
     max_sessions: int = 1000
+    max_pending: int = 100
+    """Handshakes that may be under way with those who come to us."""
+    access: AccessControl | None = None
+    """Who may do what; None: everybody everything."""
+    recording: Recording | None = None
     connect_timeout: float = 10.0
     """How long `open_node` waits: a client for its session, or it fails; others go on in the background."""
     backoff: Backoff | None = field(default_factory=Backoff)
@@ -126,6 +149,10 @@ class LiveNode(Node):
         self.node.interests.on_initial = lambda face: self.node.later(self._tell)
         self.node.on_error = lambda error: log.error("a callback failed", exc_info=error)
         self.node.on_discover = self._discovered
+        self.node.is_guarded = config.access is not None
+        if config.recording is not None:
+            self.node.queries.on_forward = self._forwarded
+        self._past = dict.fromkeys(WhatAmI, Traffic())
         self._doors: dict[Face, Door] = {}
         self._awake = False
         self._timer: Timer | None = None
@@ -147,7 +174,7 @@ class LiveNode(Node):
         self.admin = Admin(
             self.node, f"zenlake {__version__}", config.mode is WhatAmI.ROUTER if config.admin is None else config.admin
         )
-        self.runtime = Runtime(settings, self, config.tls, config.max_sessions)
+        self.runtime = Runtime(settings, self, config.tls, config.max_sessions, config.max_pending)
 
     # From any thread
 
@@ -164,6 +191,14 @@ class LiveNode(Node):
     def counters(self) -> dict[str, int]:
         """What was dropped or refused, by cause."""
         return dict(self.node.counters)
+
+    def traffic(self) -> dict[WhatAmI, Traffic]:
+        """How much came and went, by the role of the other end."""
+        found = dict(self._past)
+        for face, door in list(self._doors.items()):
+            if door.face is not None:
+                found[door.face.whatami] += Traffic.of(face, door.face)
+        return found
 
     def new_timestamp(self) -> Timestamp:
         """Of this node's hybrid logical clock."""
@@ -263,6 +298,10 @@ class LiveNode(Node):
         door = self._doors[face] = Door(self.node, lambda: self._join(face))
         return door
 
+    def begins(self, face: Face) -> None:
+        if self.config.recording is not None:
+            self.config.recording.begins(face)
+
     def opened(self, face: Face) -> None:
         if self._doors[face].face is None:
             self._join(face)
@@ -277,6 +316,8 @@ class LiveNode(Node):
             Connected(face, self), face.zid, self.whatami, WhatAmI.from_wire(theirs.whatami),
             request_ids=(1 << min(bits, 32)) - 1,
         )  # fmt: skip
+        if self.config.access is not None:
+            joined.guard = self.config.access.guard(_who(face))
         if isinstance(face.transport.queue, Queue):
             joined.lane = self._lane(face, face.transport.queue)
         self._doors[face].enter(joined)
@@ -296,11 +337,26 @@ class LiveNode(Node):
     def closed(self, face: Face, event: Closed) -> None:
         joined = self._doors.pop(face).face
         if joined is not None:
+            self._past[joined.whatami] += Traffic.of(face, joined, sessions=0)
             self.node.closed(joined)
+        self._ended(face, joined, event)
         self._tell()
 
     def failed(self, face: Face, event: Closed) -> None:
         self._doors.pop(face, None)
+        self._ended(face, None, event)
+
+    def _ended(self, face: Face, joined: network.Face | None, event: Closed) -> None:
+        recording = self.config.recording
+        if recording is not None:
+            if joined is not None and joined.dropped:
+                recording.dropped(face, joined.dropped)
+            recording.ended(face, event)
+
+    def _forwarded(self, source: network.Face, id: int, target: network.Face, new: int) -> None:
+        came, goes = source.outlet, target.outlet
+        if self.config.recording is not None and isinstance(came, Connected) and isinstance(goes, Connected):
+            self.config.recording.forwarded(came.face, id, goes.face, new)
 
     def room(self, face: Face) -> None:
         if self.node.dirty:
@@ -367,6 +423,12 @@ class LiveNode(Node):
             self.runtime.engine.call_soon(lambda: self._try(zid, [] if first.exception() is None else locators))
 
         connection.first.add_done_callback(done)
+
+
+def _who(face: Face) -> Who:
+    """What access control may know of the other end."""
+    protocol = face.link.remote.partition("/")[0]
+    return Who(protocol, str(ZenohId.from_wire(face.zid)), face.transport.user, face.link.common_name)
 
 
 def open_node(config: NodeConfig) -> LiveNode:

@@ -27,8 +27,6 @@ from zenlake.wire.qos_link import QosLink
 
 __all__ = ["Backoff", "Connection", "Runtime"]
 
-PENDING = 100  # handshakes that may be under way with those who came to us
-
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
@@ -118,11 +116,20 @@ class Connection:
 class Runtime(Node):
     """All of one node's connections. `node` says what to do with them."""
 
-    def __init__(self, settings: Settings, node: Node, tls: links.Tls | None = None, max_sessions: int = 1000) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        node: Node,
+        tls: links.Tls | None = None,
+        max_sessions: int = 1000,
+        max_pending: int = 100,
+    ) -> None:
         self.settings = settings
         self.node = node
         self.tls = tls or links.Tls()
         self.max_sessions = max_sessions
+        self.max_pending = max_pending
+        """Handshakes that may be under way with those who came to us."""
         self.engine = Engine()
         self.faces: dict[bytes, Face] = {}
         self.listeners: list[Listener] = []
@@ -267,7 +274,7 @@ class Runtime(Node):
 
     def _accept(self, link: Link, restriction: QosLink | None) -> None:
         """A link that somebody began with us."""
-        if self._pending >= PENDING or self._closing:
+        if self._pending >= self.max_pending or self._closing:
             self.refused += 1
             link.close()
             return

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A live connection's traffic into a log: what the tap and the recording router share."""
+"""Live connections' traffic into a log: what the tap and the recording router share."""
+
+import json
 
 from zenlake.log.record import FaceTee, Recorder
 from zenlake.runtime.face import Face
@@ -31,6 +33,15 @@ class Recording:
         if tee is not None:
             tee.close("" if event.error is None else str(event.error))
 
-    def tee(self, face: Face) -> FaceTee | None:
-        """Where notes about this face go."""
-        return self._tees.get(face)
+    def forwarded(self, source: Face, id: int, target: Face, new: int) -> None:
+        """A row of `events` in the session that the request came from: under which id it went on, and in which session."""
+        came, goes = self._tees.get(source), self._tees.get(target)
+        if came is not None and goes is not None:
+            hop = {"from_session": came.face.name, "from_id": id, "to_session": goes.face.name, "to_id": new}
+            came.note("forwarded", sn=id, detail=json.dumps(hop))
+
+    def dropped(self, face: Face, count: int) -> None:
+        """A row of `events`: messages for this face that never left."""
+        tee = self._tees.get(face)
+        if tee is not None:
+            tee.note("dropped", count=count, detail="the other end read too slowly")

@@ -103,6 +103,8 @@ class Handshake:
         self.error: ProtocolError | None = None
         self.reason: CloseReason | None = None
         self.refused_by_peer = False
+        self.user: str | None = None
+        """Who the other end proved to be."""
         self._batch_size = min(settings.batch_size, batch_size)
         self._deadline = deadline
         self._admit = admit or (lambda zid: None)
@@ -326,6 +328,8 @@ class Acceptor(Handshake):
         known = given is not None and given.prove(password or b"", nonce) and password is not None
         if not known:
             raise RemoteError("no such user, or not this password", CloseReason.GENERIC)
+        assert given is not None
+        self.user = given.user.decode(errors="replace")
 
 
 def _settle_link(own: QosLink | None, syn: Init) -> QosLink | None:

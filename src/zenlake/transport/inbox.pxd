@@ -3,6 +3,8 @@ from zenlake.session.lanes cimport Lanes
 from zenlake.wire.reader cimport Reader
 
 cdef class Sink:
+    cpdef int begin(self) except -1
+    cpdef int finish(self) except -1
     cpdef int on_message(self, int kind, Reader reader) except -1
 
 @cython.final
@@ -39,6 +41,7 @@ cdef class Inbox:
     cpdef stop(self)
     cpdef space(self)
     cpdef int filled(self, Py_ssize_t size) except -1
+    cdef int walk_whole(self, Py_ssize_t size) except -1
     cpdef int receive(self, data) except -1
     cdef int batch(self, Py_ssize_t at, Py_ssize_t end) except -1
     cdef int walk(self, Reader reader, Py_ssize_t at, Py_ssize_t end) except -1

@@ -42,6 +42,14 @@ ROOM = cython.declare(cython.Py_ssize_t, 4 * 65536)
 class Sink:
     """Who receives network messages. Subclass it, compiled or not."""
 
+    def begin(self):
+        """Messages of one read follow."""
+        return 0
+
+    def finish(self):
+        """That was all of that read; called also when something in it failed."""
+        return 0
+
     def on_message(self, kind, reader):
         """One network message, in `reader.record(kind)` until this returns."""
         return 0
@@ -115,6 +123,13 @@ class Inbox:
 
     def filled(self, size):
         """Walk the batches that are whole now, and keep the rest."""
+        self.sink.begin()
+        try:
+            return self.walk_whole(size)
+        finally:
+            self.sink.finish()
+
+    def walk_whole(self, size):
         arena: Arena = self.arena
         end: cython.Py_ssize_t = len(self.kept) + size
         at: cython.Py_ssize_t = 0
@@ -147,7 +162,11 @@ class Inbox:
             if size > self.limit:
                 raise RemoteError(f"a datagram of {size} bytes: no batch is that long", CloseReason.INVALID)
             memoryview(self.arena.buf)[:size] = view
-            return self.batch(0, size)
+            self.sink.begin()
+            try:
+                return self.batch(0, size)
+            finally:
+                self.sink.finish()
         while len(view) and not self.stopped:
             space = self.space()
             size = min(len(space), len(view))

@@ -1,4 +1,5 @@
 cimport cython
+from zenlake.wire.cursor cimport Blob
 from zenlake.wire.message cimport Message
 from zenlake.wire.transport cimport Fragment, Frame
 from zenlake.wire.writer cimport Writer
@@ -27,6 +28,8 @@ cdef class Stage:
     cdef Batch open
     cdef unsigned long long next_sn[2]
 
+cdef bytes joined(int header, Blob key, Writer before, Blob rest, Py_ssize_t at, Py_ssize_t end)
+
 @cython.final
 cdef class Queue:
     cdef readonly int prefix
@@ -38,7 +41,7 @@ cdef class Queue:
     cdef Frame frame
     cdef Fragment fragment
     cdef readonly bint is_open
-    cdef bint ended
+    cdef readonly bint ended
     cdef readonly int complete
     cdef readonly int begun
     cdef readonly unsigned long long messages
@@ -55,6 +58,8 @@ cdef class Queue:
     cpdef end(self)
     cpdef bint push(self, Message message, int priority, bint reliable, bint express, bint droppable) except -1
     cpdef bint push_encoded(self, bytes data, int priority, bint reliable, bint express, bint droppable) except -1
+    cdef bint splice(self, int header, Blob key, Writer before, Blob rest, Py_ssize_t at, Py_ssize_t end, int qos,
+                     bint reliable) except -1
     cdef bint place(self, bytes data, Stage stage, bint reliable, bint express, bint droppable) except -1
     cdef int append(self, bytes data, Py_ssize_t size, Stage stage, Batch batch, bint reliable,
                     bint express, bint fresh) except -1

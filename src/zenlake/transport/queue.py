@@ -27,6 +27,8 @@ else:
 PRIORITIES = cython.declare(cython.int, 8)
 DATA = cython.declare(cython.int, 5)
 DROP = cython.declare(cython.int, 0)
+BLOCK = cython.declare(cython.int, 0x28)  # the QoS bits of either kind of block
+EXPRESS = cython.declare(cython.int, 0x10)
 SPARES = cython.declare(cython.Py_ssize_t, 2)
 SMALL = cython.declare(cython.Py_ssize_t, 512)
 SHORT = cython.declare(cython.Py_ssize_t, 16)  # a part of a batch that is short
@@ -66,6 +68,14 @@ class Stage:
         self.jobs = []
         self.open = None
         self.next_sn = [initial_sn, initial_sn]
+
+
+def joined(header, key, before, rest, at, end):
+    """The pieces as one message."""
+    w: Writer = Writer(32 + key.size)
+    w.header(header)
+    w.run("key", key)
+    return w.taken() + before.taken() + take(rest.data, at, end - at)
 
 
 class Queue:
@@ -155,6 +165,35 @@ class Queue:
     def push_encoded(self, data, priority, reliable, express, droppable):
         """As `push`, for a network message that is bytes already."""
         return self.place(data, self.stage(priority), reliable, express, droppable)
+
+    def splice(self, header, key, before, rest, at, end, qos, reliable):
+        """As `push`, for a message in pieces: header, key, what a router puts in, and the bytes as they came.
+
+        True also where the session has ended: whoever is to know will hear of it.
+        """
+        if not self.is_open or self.ended:
+            return True
+        stage: Stage = self.stage(qos)
+        batch: Batch = stage.open
+        size: cython.Py_ssize_t = 1 + key.size + before.at + end - at
+        express: cython.bint = qos & EXPRESS != 0
+        if batch is None or batch.lane != reliable or batch.w.at + size > self.limit:
+            data: bytes = joined(header, key, before, rest, at, end)
+            return self.place(data, stage, reliable, express, qos & BLOCK == 0 or not reliable)
+        w: Writer = batch.w
+        w.need(size)
+        w.data[w.at] = header
+        to: cython.Py_ssize_t = w.at + 1
+        copy(w.data, to, key.data, key.at, key.size)
+        to += key.size
+        copy(w.data, to, before.data, 0, before.at)
+        to += before.at
+        copy(w.data, to, rest.data, at, end - at)
+        w.at = to + end - at
+        self.messages += 1
+        if express:
+            self.shut(stage)
+        return True
 
     def place(self, data, stage, reliable, express, droppable):
         size: cython.Py_ssize_t = len(data)

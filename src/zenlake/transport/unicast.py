@@ -106,6 +106,11 @@ class Unicast:
         zid: bytes = self.session.sides[1 - self._own].zid
         return zid
 
+    @property
+    def user(self) -> str | None:
+        """Who the other end proved to be, where passwords were asked for."""
+        return self._handshake.user
+
     def record(self, tee: Tee | None) -> None:
         """From here on a tee hears of every batch; before `start`, of the handshake too. None: no more."""
         self.inbox.tee = self.queue.tee = tee

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zenlake router`: a Zenoh router, which can record all that passes."""
+
+import dataclasses
+import resource
+import sys
+import time
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import filesize
+from rich.console import Console
+from rich.live import Live
+
+from zenlake.api.opening import open_node
+from zenlake.cli.network import ConfigFile, Connect, Listen, Set, configuration, until_stopped
+from zenlake.log.record import Recorder
+from zenlake.log.write import Writer
+from zenlake.runtime.metrics import Figure, MetricsPage
+from zenlake.runtime.node import LiveNode
+from zenlake.runtime.traffic import Traffic
+from zenlake.tap.recording import Recording
+
+__all__ = ["router"]
+
+REFRESH = 0.5  # seconds between two looks at the figures
+BESIDES = 64  # file handles for everything that is no session: listeners, the log, Python's own
+
+
+def router(
+    listen: Listen = None,
+    connect: Connect = None,
+    config: ConfigFile = None,
+    set: Set = None,
+    log: Annotated[
+        Path | None, typer.Option("--log", metavar="DIR", help="Record everything that passes into this wire log.")
+    ] = None,
+    name: Annotated[
+        str, typer.Option("--name", help="This router's name in the log, its own for ever.", show_default=True)
+    ] = "router",
+    metrics: Annotated[
+        str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Serve /metrics and /health there.")
+    ] = None,
+) -> int:
+    """Run a Zenoh router, until Ctrl-C or SIGTERM. Unless told where, it listens on this machine only."""
+    chosen = configuration(config, "router", connect, listen, set)
+    console = Console(stderr=True)
+    with ExitStack() as stack:
+        stop = stack.enter_context(until_stopped())
+        recorder = None
+        if log is not None:
+            recorder = stack.enter_context(Recorder(Writer(log, name)))
+        running = open_node(chosen, recording=None if recorder is None else Recording(recorder))
+        stack.callback(running.close)
+        lack = file_handles(running.config.max_sessions + running.config.max_pending + BESIDES)
+        if lack:
+            console.print(f"[yellow]{lack}[/]", highlight=False)
+        if metrics is not None:
+            page = MetricsPage(
+                metrics,
+                lambda: figures(running, recorder),
+                lambda: "" if recorder is None else str(recorder.trouble or ""),
+            )
+            stack.callback(page.close)
+        recording = "" if log is None else f", recording into {log}"
+        console.print(
+            f"router {running.zid[::-1].hex().lstrip('0')} listens on {', '.join(running.locators) or 'nothing'}{recording} "
+            "(Ctrl-C ends it)", highlight=False, soft_wrap=True,
+        )  # fmt: skip
+        before, then = total(running), time.monotonic()
+        with Live(console=console, auto_refresh=False, transient=True) as live:
+            while not stop.wait(REFRESH):
+                if sys.stderr.isatty():
+                    now, at = total(running), time.monotonic()
+                    trouble = str(recorder.trouble or "") if recorder is not None else ""
+                    live.update(line(now, before, at - then, trouble), refresh=True)
+                    before, then = now, at
+        done = total(running)
+    console.print(
+        f"{done.messages_in} messages came and {done.messages_out} went, {done.dropped} dropped"
+        + ("" if log is None else f"; {log} is sealed"), highlight=False,
+    )  # fmt: skip
+    return 0
+
+
+def file_handles(needed: int) -> str:
+    """Have as many as needed, if we may; else say what is missing."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return ""
+    may = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (may, hard))
+    if may == needed:
+        return ""
+    return (
+        f"{needed} file handles are needed for all the sessions that may be open, and this process may have {may}: "
+        f"raise the limit (ulimit -Hn {needed}), or set transport/unicast/max_sessions"
+    )
+
+
+def total(running: LiveNode) -> Traffic:
+    return sum(running.traffic().values(), Traffic())
+
+
+def line(now: Traffic, before: Traffic, seconds: float, trouble: str) -> str:
+    """What happens at the moment."""
+    told = [
+        f"{now.sessions} session{'' if now.sessions == 1 else 's'}",
+        f"in {(now.messages_in - before.messages_in) / seconds:,.0f} messages/s",
+        f"{filesize.decimal(int((now.bytes_in - before.bytes_in) / seconds))}/s",
+        f"out {(now.messages_out - before.messages_out) / seconds:,.0f} messages/s",
+        f"{filesize.decimal(int((now.bytes_out - before.bytes_out) / seconds))}/s",
+        f"{now.dropped:,} dropped",
+    ]
+    if trouble:
+        told.insert(0, f"[bold red]{trouble}[/]")
+    return " · ".join(told)
+
+
+def figures(running: LiveNode, recorder: Recorder | None) -> Iterable[Figure]:
+    for role, traffic in running.traffic().items():
+        what = dataclasses.asdict(traffic)
+        labels = {"role": str(role)}
+        yield "zenlake_router_sessions", "Sessions that are open.", labels, what["sessions"]
+        for flow in ("in", "out"):
+            both = labels | {"flow": flow}
+            yield "zenlake_router_messages_total", "Network messages.", both, what[f"messages_{flow}"]
+            yield "zenlake_router_bytes_total", "Bytes of batches.", both, what[f"bytes_{flow}"]
+        yield "zenlake_router_dropped_total", "Messages for which a queue had no room.", labels, what["dropped"]
+    for cause, count in running.counters().items():
+        yield "zenlake_router_refused_total", "What was dropped, denied or refused.", {"cause": cause}, count
+    refused = running.runtime.refused
+    yield "zenlake_router_turned_away_total", "Links refused: too many handshakes were under way.", {}, refused
+    if recorder is not None:
+        yield "zenlake_router_recorded_bytes_total", "Bytes recorded.", {}, recorder.bytes
+        yield "zenlake_router_lost_batches_total", "Batches that found no room before a slow disk.", {}, recorder.lost
+        yield "zenlake_router_waiting_bytes", "Bytes recorded and not yet written.", {}, recorder.waiting

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Access control: who may put, delete, subscribe, ask, answer and be alive on which keys.
+
+The configuration's section `access_control` has the real one's names and meaning: rules (keys, messages, directions, allow
+or deny), subjects (users, names of certificates, protocols, ids), and policies that join them. A rule is about a message if
+one of its key expressions includes the message's whole key. A deny beats every allow; where no rule speaks, the default does.
+
+Each neighbour has a `Guard` that remembers its decisions, or none where everything is allowed: then nothing is asked.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from zenlake.errors import ConfigError
+from zenlake.keyexpr import includes
+from zenlake.network.face import QUERYABLE, SUBSCRIBER, TOKEN
+
+__all__ = ["DECLARING", "EGRESS", "INGRESS", "AccessControl", "Guard", "Who"]
+
+INGRESS, EGRESS = "ingress", "egress"
+DECLARING = {SUBSCRIBER: "declare_subscriber", QUERYABLE: "declare_queryable", TOKEN: "liveliness_token"}
+MOST = 1 << 16  # decisions remembered for one neighbour
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """What is known of a neighbour."""
+
+    protocol: str
+    zid: str
+    user: str | None = None
+    common_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    allow: bool
+    flow: str
+    message: str
+    key: bytes
+
+
+class Guard:
+    """What one neighbour may do."""
+
+    def __init__(self, default: bool, rules: Sequence[Rule]) -> None:
+        self._default = default
+        self._rules: dict[tuple[str, str], list[Rule]] = {}
+        for rule in rules:
+            self._rules.setdefault((rule.flow, rule.message), []).append(rule)
+        self._known: dict[tuple[str, str, bytes], bool] = {}
+
+    def allows(self, flow: str, message: str, key: bytes) -> bool:
+        name = (flow, message, key)
+        known = self._known.get(name)
+        if known is None:
+            if len(self._known) >= MOST:
+                self._known.clear()
+            known = self._known[name] = self._decide(flow, message, key)
+        return known
+
+    def _decide(self, flow: str, message: str, key: bytes) -> bool:
+        said = {rule.allow for rule in self._rules.get((flow, message), ()) if includes(rule.key, key)}
+        return False not in said and (self._default or True in said)
+
+
+class AccessControl:
+    """The whole section, read once."""
+
+    def __init__(self, section: Mapping[str, Any]) -> None:
+        self._default = section.get("default_permission") == "allow"
+        rules = _by_id(section, "rules")
+        self._subjects = _by_id(section, "subjects")
+        self._policies: list[tuple[str, list[Rule]]] = []
+        for subject in self._subjects.values():
+            if subject.get("interfaces"):
+                raise ConfigError(
+                    f"access_control/subjects: `{subject['id']}` names interfaces, which are not told apart here: "
+                    "name usernames, cert_common_names, link_protocols or zids"
+                )
+        for policy in section.get("policies") or ():
+            named = [rule for id in policy["rules"] for rule in _written_out(_found(rules, id, "rule"))]
+            for id in policy["subjects"]:
+                _found(self._subjects, id, "subject")
+                self._policies.append((id, named))
+
+    def guard(self, who: Who) -> Guard | None:
+        """Of a neighbour; None if it may do everything."""
+        rules = [rule for id, named in self._policies if _is(self._subjects[id], who) for rule in named]
+        if self._default and all(rule.allow for rule in rules):
+            return None
+        return Guard(self._default, rules)
+
+
+def _by_id(section: Mapping[str, Any], name: str) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for item in section.get(name) or ():
+        if item["id"] in found:
+            raise ConfigError(f"access_control/{name}: the id `{item['id']}` is there twice")
+        found[item["id"]] = item
+    return found
+
+
+def _found(items: dict[str, dict[str, Any]], id: str, what: str) -> dict[str, Any]:
+    if id not in items:
+        raise ConfigError(f"access_control/policies: there is no {what} `{id}`")
+    return items[id]
+
+
+def _written_out(rule: dict[str, Any]) -> list[Rule]:
+    return [
+        Rule(rule["permission"] == "allow", flow, message, key.encode())
+        for flow in rule.get("flows") or (INGRESS, EGRESS)
+        for message in rule["messages"]
+        for key in rule["key_exprs"]
+    ]
+
+
+def _is(subject: dict[str, Any], who: Who) -> bool:
+    """Whether a neighbour is one of these: it has to fit every property that the subject names."""
+    properties = (
+        ("usernames", who.user), ("cert_common_names", who.common_name), ("link_protocols", who.protocol),
+        ("zids", who.zid),
+    )  # fmt: skip
+    return all(not subject.get(name) or value in subject[name] for name, value in properties)

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much goes through a node, by the role of those at the other end."""
+
+from dataclasses import astuple, dataclass
+
+from zenlake.network.face import Face as Neighbour
+from zenlake.runtime.face import Face
+
+__all__ = ["Traffic"]
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Since the beginning, but for `sessions`, which is now."""
+
+    sessions: int = 0
+    messages_in: int = 0
+    messages_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    dropped: int = 0
+    """Messages for which a queue had no room."""
+
+    def __add__(self, other: "Traffic") -> "Traffic":
+        return Traffic(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+    @classmethod
+    def of(cls, face: Face, neighbour: Neighbour, sessions: int = 1) -> "Traffic":
+        inbox, queue = face.transport.inbox, face.transport.queue
+        return cls(
+            sessions, inbox.messages, queue.messages, inbox.bytes_in, face.bytes_out, neighbour.dropped + queue.dropped
+        )

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A router that records: its log says what the wire says, and which request it passed on as which."""
+
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import zenlake
+from tests.interop.nodes import Ours, Theirs, knows, until
+from zenlake.log.record import Recorder
+from zenlake.log.write import Writer
+from zenlake.tap.recording import Recording
+
+pytestmark = pytest.mark.interop
+
+# What a log and a capture know by different names, or only one of them knows.
+DIFFER = {"received", "received_ns", "file", "packet", "session", "index"}
+
+
+class Capture:
+    """tcpdump of one port on the loopback interface."""
+
+    def __init__(self, path: Path, port: str) -> None:
+        if shutil.which("tcpdump") is None:
+            pytest.skip("tcpdump is not installed")
+        self.path = path
+        self._process = subprocess.Popen(
+            ["tcpdump", "-i", "lo", "-U", "--immediate-mode", "-B", "16384", "-w", str(path), "tcp", "port", port],
+            stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            if "listening on" in line:
+                return
+            if "permission" in line:
+                break
+        self._process.wait(5)
+        self._process.stderr.close()
+        pytest.skip("tcpdump may not listen here")
+
+    def stop(self) -> None:
+        """When nothing has been added for a moment."""
+        size = -1
+        while size != (size := self.path.stat().st_size):
+            time.sleep(0.3)
+        self._process.terminate()
+        self._process.communicate(timeout=5)
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Iterator[Recorder]:
+    recorder = Recorder(Writer(tmp_path / "log", "router"))
+    yield recorder
+    recorder.close()
+
+
+def rows(path: Path) -> dict[object, list[dict[str, object]]]:
+    """The messages of each session, in order; a session goes by what its two ends called themselves."""
+    found: dict[object, list[dict[str, object]]] = {}
+    for row in zenlake.read(path, "messages").to_pylist():
+        found.setdefault(row["session"], []).append({name: row[name] for name in row if name not in DIFFER})
+    ordered = {}
+    for messages in found.values():
+        for direction in (0, 1):  # each way by itself: a router may see what it sends before what it receives, or after
+            way = [message for message in messages if message["direction"] == direction]
+            ordered[str(messages[0].get("zid") or messages[0]), direction] = way
+    return ordered
+
+
+def test_the_log_of_a_recording_router_equals_a_capture_of_the_same_traffic(tmp_path: Path, recorder: Recorder) -> None:
+    router = Ours("router", listen=("tcp/127.0.0.1:0",), recording=Recording(recorder))
+    where = router.locators[0]
+    capture = Capture(tmp_path / "wire.pcap", where.rpartition(":")[2])
+    one, two = Theirs("client", (where,)), Theirs("client", (where,))
+    two.do("sub", "s", "a/**")
+    two.do("queryable", "q", "a/q", "twice")
+    knows(router, "a/**", "a/q")
+    one.do("pub", "p", "a/p")
+    for n in range(20):
+        one.do("put", f"a/{n}", f"value {n}")
+        one.do("publish", "p", f"published {n}")
+    one.do("put", "a/large", 200_000)
+    one.do("delete", "a/0")
+    assert len(one.do("get", "a/q", consolidation="NONE")) == 2
+    two.do("token", "t", "alive/t")
+    knows(router, "alive/t")
+    assert one.do("who", "alive/**") == ["alive/t"]
+    two.events.wait("sample", "s", 42)
+    one.close()
+    two.close()
+    until(lambda: not router.node.faces())
+    router.close()
+    recorder.close()
+    capture.stop()
+    logged, seen = rows(tmp_path / "log"), rows(tmp_path / "wire.pcap")
+    assert sum(map(len, logged.values())) > 150
+    assert logged.keys() == seen.keys()
+    for way in logged:
+        assert logged[way] == seen[way]
+
+
+def test_a_forwarded_request_is_told_with_both_of_its_names(tmp_path: Path, recorder: Recorder) -> None:
+    router = Ours("router", listen=("tcp/127.0.0.1:0",), recording=Recording(recorder))
+    where = router.locators[0]
+    one, two = Theirs("client", (where,)), Theirs("client", (where,))
+    two.do("queryable", "q", "a/q", "reply")
+    knows(router, "a/q")
+    assert one.do("get", "a/q") == [["put", "a/q", "of q"]]
+    one.close()
+    two.close()
+    router.close()
+    recorder.close()
+    events = zenlake.read(tmp_path / "log", "events").to_pylist()
+    [hop] = [json.loads(event["detail"]) for event in events if event["kind"] == "forwarded"]
+    requests = [
+        (row["session"], row["id"]) for row in zenlake.read(tmp_path / "log", "messages").to_pylist() if row["type"] == "REQUEST"
+    ]  # fmt: skip
+    assert requests == [(hop["from_session"], hop["from_id"]), (hop["to_session"], hop["to_id"])]
