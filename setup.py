@@ -62,6 +62,8 @@ def extensions() -> list[Extension]:
     compiled: list[Extension] = cythonize(
         modules, build_dir="build/cython", compiler_directives=DIRECTIVES, shared_utility_qualified_name=SHARED
     )
+    for each in compiled:
+        each.optional = build != "yes"  # cythonize forgets it
     return [extension(SHARED, shared_source()), *compiled]
 
 
