@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake demo`: from a capture to tables on Spark, to Parquet, to another engine; what `make demo` runs."""
+"""`zenlake demo`: a live fleet, or your captures, as tables on Spark, as Parquet, as a page; what `make demo` runs."""
 
+import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from zenlake import report
+from zenlake.cli.fleet import Fleet, Told
 from zenlake.cli.show import rich_table
 from zenlake.errors import InvalidValue
-from zenlake.examples import captures
 from zenlake.tables import DERIVED, definition
 from zenlake.tables.derive import import_duckdb
 from zenlake.tables.schemas import TABLES
@@ -49,16 +51,23 @@ TELLING = {
 def demo(
     paths: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PATH]...", help="Your own capture instead of the ones that ship with Zenlake."),
+        typer.Argument(metavar="[PATH]...", help="Your own captures instead of a live fleet."),
     ] = None,
-    lake: Annotated[Path, typer.Option("--lake", help="Where the Parquet files go.")] = Path("lake"),
+    lake: Annotated[Path, typer.Option("--lake", help="Where everything goes.")] = Path("lake"),
+    seconds: Annotated[float, typer.Option("--seconds", min=2.0, help="How long the fleet drives about.")] = 12.0,
 ) -> int:
-    """Turn a capture of Zenoh traffic into Spark tables and Parquet, and show them."""
+    """Turn Zenoh traffic into Spark tables, Parquet and a page, and show them: that of a simulated fleet, or of your captures.
+
+    The fleet: 20 robots, half of them on the real Zenoh if it is installed, an operator who asks them, a robot that drops out and
+    a subscriber that is too slow, on a router that records everything, landed by Spark while it happens.
+    """
     console = Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=120)
-    started = time.monotonic()
-    given = paths or captures()
-    prepare(lake)
     import_duckdb()
+    prepare(lake)
+    if not paths:
+        return live(console, lake, seconds)
+    started = time.monotonic()
+    given = paths
     console.print(f"[bold]Every Zenoh message, as a table.[/] {len(given)} capture files:")
     for path in given:
         console.print(f"  {path}", style="dim")
@@ -67,7 +76,7 @@ def demo(
         import zenlake.spark
         from zenlake.spark.parquet import write
 
-        spark = zenlake.spark.session(quick=paths is None or not paths)
+        spark = zenlake.spark.session()
         console.print(f"[green]✓[/] Spark {spark.version}, {spark.sparkContext.master}  {since(started)}")
         tables = zenlake.spark.tables(spark, given)
         landed = {}
@@ -86,24 +95,89 @@ def demo(
     console.print(
         f"[green]✓[/] DuckDB reads from {lake}/ the {sum(counts.values())} rows that Spark wrote  {since(started)}"
     )
-    next_steps(console, lake)
+    next_steps(console, NEXT_WITH_CAPTURES, lake)
     return 0
 
 
+def live(console: Console, lake: Path, seconds: float) -> int:
+    """A fleet on our router, recorded, landed while it drives, derived, accounted for, and drawn."""
+    started = time.monotonic()
+    log, tables = lake / "log", lake / "tables"
+    with console.status("starting the router") as status, Fleet(log, seconds) as fleet:
+        console.print("[bold]Every Zenoh message, as a table.[/]")
+        console.print(f"[green]✓[/] a router on {fleet.endpoint} records into {log}  {since(started)}")
+        status.update("the fleet comes")
+        fleet.begin()
+        half = (
+            "half of them on the real Zenoh (eclipse-zenoh)"
+            if fleet.real
+            else "all on Zenlake: eclipse-zenoh is not installed"
+        )
+        console.print(f"[green]✓[/] 20 robots, {half}, an operator, a slow subscriber  {since(started)}")
+        status.update("starting Spark")
+        import zenlake.spark
+
+        spark = zenlake.spark.session(quick=True)
+        query = zenlake.spark.land(spark, log, tables, trigger="1 second")
+        console.print(f"[green]✓[/] Spark {spark.version} lands the log in {tables} as it grows  {since(started)}")
+        status.update("the fleet drives")
+        fleet.lose_one()
+        console.print(f"[green]✓[/] a robot has dropped out  {since(started)}")
+        told = fleet.finish()
+        status.update("landing the rest")
+        query.processAllAvailable()
+        query.stop()
+        console.print(f"[green]✓[/] everybody is home, and the log is landed  {since(started)}")
+        status.update("deriving sessions, queries, gaps, latest, rates")
+        zenlake.spark.refresh(spark, tables)
+        status.update("reading the files with DuckDB")
+        counts = show(console, tables, [*TABLES, *DERIVED])
+        account(console, tables, told)
+        status.update("drawing")
+        page = lake / "report.html"
+        page.write_text(report.page(tables, said=status.update), encoding="utf-8")
+    console.print(
+        f"\n[green]✓[/] {sum(counts.values())} rows in {len(counts)} tables; the picture: {page}  {since(started)}"
+    )
+    next_steps(console, NEXT, lake)
+    return 0
+
+
+def account(console: Console, tables: Path, told: Told) -> None:
+    """Every sample that a robot says it sent: how many came to the router, and are in the lake?"""
+    with import_duckdb().connect() as engine:
+        files = quoted(f"{tables}/samples/**/*.parquet")
+        # A sample passes the router: it comes in on a robot's session, and goes out on those of subscribers.
+        found = dict(
+            engine.execute(
+                f"select key, count(*) from read_parquet({files}) where request_id is null and direction = 0 group by key"
+            ).fetchall()
+        )
+    missing = {key: count - found.get(key, 0) for key, count in told.sent.items() if found.get(key, 0) != count}
+    if missing:
+        raise InvalidValue(f"the robots sent samples that are not in the lake, or too often: {missing}: please tell us")
+    console.print(
+        f"\n[green]✓[/] the {sum(told.sent.values())} samples that {len(told.sent)} publishers say they sent are in the lake, "
+        f"each once; the operator asked {told.asked['queries']} times and got {told.asked['replies']} answers"
+    )
+
+
 def prepare(lake: Path) -> None:
-    """A folder for the demo: a new one, an empty one, or the one of an earlier run."""
+    """A folder for the demo: a new one, an empty one, or the one of an earlier run, which goes."""
     if lake.exists() and not (lake / OURS).exists() and any(lake.iterdir()):
         raise InvalidValue(f"{lake} is not empty and was not made by the demo; choose another with --lake")
     lake.mkdir(parents=True, exist_ok=True)
     (lake / OURS).touch()
+    for made in ("log", "tables", *TABLES, *DERIVED):
+        shutil.rmtree(lake / made, ignore_errors=True)
 
 
-def show(console: Console, lake: Path, landed: Mapping[str, int]) -> dict[str, int]:
+def show(console: Console, lake: Path, names: Iterable[str]) -> dict[str, int]:
     """The most telling rows of each table as another engine reads them, and how many it finds."""
     counts: dict[str, int] = {}
     with import_duckdb().connect() as engine:
         engine.execute("set TimeZone = 'UTC'")
-        for name in landed:
+        for name in names:
             files = f"{lake / name}/**/*.parquet"
             if not any((lake / name).rglob("*.parquet")):  # a table by day that has no day
                 counts[name] = 0
@@ -131,16 +205,27 @@ def since(began: float) -> str:
     return f"[dim]{time.monotonic() - began:.1f} s[/]"
 
 
-def next_steps(console: Console, lake: Path) -> None:
-    steps: list[tuple[str, str]] = [
-        ("record", "tcpdump -i any -w mine.pcap port 7447"),
-        ("the same with yours", "zenlake demo mine.pcap --lake mine"),
-        ("ask, without a JVM", 'zenlake sql "select key, count(*) from samples group by key" mine.pcap'),
-        ("any table, any format", "zenlake decode mine.pcap --table queries -o queries.parquet"),
-        ("in your Spark job", 'spark.read.format("zenoh_capture").option("table", "messages").load("mine.pcap")'),
-        ("derived tables there", 'zenlake.spark.tables(spark, "mine.pcap")["queries"]'),
-        ("the files just written", f"duckdb -c \"from '{lake}/queries/*.parquet'\""),
-    ]
-    console.print("\n[bold]Next, with your own capture[/]")
+NEXT = (
+    ("record your own router", "zenlake tap tcp/YOUR-ROUTER:7447 '**' --log mine/log"),
+    ("land it, and go on", "zenlake land mine/log mine/tables --every '10 seconds'"),
+    ("a picture of it", "zenlake report mine/log --open"),
+    ("ask, without a JVM", 'zenlake sql "select key, count(*) from samples group by key" mine/log'),
+    ("in your Spark job", 'spark.readStream.format("zenoh").load("mine/log")'),
+    ("the tables just made", "duckdb -c \"from 'LAKE/tables/queries/**/*.parquet'\""),
+    ("play them again", "zenlake replay LAKE/log -e tcp/127.0.0.1:7447"),
+)
+NEXT_WITH_CAPTURES = (
+    ("record", "tcpdump -i any -w mine.pcap port 7447"),
+    ("the same with yours", "zenlake demo mine.pcap --lake mine"),
+    ("ask, without a JVM", 'zenlake sql "select key, count(*) from samples group by key" mine.pcap'),
+    ("any table, any format", "zenlake decode mine.pcap --table queries -o queries.parquet"),
+    ("in your Spark job", 'spark.read.format("zenoh_capture").option("table", "messages").load("mine.pcap")'),
+    ("derived tables there", 'zenlake.spark.tables(spark, "mine.pcap")["queries"]'),
+    ("the files just written", "duckdb -c \"from 'LAKE/queries/*.parquet'\""),
+)
+
+
+def next_steps(console: Console, steps: Iterable[tuple[str, str]], lake: Path) -> None:
+    console.print("\n[bold]Next, with your own[/]")
     for what, how in steps:
-        console.print(f"  [dim]{what:<23}[/] {how}", soft_wrap=True)
+        console.print(f"  [dim]{what:<23}[/] {how.replace('LAKE', str(lake))}", soft_wrap=True)

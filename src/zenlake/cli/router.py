@@ -17,6 +17,7 @@ from rich.live import Live
 
 from zenlake.api.opening import open_node
 from zenlake.cli.network import ConfigFile, Connect, Listen, Set, configuration, until_stopped
+from zenlake.keyexpr import KeyExpr
 from zenlake.log.record import Recorder
 from zenlake.log.write import Writer
 from zenlake.runtime.metrics import Figure, MetricsPage
@@ -38,6 +39,15 @@ def router(
     log: Annotated[
         Path | None, typer.Option("--log", metavar="DIR", help="Record everything that passes into this wire log.")
     ] = None,
+    record: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--record",
+            metavar="KEY",
+            help="Ask for samples on these keys, so that they come even if nobody else wants them.",
+            show_default="**",
+        ),
+    ] = None,
     name: Annotated[
         str, typer.Option("--name", help="This router's name in the log, its own for ever.", show_default=True)
     ] = "router",
@@ -55,6 +65,8 @@ def router(
             recorder = stack.enter_context(Recorder(Writer(log, name)))
         running = open_node(chosen, recording=None if recorder is None else Recording(recorder))
         stack.callback(running.close)
+        for key in (record or ["**"]) if recorder is not None else ():
+            running.declare_subscriber(KeyExpr(key).utf8, None)
         lack = file_handles(running.config.max_sessions + running.config.max_pending + BESIDES)
         if lack:
             console.print(f"[yellow]{lack}[/]", highlight=False)

@@ -53,7 +53,7 @@ class Subscriber(Entity):
     kind = SUBSCRIBER
 
     def __init__(
-        self, application: "Application", key: bytes, deliver: Callable[..., object], origin: Locality
+        self, application: "Application", key: bytes, deliver: Callable[..., object] | None, origin: Locality
     ) -> None:
         super().__init__(application, key)
         self.deliver = deliver
@@ -131,8 +131,13 @@ class Application(Face):
 
     # Declaring
 
-    def declare_subscriber(self, key: bytes, deliver: Callable[..., object], origin: Locality = ANY) -> Subscriber:
-        """`deliver(key, reader)` for each sample: the message is `reader.push`."""
+    def declare_subscriber(
+        self, key: bytes, deliver: Callable[..., object] | None, origin: Locality = ANY
+    ) -> Subscriber:
+        """`deliver(key, reader)` for each sample: the message is `reader.push`.
+
+        With None, samples are asked for and shown to nobody: they come, and a recording has them.
+        """
         with self.node.lock:
             subscriber = self._add(Subscriber(self, key, deliver, origin))
             listed(self.subscribers, subscriber)
@@ -309,7 +314,12 @@ class Application(Face):
         """With the lock held: the subscribers that a sample on a key from a face is shown to."""
         refused = REMOTE if source is self else LOCAL
         found = self.subscribers.matching(key)
-        return tuple(subscriber for those in found for subscriber in those if subscriber.origin is not refused)
+        return tuple(
+            subscriber
+            for those in found
+            for subscriber in those
+            if subscriber.origin is not refused and subscriber.deliver is not None
+        )
 
     # Asking
 

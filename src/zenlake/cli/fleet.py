@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The processes of the live demo: a recording router and a fleet on it. Whatever happens, they end with it."""
+
+import importlib.util
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from zenlake.errors import ZenlakeError
+
+__all__ = ["Fleet", "Told"]
+
+ROBOTS = 20
+LOST = 9  # the robot that drops out midway
+PATIENCE = 30.0
+LISTENS = re.compile(r"listens on (\S+?)[,\s]")
+
+
+@dataclass(slots=True)
+class Told:
+    """What the senders say that they sent, and the operator that it asked and heard."""
+
+    sent: Counter[str] = field(default_factory=Counter)
+    asked: Counter[str] = field(default_factory=Counter)
+
+
+class Program:
+    """One process, and the last line that it printed."""
+
+    def __init__(self, *arguments: str, stderr: int = subprocess.DEVNULL) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, *arguments],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True, start_new_session=True,
+        )  # fmt: skip
+        self.ready = threading.Event()
+        self.last = ""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        stream = self.process.stderr if self.process.stderr is not None else self.process.stdout
+        for line in stream or ():
+            self.last = line.strip()
+            self.ready.set()
+        self.ready.set()
+
+    def wait(self) -> Any:
+        """Until it ends by itself: what it said last, from JSON."""
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise ZenlakeError("a part of the fleet did not come to its end") from None
+        self._reader.join(PATIENCE)
+        return json.loads(self.last) if self.last.startswith("{") else {}
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> None:
+        if self.process.poll() is None:
+            os.kill(self.process.pid, number)
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
+
+
+class Fleet:
+    """A router that records into `log`, 20 robots, an operator, and a subscriber that is too slow."""
+
+    def __init__(self, log: Path, seconds: float) -> None:
+        self._seconds = seconds
+        self._programs: list[Program] = []
+        self.router = self._start(
+            "-c", "from zenlake.cli import main; main()", "router", "--listen", "tcp/127.0.0.1:0", "--log", str(log),
+            stderr=subprocess.PIPE,
+        )  # fmt: skip
+        self.router.ready.wait(PATIENCE)
+        found = LISTENS.search(self.router.last + " ")
+        if found is None:
+            self.close()
+            raise ZenlakeError(f"the demo's router did not start: {self.router.last or 'it said nothing'}")
+        self.endpoint = found[1]
+        self.real = importlib.util.find_spec("zenoh") is not None
+        """Whether half of the robots run on the real Zenoh."""
+
+    def __enter__(self) -> "Fleet":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def begin(self) -> None:
+        """Everybody comes; returns when all are connected."""
+        other = "zenoh" if self.real else "zenlake"
+        self._lost = self._part("zenlake", "robots", "--first", str(LOST))
+        self._parts = [
+            self._part("zenlake", "robots", "--count", str(LOST)),
+            self._part(other, "robots", "--first", str(LOST + 1), "--count", str(ROBOTS - LOST - 1)),
+        ]
+        self._operator = self._part("zenlake", "operator")
+        self._slow = self._part("zenlake", "slow")
+        for program in (self._lost, *self._parts, self._operator, self._slow):
+            if not program.ready.wait(PATIENCE) or not program.last:
+                raise ZenlakeError("a part of the fleet did not start")
+
+    def lose_one(self) -> None:
+        """A robot goes without a word."""
+        self._lost.end(signal.SIGKILL)
+
+    def finish(self) -> Told:
+        """Wait until everybody has gone home, and the router has sealed its log."""
+        told = Told()
+        for program in self._parts:
+            told.sent.update(program.wait()["sent"])
+        told.asked.update(self._operator.wait()["asked"])
+        self._slow.wait()
+        self.router.end()
+        return told
+
+    def close(self) -> None:
+        for program in self._programs:
+            program.end()
+
+    def _part(self, module: str, role: str, *arguments: str) -> Program:
+        return self._start(
+            "-m", "zenlake.examples.fleet", "--module", module, "--connect", self.endpoint, "--seconds",
+            f"{self._seconds:g}", role, *arguments,
+        )  # fmt: skip
+
+    def _start(self, *arguments: str, stderr: int = subprocess.DEVNULL) -> Program:
+        program = Program(*arguments, stderr=stderr)
+        self._programs.append(program)
+        return program
