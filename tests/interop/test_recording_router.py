@@ -110,14 +110,21 @@ def test_a_forwarded_request_is_told_with_both_of_its_names(tmp_path: Path, reco
     one, two = Theirs("client", (where,)), Theirs("client", (where,))
     two.do("queryable", "q", "a/q", "reply")
     knows(router, "a/q")
-    assert one.do("get", "a/q") == [["put", "a/q", "of q"]]
+    for _ in range(3):
+        assert one.do("get", "a/q") == [["put", "a/q", "of q"]]
     one.close()
     two.close()
     router.close()
     recorder.close()
     events = zenlake.read(tmp_path / "log", "events").to_pylist()
-    [hop] = [json.loads(event["detail"]) for event in events if event["kind"] == "forwarded"]
+    hop, *_ = hops = [json.loads(event["detail"]) for event in events if event["kind"] == "forwarded"]
     requests = [
         (row["session"], row["id"]) for row in zenlake.read(tmp_path / "log", "messages").to_pylist() if row["type"] == "REQUEST"
     ]  # fmt: skip
-    assert requests == [(hop["from_session"], hop["from_id"]), (hop["to_session"], hop["to_id"])]
+    assert len(hops) == 3
+    assert requests[:2] == [(hop["from_session"], hop["from_id"]), (hop["to_session"], hop["to_id"])]
+    queries = zenlake.read(tmp_path / "log", "queries").sort_by("received").to_pylist()
+    legs = [(row["from_session"], row["from_request_id"], row["replies"]) for row in queries]
+    assert legs == [(None, None, 1), (hop["from_session"], hop["from_id"], 1)] + [
+        leg for each in hops[1:] for leg in ((None, None, 1), (each["from_session"], each["from_id"], 1))
+    ]

@@ -157,7 +157,10 @@ class Net:
         for name, node in self.everybody():
             there = self.reach(name[-1])
             tokens = sorted(f"here/{other}" for other, _ in self.everybody() if other[-1] in there)
-            until(lambda node=node, tokens=tokens: sorted(set(node.do("who", "here/*"))) == tokens, f"the tokens at {name}")
+            until(
+                lambda node=node, tokens=tokens: sorted(set(node.do("who", "here/*"))) == tokens,
+                f"the tokens at {name}",
+            )
 
     def exchange(self, count: int = 3) -> None:
         """Everybody publishes twice: what came the first time has come exactly once when the second is there."""
@@ -169,7 +172,9 @@ class Net:
                 for number in range(count):
                     node.do("put", f"s/{self._round}/{name}", str(number))
             for name, node in self.everybody():
-                until(lambda node=node, name=name: len(self.got(node)) >= count * self.others(name), f"samples at {name}")
+                until(
+                    lambda node=node, name=name: len(self.got(node)) >= count * self.others(name), f"samples at {name}"
+                )
         for name, node in self.everybody():
             expected = [
                 (f"s/{self._round - 1}/{other}", str(number))
@@ -194,7 +199,9 @@ class Net:
             there = [other for other, _ in self.everybody() if other[-1] in self.reach(name[-1])]
             answers = sorted(["put", f"q/{other}", "of q"] for other in there)
             asked = ("get", "q/*", "ALL", "NONE")
-            until(lambda node=node, asked=asked, answers=answers: sorted(node.do(*asked)) == answers, f"answers to {name}")
+            until(
+                lambda node=node, asked=asked, answers=answers: sorted(node.do(*asked)) == answers, f"answers to {name}"
+            )
             assert len(node.do("get", "best", "BEST_MATCHING", "NONE")) >= 1
 
 
@@ -206,7 +213,9 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("kinds", "links"), ROWS, ids=lambda value: value if isinstance(value, str) else "-".join(value))
+@pytest.mark.parametrize(
+    ("kinds", "links"), ROWS, ids=lambda value: value if isinstance(value, str) else "-".join(value)
+)
 def test_everything_comes_exactly_once(kinds: str, links: tuple[str, ...], ports: Iterator[int]) -> None:
     net = Net(kinds, links, ports)
     try:

@@ -56,7 +56,8 @@ class Ways:
             self.queues.append(queue)
             self.node.opened(face)
             self.node.declarations.declare(face, SUBSCRIBER, 1, b"a/**")
-        source = Face(Wire(), b"\x09", ROUTER, CLIENT)
+        self.source = Wire()
+        source = Face(self.source, b"\x09", ROUTER, CLIENT)
         self.node.opened(source)
         door = Door(self.node)
         door.enter(source)
@@ -152,9 +153,21 @@ def test_what_no_batch_holds_is_cut_and_an_express_sample_closes_its_batch() -> 
 def test_a_full_queue_refuses_and_the_outlet_is_asked() -> None:
     ways = Ways(1, size=1)
     ways.wires[0].room = 0
+    ways.read([put(bytes(1500)) for _ in range(4)])
+    assert len(ways.written(0)) < 4
+    assert ways.node.counters["messages dropped: no room"] > 0
+
+
+def test_a_queue_that_is_full_takes_what_may_not_be_dropped_and_its_sender_is_not_read_from() -> None:
+    ways = Ways(2, size=1)
     ways.read([put(bytes(1500), qos=BLOCK) for _ in range(4)])
-    [face] = [face for face in ways.node.faces if face.lane is not None]
-    assert len(ways.written(0)) + len(face.backlog) == 4
-    assert face.backlog, "kept, in order, until there is room"
-    ways.read([put(b"after", qos=BLOCK)])
-    assert face.backlog[-1][0].endswith(b"after"), "never before what was kept"
+    assert ways.source.paused
+    ways.node.flush()
+    assert ways.source.paused
+    assert len(ways.written(0)) == 4
+    ways.node.flush()
+    assert ways.source.paused, "the other one has not read yet"
+    assert len(ways.written(1)) == 4
+    ways.node.flush()
+    assert not ways.source.paused
+    assert not ways.node.dirty

@@ -212,7 +212,13 @@ def test_an_old_link_state_changes_nothing() -> None:
     hand = mesh.hand(node, ROUTER)
     zids = [ZenohId.from_wire(zid) for zid in (hand.face.zid, node.zid)]
     for sn, links, known in ((5, (1,), 1), (4, (), 1), (5, (), 1), (6, (), 0)):
-        hand.say(Oam(id=1, qos=8, body=linkstate.encode([LinkState(0, sn, zids[0], ROUTER, None, links), LinkState(1, 0, zids[1])])))
+        hand.say(
+            Oam(
+                id=1,
+                qos=8,
+                body=linkstate.encode([LinkState(0, sn, zids[0], ROUTER, None, links), LinkState(1, 0, zids[1])]),
+            )
+        )
         assert len(node.routers.own.below) == known, sn
 
 

@@ -28,7 +28,7 @@ def in_lake(lake, name):
 
 def test_it_runs_from_capture_to_lake_and_runs_again(spark, tmp_path, capsys):
     lake = tmp_path / "lake"
-    assert demo("--lake", str(lake)) == 0
+    assert demo(*captures(), "--lake", str(lake)) == 0
     out = capsys.readouterr().out
     for name in (*TABLES, *DERIVED):
         expected = zenlake.read(captures(), name)
@@ -37,7 +37,7 @@ def test_it_runs_from_capture_to_lake_and_runs_again(spark, tmp_path, capsys):
             found = in_lake(lake, name).select(expected.column_names)
             assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, expected.to_pylist()))
     assert "none: every byte was understood" in out
-    assert "Next, with your own capture" in out
+    assert "Next, with your own" in out
     assert [path.name for path in sorted((lake / "samples").glob("day=*"))] == ["day=2026-11-15"]
 
     [mine] = [str(path) for path in PCAPS if path.stem == "multicast_cooked"]

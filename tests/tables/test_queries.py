@@ -64,6 +64,8 @@ def told(query, closed):
         "first_reply_ms": (replies[0]["received_ns"] - request["received_ns"]) / 1e6 if replies else None,
         "final": final and final["received"],
         "final_ms": final and (final["received_ns"] - request["received_ns"]) / 1e6,
+        "from_session": None,
+        "from_request_id": None,
         "error": min((e["detail"] for e in errors if e["detail"] is not None), default=None),
         "outcome": outcome,
     }

@@ -106,23 +106,22 @@ def live(console: Console, lake: Path, seconds: float) -> int:
     with console.status("starting the router") as status, Fleet(log, seconds) as fleet:
         console.print("[bold]Every Zenoh message, as a table.[/]")
         console.print(f"[green]✓[/] a router on {fleet.endpoint} records into {log}  {since(started)}")
-        status.update("the fleet comes")
-        fleet.begin()
-        half = (
-            "half of them on the real Zenoh (eclipse-zenoh)"
-            if fleet.real
-            else "all on Zenlake: eclipse-zenoh is not installed"
-        )
-        console.print(f"[green]✓[/] 20 robots, {half}, an operator, a slow subscriber  {since(started)}")
         status.update("starting Spark")
         import zenlake.spark
 
         spark = zenlake.spark.session(quick=True)
+        console.print(f"[green]✓[/] Spark {spark.version}, {spark.sparkContext.master}  {since(started)}")
+        status.update("the fleet comes")
+        fleet.begin()
+        half = "half of them on the real Zenoh" if fleet.real else "all on Zenlake (eclipse-zenoh is not installed)"
+        console.print(f"[green]✓[/] 20 robots, {half}, an operator, a slow subscriber  {since(started)}")
+        status.update("the fleet drives, Spark lands")
         query = zenlake.spark.land(spark, log, tables, trigger="1 second")
-        console.print(f"[green]✓[/] Spark {spark.version} lands the log in {tables} as it grows  {since(started)}")
-        status.update("the fleet drives")
+        time.sleep(seconds / 2)
         fleet.lose_one()
-        console.print(f"[green]✓[/] a robot has dropped out  {since(started)}")
+        console.print(
+            f"[green]✓[/] a robot has dropped out; what was recorded lands in {tables} meanwhile  {since(started)}"
+        )
         told = fleet.finish()
         status.update("landing the rest")
         query.processAllAvailable()

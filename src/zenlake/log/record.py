@@ -224,13 +224,14 @@ class FaceTee:
     def __init__(self, recorder: Recorder, face: Face, own: int) -> None:
         self.face = face
         self._recorder = recorder
-        self._own = own
+        self.own = own
+        """The direction in which we send: 0 if we opened it, else 1."""
 
     def received(self, data: bytes, wire_size: int, compressed: bool) -> None:
-        self._recorder._put(self.face, 1 - self._own, data, wire_size, compressed, len(data))
+        self._recorder._put(self.face, 1 - self.own, data, wire_size, compressed, len(data))
 
     def sent(self, data: bytes, wire_size: int, compressed: bool) -> None:
-        self._recorder._put(self.face, self._own, data, wire_size, compressed, len(data))
+        self._recorder._put(self.face, self.own, data, wire_size, compressed, len(data))
 
     def note(self, kind: str, **values: Any) -> None:
         """A row of `events`: a drop, a request forwarded as another ... Values are columns of that table."""

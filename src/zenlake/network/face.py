@@ -47,6 +47,9 @@ class Outlet:
         """Whether `send`, in this thread, waits for room by itself."""
         return False
 
+    def write(self) -> None:
+        """Write what waits, as far as that goes at once."""
+
     def close(self, reason: CloseReason) -> None:
         """End the connection at once."""
 
@@ -227,7 +230,7 @@ class Face:
         return False
 
     def drain(self) -> bool:
-        """Send what was kept. True if nothing is left."""
+        """Send what was kept. True if nothing is left, and no more waits further down than should."""
         backlog, send = self.backlog, self.outlet.send
         while backlog:
             if not self.is_open:
@@ -236,4 +239,4 @@ class Face:
             if not send(*backlog[0]):
                 return False
             backlog.popleft()
-        return True
+        return self.lane is None or not self.is_open or not self.lane.is_over

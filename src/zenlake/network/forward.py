@@ -30,6 +30,8 @@ else:
 PUSH = cython.declare(cython.int, 0x1D)
 Z = cython.declare(cython.int, 0x80)
 T = cython.declare(cython.int, 0x20)
+FULL = cython.declare(cython.int, 0)  # what a queue answers
+OVER = cython.declare(cython.int, 2)
 BLOCK = cython.declare(cython.int, 0x28)  # the QoS bits of either kind of block
 
 
@@ -50,6 +52,11 @@ class Lane:
         self.arm = arm
         self.armed = False
         self.held = False
+
+    @property
+    def is_over(self):
+        """Whether more waits than should."""
+        return self.queue.is_over
 
     def hold(self):
         """From here on, until `let_go`, nobody else changes the queue."""
@@ -248,10 +255,13 @@ class Door(Sink):
             if not lane.held:
                 lane.hold()
                 self.held.append(lane)
-            if lane.queue.splice(
+            answer: cython.int = lane.queue.splice(
                 self.header(target, push), target.key, self.before, self.rest, self.rest_at, self.rest_end,
                 push.qos, reliable,
-            ):  # fmt: skip
+            )  # fmt: skip
+            if answer == OVER:
+                self.node.overfull(target.face, self.face)
+            if answer != FULL:
                 return 0
         if not target.face.send(self.written(target, push), push.qos, reliable):
             self.node.refused(target.face, self.face)

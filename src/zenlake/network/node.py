@@ -344,7 +344,16 @@ class Node:
             if face.is_open:
                 self.counters["messages dropped: no room"] += 1
             return
-        source = source or self.reading
+        self._hold(face, source or self.reading)
+
+    def overfull(self, face: Face, source: Face) -> None:
+        """More waits for this face than should: if writing does not help, read no more from where it came."""
+        face.outlet.write()
+        if face.lane is not None and face.lane.is_over:
+            self.dirty.add(face)
+            self._hold(face, source)
+
+    def _hold(self, face: Face, source: Face | None) -> None:
         if source is not None and source is not face and not source.is_application and not face.outlet.waits():
             face.holding.add(source)
             source.held_by.add(face)

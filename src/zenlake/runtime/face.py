@@ -185,6 +185,11 @@ class Face:
         self.link.begin()
         self._after()
 
+    def write(self) -> None:
+        """Write what waits, without looking at what came of it."""
+        with self.lock:
+            self._flush(monotonic())
+
     def pause(self) -> None:
         """Read nothing more for now: the other end will feel it."""
         port = self.link.port

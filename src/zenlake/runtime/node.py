@@ -112,6 +112,9 @@ class Connected(network.Outlet):
         except LocalError:
             return True  # it has just closed: whoever is to know will hear of it
 
+    def write(self) -> None:
+        self.face.write()
+
     def waits(self) -> bool:
         return not self.live.runtime.engine.inside
 

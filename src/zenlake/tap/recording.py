@@ -37,7 +37,10 @@ class Recording:
         """A row of `events` in the session that the request came from: under which id it went on, and in which session."""
         came, goes = self._tees.get(source), self._tees.get(target)
         if came is not None and goes is not None:
-            hop = {"from_session": came.face.name, "from_id": id, "to_session": goes.face.name, "to_id": new}
+            hop = {
+                "from_session": came.face.name, "from_id": id,
+                "to_session": goes.face.name, "to_direction": goes.own, "to_id": new,
+            }  # fmt: skip
             came.note("forwarded", sn=id, detail=json.dumps(hop))
 
     def dropped(self, face: Face, count: int) -> None:

@@ -58,8 +58,9 @@ cdef class Queue:
     cpdef end(self)
     cpdef bint push(self, Message message, int priority, bint reliable, bint express, bint droppable) except -1
     cpdef bint push_encoded(self, bytes data, int priority, bint reliable, bint express, bint droppable) except -1
-    cdef bint splice(self, int header, Blob key, Writer before, Blob rest, Py_ssize_t at, Py_ssize_t end, int qos,
-                     bint reliable) except -1
+    cdef int splice(self, int header, Blob key, Writer before, Blob rest, Py_ssize_t at, Py_ssize_t end, int qos,
+                    bint reliable) except -1
+    cdef int spill(self, bytes data, Stage stage, int qos, bint reliable) except -1
     cdef bint place(self, bytes data, Stage stage, bint reliable, bint express, bint droppable) except -1
     cdef int append(self, bytes data, Py_ssize_t size, Stage stage, Batch batch, bint reliable,
                     bint express, bint fresh) except -1

@@ -29,6 +29,9 @@ DATA = cython.declare(cython.int, 5)
 DROP = cython.declare(cython.int, 0)
 BLOCK = cython.declare(cython.int, 0x28)  # the QoS bits of either kind of block
 EXPRESS = cython.declare(cython.int, 0x10)
+FULL = cython.declare(cython.int, 0)  # what `splice` answers
+TAKEN = cython.declare(cython.int, 1)
+OVER = cython.declare(cython.int, 2)
 SPARES = cython.declare(cython.Py_ssize_t, 2)
 SMALL = cython.declare(cython.Py_ssize_t, 512)
 SHORT = cython.declare(cython.Py_ssize_t, 16)  # a part of a batch that is short
@@ -169,17 +172,17 @@ class Queue:
     def splice(self, header, key, before, rest, at, end, qos, reliable):
         """As `push`, for a message in pieces: header, key, what a router puts in, and the bytes as they came.
 
-        True also where the session has ended: whoever is to know will hear of it.
+        Returns TAKEN, also where the session has ended (whoever is to know will hear of it); FULL if it may be dropped and
+        there is no room; OVER if it may not, and was taken all the same: then read no more from where it came.
         """
         if not self.is_open or self.ended:
-            return True
+            return TAKEN
         stage: Stage = self.stage(qos)
         batch: Batch = stage.open
         size: cython.Py_ssize_t = 1 + key.size + before.at + end - at
         express: cython.bint = qos & EXPRESS != 0
         if batch is None or batch.lane != reliable or batch.w.at + size > self.limit:
-            data: bytes = joined(header, key, before, rest, at, end)
-            return self.place(data, stage, reliable, express, qos & BLOCK == 0 or not reliable)
+            return self.spill(joined(header, key, before, rest, at, end), stage, qos, reliable)
         w: Writer = batch.w
         w.need(size)
         w.data[w.at] = header
@@ -193,7 +196,30 @@ class Queue:
         self.messages += 1
         if express:
             self.shut(stage)
-        return True
+        return TAKEN
+
+    def spill(self, data, stage, qos, reliable):
+        """What does not fit the open batch."""
+        droppable: cython.bint = qos & BLOCK == 0 or not reliable
+        express: cython.bint = qos & EXPRESS != 0
+        if self.place(data, stage, reliable, express, droppable):
+            return TAKEN
+        if droppable:
+            return FULL
+        size: cython.Py_ssize_t = stage.size
+        stage.size = len(stage.jobs) + 2
+        self.place(data, stage, reliable, express, False)
+        stage.size = size
+        return OVER
+
+    @property
+    def is_over(self):
+        """Whether more waits than should."""
+        stage: Stage
+        for stage in self.stages:
+            if len(stage.jobs) > stage.size:
+                return True
+        return False
 
     def place(self, data, stage, reliable, express, droppable):
         size: cython.Py_ssize_t = len(data)

@@ -28,6 +28,7 @@ answered as (
         generation,
         asker,
         id,
+        turn,
         min(case when type = 'REQUEST' then received end) as received,
         min(case when type = 'REQUEST' then received_ns end) as received_ns,
         min(case when type = 'REQUEST' then file end) as file,
@@ -55,6 +56,21 @@ answered as (
 ),
 closed as (
     select distinct session, generation from events where kind = 'closed'
+),
+-- What a recording router noted: the nth time that it used an id for a request is the nth request with that id.
+hops as (
+    select
+        session as from_session,
+        sn as from_request_id,
+        regexp_extract(detail, '"to_session": "([^"]*)"', 1) as session,
+        cast(nullif(regexp_extract(detail, '"to_direction": ([01])', 1), '') as int) as asker,
+        cast(nullif(regexp_extract(detail, '"to_id": ([0-9]+)', 1), '') as bigint) as id,
+        row_number() over (
+            partition by regexp_extract(detail, '"to_session": .*', 0)
+            order by received_ns, packet, index
+        ) as turn
+    from events
+    where kind = 'forwarded'
 )
 select
     answered.received as received,  -- When the request was received
@@ -79,6 +95,8 @@ select
     answered.final as final,  -- When the end of the answers was received; null if it was not
     (answered.first_reply_ns - answered.received_ns) / 1e6 as first_reply_ms,  -- From the request to the first reply, in milliseconds
     (answered.final_ns - answered.received_ns) / 1e6 as final_ms,  -- From the request to the end, in milliseconds
+    hops.from_session as from_session,  -- The session that a recording router passed it on from; null if none noted that
+    hops.from_request_id as from_request_id,  -- The request's id in that session
     answered.error as error,  -- The text of an error; of several the first by alphabet
     case
         when answered.final is null and closed.session is not null then 'lost'
@@ -90,3 +108,8 @@ select
     end as outcome  -- answered, empty (an end but no reply), error, timeout (a router gave up), lost (the session closed first), open (so did the recording)
 from answered
 left join closed on closed.session = answered.session and closed.generation = answered.generation
+left join hops on
+    hops.session = answered.session
+    and hops.asker = answered.asker
+    and hops.id = answered.id
+    and hops.turn = answered.turn
