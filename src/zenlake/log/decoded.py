@@ -59,15 +59,18 @@ class Decoding:
         self.tables = tables
         self.decoder = Decoder(tables, rows)
         self._before: tuple[str, int, int] | None = None
-        self._names: list[str] = []
+        self._state = State()
 
     def run(self, part: Range) -> Found:
         segment = self.log.segment(part)
-        state = segment.state(part.first)
-        removed = self._half_received(part, segment, state)
-        self.decoder.sessions[:] = state.sessions
-        if removed and part.first == 0:
-            yield from self._events([self._removed(segment, lane, state) for lane in removed])
+        if self._before != (part.writer, part.segment, part.first):
+            state = segment.state(part.first)
+            removed = self._half_received(part, self._state, state)
+            self._state = state
+            self.decoder.sessions[:] = state.sessions
+            if removed and part.first == 0:
+                yield from self._events([self._removed(segment, lane, state) for lane in removed])
+        state = self._state
         for block in range(part.first, part.last):
             rows = segment.rows(block)
             facts, changes = segment.about(block)
@@ -87,15 +90,14 @@ class Decoding:
                 notes = notes.set_column(0, "received", notes.column("received").cast(pa.int64()))
                 yield from self._events([self._note(row) for row in notes.to_pylist()])
         self._before = (part.writer, part.segment, part.last)
-        self._names = [face.name for face in state.faces]
 
     # Messages that began before the range
 
-    def _half_received(self, part: Range, segment: Segment, state: State) -> list[tuple[int, int, int]]:
+    def _half_received(self, part: Range, before: State, state: State) -> list[tuple[int, int, int]]:
         """Give the lanes what has come of their messages; the lanes for which that is gone."""
         carried: dict[str, Session] = {}
         if self._follows(part):
-            carried = dict(zip(self._names, self.decoder.sessions, strict=True))
+            carried = dict(zip((face.name for face in before.faces), self.decoder.sessions, strict=True))
         removed = []
         for (i, direction, lane), pointer in state.waiting.items():
             name = state.faces[i].name
@@ -113,12 +115,10 @@ class Decoding:
         return removed
 
     def _follows(self, part: Range) -> bool:
-        """Whether the range before this one ended where it begins."""
-        if self._before is None or self._before[0] != part.writer:
+        """Whether the range before this one was the end of the segment before this one's."""
+        if self._before is None or self._before[0] != part.writer or self._before[1] >= part.segment:
             return False
         _, segment, last = self._before
-        if segment == part.segment:
-            return last == part.first
         between = [s for s in self.log.segments(part.writer) if segment < s < part.segment]
         return part.first == 0 and not between and last == len(self.log.index(part.writer, segment))
 

@@ -15,6 +15,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -102,15 +103,17 @@ class Log:
         found = {}
         for writer in self.writers():
             there = [segment for segment in self.segments(writer) if len(self.index(writer, segment))]
-            i = bisect.bisect_left(
-                there, time, key=lambda s: self.index(writer, s)[-1 + len(self.index(writer, s))].last
-            )
+            i = bisect.bisect_left(there, time, key=partial(self._last_time, writer))
             if i == len(there):
                 found[writer] = self._latest(writer)
             else:
                 index = self.index(writer, there[i])
                 found[writer] = [there[i], bisect.bisect_left(index, time, key=lambda record: record.last)]
         return found
+
+    def _last_time(self, writer: str, segment: int) -> int:
+        index = self.index(writer, segment)
+        return index[len(index) - 1].last
 
     def segments(self, writer: str) -> list[int]:
         """The segments that are visible at all, oldest first."""
@@ -249,7 +252,7 @@ class Segment:
     def checked(self, rows: pa.RecordBatch, block: int, faces: int) -> pa.RecordBatch:
         """Rows that a loop without bounds checks may walk."""
         face, direction = (pc.min_max(rows.column(name)).as_py() for name in ("face", "direction"))
-        whole = all(rows.column(i).null_count == 0 for i in range(rows.num_columns))
+        whole = not any(rows.column(i).null_count for i in range(4))
         if not whole or face["min"] < -1 or face["max"] >= faces or direction["min"] < NOTE or direction["max"] > 1:
             raise LogError(f"{self.where}, block {block}: a row that no writer wrote; `zenlake log verify` tells more")
         return rows

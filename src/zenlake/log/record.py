@@ -21,7 +21,7 @@ from zenlake.errors import InvalidValue, LogError, LogFull
 from zenlake.log.layout import NOTE
 from zenlake.log.retain import Retention, retain
 from zenlake.log.state import Face
-from zenlake.log.write import Writer
+from zenlake.log.write import Writer, note_text
 
 __all__ = ["FaceTee", "Recorder"]
 
@@ -83,7 +83,8 @@ class Recorder:
 
     def note(self, kind: str, **values: Any) -> None:
         """A row of `events` about the recording as a whole."""
-        self._put(None, NOTE, (kind, values), 0, False, 64)
+        note = note_text(kind, values)
+        self._put(None, NOTE, note, 0, False, len(note))
 
     def flush(self, timeout: float | None = None) -> tuple[int, int]:
         """Wait until everything that was recorded so far is in a block (and synced, if the policy says so)."""
@@ -171,8 +172,7 @@ class Recorder:
                 else:
                     waiting.append(data)
             elif direction == NOTE:
-                kind, values = data
-                self._attempt(lambda: writer.note(kind, face, received, **values))  # noqa: B023
+                self._attempt(lambda: writer.append_note(data, face, received))  # noqa: B023
             elif face is not None:
                 self.batches += 1
                 self.bytes += len(data)
@@ -183,7 +183,7 @@ class Recorder:
         self._attempt(writer.flush)
         if self._retention is not None and writer.segment != self._retained:
             self._retained = writer.segment
-            retain(writer, self._retention)
+            self._attempt(lambda: retain(writer, self._retention))  # type: ignore[arg-type]
         if self.trouble is None:
             for event in waiting:
                 event.set()
@@ -206,10 +206,10 @@ class Recorder:
                     if self._stopping:
                         return
                     self._work.wait(AGAIN)
-            except LogError as error:
+            except (LogError, OSError) as error:
                 if self.trouble is None:
                     logger.error("%s", error)
-                self.trouble = error
+                self.trouble = error if isinstance(error, LogError) else LogError(str(error))
                 return
 
 
@@ -229,7 +229,8 @@ class FaceTee:
 
     def note(self, kind: str, **values: Any) -> None:
         """A row of `events`: a drop, a request forwarded as another ... Values are columns of that table."""
-        self._recorder._put(self.face, NOTE, (kind, values), 0, False, 64)
+        note = note_text(kind, values)
+        self._recorder._put(self.face, NOTE, note, 0, False, len(note))
 
     def close(self, why: str = "") -> None:
         """The connection is gone; if it said no CLOSE, tell why."""
@@ -239,6 +240,4 @@ class FaceTee:
 
 
 def _size(row: Row) -> int:
-    if row[2] == GONE:
-        return 0
-    return 64 if row[2] == NOTE else len(row[3])
+    return 0 if row[2] == GONE else len(row[3])

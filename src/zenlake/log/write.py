@@ -15,7 +15,6 @@ segment is cut behind its last whole block and sealed, and the writer goes on in
 import errno
 import fcntl
 import json
-import logging
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -46,16 +45,23 @@ from zenlake.log.layout import (
 from zenlake.log.recover import recover
 from zenlake.log.state import Face, Followed
 
-__all__ = ["Writer"]
-
-logger = logging.getLogger("zenlake.log")
+__all__ = ["Writer", "note_text"]
 
 Offset = tuple[int, int]
 
 MOST_ROWS = 1 << 16
 FEW_CHANGES = 4 << 20  # bytes of changes that are no reason to seal
 LARGE_HEAD = 20  # a segment is at least this many times as large as its head, before its size is a reason to seal
+NOTED = {"direction": int, "priority": int, "reliable": bool, "sn": int, "count": int, "detail": str}
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def note_text(kind: str, values: dict[str, Any]) -> bytes:
+    """A row of `events` as JSON; what that table could not hold is refused here, not when somebody reads it."""
+    for name, value in values.items():
+        if name not in NOTED or not isinstance(value, NOTED[name]):
+            raise InvalidValue(f"a note has {', '.join(NOTED)}, of the types of `events`; not {name}={value!r}")
+    return json.dumps({"kind": kind, **values}).encode()
 
 
 class Writer:
@@ -71,7 +77,7 @@ class Writer:
         name: str,
         *,
         sync: Literal["block", "sealed"] | float = "block",
-        block_size: int = 1 << 20,
+        block_size: int = 4 << 20,
         segment_size: int = 64 << 20,
         segment_age: float = 3600.0,
         compression: Literal["lz4", "zstd"] | None = None,
@@ -174,9 +180,12 @@ class Writer:
 
     def note(self, kind: str, face: Face | None = None, received: int | None = None, **values: Any) -> None:
         """A row of `events`: what happened to a face, or to the recording. Values are columns of that table."""
-        about = json.dumps({"kind": kind, **values}).encode()
+        self.append_note(note_text(kind, values), face, received)
+
+    def append_note(self, note: bytes, face: Face | None = None, received: int | None = None) -> None:
+        """A note that `note_text` has put into words."""
         self._notes += 1
-        self._add(face, NOTE, about, 0, False, received)
+        self._add(face, NOTE, note, 0, False, received)
 
     def _add(
         self, face: Face | None, direction: int, data: bytes, wire_size: int, compressed: bool, received: int | None
