@@ -27,6 +27,8 @@ def started(arguments, ready, folder, **environment):
         [str(SPARK_CLASS), *arguments], env=environment, cwd=folder, text=True, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )  # fmt: skip
+    # Whoever stops reading a pipe stops the one who writes it.
+    drain = threading.Thread(target=process.stdout.read, daemon=True)
     try:
         lines = []
         for line in process.stdout:
@@ -36,12 +38,14 @@ def started(arguments, ready, folder, **environment):
                 break
         else:
             raise AssertionError("".join(lines))
-        # Whoever stops reading a pipe stops the one who writes it.
-        threading.Thread(target=process.stdout.read, daemon=True).start()
+        drain.start()
         yield found
     finally:
         process.kill()
         process.wait(30)
+        if drain.is_alive():
+            drain.join(30)
+        process.stdout.close()
 
 
 @contextmanager

@@ -9,13 +9,15 @@ import pytest
 
 import zenlake
 from tests.spark.cluster import cluster, started
-from tests.spark.test_capture_source import FILES, QUERIES
+from tests.spark.test_capture_source import FILES as ALL
+from tests.spark.test_capture_source import QUERIES
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
+FILES = [*ALL[:1], QUERIES]
+
 JOB = """
 import sys, zenlake.spark
-from pyspark.sql import functions as f
 
 master, path, queries = sys.argv[1], sys.argv[2].split(","), sys.argv[3]
 spark = zenlake.spark.session(master)
