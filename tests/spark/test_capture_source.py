@@ -198,20 +198,21 @@ def test_wrong_names_of_tables_are_answered_with_the_right_ones(spark, tables):
         zenlake.spark.tables(spark, "nowhere.pcap")
 
 
-def test_the_module_that_spark_imports_brings_nothing_heavy_along():
+@pytest.mark.parametrize("format", ["zenoh_capture", "zenoh"])
+def test_the_module_that_spark_imports_brings_nothing_heavy_along(format):
     """Every session of the environment imports it, so it must neither be slow nor fail where, say, Arrow is broken."""
-    program = """
+    program = f"""
 import sys
 import pyspark.sql.datasource
 before = set(sys.modules)
 sys.modules["pyarrow"] = sys.modules["duckdb"] = sys.modules["cython"] = None
-import pyspark_zenoh_capture
-assert pyspark_zenoh_capture.DefaultSource.name() == "zenoh_capture"
+import pyspark_{format}
+assert pyspark_{format}.DefaultSource.name() == "{format}"
 print(sorted(name for name in set(sys.modules) - before if not name.startswith("zenlake") and "." not in name))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert set(json.loads(done.stdout.replace("'", '"'))) <= {
-        "pyspark_zenoh_capture",
+        f"pyspark_{format}",
         "pyarrow",
         "duckdb",
         "cython",

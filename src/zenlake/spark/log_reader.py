@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
@@ -166,21 +167,24 @@ def readable(log: Log, part: Range) -> list[Range]:
 
 
 def refuse_gaps(log: Log, ranges: Sequence[Range]) -> None:
-    """Stop if something was lost on its way into the log. A number that Zenoh itself skips after fragments is no loss."""
-    tables = {"events": ["kind", "sn", "count", "detail", *LANE], "messages": ["sn", "fragments", *LANE]}
+    """Stop if something was lost on its way into the log.
+
+    Zenoh itself skips a number after a message in fragments: that is no loss, and neither is a single number of which it cannot be
+    seen here what came before it.
+    """
+    tables = {"events": ["kind", "sn", "count", "detail", *LANE], "messages": ["type", "sn", "fragments", *LANE]}
     events: list[dict[str, Any]] = []
-    before: dict[tuple[Any, ...], set[int]] = {}
+    whole: set[tuple[Any, ...]] = set()  # numbers of messages that did not come in fragments
     for table, batch in decode_ranges(log, ranges, tables):
         if table == "events":
             events += [row for row in batch.to_pylist() if row["kind"] in LOSSES]
         else:
-            for row in batch.filter(batch.column("sn").is_valid()).to_pylist():
-                held = before.setdefault(tuple(row[name] for name in LANE), set())
-                if row["fragments"] is not None:
-                    held.add(row["sn"])
+            of_lanes = batch.filter(pc.and_(batch.column("sn").is_valid(), batch.column("fragments").is_null()))
+            of_lanes = of_lanes.filter(pc.not_equal(of_lanes.column("type"), "FRAGMENT"))
+            whole.update((row["sn"], *(row[name] for name in LANE)) for row in of_lanes.to_pylist())
     for row in events:
-        lane = tuple(row[name] for name in LANE)
-        if row["kind"] == "gap" and row["count"] == 1 and row["sn"] - 1 in before.get(lane, ()):
+        before = (row["sn"] - 1, *(row[name] for name in LANE)) if row["kind"] == "gap" else None
+        if row["kind"] == "gap" and row["count"] == 1 and before not in whole:
             continue
         what = (
             f"{row['count'] or 'some'} numbers from {row['sn']} on are missing"
