@@ -18,7 +18,11 @@ def wire(zid: str) -> bytes:
 # Three real routers (1.10.2), joined in a ring; the lengths are what their admin space says (`linkstate/north`).
 A, B, C = (
     wire(zid)
-    for zid in ("fd1d082a5c57f69c542c2ea6ec7f945a", "d705500b530245754fcef8d3f4592ae5", "af0c9b3dd1c1322be0f18cd5aa8fbec1")
+    for zid in (
+        "fd1d082a5c57f69c542c2ea6ec7f945a",
+        "d705500b530245754fcef8d3f4592ae5",
+        "af0c9b3dd1c1322be0f18cd5aa8fbec1",
+    )
 )
 REAL = [(A, B, 100.97076737018553), (B, C, 100.2340196050317), (A, C, 100.54655154108687)]
 
@@ -38,7 +42,12 @@ def test_the_hash_is_that_of_other_implementations(data: bytes) -> None:
 def test_an_edge_needs_both_ends_and_takes_the_greater_weight() -> None:
     links = {b"a": {b"b": 0, b"c": 7}, b"b": {b"a": 0}, b"c": {b"a": 30}, b"d": {b"a": 0}}
     edges = graph.edges(links)
-    assert {zid: set(near) for zid, near in edges.items()} == {b"a": {b"b", b"c"}, b"b": {b"a"}, b"c": {b"a"}, b"d": set()}
+    assert {zid: set(near) for zid, near in edges.items()} == {
+        b"a": {b"b", b"c"},
+        b"b": {b"a"},
+        b"c": {b"a"},
+        b"d": set(),
+    }
     assert 100 <= edges[b"a"][b"b"] <= 101
     assert 30 <= edges[b"a"][b"c"] == edges[b"c"][b"a"] <= 30.3
     assert graph.reachable(links, b"a") == {b"a", b"b", b"c"}

@@ -2,6 +2,7 @@
 """Several routers in graphs of any shape, against a model that knows only who is connected with whom."""
 
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import given, settings
@@ -130,7 +131,7 @@ def test_nothing_goes_round_while_the_graph_changes(
 
 def chain(mesh: Mesh, count: int = 3) -> list[Node]:
     routers = [mesh.node(ROUTER) for _ in range(count)]
-    for one, other in zip(routers, routers[1:], strict=False):
+    for one, other in pairwise(routers):
         mesh.link(one, other)
     return routers
 
@@ -145,7 +146,9 @@ def test_the_nearest_complete_queryable_is_asked() -> None:
         answers: list[bytes] = []
         client = mesh.node(CLIENT)
         mesh.link(client, routers[asker])
-        client.application.get(b"q", lambda key, reader: answers.append(reader.response.reply.put.payload.value), int)
+        client.application.get(
+            b"q", lambda key, reader, to=answers: to.append(reader.response.reply.put.payload.value), lambda: None
+        )  # fmt: skip
         mesh.settle()
         assert answers == [b"%d" % nearest]
 
@@ -212,7 +215,13 @@ def test_an_old_link_state_changes_nothing() -> None:
     hand = mesh.hand(node, ROUTER)
     zids = [ZenohId.from_wire(zid) for zid in (hand.face.zid, node.zid)]
     for sn, links, known in ((5, (1,), 1), (4, (), 1), (5, (), 1), (6, (), 0)):
-        hand.say(Oam(id=1, qos=8, body=linkstate.encode([LinkState(0, sn, zids[0], ROUTER, None, links), LinkState(1, 0, zids[1])])))
+        hand.say(
+            Oam(
+                id=1,
+                qos=8,
+                body=linkstate.encode([LinkState(0, sn, zids[0], ROUTER, None, links), LinkState(1, 0, zids[1])]),
+            )
+        )
         assert len(node.routers.own.below) == known, sn
 
 
