@@ -283,3 +283,42 @@ def test_the_nearest_is_asked_and_what_is_gone_is_known_far_away(kinds: str, por
         until(lambda: net.clients["c"].do("get", "best", "BEST_MATCHING", "NONE") == [["put", "best", "of a"]])
     finally:
         net.close()
+
+
+@pytest.mark.parametrize(("routers", "peers"), [(Ours, Theirs), (Theirs, Ours)], ids=["their peers", "our peers"])
+def test_peers_that_are_connected_with_two_routers_hear_everything_once(
+    routers: Any, peers: Any, ports: Iterator[int]
+) -> None:
+    """One of the routers passes on between a peer and the others: they agree which, by what the peer says."""
+    where = [f"tcp/127.0.0.1:{next(ports)}" for _ in range(2)]
+    nodes = {"a": routers("router", (), (where[0],)), "b": routers("router", (where[0],), (where[1],))}
+    nodes |= {name: peers("peer", tuple(where), ("tcp/127.0.0.1:0",)) for name in "pq"}
+    nodes |= {name: routers("client", (at,)) for name, at in zip("cd", where, strict=True)}
+    try:
+        until(lambda: nodes["q"].zid in nodes["p"].do("peers"))
+        until(lambda: nodes["p"].zid in nodes["q"].do("peers"))
+        for name, node in nodes.items():
+            node.do("token", "t", f"here/{name}")
+            node.do("sub", "s", "s/**")
+        tokens = [f"here/{name}" for name in sorted(nodes)]
+        for name, node in nodes.items():
+            until(lambda node=node: sorted(set(node.do("who", "here/*"))) == tokens, name)
+        exact = (
+            nodes if routers is Ours else "pq"
+        )  # 1.10.2 passes a peer's samples to the other router of that peer too
+        for round in range(2):
+            for name, node in nodes.items():
+                node.do("put", f"s/{round}/{name}", "")
+            for name in nodes:
+                until(lambda name=name, round=round: {f"s/{round}/{n}" for n in nodes} <= set(keys(nodes[name])), name)
+        for name in exact:
+            assert sorted(key for key in keys(nodes[name]) if key.startswith("s/0/")) == [
+                f"s/0/{n}" for n in sorted(nodes)
+            ]
+    finally:
+        for node in reversed(nodes.values()):
+            node.close()
+
+
+def keys(node: Any) -> list[str]:
+    return [event[0] for event in node.events.of("sample", "s")]
