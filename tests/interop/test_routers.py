@@ -285,6 +285,30 @@ def test_the_nearest_is_asked_and_what_is_gone_is_known_far_away(kinds: str, por
         net.close()
 
 
+def test_a_weight_that_a_real_router_set_is_honoured(ports: Iterator[int]) -> None:
+    """In a ring: the direct link of a and c is so long that both go through b; all say the same lengths."""
+    where = [f"tcp/127.0.0.1:{next(ports)}" for _ in range(2)]
+    b = Ours("router", (), (where[0],))
+    c = Ours("router", (where[0],), (where[1],))
+    weights = [{"dst_zid": c.zid, "weight": 500}]
+    a = Theirs("router", tuple(where), **{"routing/router/linkstate/transport_weights": weights})
+    try:
+        for one, other in ((a, c), (c, a)):
+            one.do("sub", "s", "s/**")
+            until(lambda one=one, other=other: other.do("put", "s/1", "") is None and one.events.of("sample", "s"))
+        known = c.node.node.routers
+        until(lambda: len(known.known) == 3 and {face.zid for face in known.own.children} == {b.node.zid})
+        assert 500 < known._edges[c.node.zid][bytes.fromhex(a.zid.zfill(32))[::-1]] < 505
+        for one, other in ((a, c), (c, a)):
+            one.do("sub", "through b", "t/*")
+            until(
+                lambda one=one, other=other: other.do("put", "t/1", "") is None and one.events.of("sample", "through b")
+            )
+    finally:
+        for node in (a, c, b):
+            node.close()
+
+
 @pytest.mark.parametrize(("routers", "peers"), [(Ours, Theirs), (Theirs, Ours)], ids=["their peers", "our peers"])
 def test_peers_that_are_connected_with_two_routers_hear_everything_once(
     routers: Any, peers: Any, ports: Iterator[int]
