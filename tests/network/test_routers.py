@@ -2,12 +2,13 @@
 """Several routers in graphs of any shape, against a model that knows only who is connected with whom."""
 
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.network.mesh import CLIENT, ROUTER, Mesh
+from tests.network.mesh import CLIENT, PEER, ROUTER, Mesh
 from zenlake.network.node import Node
 from zenlake.values import ConsolidationMode, ZenohId
 from zenlake.wire import linkstate
@@ -91,7 +92,7 @@ class World:
             assert len(router.routers.known) == len(self.reach(self.routers.index(router))) // 2
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(graphs, st.lists(pairs, max_size=4))
 def test_everything_comes_once_in_any_graph(graph: list[tuple[int, int]], changes: list[tuple[int, int]]) -> None:
     world = World()
@@ -104,7 +105,7 @@ def test_everything_comes_once_in_any_graph(graph: list[tuple[int, int]], change
     world.check()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(graphs, st.lists(pairs, min_size=1, max_size=6), st.lists(st.integers(0, 1000), max_size=200))
 def test_nothing_goes_round_while_the_graph_changes(
     graph: list[tuple[int, int]], changes: list[tuple[int, int]], choices: list[int]
@@ -130,7 +131,7 @@ def test_nothing_goes_round_while_the_graph_changes(
 
 def chain(mesh: Mesh, count: int = 3) -> list[Node]:
     routers = [mesh.node(ROUTER) for _ in range(count)]
-    for one, other in zip(routers, routers[1:], strict=False):
+    for one, other in pairwise(routers):
         mesh.link(one, other)
     return routers
 
@@ -145,7 +146,9 @@ def test_the_nearest_complete_queryable_is_asked() -> None:
         answers: list[bytes] = []
         client = mesh.node(CLIENT)
         mesh.link(client, routers[asker])
-        client.application.get(b"q", lambda key, reader: answers.append(reader.response.reply.put.payload.value), int)
+        client.application.get(
+            b"q", lambda key, reader, to=answers: to.append(reader.response.reply.put.payload.value), lambda: None
+        )  # fmt: skip
         mesh.settle()
         assert answers == [b"%d" % nearest]
 
@@ -231,3 +234,42 @@ def test_a_router_that_hears_of_its_earlier_life_speaks_up() -> None:
     (message,) = hand.heard()
     (entry,) = linkstates(message)
     assert (entry.psid, entry.sn, len(entry.links)) == (0, 51, 1)
+
+
+def test_peers_that_are_connected_with_several_routers_hear_and_are_heard_once() -> None:
+    """Two routers have both peers; a third has none, and is linked to the one that passes on: the one with the greater id."""
+    mesh = Mesh()
+    less, greater, third = (mesh.node(ROUTER) for _ in range(3))
+    mesh.link(less, greater)
+    mesh.link(greater, third)
+    peers = [mesh.node(PEER) for _ in range(2)]
+    mesh.link(*peers)
+    for peer in peers:
+        mesh.link(peer, less)
+        mesh.link(peer, greater)
+    for router in (less, greater, third):
+        mesh.link(mesh.node(CLIENT), router)
+    seen: list[int] = []
+    for number, node in enumerate(mesh.nodes):
+        node.application.declare_subscriber(b"s", lambda key, reader, number=number: seen.append(number))
+        node.application.declare_queryable(b"q", World.answer(number))
+    mesh.settle()
+
+    def check() -> None:
+        there = [number for number, node in enumerate(mesh.nodes) if node.faces]
+        for number in there:
+            seen.clear()
+            answers: list[int] = []
+            application = mesh.nodes[number].application
+            application.put(b"s", b"")
+            application.get(
+                b"q", lambda key, reader, to=answers: to.append(int(reader.response.reply.put.payload.value)),
+                lambda: None, target=1, consolidation=ConsolidationMode.NONE,
+            )  # fmt: skip
+            mesh.settle()
+            assert sorted(seen) == there
+            assert sorted(answers) == there
+
+    check()
+    mesh.cut(peers[0], greater)  # it says so to the other router, who passes on from now
+    check()

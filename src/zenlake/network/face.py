@@ -137,6 +137,8 @@ class Face:
         self.initial_final = False
         self.psids: dict[int, bytes] = {}
         """Its numbers for the nodes of the link state."""
+        self.gateways: frozenset[bytes] = frozenset()
+        """Of a peer: the routers that it says it is connected with."""
         self._last_request = 0
         self._last_id = 0
 

@@ -5,6 +5,9 @@ A peer begins with itself (number 0), then the neighbours it knows; a router tel
 real one does. Entries are numbered for each sender (`psid`) and may come without their zid later. Who hears of a node
 that it is not connected to may connect; that is the runtime's business.
 
+To a router a peer also tells with which routers it is connected (its links to nodes that are marked as gateways), so that
+only one of them passes on between it and other routers.
+
 Between routers OAM 1 is the link state: `routers`.
 """
 
@@ -13,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from zenlake.errors import DecodeError
 from zenlake.network.face import CONTROL_QOS, Face
+from zenlake.network.roles import Stand
 from zenlake.values import WhatAmI, ZenohId
 from zenlake.wire import linkstate
 from zenlake.wire.linkstate import LinkState
@@ -58,8 +62,18 @@ class Gossip:
             self.known[zid] = Known(self._last_psid, whatami)
         return self.known[zid]
 
-    def _self(self) -> LinkState:
-        return LinkState(0, self._sn, ZenohId.from_wire(self.node.zid), self.node.whatami, self.locators)
+    def _self(self, links: tuple[int, ...] = ()) -> LinkState:
+        return LinkState(0, self._sn, ZenohId.from_wire(self.node.zid), self.node.whatami, self.locators, links)
+
+    def _tell_routers(self) -> None:
+        """As a peer: ourselves, and the routers that we are connected with, to each of them."""
+        routers = [face for face in self.node.faces if face.stand is Stand.NORTH]
+        numbered = [(face.zid, self._numbered(face.zid, face.whatami)) for face in routers]
+        entries = [self._self(tuple(known.psid for _, known in numbered))]
+        for zid, known in numbered:
+            entries.append(LinkState(known.psid, 0, ZenohId.from_wire(zid), known.whatami, gateway=True))
+        for face in routers:
+            self._tell(face, entries)
 
     @staticmethod
     def _entry(zid: bytes, known: Known) -> LinkState:
@@ -71,25 +85,32 @@ class Gossip:
         self._sn += 1
         neighbour = self._numbered(face.zid, face.whatami)
         entries = []
-        if self.node.whatami is WhatAmI.PEER:
+        if face.stand is Stand.NORTH:
+            self._tell_routers()
+        elif self.node.whatami is WhatAmI.PEER:
             entries = [self._self(), self._entry(face.zid, neighbour)]
         neighbours = {other.zid for other in self.node.faces if other is not face and self._gossips(other)}
         for zid, known in self.known.items():
             if zid in neighbours and known.locators is not None and known.whatami is WhatAmI.PEER:
                 entries.append(self._entry(zid, known))
-        self._tell(face, entries)
+        if entries or face.stand is not Stand.NORTH:
+            self._tell(face, entries)
 
     def closed(self, face: Face) -> None:
         if face.zid in self.known:
             self.known[face.zid].locators = None
+        if face.stand is Stand.NORTH and self._gossips(face):
+            self._sn += 1
+            self._tell_routers()
 
     def listening(self, locators: tuple[str, ...]) -> None:
         """We listen elsewhere: tell the neighbours."""
         self.locators = locators
         self._sn += 1
         if self.node.whatami is WhatAmI.PEER:
+            self._tell_routers()
             for face in self.node.faces:
-                if self._gossips(face):
+                if face.stand is Stand.BESIDE:
                     self._tell(face, [self._self()])
         self.node.routers.listening()
 
@@ -106,10 +127,17 @@ class Gossip:
             self.node.counters["link states not understood"] += 1
             return []
         found: list[Found] = []
+        marked = set(face.gateways)
         for entry in entries:
             if entry.zid is not None:
                 face.psids[entry.psid] = entry.zid.to_wire()
+            if entry.gateway and entry.psid in face.psids:
+                marked.add(face.psids[entry.psid])
+        for entry in entries:
             zid = face.psids.get(entry.psid)
+            if zid == face.zid and entry.links:  # others of its entries say nothing of links
+                face.gateways = frozenset(marked.intersection(face.psids.get(psid, b"") for psid in entry.links))
+                self.node.declarations.epoch.number += 1
             if zid is None or zid == self.node.zid or entry.whatami is None or entry.locators is None:
                 continue
             known = self._numbered(zid, entry.whatami)

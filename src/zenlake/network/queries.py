@@ -90,7 +90,7 @@ class Queries:
                     face = root.below.get(holder.zid)
                 elif not passes(source, holder):
                     continue
-                if face is None or face is source:
+                if face is None or face is source or not self.routers.elected(source, root, holder):
                     continue
                 for info in ids.values():
                     far = int(holder.distance) if isinstance(holder, Router) else info >> 8

@@ -112,6 +112,24 @@ class Routers:
             return None
         return root
 
+    def elected(self, source: Face, root: Router, target: Face) -> bool:
+        """Whether it is us who pass from a face to another, where one is a peer and the other is behind other routers.
+
+        A peer may be connected with several routers. These it tells, and hears, directly; between it and all others the
+        one with the greatest id passes.
+        """
+        if isinstance(target, Router):
+            peer, other = source, target
+        elif source.stand is Stand.TREE:
+            peer, other = target, root
+        else:
+            return True
+        if not peer.gateways:
+            return True
+        own = self.node.zid
+        greatest = max((zid for zid in peer.gateways if zid in self.known), default=own)
+        return other.zid not in peer.gateways and greatest <= own
+
     # Neighbours come and go
 
     def opened(self, face: Face) -> None:

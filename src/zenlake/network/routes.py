@@ -81,14 +81,16 @@ class Routes:
         return Route(route.epoch, key, route.receivers, targets, route.whole, deleting)
 
     def _route(self, source: Face, root: Router, key: bytes) -> Route:
-        declarations = self.node.declarations
+        declarations, elected = self.node.declarations, self.node.routers.elected
         faces: dict[Face, None] = {}
         for resource in declarations.tables[SUBSCRIBER].matching(key):
             for face in resource.holders:
                 if isinstance(face, Router):
-                    if face.zid in root.below:
+                    if face.zid in root.below and elected(source, root, face):
                         faces[root.below[face.zid]] = None
-                elif not face.is_application and face is not source and passes(source, face):
+                elif face.is_application or face is source:
+                    continue
+                elif passes(source, face) and elected(source, root, face):
                     faces[face] = None
         for face in declarations.faces:
             if face.is_asked and face not in faces and passes(source, face) and not Interests.covers(face, key):
