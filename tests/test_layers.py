@@ -14,6 +14,7 @@ LEAVES = {
     "values",
     "choices",
     "encoding",
+    "serialized",
     "keyexpr",
     "endpoint",
     "parameters",
@@ -31,8 +32,9 @@ LEAVES = {
 IMPORTS = {
     "wire": set(), "session": {"wire"}, "columns": {"session"}, "transport": {"session"}, "network": {"transport"},
     "link": set(), "runtime": {"network", "link"}, "api": {"runtime", "columns"}, "log": {"columns"}, "capture": {"columns"},
-    "tables": {"capture", "log"}, "tap": {"runtime", "log"}, "spark": {"log", "capture", "tables", "api"},
-    "report": {"tables"}, "replay": {"tables", "api"}, "cli": {"spark", "report", "tap", "replay"},
+    "typed": {"columns"}, "tables": {"capture", "log", "typed"}, "lake": {"tables"}, "tap": {"runtime", "log"},
+    "spark": {"lake", "api"}, "report": {"tables"}, "replay": {"tables", "api"},
+    "cli": {"spark", "report", "tap", "replay"},
 }  # fmt: skip
 
 SANS_IO = {"wire", "session", "columns", "transport", "network"}

@@ -15,6 +15,7 @@
     ├── LogError           a wire log that cannot be read or written as it is
     │   ├── LogFull            the disk is full: free some space and go on, nothing acknowledged is lost
     │   └── LogRemoved         retention has removed what was asked for
+    ├── LakeError          a lake that cannot be read or landed into as it is
     └── ClosedError        the caller's fault: a session, a declaration or a channel used after its end
 
 InvalidValue, DecodeError and EncodeError are ValueErrors too. DecodeError and ProtocolError know the `reason` to give
@@ -40,6 +41,7 @@ __all__ = [
     "LogFull",
     "LogRemoved",
     "ClosedError",
+    "LakeError",
 ]
 
 
@@ -145,6 +147,10 @@ class LogFull(LogError):
 
 class LogRemoved(LogError):
     """Retention has removed what was asked for."""
+
+
+class LakeError(ZenlakeError):
+    """A lake that cannot be read or landed into as it is."""
 
 
 class ClosedError(ZenlakeError):

@@ -11,8 +11,8 @@ import pytest
 
 import zenlake
 from tests.tables.given import PCAPS
-from zenlake.columns.schemas import TABLES
 from zenlake.tables import DERIVED, definition
+from zenlake.tables.schemas import TABLES
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -81,26 +81,53 @@ def test_a_schema_of_the_users_own_chooses_columns(spark):
         assert why in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "key = 'svc/a/x'",
+        "key in ('svc/b/0', 'svc/b/1', null)",
+        "key like 'svc/%'",
+        "received > '{middle}'",
+        "received <= '{middle}' and key is not null",
+        "received >= '{middle}' and received < '2030-01-01' and payload_size > 3",
+        "attachment is null and direction = 1",
+        "key = 'svc/b/0' or payload_size > 100",  # not one that Spark pushes
+        "length(key) > 7 and kind = 'put'",
+    ],
+)
+def test_filters_that_are_pushed_down_choose_the_same_rows(spark, condition):
+    times = sorted(zenlake.read(QUERIES)["received"].to_pylist())
+    condition = condition.format(middle=times[len(times) // 2])
+    read = spark.read.format("zenoh_capture")
+    expected = read.load(QUERIES).where(condition)
+    pushed = read.option("pushdown", "true").load(QUERIES).where(condition)
+    assert rows(pushed.toArrow()) == rows(expected.toArrow())
+    assert 0 < expected.count() < len(times)
+    plan = pushed._jdf.queryExecution().executedPlan().toString()
+    assert ("Filter " in plan) == ("(" in condition.replace("in (", "") or " or " in condition), plan
+
+
 def test_it_is_found_from_sql_too(spark):
     spark.sql(f"create or replace temporary view met using zenoh_capture options (path '{QUERIES}', table 'events')")
     [row] = spark.sql("select count(*) as n, min(kind) as kind from met").collect()
     assert (row.n, row.kind) == (3, "opened")
 
 
-VALID = "path, table, columns, keyExpr, startingTimestamp, endingTimestamp"
+VALID = "path, table, columns, keyExpr, startingTimestamp, endingTimestamp, pushdown"
 
 
 @pytest.mark.parametrize(
     ("options", "path", "line"),
     [
-        ({"tabel": "samples"}, QUERIES, f"no option 'tabel'; there are {VALID}"),
-        ({"table": "sample"}, QUERIES, f"option 'table': no table 'sample'; there are {', '.join(TABLES)}"),
+        ({"tabel": "samples"}, QUERIES, f"no option 'tabel'; did you mean 'table'? There are {VALID}"),
+        ({"table": "sample"}, QUERIES, f"option 'table': no table 'sample'; did you mean 'samples'? There are {', '.join(TABLES)}"),
         (
             {"table": "queries"}, QUERIES,
             "'queries' is derived from several tables: zenlake.spark.tables(spark, path)['queries'] gives it",
         ),
         ({"table": "errors", "columns": "why,who"}, QUERIES, "option 'columns': errors has no column 'who'; it has "),
-        ({"columns": "key,key"}, QUERIES, "option 'columns': a column is named twice in 'key,key'"),
+        ({"columns": "key,key"}, QUERIES, "option 'columns': 'key' is named twice in 'key,key'"),
+        ({"pushdown": "yes"}, QUERIES, "option 'pushdown': 'yes' is neither true nor false"),
         ({"keyExpr": "a//b"}, QUERIES, "option 'keyExpr': "),
         ({"table": "events", "keyExpr": "a"}, QUERIES, "option 'keyExpr': events has no keys to choose by"),
         (
@@ -122,6 +149,36 @@ def test_a_mistake_is_told_at_load_in_one_line(spark, options, path, line):
         spark.read.format("zenoh_capture").options(**options).load(path)
     [told] = [each for each in str(caught.value).splitlines() if each.startswith("ValueError: ")]
     assert told.startswith(f"ValueError: zenoh_capture: {line}")
+
+
+def test_derived_tables_share_one_pass_over_the_capture(spark, tmp_path):
+    """Once the first was computed the capture is not needed again, until the tables are let go."""
+    copy = tmp_path / "copy.pcap"
+    copy.write_bytes(Path(QUERIES).read_bytes())
+    tables = zenlake.spark.tables(spark, copy)
+    queries = tables["queries"]
+    assert queries.count() > 0
+    assert tables.shared().storageLevel.useDisk
+    copy.unlink()
+    for name in DERIVED:
+        assert rows(
+            tables[name].toArrow().drop_columns("file") if "file" in tables[name].columns else tables[name].toArrow()
+        ) == rows(zenlake.read(QUERIES, name, columns=[each for each in tables[name].columns if each != "file"]))
+    kept = tables.shared()
+    del tables
+    assert not kept.storageLevel.useMemory
+
+
+def test_clock_skew_is_hlc_time_less_received_time(spark):
+    asked = "key, clock_skew, received, timestamp"
+    found = spark.read.format("zenoh_capture").option("columns", asked).load(FILES).toArrow().to_pylist()
+    stamped = [row for row in found if row["timestamp"] is not None]
+    assert 0 < len(stamped) < len(found)
+    assert all(row["clock_skew"] is None for row in found if row["timestamp"] is None)
+    for row in stamped:
+        assert row["clock_skew"] == round((row["timestamp"] - row["received"]).total_seconds() * 1e6)
+    alone = spark.read.format("zenoh_capture").option("columns", "clock_skew").load(FILES).toArrow()
+    assert sorted(alone["clock_skew"].drop_null().to_pylist()) == sorted(row["clock_skew"] for row in stamped)
 
 
 def test_wrong_names_of_tables_are_answered_with_the_right_ones(spark, tables):
@@ -152,6 +209,7 @@ print(sorted(name for name in set(sys.modules) - before if not name.startswith("
         "cython",
         "shutil",
         "glob",
+        "difflib",
     }
 
 

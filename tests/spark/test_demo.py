@@ -7,9 +7,9 @@ import pytest
 import zenlake
 from tests.tables.given import PCAPS
 from zenlake.cli import main
-from zenlake.columns.schemas import TABLES
 from zenlake.examples import captures
 from zenlake.tables import DERIVED
+from zenlake.tables.schemas import TABLES
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 

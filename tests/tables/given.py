@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from zenlake.columns.schemas import TABLES
 from zenlake.tables.derive import connect
 from zenlake.tables.derived import definition
+from zenlake.tables.schemas import TABLES
 
 PCAPS = sorted((Path(__file__).parent.parent / "vectors" / "pcap").glob("*.pcap"))
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)

@@ -8,10 +8,10 @@ import pytest
 
 import zenlake
 from tests.tables.given import PCAPS
-from zenlake.columns.schemas import TABLES
 from zenlake.errors import InvalidValue
 from zenlake.tables import DERIVED, batches, definition, derive, query
 from zenlake.tables import derive as derive_function
+from zenlake.tables.schemas import TABLES
 
 [QUERIES] = [path for path in PCAPS if path.stem == "two_clients_queries"]
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import typer
 
 from zenlake.cli.show import Format, write
-from zenlake.columns.schemas import TABLES, chosen
 from zenlake.tables import DERIVED, batches, read
+from zenlake.tables.schemas import TABLES, chosen
 
 SUFFIXES = {".jsonl": Format.jsonl, ".csv": Format.csv, ".parquet": Format.parquet, ".arrow": Format.arrow}
 

@@ -11,11 +11,11 @@ import typer
 from rich.console import Console
 
 from zenlake.cli.show import rich_table
-from zenlake.columns.schemas import TABLES
 from zenlake.errors import InvalidValue
 from zenlake.examples import captures
 from zenlake.tables import DERIVED, definition
 from zenlake.tables.derive import import_duckdb
+from zenlake.tables.schemas import TABLES
 
 OURS = ".zenlake-demo"  # marks a folder that the demo made and may write again
 BY_DAY = ("messages", "samples", "rates")

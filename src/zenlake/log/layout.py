@@ -16,6 +16,7 @@ Only what the index names is visible. It can be made again from the segment, exc
 import json
 import re
 import struct
+import uuid
 import zlib
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +40,7 @@ __all__ = [
     "Record",
     "checked_name",
     "described",
+    "new_marker",
     "segment_name",
 ]
 
@@ -83,6 +85,11 @@ class Record:
             return None
         *values, _ = RECORD.unpack(data)
         return cls(*values)
+
+
+def new_marker() -> bytes:
+    """A log's marker, with what tells it from another log that may come to lie in its place."""
+    return json.dumps({"format": FORMAT, "id": uuid.uuid4().hex}).encode()
 
 
 def segment_name(segment: int, kind: str = "arrow") -> str:

@@ -16,7 +16,7 @@ import pyarrow.fs as pafs
 from zenlake.errors import LogError
 from zenlake.log.disk import Disk
 from zenlake.log.files import Files
-from zenlake.log.layout import FORMAT, MARKER, SEALED, WRITER, described, segment_name
+from zenlake.log.layout import MARKER, SEALED, WRITER, described, segment_name
 from zenlake.log.recover import index_records, segments
 from zenlake.log.retain import register
 
@@ -54,7 +54,7 @@ class Mirror:
         store, path = self.there.filesystem, self.there.path
         if not self.there.exists(MARKER):
             store.create_dir(f"{path}/{self.writer}", recursive=True)
-            self._put(json.dumps({"format": FORMAT}).encode(), MARKER)
+            self._put((self.root / MARKER).read_bytes(), MARKER)
         known = {name for name in self.there.names(self.writer) if name.endswith(".index")}
         done = []
         for number in segments(folder):

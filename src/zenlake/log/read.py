@@ -67,7 +67,9 @@ class Log:
         self.files = Files(path, filesystem)
         if not self.files.exists(MARKER):
             raise LogError(f"{os.fspath(path)} is no log: there is no {MARKER} in it")
-        described(self.files.bytes(MARKER), f"{os.fspath(path)}/{MARKER}")
+        about = described(self.files.bytes(MARKER), f"{os.fspath(path)}/{MARKER}")
+        self.id: str = about.get("id", "")
+        """What tells this log from another that may come to lie in its place."""
 
     def writers(self) -> list[str]:
         return [name for name in self.files.folders() if name != READERS]

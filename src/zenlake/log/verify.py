@@ -2,7 +2,6 @@
 """Is a log whole, and if not, what can be saved? Nothing here runs while its writer does."""
 
 import fcntl
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from zenlake.errors import LogError
 from zenlake.log.disk import Disk
-from zenlake.log.layout import FORMAT, INDEX_HEAD, MARKER, READERS, SEALED, WRITER, described, segment_name
+from zenlake.log.layout import INDEX_HEAD, MARKER, READERS, SEALED, WRITER, described, new_marker, segment_name
 from zenlake.log.read import Log, Segment
 from zenlake.log.recover import head_size, index_records, mark_writer, repair_segment, segments, whole_blocks
 
@@ -64,7 +63,7 @@ def repair(path: Path) -> Iterator[Checked]:
     if not marker.exists():
         if not any(child.is_dir() and segments(child) for child in path.iterdir()):
             raise LogError(f"{path} is no log: no folder in it has segments")
-        disk.replace(marker, json.dumps({"format": FORMAT}).encode())
+        disk.replace(marker, new_marker())
     for folder in sorted(child for child in path.iterdir() if child.is_dir() and child.name != READERS):
         with _locked(folder):
             try:

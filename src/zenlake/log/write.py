@@ -40,6 +40,7 @@ from zenlake.log.layout import (
     Record,
     checked_name,
     described,
+    new_marker,
     segment_name,
 )  # fmt: skip
 from zenlake.log.recover import recover
@@ -130,7 +131,7 @@ class Writer:
         if marker.exists():
             described(marker.read_bytes(), str(marker))
         else:
-            self.disk.replace(marker, json.dumps({"format": FORMAT}).encode())
+            self.disk.replace(marker, new_marker())
         found = recover(self.folder, self.disk)
         self.epoch = found.epoch + 1
         self.segment = found.next_segment - 1  # the one that is, or was last, written

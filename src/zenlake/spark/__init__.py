@@ -4,11 +4,17 @@
     spark = zenlake.spark.session()
     spark.read.format("zenoh_capture").option("table", "messages").load("captures/*.pcapng")
     zenlake.spark.tables(spark, "captures/*.pcapng")["queries"]
+    zenlake.spark.land(spark, "lake/log", "lake/tables").awaitTermination()
+    zenlake.spark.values(samples, "json")
 
 Importing this costs nothing: PySpark is imported when a session is asked for.
 """
 
+from zenlake.spark.land import land
+from zenlake.spark.refresh import refresh
 from zenlake.spark.session import session
+from zenlake.spark.stored import read_delta
 from zenlake.spark.tables import tables
+from zenlake.spark.values import ros_keys, value_errors, values
 
-__all__ = ["session", "tables"]
+__all__ = ["land", "read_delta", "refresh", "ros_keys", "session", "tables", "value_errors", "values"]

@@ -5,29 +5,32 @@ All files of one `load` are one capture (those of a rotation may be given in any
 counts in the next. A capture is decoded in one pass, so it is one partition; several captures in parallel are several `load`s
 and a union.
 
-Options are checked in `DataSource.__init__`, the only place that Spark calls on every path, so that a mistake is told at `load`.
 Every Spark session of an environment in which Zenlake is installed imports this: what is heavy is imported where it is used.
 """
 
 import json
-from collections.abc import Iterator
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from zenlake.spark.options import Options
+
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
 OPTIONS = {
     "path": "the capture files; given by load()",
     "paths": "several of them; given by load([...])",
+    "needs": "several tables at once, for zenlake.spark.tables: JSON, their columns by their names",
     "table": "a decoded table; samples if not given",
     "columns": "the columns wanted, separated by commas; all if not given",
     "keyExpr": "a key expression that a row's key must intersect",
     "startingTimestamp": "rows received at this time or later",
     "endingTimestamp": "rows received before this time",
+    "pushdown": "true: Spark's filters are applied here; needs spark.sql.python.filterPushdown.enabled",
 }
 
 
@@ -36,32 +39,33 @@ class CaptureSource(DataSource):  # type: ignore[misc]  # PySpark is not checked
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        self.chosen = chosen_by(options)
+        given = Options("zenoh_capture", options, OPTIONS)
+        self.chosen, self.pushdown = chosen_by(given)
+        self.needs: dict[str, list[str]] = json.loads(given.text("needs") or "{}")
 
     @classmethod
     def name(cls) -> str:
         return "zenoh_capture"
 
     def schema(self) -> "StructType":
-        from zenlake.columns.schemas import chosen
+        if self.needs:
+            from zenlake.spark.together import schema
+
+            return schema(self.needs)
         from zenlake.spark.types import spark_schema
+        from zenlake.tables.schemas import chosen
 
         return spark_schema(chosen(self.chosen["table"], self.chosen["columns"]))
 
-    def reader(self, schema: "StructType") -> "CaptureReader":
+    def reader(self, schema: "StructType") -> DataSourceReader:
         """A reader of the columns in `schema`, which is the user's own if there is one."""
-        from zenlake.columns.schemas import TABLES
-        from zenlake.spark.types import spark_schema
+        if self.needs:
+            return TogetherReader(self.chosen["path"], self.needs)
+        from zenlake.spark.types import checked
 
-        table = self.chosen["table"]
-        whole = {field.name: field for field in spark_schema(TABLES[table])}
-        for field in schema.fields:
-            if field.name not in whole:
-                refuse(f"{table} has no column {field.name!r}; it has {', '.join(whole)}")
-            if field.dataType != whole[field.name].dataType or not field.nullable:
-                given = field.dataType.simpleString() + ("" if field.nullable else " not null")
-                refuse(f"{table}.{field.name} is {whole[field.name].dataType.simpleString()}, not {given}")
-        return CaptureReader({**self.chosen, "columns": schema.fieldNames()})
+        checked(self.name(), self.chosen["table"], schema)
+        choice = {**self.chosen, "columns": schema.fieldNames()}
+        return PushdownReader(choice) if self.pushdown else CaptureReader(choice)
 
 
 class CaptureReader(DataSourceReader):  # type: ignore[misc]
@@ -83,71 +87,76 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc]
             yield pa.RecordBatch.from_arrays(batch.columns, schema=batch.schema.remove_metadata())
 
 
-def chosen_by(options: dict[str, str]) -> dict[str, Any]:
-    """What the options ask for, as arguments of `zenlake.tables.batches`; one line about the first mistake."""
-    from zenlake.columns.schemas import TABLES, chosen
-    from zenlake.errors import InvalidValue
-    from zenlake.keyexpr import KeyExpr
+class PushdownReader(CaptureReader):
+    """Applies Spark's filters itself. A class of its own: Spark refuses one that could unless its setting is on."""
+
+    def __init__(self, choice: dict[str, Any]) -> None:
+        super().__init__(choice)
+        self.filters: list[Filter] = []
+
+    def pushFilters(self, filters: list["Filter"]) -> Iterable["Filter"]:
+        from zenlake.spark.filters import expression
+
+        for each in filters:
+            if expression(each) is None:
+                yield each  # Spark's own to apply
+            else:
+                self.filters.append(each)
+
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+        from zenlake.spark.filters import everything, expression
+
+        wanted = everything(expression(each) for each in self.filters)
+        for batch in super().read(partition):
+            yield batch if wanted is None else batch.filter(wanted)
+
+
+class TogetherReader(DataSourceReader):  # type: ignore[misc]
+    """Decodes several tables in one pass; see `zenlake.spark.together`."""
+
+    def __init__(self, path: list[str], needs: dict[str, list[str]]) -> None:
+        self.path = path
+        self.needs = needs
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(0)]
+
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+        from zenlake.spark.together import batches
+
+        return batches(self.path, self.needs)
+
+
+def chosen_by(options: Options) -> tuple[dict[str, Any], bool]:
+    """What the options ask for, as arguments of `zenlake.tables.batches`, and whether filters may be pushed down."""
     from zenlake.tables.derived import DERIVED
     from zenlake.tables.files import files
+    from zenlake.tables.schemas import TABLES, chosen
 
-    valid = {name.lower(): name for name in OPTIONS}
-    for name in options:
-        if name.lower() not in valid:
-            named = ", ".join(name for name in OPTIONS if name != "paths")
-            refuse(f"no option {name!r}; there are {named}")
-    table = options.get("table", "samples")
+    table = options.text("table") or "samples"
     if table in DERIVED:
-        refuse(f"{table!r} is derived from several tables: zenlake.spark.tables(spark, path)[{table!r}] gives it")
-    if table not in TABLES:
-        refuse(f"option 'table': no table {table!r}; there are {', '.join(TABLES)}")
-    columns = None
-    if "columns" in options:
-        columns = [name.strip() for name in options["columns"].split(",")]
-        try:
-            chosen(table, columns)
-        except ValueError as error:
-            refuse(f"option 'columns': {error}")
-        if len(set(columns)) < len(columns):
-            refuse(f"option 'columns': a column is named twice in {options['columns']!r}")
-    keys = options.get("keyExpr")
-    if keys is not None:
-        if "key" not in TABLES[table].names:
-            refuse(f"option 'keyExpr': {table} has no keys to choose by")
-        try:
-            KeyExpr(keys)
-        except InvalidValue as error:
-            refuse(f"option 'keyExpr': {error}")
-    since = instant("startingTimestamp", options.get("startingTimestamp"))
-    until = instant("endingTimestamp", options.get("endingTimestamp"))
-    if since is not None and until is not None and until <= since:
-        refuse("option 'endingTimestamp' is not after 'startingTimestamp': no row can be between them")
-    given = json.loads(options["paths"]) if "paths" in options else options.get("path")
+        options.refuse(
+            f"{table!r} is derived from several tables: zenlake.spark.tables(spark, path)[{table!r}] gives it"
+        )
+    options.choice("table", tuple(TABLES), "samples")
+    columns = options.names("columns")
+    try:
+        chosen(table, columns)
+    except ValueError as error:
+        options.refuse_option("columns", error)
+    keys = options.key_expr("keyExpr")
+    if keys is not None and "key" not in TABLES[table].names:
+        options.refuse_option("keyExpr", f"{table} has no keys to choose by")
+    since, until = options.span("startingTimestamp", "endingTimestamp")
+    pushdown = options.flag("pushdown")
+    given = options.paths()
     if not given:
-        refuse("no capture given; load('captures/*.pcapng') takes files and patterns")
+        options.refuse("no capture given; load('captures/*.pcapng') takes files and patterns")
     try:
         path = files(given)
     except OSError as error:
-        refuse(str(error))
+        options.refuse(str(error))
     if "-" in path:
-        refuse("a Spark task has no standard input; save the capture to a file")
-    return {"path": path, "table": table, "columns": columns, "keys": keys, "since": since, "until": until}
-
-
-def instant(option: str, text: str | None) -> datetime | None:
-    """Milliseconds since 1970, as Spark's Kafka source has it, or ISO 8601; without an offset it is UTC."""
-    if text is None:
-        return None
-    try:
-        if text.strip().lstrip("-").isdigit():
-            return datetime.fromtimestamp(int(text) / 1000, UTC)
-        time = datetime.fromisoformat(text.strip())
-    except (ValueError, OverflowError, OSError):
-        refuse(
-            f"option {option!r}: {text!r} is neither milliseconds since 1970 nor a time such as 2026-01-31T12:00:00Z"
-        )
-    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
-
-
-def refuse(why: str) -> NoReturn:
-    raise ValueError(f"zenoh_capture: {why}")
+        options.refuse("a Spark task has no standard input; save the capture to a file")
+    choice = {"path": path, "table": table, "columns": columns, "keys": keys, "since": since, "until": until}
+    return choice, pushdown

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -105,3 +106,10 @@ def launcher(java: Path) -> str:
         fresh.chmod(0o700)
         fresh.replace(script)
     return str(home)
+
+
+if __name__ == "__main__":  # for `make setup`: which Java it will be, or what to do
+    try:
+        print(f"Java for Spark: {java_home()}")
+    except FileNotFoundError as problem:
+        sys.exit(f"Java for Spark: {problem}")

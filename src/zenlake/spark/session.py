@@ -10,8 +10,6 @@ import sys
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from zenlake.spark.java import java_home
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -35,6 +33,9 @@ def session(
     A new one runs its workers with this Python, finds Java where there is one, and keeps time in UTC, in Parquet too. On this
     machine it also stays on the loopback, without a web page, and logs errors only. `quick` is for little data. `conf` has the
     last word.
+
+    `master` is a cluster's (`spark://host:7077`, `yarn`, `k8s://...`) or a Spark Connect server's address (`sc://host:15002`),
+    which needs no Java here.
     """
     try:
         from pyspark.sql import SparkSession
@@ -50,12 +51,18 @@ def session(
     settings = {
         "spark.app.name": app,
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.python.filterPushdown.enabled": "true",  # for those who ask a source for it by pushdown=true
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # others read Spark's own INT96 as times without a zone
     }
-    if master is not None:
+    builder = SparkSession.builder
+    if master is not None and master.startswith("sc://"):
+        builder = builder.remote(master)
+    elif master is not None:
+        from zenlake.spark.java import java_home
+
         settings["spark.master"] = master
-    if master is not None and master.startswith("local"):
         os.environ["JAVA_HOME"] = java_home()
+    if master is not None and master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         log = f"-Dlog4j2.configurationFile={files('zenlake.spark') / 'log4j2.properties'}"
         settings |= {
@@ -65,7 +72,6 @@ def session(
             "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
             "spark.driver.extraJavaOptions": f"{log} {_QUICK}" if quick else log,
         }
-    builder = SparkSession.builder
     for name, value in {**settings, **(conf or {})}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

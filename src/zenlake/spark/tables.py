@@ -4,7 +4,10 @@
 Like the source, imported by every Spark session, so what is heavy is imported where it is used.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,16 +17,21 @@ if TYPE_CHECKING:
 
 
 class Tables(Mapping[str, "DataFrame"]):
-    """DataFrames by name. Each is planned when it is asked for and computed when it is used, from the columns that it needs."""
+    """DataFrames by name. Each is planned when it is asked for and computed when it is used, from the columns that it needs.
+
+    The derived ones share one pass over the capture: what they need of it is kept by Spark, in memory and beyond that on disk, for
+    as long as this object lives. A decoded one is read from the capture each time.
+    """
 
     def __init__(self, spark: "SparkSession", path: "PATHS") -> None:
-        from zenlake.columns.schemas import TABLES
         from zenlake.tables.derived import DERIVED
         from zenlake.tables.files import files
+        from zenlake.tables.schemas import TABLES
 
         self.spark = spark
         self.files = files(path)
         self.decoded, self.derived = tuple(TABLES), DERIVED
+        self._shared: DataFrame | None = None
 
     def __getitem__(self, name: str) -> "DataFrame":
         if name in self.decoded:
@@ -38,25 +46,46 @@ class Tables(Mapping[str, "DataFrame"]):
     def __len__(self) -> int:
         return len(self.decoded) + len(self.derived)
 
-    def _decoded(self, name: str, columns: Sequence[str] | None = None) -> "DataFrame":
-        reader = self.spark.read.format("zenoh_capture").option("table", name)
-        if columns is not None:
-            reader = reader.option("columns", ",".join(columns))
-        return reader.load(self.files)
+    def _decoded(self, name: str) -> "DataFrame":
+        return self.spark.read.format("zenoh_capture").option("table", name).load(self.files)
+
+    def shared(self) -> "DataFrame":
+        """All that the derived tables need, decoded together and kept."""
+        from pyspark import StorageLevel
+
+        from zenlake.tables.derived import definition
+
+        if self._shared is None:
+            needs: dict[str, dict[str, None]] = {}
+            for name in self.derived:
+                for table, columns in definition(name).needs.items():
+                    needs.setdefault(table, {}).update(dict.fromkeys(columns))
+            asked = json.dumps({table: list(columns) for table, columns in needs.items()})
+            found = self.spark.read.format("zenoh_capture").option("needs", asked).load(self.files)
+            self._shared = found.persist(StorageLevel.MEMORY_AND_DISK)
+            weakref.finalize(self, _forget, self._shared)
+        return self._shared
 
     def _derived(self, name: str) -> "DataFrame":
+        from zenlake.spark.derived import derived
+        from zenlake.spark.together import one
         from zenlake.tables.derived import definition
 
         defined = definition(name)
-        sources = {table: self._decoded(table, columns) for table, columns in defined.needs.items()}
-        # The query's own names for the decoded tables; Spark puts for {table} a view that lives as long as this call.
-        views = ", ".join(f"{table} as (select * from {{{table}}})" for table in sources)
-        query = defined.sql.replace("{", "{{").replace("}", "}}")
-        found = self.spark.sql(f"with {views} select * from ({query})", **sources)
-        comments = defined.comments
-        return found.select(*(found[each].alias(each, metadata={"comment": comments[each]}) for each in found.columns))
+        sources = {table: one(self.shared(), table).select(columns) for table, columns in defined.needs.items()}
+        return derived(self.spark, name, sources)
 
 
-def tables(spark: "SparkSession", path: "PATHS") -> Tables:
-    """The tables of one or more capture files (patterns are expanded): `tables(spark, "robots.pcapng")["queries"]`."""
-    return Tables(spark, path)
+def _forget(shared: "DataFrame") -> None:
+    with suppress(Exception):  # Spark may have stopped before
+        shared.unpersist()
+
+
+def tables(spark: "SparkSession", path: "PATHS") -> Mapping[str, "DataFrame"]:
+    """The tables of a log, of a lake, or of one or more capture files (patterns are expanded).
+
+    `tables(spark, "robots.pcapng")["queries"]`
+    """
+    from zenlake.spark.stored import stored
+
+    return stored(spark, path) or Tables(spark, path)

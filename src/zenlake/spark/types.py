@@ -16,6 +16,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from zenlake.tables.schemas import TABLES
+
 # The types that the decoded tables use; Spark's contract with a source knows no others of the same width.
 TYPES: dict[pa.DataType, DataType] = {
     pa.string(): StringType(),
@@ -36,3 +38,15 @@ def spark_schema(schema: pa.Schema) -> StructType:
             for field in schema
         ]
     )
+
+
+def checked(source: str, table: str, schema: StructType) -> None:
+    """A schema of the user's own names columns of the table, with their types; one line about the first that does not."""
+    whole = {field.name: field for field in spark_schema(TABLES[table])}
+    for field in schema.fields:
+        if field.name not in whole:
+            raise ValueError(f"{source}: {table} has no column {field.name!r}; it has {', '.join(whole)}")
+        if field.dataType != whole[field.name].dataType or not field.nullable:
+            given = field.dataType.simpleString() + ("" if field.nullable else " not null")
+            is_ = whole[field.name].dataType.simpleString()
+            raise ValueError(f"{source}: {table}.{field.name} is {is_}, not {given}")

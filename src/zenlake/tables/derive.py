@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from zenlake.columns.schemas import TABLES, chosen
 from zenlake.errors import InvalidValue
 from zenlake.tables.derived import DERIVED, definition
 from zenlake.tables.files import PATHS, files
-from zenlake.tables.source import decode
+from zenlake.tables.schemas import TABLES, chosen, decode
 
 if TYPE_CHECKING:
     import duckdb

@@ -7,13 +7,12 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zenlake.columns.schemas import TABLES, chosen
 from zenlake.errors import InvalidValue, KeyExprError
 from zenlake.keyexpr import KeyExpr
 from zenlake.tables.derive import derive
 from zenlake.tables.derived import DERIVED, definition
 from zenlake.tables.files import PATHS, files
-from zenlake.tables.source import decode
+from zenlake.tables.schemas import TABLES, chosen, decode
 
 
 def read(

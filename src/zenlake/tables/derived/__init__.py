@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from zenlake.columns.schemas import TABLES
+from zenlake.tables.schemas import TABLES
 
 __all__ = ["DERIVED", "Definition", "definition"]
 

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A lake as a whole: what is landed in it, and how a batch becomes part of it exactly once.
+
+A commit takes the ledger's lock, finishes what a crash left undone, leaves out files whose part of the log somebody else has
+landed meanwhile, makes the entry, and puts the files where they belong. Killed before the entry: nothing has happened, and the
+batch comes again. Killed after it: the batch is landed; whoever comes next moves the rest of its files, and the batch, when it
+comes again, finds everything landed. Nothing that lies in a table's folder is ever removed.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from zenlake.errors import LakeError
+from zenlake.lake.coverage import Coverage
+from zenlake.lake.layout import DAY, FORMATS, MARKER, STAGING, VERSION, Batch, Staged, described, is_lake, reached
+from zenlake.lake.ledger import Entry, Ledger
+from zenlake.log.disk import Disk
+
+__all__ = ["Lake"]
+
+Restage = Callable[[str, list[list[Any]]], list[Staged]]  # of a table, pieces as `Piece.plain` tells them
+
+
+class Lake:
+    """A lake of one format. `create` makes the folder, if it is not there."""
+
+    def __init__(self, path: str | os.PathLike[str], create: str | None = None) -> None:
+        if "://" in os.fspath(path):
+            raise LakeError(f"{os.fspath(path)}: a lake is a folder of a file system, which can rename; mount it")
+        self.path = Path(path)
+        if create is not None and not is_lake(path):
+            if create not in FORMATS:
+                raise LakeError(f"a lake's format is {' or '.join(FORMATS)}, not {create!r}")
+            self.path.mkdir(parents=True, exist_ok=True)
+            about = {"version": VERSION, "format": create}
+            Disk().replace(self.path / MARKER, json.dumps(about).encode())
+        if not is_lake(path):
+            raise LakeError(f"{self.path} is no lake: there is no {MARKER} in it")
+        self.format: str = described(self.path / MARKER)["format"]
+        if create is not None and create != self.format:
+            raise LakeError(
+                f"{self.path} is a lake of format {self.format}; land into it as that, or into another folder"
+            )
+        self.ledger = Ledger(self.path)
+
+    def tables(self) -> list[str]:
+        """The tables in which something has been landed."""
+        last = self.ledger.last()
+        return sorted({*last.landed, *last.transformed})
+
+    def days(self, table: str) -> dict[str, int]:
+        """The days of a table that have rows, each with the number of the entry that last added to it."""
+        return dict(self.ledger.last().touched.get(table, {}))
+
+    def recover(self) -> None:
+        """Finish what a crash left undone. Every commit does so first."""
+        if self.ledger.unapplied():
+            with self.ledger.lock():
+                self._apply()
+
+    def commit(
+        self, staged: Iterable[Staged], batch: Batch, restage: Restage | None = None, refuse: bool = False
+    ) -> int:
+        """Land these files; how many rows they are. A batch that is already landed is landed only once.
+
+        `restage` makes files anew where another query has landed some of their part of the log in the meantime: of what is left.
+        With `refuse` that is an error.
+        """
+        with self.ledger.lock():
+            self._apply()
+            last = self.ledger.last()
+            files = list(staged)
+            if last.queries.get(batch.query, -1) >= batch.number:
+                files = []  # it comes again: all of it is in the ledger
+            entry = last.following(batch.query, batch.number)
+            for (table, part), group in grouped(files).items():
+                if part:
+                    self._add_part(entry, table, group, restage, refuse)
+                else:
+                    self._add_transformed(entry, table, group)
+            if files:
+                reached("commit")
+                self.ledger.append(entry)
+                reached("entered")
+                self._apply()
+            self._sweep(batch.query)
+        return sum(file.rows for file in entry.files)
+
+    def _add_part(self, entry: Entry, table: str, files: list[Staged], restage: Restage | None, refuse: bool) -> None:
+        """Add the files of some part of a log, or what of it nobody has landed."""
+        if table in entry.transformed:
+            raise LakeError(
+                f"{self.path}/{table} holds transformed rows, of query {entry.transformed[table]}: choose another folder"
+            )
+        coverage = entry.landed.setdefault(table, Coverage())
+        log, parts = files[0].source["log"], files[0].source["pieces"]
+        if any(coverage.overlaps(log, part) for part in parts):
+            if refuse or restage is None:
+                raise LakeError(f"{self.path}/{table} has rows of {parts} already: another query has landed them")
+            for group in grouped(restage(table, parts)).values():
+                self._add_part(entry, table, group, None, refuse)
+            return
+        for writer, *interval in parts:
+            coverage.add(log, writer, (interval[0], interval[1]), (interval[2], interval[3]))
+        for file in files:
+            if file.rows:
+                entry.add(file)
+
+    def _add_transformed(self, entry: Entry, table: str, files: list[Staged]) -> None:
+        owner = entry.transformed.setdefault(table, entry.query)
+        if owner != entry.query or table in entry.landed:
+            other = "rows as they were decoded" if table in entry.landed else f"rows of query {owner}"
+            raise LakeError(
+                f"{self.path}/{table} holds {other}; which of them a second query would repeat cannot be told: "
+                "choose another folder"
+            )
+        for file in files:
+            if file.rows:
+                entry.add(file)
+
+    def _apply(self) -> None:
+        """Put the files of entries where they belong; what is there already stays."""
+        for entry in self.ledger.unapplied():
+            folders = {(self.path / file.final).parent for file in entry.files}
+            for folder in folders:
+                folder.mkdir(parents=True, exist_ok=True)
+            for file in entry.files:
+                staged, final = self.path / file.staged, self.path / file.final
+                if staged.exists():
+                    os.rename(staged, final)
+                    reached("rename")
+                elif not final.exists():
+                    raise LakeError(f"{final} is in the ledger (entry {entry.number}) but neither there nor staged")
+            for folder in folders:
+                self.ledger.disk.sync_folder(folder)
+                self.ledger.disk.sync_folder(folder.parent)
+            if self.format == "delta":
+                from zenlake.lake.delta import add
+
+                for table in sorted({file.table for file in entry.files}):
+                    add(self.path / table, [file for file in entry.files if file.table == table], entry.number)
+                    reached("delta")
+            self.ledger.mark_applied(entry.number)
+            reached("applied")
+
+    def _sweep(self, query: str) -> None:
+        """Remove what earlier attempts of this query left: after a commit none of its tasks runs any more."""
+        folder = self.path / STAGING / query
+        if folder.is_dir():
+            for left in folder.iterdir():
+                left.unlink(missing_ok=True)
+
+    def files(self, table: str) -> list[str]:
+        """The files of a table that count, as paths."""
+        if self.format == "delta":
+            from zenlake.lake.delta import files
+
+            return files(self.path / table)
+        return [str(path) for path in sorted((self.path / table).glob(f"{DAY}=*/*.parquet"))]
+
+
+def grouped(files: Iterable[Staged]) -> dict[tuple[str, str], list[Staged]]:
+    """By table and part of the log: the files of several days that came from the same pieces."""
+    found: dict[tuple[str, str], list[Staged]] = {}
+    for file in files:
+        found.setdefault((file.table, json.dumps(file.source) if file.source else ""), []).append(file)
+    return found

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which parts of which logs are landed: intervals of offsets, joined where they meet.
+
+An offset is [segment, block]. A piece goes from one offset to another, and where it ends at the end of a segment it ends
+at the beginning of the next one: pieces that follow each other in the log meet. A query that lands a log from its beginning thus
+leaves one interval for each writer, however long it runs.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from zenlake.log.read import Log, Range
+
+__all__ = ["Coverage", "Piece", "pieces", "replanned"]
+
+Offset = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A range of blocks to read, and the interval that is landed with it."""
+
+    start: Offset
+    stop: Offset
+    range: Range
+
+    @property
+    def writer(self) -> str:
+        return self.range.writer
+
+    def plain(self) -> list[Any]:
+        return [self.writer, *self.start, *self.stop]
+
+
+def pieces(
+    ranges: Sequence[Range], start: Mapping[str, Sequence[int]], end: Mapping[str, Sequence[int]]
+) -> list[Piece]:
+    """The planned ranges between two offsets as pieces without anything between them."""
+    found: list[Piece] = []
+    for i, part in enumerate(ranges):
+        follows = i > 0 and ranges[i - 1].writer == part.writer
+        ends = i + 1 == len(ranges) or ranges[i + 1].writer != part.writer
+        begin = found[-1].stop if follows else _offset(start.get(part.writer, (0, 0)))
+        stop = _offset(end[part.writer]) if ends else (ranges[i + 1].segment, ranges[i + 1].first)
+        found.append(Piece(begin, stop, part))
+    return found
+
+
+class Coverage:
+    """The landed intervals of one table: {log: {writer: [[segment, block, segment, block], ...]}}."""
+
+    def __init__(self, plain: Mapping[str, Mapping[str, Sequence[Sequence[int]]]] | None = None) -> None:
+        self._logs: dict[str, dict[str, list[tuple[Offset, Offset]]]] = {
+            log: {writer: [(_offset(each[:2]), _offset(each[2:])) for each in held] for writer, held in writers.items()}
+            for log, writers in (plain or {}).items()
+        }
+
+    def plain(self) -> dict[str, dict[str, list[list[int]]]]:
+        return {
+            log: {writer: [[*start, *stop] for start, stop in held] for writer, held in sorted(writers.items())}
+            for log, writers in sorted(self._logs.items())
+        }
+
+    def add(self, log: str, writer: str, start: Offset, stop: Offset) -> None:
+        held = self._logs.setdefault(log, {}).setdefault(writer, [])
+        joined: list[tuple[Offset, Offset]] = []
+        for begin, end in sorted([*held, (start, stop)]):
+            if joined and begin <= joined[-1][1]:
+                joined[-1] = (joined[-1][0], max(joined[-1][1], end))
+            else:
+                joined.append((begin, end))
+        held[:] = joined
+
+    def overlaps(self, log: str, piece: Sequence[Any]) -> bool:
+        """Whether any of a piece (as `Piece.plain` tells it) is landed."""
+        writer, start, stop = piece[0], _offset(piece[1:3]), _offset(piece[3:5])
+        return any(max(begin, start) < min(end, stop) for begin, end in self._intervals(log, writer))
+
+    def missing(self, log: str, wanted: Iterable[Piece]) -> Iterator[Piece]:
+        """What of these pieces is not landed yet."""
+        for piece in wanted:
+            left = [(piece.start, piece.stop)]
+            for begin, end in self._intervals(log, piece.writer):
+                left = [part for old in left for part in _without(old, begin, end)]
+            for start, stop in left:
+                yield _cut(piece, start, stop)
+
+    def _intervals(self, log: str, writer: str) -> list[tuple[Offset, Offset]]:
+        return self._logs.get(log, {}).get(writer, [])
+
+
+def _without(old: tuple[Offset, Offset], begin: Offset, end: Offset) -> Iterator[tuple[Offset, Offset]]:
+    start, stop = old
+    if begin >= stop or end <= start:
+        yield old
+        return
+    if start < begin:
+        yield start, begin
+    if end < stop:
+        yield end, stop
+
+
+def _cut(piece: Piece, start: Offset, stop: Offset) -> Piece:
+    """The part of a piece between two offsets; its range is in one segment."""
+    part = piece.range
+    first = min(max(start, (part.segment, part.first)), (part.segment, part.last))[1]
+    last = max(min(stop, (part.segment, part.last)), (part.segment, part.first))[1]
+    return Piece(start, stop, replace(part, first=first, last=max(first, last)))
+
+
+def _offset(values: Sequence[int]) -> Offset:
+    segment, block = values
+    return int(segment), int(block)
+
+
+def replanned(log: Log, plain: Iterable[Sequence[Any]]) -> list[Piece]:
+    """Pieces from what `Piece.plain` told."""
+    found: list[Piece] = []
+    for writer, *interval in plain:
+        start, end = {writer: interval[:2]}, {writer: interval[2:]}
+        found += pieces(log.plan(start, end), start, end)
+    return found

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that are already written become part of a Delta table, through the package `deltalake` and without a JVM.
+
+The number of the ledger's entry goes with them as Delta's application transaction: an entry that is applied again is recognised.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from zenlake.lake.layout import DAY, Staged
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+__all__ = ["add", "files"]
+
+APPLICATION = "zenlake"
+
+
+def add(table: Path, staged: Sequence[Staged], entry: int) -> None:
+    """Add files that lie in the table's folder, in one transaction, once."""
+    delta = import_deltalake()
+    from deltalake.transaction import AddAction
+
+    lake = table.parent
+    schema = pq.read_schema(lake / staged[0].final).remove_metadata()
+    found = opened(table, schema.append(pa.field(DAY, pa.date32())))
+    done = found.transaction_version(APPLICATION)
+    if done is not None and done >= entry:
+        return
+    actions = [
+        AddAction(
+            (lake / file.final).relative_to(table).as_posix(),
+            file.size,
+            {DAY: file.day},
+            int((lake / file.final).stat().st_mtime * 1000),
+            True,
+            json.dumps({"numRecords": file.rows}),
+        )
+        for file in staged
+    ]
+    properties = delta.CommitProperties(app_transactions=[delta.Transaction(APPLICATION, entry)])
+    found.create_write_transaction(
+        actions, mode="append", schema=found.schema(), partition_by=[DAY], commit_properties=properties
+    )
+
+
+def opened(table: Path, schema: pa.Schema) -> "DeltaTable":
+    delta = import_deltalake()
+    if not delta.DeltaTable.is_deltatable(str(table)):
+        return delta.DeltaTable.create(str(table), schema, partition_by=[DAY])
+    return delta.DeltaTable(str(table))
+
+
+def files(table: str | Path) -> list[str]:
+    """The files of the newest snapshot, as paths."""
+    if not import_deltalake().DeltaTable.is_deltatable(str(table)):
+        return []
+    return sorted(uri.removeprefix("file://") for uri in import_deltalake().DeltaTable(str(table)).file_uris())
+
+
+def import_deltalake() -> Any:
+    try:
+        import deltalake
+    except ImportError:
+        raise ImportError(
+            "lakes of format delta need deltalake, which is not installed: pip install 'zenlake[delta]'"
+        ) from None
+    return deltalake

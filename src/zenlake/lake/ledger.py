@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ledger of a lake: numbered entries, each made once and never changed.
+
+An entry says which files a commit adds and, whole, what is landed with it: the newest one is all that a reader needs. Making the
+entry is the commit. Putting the files where they belong comes after it and can be repeated; `applied.json` says up to which
+entry that is done. One process at a time writes, by a lock; where a file system has no locks, an entry's name, which can be
+created only once, still keeps two from making the same one.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from zenlake.errors import LakeError
+from zenlake.lake.coverage import Coverage
+from zenlake.lake.layout import LEDGER, VERSION, Staged, described
+from zenlake.log.disk import Disk
+
+__all__ = ["Entry", "Ledger"]
+
+KEPT = 20  # entries that stay after they were applied, for whoever wants to see what happened
+
+
+@dataclass
+class Entry:
+    """One commit, and what is landed with it."""
+
+    number: int = 0
+    query: str = ""
+    batch: int = -1
+    files: list[Staged] = field(default_factory=list)
+    landed: dict[str, Coverage] = field(default_factory=dict)
+    transformed: dict[str, str] = field(default_factory=dict)  # table -> the query that lands it
+    queries: dict[str, int] = field(default_factory=dict)  # query -> its last batch
+    touched: dict[str, dict[str, int]] = field(default_factory=dict)  # table -> day -> the last entry that added to it
+
+    def coverage(self, table: str) -> Coverage:
+        return self.landed.get(table) or Coverage()
+
+    def plain(self) -> dict[str, Any]:
+        return {
+            "version": VERSION,
+            "number": self.number,
+            "query": self.query,
+            "batch": self.batch,
+            "files": [file.plain() for file in self.files],
+            "landed": {table: coverage.plain() for table, coverage in self.landed.items()},
+            "transformed": self.transformed,
+            "queries": self.queries,
+            "touched": self.touched,
+        }
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> "Entry":
+        return cls(
+            plain["number"],
+            plain["query"],
+            plain["batch"],
+            [Staged(**file) for file in plain["files"]],
+            {table: Coverage(held) for table, held in plain["landed"].items()},
+            plain["transformed"],
+            plain["queries"],
+            plain["touched"],
+        )
+
+    def following(self, query: str, batch: int) -> "Entry":
+        """The next one, in which nothing has been added yet."""
+        landed = {table: Coverage(coverage.plain()) for table, coverage in self.landed.items()}
+        touched = {table: dict(days) for table, days in self.touched.items()}
+        queries = {**self.queries, query: batch}
+        return Entry(self.number + 1, query, batch, [], landed, dict(self.transformed), queries, touched)
+
+    def add(self, file: Staged) -> None:
+        self.files.append(file)
+        self.touched.setdefault(file.table, {})[file.day] = self.number
+
+
+class Ledger:
+    """Reading needs no lock; an entry is whole or not there."""
+
+    def __init__(self, lake: Path) -> None:
+        self.folder = lake / LEDGER
+        self.disk = Disk()
+
+    def last(self) -> Entry:
+        """The newest entry; an empty one in a new lake."""
+        while True:
+            numbers = self._numbers()
+            if not numbers:
+                return Entry()
+            try:
+                return self.entry(numbers[-1])
+            except FileNotFoundError:
+                continue  # another process has gone on by more than are kept
+
+    def entry(self, number: int) -> Entry:
+        return Entry.from_plain(described(self._path(number)))
+
+    def unapplied(self) -> list[Entry]:
+        """Entries whose files may not all be where they belong."""
+        done = self.applied()
+        return [self.entry(number) for number in self._numbers() if number > done]
+
+    def applied(self) -> int:
+        try:
+            return int(described(self.folder / "applied.json")["number"])
+        except FileNotFoundError:
+            return 0
+
+    # Only with the lock
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        file = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(file)
+
+    def append(self, entry: Entry) -> None:
+        """Make the entry, durably; from here on it counts."""
+        path = self._path(entry.number)
+        fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+        self.disk.replace(fresh, json.dumps(entry.plain()).encode())
+        try:
+            os.link(fresh, path)
+        except FileExistsError:
+            raise LakeError(
+                f"{path} was made by another process just now, and this file system keeps no locks; start again"
+            ) from None
+        finally:
+            fresh.unlink(missing_ok=True)
+        self.disk.sync_folder(self.folder)
+
+    def mark_applied(self, number: int) -> None:
+        self.disk.replace(self.folder / "applied.json", json.dumps({"version": VERSION, "number": number}).encode())
+        for old in self._numbers():
+            if old <= number - KEPT:
+                self._path(old).unlink(missing_ok=True)
+
+    def _numbers(self) -> list[int]:
+        try:
+            names = os.listdir(self.folder)
+        except FileNotFoundError:
+            return []
+        return sorted(int(stem) for stem, _, suffix in map(_parted, names) if suffix == "json" and stem.isdigit())
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"{number:010d}.json"
+
+
+def _parted(name: str) -> tuple[str, str, str]:
+    stem, dot, suffix = name.partition(".")
+    return stem, dot, suffix

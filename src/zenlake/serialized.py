@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bytes of Zenoh's own serializer: what its numbers, lengths and texts look like, whatever the types are called.
+
+Numbers are little-endian and as wide as their type; a length is LEB128, seven bits a byte, the low ones first; a text or blob is
+its length and its bytes; a sequence its length and its items; a tuple only its items; a map its length, then each key and its
+value. The bytes do not say what they are: a reader must know the type.
+"""
+
+from zenlake.errors import DecodeError
+
+__all__ = ["Reader", "write_length"]
+
+LONGEST = 10  # bytes of a length: 64 bits, seven a byte
+
+
+class Reader:
+    """Walks over the bytes of one value. Every step is checked against the end; nothing is read ahead of its bytes."""
+
+    __slots__ = ("at", "data", "end")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+        self.end = len(data)
+
+    def skip(self, size: int) -> int:
+        """Pass over so many bytes; where they began."""
+        at = self.at
+        if size > self.end - at:
+            raise DecodeError("value", at, f"{size} bytes expected, {self.end - at} left")
+        self.at = at + size
+        return at
+
+    def take(self, size: int) -> bytes:
+        at = self.skip(size)
+        return self.data[at : at + size]
+
+    def length(self) -> int:
+        start = self.at
+        value = shift = 0
+        for byte in self.data[start : start + LONGEST]:
+            value |= (byte & 0x7F) << shift
+            self.at += 1
+            if byte < 0x80:
+                return value
+            shift += 7
+        why = "it ends here" if self.at == self.end else "it does not fit 64 bits"
+        raise DecodeError("value.length", start, why)
+
+    def count(self, least: int) -> int:
+        """The length of a sequence whose items take at least so many bytes each: no more than what is left can hold."""
+        start = self.at
+        count = self.length()
+        if count * least > self.end - self.at:
+            raise DecodeError("value.length", start, f"{count} items declared, {self.end - self.at} bytes left")
+        return count
+
+    def flag(self) -> bool:
+        byte = self.take(1)[0]
+        if byte > 1:
+            raise DecodeError("value", self.at - 1, f"{byte} is neither true (1) nor false (0)")
+        return byte == 1
+
+    def blob(self) -> bytes:
+        return self.take(self.length())
+
+    def text(self) -> str:
+        data = self.blob()
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise DecodeError("value", self.at - len(data) + error.start, f"not UTF-8: {error.reason}") from None
+
+    def close(self) -> None:
+        """A value is all of its bytes."""
+        if self.at != self.end:
+            raise DecodeError("value", self.at, f"{self.end - self.at} bytes left over")
+
+
+def write_length(length: int, out: bytearray) -> None:
+    while length > 0x7F:
+        out.append(length & 0x7F | 0x80)
+        length >>= 7
+    out.append(length)

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A derived table as a DataFrame: its one definition over DataFrames of the decoded tables, wherever those come from."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["derived"]
+
+
+def derived(spark: "SparkSession", name: str, sources: Mapping[str, "DataFrame"]) -> "DataFrame":
+    from zenlake.tables.derived import definition
+
+    defined = definition(name)
+    # The query's own names for the decoded tables; Spark puts for {table} a view that lives as long as this call.
+    views = ", ".join(f"{table} as (select * from {{{table}}})" for table in sources)
+    query = defined.sql.replace("{", "{{").replace("}", "}}")
+    found = spark.sql(f"with {views} select * from ({query})", **sources)
+    comments = defined.comments
+    return found.select(*(found[each].alias(each, metadata={"comment": comments[each]}) for each in found.columns))

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Filters that Spark hands to a source, as Arrow expressions: rows that nobody wants then never leave Python."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import datasource
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+
+
+def expression(filter_: datasource.Filter) -> "pc.Expression | None":
+    """The same condition for Arrow, null where SQL's is; None if it is none that can be said there."""
+    import pyarrow.compute as pc
+
+    if len(getattr(filter_, "attribute", ())) != 1:
+        return None
+    column = pc.field(filter_.attribute[0])
+    if isinstance(filter_, datasource.IsNull):
+        return column.is_null()
+    if isinstance(filter_, datasource.IsNotNull):
+        return column.is_valid()
+    if isinstance(filter_, datasource.In):
+        return column.isin([_scalar(value) for value in filter_.value if value is not None])
+    if isinstance(filter_, datasource.StringStartsWith):
+        return pc.starts_with(column, filter_.value)
+    compare = _COMPARE.get(type(filter_))
+    return None if compare is None or filter_.value is None else getattr(column, compare)(_scalar(filter_.value))
+
+
+def everything(expressions: Iterable["pc.Expression"]) -> "pc.Expression | None":
+    whole = None
+    for each in expressions:
+        whole = each if whole is None else whole & each
+    return whole
+
+
+_COMPARE = {
+    datasource.EqualTo: "__eq__",
+    datasource.GreaterThan: "__gt__",
+    datasource.GreaterThanOrEqual: "__ge__",
+    datasource.LessThan: "__lt__",
+    datasource.LessThanOrEqual: "__le__",
+}
+
+
+def _scalar(value: Any) -> Any:
+    import pyarrow as pa
+
+    if not isinstance(value, datetime):
+        return value
+    aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    return pa.scalar(aware.astimezone(UTC), pa.timestamp("us", tz="UTC"))

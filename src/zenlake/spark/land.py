@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Landing: a log becomes tables in a lake, each row once.
+
+Spark plans, schedules, retries and remembers how far it is; the lake (`zenlake.lake`) knows what is landed, whoever landed it.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+__all__ = ["land"]
+
+MOST_BYTES = 256 << 20  # of a log, in one micro-batch, if the caller does not say
+
+
+def land(
+    spark: "SparkSession",
+    source: str | os.PathLike[str],
+    lake: str | os.PathLike[str],
+    tables: Sequence[str] | None = None,
+    transform: "Callable[[DataFrame], DataFrame] | None" = None,
+    format: Literal["parquet", "delta"] = "parquet",
+    trigger: str = "availableNow",
+    *,
+    checkpoint: str | os.PathLike[str] | None = None,
+    already: Literal["skip", "refuse"] = "skip",
+    options: Mapping[str, str] | None = None,
+) -> "StreamingQuery":
+    """Land the log at `source` in the lake, from its beginning, and return the query, which runs.
+
+    `tables` are decoded ones; all if not given. `trigger` is "availableNow" (what is there, then stop) or an interval such as "10
+    seconds". Parts of the log that another query, or this one before its checkpoint was lost, has landed are skipped, or refused.
+    `options` go to the source (`maxBytesPerTrigger`, `startingOffsets`, ...).
+
+    With `transform`, one table's rows go through an ordinary DataFrame and land under that table's name. Such rows have no identity
+    but the query's: only one query may land there.
+    """
+    from zenlake.errors import InvalidValue
+    from zenlake.lake import Lake
+    from zenlake.lake.layout import CHECKPOINTS
+    from zenlake.log import Log
+    from zenlake.spark.lake_sink import LakeSink
+    from zenlake.tables.schemas import TABLES
+
+    names = list(tables) if tables is not None else list(TABLES)
+    wrong = [name for name in names if name not in TABLES]
+    if wrong or not names:
+        raise InvalidValue(f"no decoded table {wrong[0] if wrong else ''!r}; there are {', '.join(TABLES)}")
+    if transform is not None and len(names) != 1:
+        raise InvalidValue("a transform is of one table: name it, as tables=['samples']")
+    if already not in ("skip", "refuse"):
+        raise InvalidValue(f"already is 'skip' or 'refuse', not {already!r}")
+    path, log = os.path.abspath(source) if "://" not in os.fspath(source) else os.fspath(source), Log(source)
+    folder = Lake(lake, create=format).path.absolute()
+    Lake(folder).recover()
+
+    reader = (
+        spark.readStream.format("zenoh").option("startingOffsets", "earliest").option("maxBytesPerTrigger", MOST_BYTES)
+    )
+    reader = reader.option("minPartitions", _cores(spark)).options(**(options or {}))
+    if transform is None:
+        rows = _counted(reader.option("output", "ranges").load(path))
+    else:
+        rows = transform(reader.option("table", names[0]).load(path))
+    spark.dataSource.register(LakeSink)
+    if checkpoint is None:
+        kind = "-transformed" if transform is not None else ""
+        checkpoint = folder / CHECKPOINTS / f"{log.id[:12]}-{'-'.join(names)}{kind}"
+    writer = rows.writeStream.format(LakeSink.name()).option("checkpointLocation", os.fspath(checkpoint))
+    writer = writer.option("tables", ",".join(names)).option("already", already)
+    if transform is None:
+        writer = writer.option("log", path)
+    writer = writer.trigger(availableNow=True) if trigger == "availableNow" else writer.trigger(processingTime=trigger)
+    return writer.start(str(folder))
+
+
+def _counted(ranges: "DataFrame") -> "DataFrame":
+    """With what a micro-batch lands in its progress: under observedMetrics, `landed`."""
+    from pyspark.sql import functions
+
+    return ranges.observe(
+        "landed",
+        functions.coalesce(functions.sum("batches"), functions.lit(0)).alias("batches"),
+        functions.coalesce(functions.sum("bytes"), functions.lit(0)).alias("bytes"),
+    )
+
+
+def _cores(spark: "SparkSession") -> int:
+    """How many tasks at once; 2 where only a server knows."""
+    try:
+        return int(spark.sparkContext.defaultParallelism)
+    except Exception:  # Spark Connect has no context
+        return 2

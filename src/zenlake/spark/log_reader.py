@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a log where Spark runs it: ranges of blocks on the driver, their rows in tasks."""
+
+import logging
+import socket
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import datasource
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from zenlake.errors import LogError
+from zenlake.log import Log, Range, is_log
+from zenlake.spark.offsets import of, refuse_unknown
+from zenlake.tables.read import Choice
+from zenlake.tables.schemas import decode_ranges
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
+
+    from zenlake.spark.log_source import Wanted
+
+__all__ = ["LogReader", "PushdownReader", "opened", "parts", "rows"]
+
+logger = logging.getLogger("zenlake.spark")
+
+PARTITION = 16 << 20  # bytes of a log that one task reads, if nothing else is said
+LOSSES = ("gap", "lost", "log lost", "log torn", "log removed", "log retired")
+LANE = ("session", "generation", "direction", "priority", "reliable")
+
+
+class LogReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not checked
+    """A log as it is when it is planned."""
+
+    def __init__(self, wanted: "Wanted") -> None:
+        self.wanted = wanted
+
+    def partitions(self) -> list[InputPartition]:
+        wanted, log = self.wanted, Log(self.wanted.path)
+        start = log.earliest()
+        if wanted.starting == "latest":
+            start = log.latest()
+        elif isinstance(wanted.starting, dict):
+            start = of(log, wanted.starting)
+            refuse_unknown(log, start)
+        end = log.latest()
+        if isinstance(wanted.ending, dict):
+            given = of(log, wanted.ending)
+            refuse_unknown(log, given)
+            end = {**end, **given}
+        since, until = (None if time is None else ns(time) for time in (wanted.since, wanted.until))
+        ranges = log.plan(start, end, PARTITION, since, until)
+        if len(ranges) < wanted.min_partitions:
+            size = sum(part.size for part in ranges) // wanted.min_partitions
+            ranges = log.plan(start, end, max(size, 1), since, until)
+        return [InputPartition(part) for part in parts(ranges, wanted.min_partitions)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return rows(self.wanted, partition.value or ())
+
+
+class PushdownReader(LogReader):
+    """Applies Spark's filters itself. A class of its own: Spark refuses one that could unless its setting is on."""
+
+    def __init__(self, wanted: "Wanted") -> None:
+        super().__init__(wanted)
+        self.filters: list[Filter] = []
+
+    def pushFilters(self, filters: list["Filter"]) -> Iterable["Filter"]:
+        from zenlake.spark.filters import expression
+
+        for each in filters:
+            if expression(each) is None:
+                yield each  # Spark's own to apply
+            else:
+                self.filters.append(each)
+                self._bound(each)
+
+    def _bound(self, filter_: "Filter") -> None:
+        """A bound on the time of receipt spares whole blocks."""
+        if getattr(filter_, "attribute", None) != ("received",) or not isinstance(
+            getattr(filter_, "value", 0), datetime
+        ):
+            return
+        time = filter_.value if filter_.value.tzinfo is not None else filter_.value.replace(tzinfo=UTC)
+        since, until = self.wanted.since, self.wanted.until
+        if isinstance(filter_, datasource.GreaterThan | datasource.GreaterThanOrEqual | datasource.EqualTo):
+            since = time if since is None else max(since, time)
+        if isinstance(filter_, datasource.LessThan):
+            until = time if until is None else min(until, time)
+        self.wanted = replace(self.wanted, since=since, until=until)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from zenlake.spark.filters import everything, expression
+
+        wanted = everything(expression(each) for each in self.filters)
+        for batch in super().read(partition):
+            yield batch if wanted is None else batch.filter(wanted)
+
+
+def parts(ranges: Sequence[Range], least: int, most: int = PARTITION) -> list[tuple[Range, ...]]:
+    """Ranges for each task: small ones, of many writers, together."""
+    most = min(most, sum(part.size for part in ranges) // least)
+    found: list[list[Range]] = []
+    held = 0
+    for part in ranges:
+        if not found or held + part.size > most:
+            found.append([])
+            held = 0
+        found[-1].append(part)
+        held += part.size
+    return [tuple(each) for each in found]
+
+
+def opened(path: str) -> Log:
+    """The log, in a task: which may run on another machine than the one that planned it."""
+    if not is_log(path):
+        raise LogError(
+            f"zenoh: {path} is no log on the executor {socket.gethostname()}: put it where the driver and all executors see it"
+        )
+    return Log(path)
+
+
+def rows(wanted: "Wanted", ranges: Sequence[Range]) -> Iterator[pa.RecordBatch]:
+    """The rows of these blocks, as Spark wants them: its schema has no metadata."""
+    log = opened(wanted.path)
+    columns = wanted.columns or []
+    choice = Choice(wanted.keys, wanted.since, wanted.until)
+    needed = columns + [name for name in choice.needs if name not in columns]
+    found = decoded(log, ranges, {wanted.table: needed}, wanted.fail_on_data_loss)
+    if wanted.fail_on_gap:
+        refuse_gaps(log, ranges)
+    for batch in choice.rows(batch for _, batch in found):
+        batch = batch.select(columns)
+        yield pa.RecordBatch.from_arrays(batch.columns, schema=batch.schema.remove_metadata())
+
+
+def decoded(
+    log: Log, ranges: Sequence[Range], tables: dict[str, list[str]], fail_on_data_loss: bool
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of these blocks; without those that depend on one that is gone or damaged, if that is allowed."""
+    if fail_on_data_loss:
+        yield from decode_ranges(log, ranges, tables)
+        return
+    for part in ranges:
+        try:
+            yield from decode_ranges(log, readable(log, part), tables)
+        except (LogError, OSError) as error:
+            logger.warning("zenoh: %s/%d: %s; skipped, as failOnDataLoss is false", part.writer, part.segment, error)
+
+
+def readable(log: Log, part: Range) -> list[Range]:
+    """The blocks before the first that is gone or damaged: what lies behind it in its segment depends on it."""
+    segment = log.segment(part)
+    block = part.first
+    try:
+        for block in range(part.first, part.last):
+            segment.rows(block, check=True)
+    except LogError as error:
+        logger.warning("zenoh: %s; the rest of the segment is skipped, as failOnDataLoss is false", error)
+        part = replace(part, last=block)
+    return [part] if part.last > part.first else []
+
+
+def refuse_gaps(log: Log, ranges: Sequence[Range]) -> None:
+    """Stop if something was lost on its way into the log. A number that Zenoh itself skips after fragments is no loss."""
+    tables = {"events": ["kind", "sn", "count", "detail", *LANE], "messages": ["sn", "fragments", *LANE]}
+    events: list[dict[str, Any]] = []
+    before: dict[tuple[Any, ...], set[int]] = {}
+    for table, batch in decode_ranges(log, ranges, tables):
+        if table == "events":
+            events += [row for row in batch.to_pylist() if row["kind"] in LOSSES]
+        else:
+            for row in batch.filter(batch.column("sn").is_valid()).to_pylist():
+                held = before.setdefault(tuple(row[name] for name in LANE), set())
+                if row["fragments"] is not None:
+                    held.add(row["sn"])
+    for row in events:
+        lane = tuple(row[name] for name in LANE)
+        if row["kind"] == "gap" and row["count"] == 1 and row["sn"] - 1 in before.get(lane, ()):
+            continue
+        what = (
+            f"{row['count'] or 'some'} numbers from {row['sn']} on are missing"
+            if row["kind"] == "gap"
+            else row["detail"]
+        )
+        raise LogError(f"zenoh: {row['kind']} in {row['session'] or 'the recording'}: {what}; failOnGap is true")
+
+
+def ns(time: datetime) -> int:
+    return int(time.timestamp()) * 1_000_000_000 + time.microsecond * 1000

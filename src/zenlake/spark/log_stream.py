@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A log as a stream: offsets, limits, partitions. Spark makes this object several times and keeps none of its state for long.
+
+Nothing here may rely on being called: Spark asks twice for the first offset, never for it after a restart, and does not tell of
+the last commit.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from zenlake.log import Log, Offsets
+from zenlake.spark.log_reader import PARTITION, ns, parts, rows
+from zenlake.spark.offsets import admitted, continued, of, refuse_unknown, told
+
+if TYPE_CHECKING:
+    from zenlake.spark.log_source import Wanted
+
+__all__ = ["RANGES", "LogStream"]
+
+LANDED = 64 << 20  # bytes of a log that one task lands, as one file of each table and day
+
+# What a writer needs that decodes by itself: the log, the piece of it as JSON, and how much that is.
+RANGES = "log string, piece string, batches bigint, bytes bigint"
+_RANGES = pa.schema(
+    [("log", pa.string()), ("piece", pa.string()), ("batches", pa.int64()), ("bytes", pa.int64())],
+)
+
+
+class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # PySpark is not checked
+    """What has been appended to a log since."""
+
+    def __init__(self, wanted: "Wanted", trouble: str | None = None) -> None:
+        self.wanted = wanted
+        self.trouble = trouble
+        self._target: Offsets | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        log = self._log()
+        if self.wanted.since is not None:
+            return told(log, log.at(ns(self.wanted.since)))
+        if isinstance(self.wanted.starting, dict):
+            start = of(log, self.wanted.starting)
+            refuse_unknown(log, start)
+            return told(log, start)
+        return told(log, log.earliest() if self.wanted.starting == "earliest" else log.latest())
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self._log().latest()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        if self.wanted.max_bytes is not None:
+            return ReadMaxBytes(self.wanted.max_bytes)
+        if self.wanted.max_offsets is not None:
+            return ReadMaxRows(self.wanted.max_offsets)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        log = self._log()
+        latest = log.latest()
+        begin = continued(log, of(log, start), latest, self.wanted.fail_on_data_loss)
+        end = {
+            **begin,
+            **{name: offset for name, offset in (self._target or latest).items() if offset > begin.get(name, [])},
+        }
+        if not isinstance(limit, ReadAllAvailable) and (self.wanted.max_bytes or self.wanted.max_offsets):
+            end = admitted(log, begin, end, self.wanted.max_offsets, self.wanted.max_bytes)
+        return told(log, end)
+
+    def reportLatestOffset(self) -> dict[str, Any]:
+        """What there is, read or not: a query's progress shows both."""
+        log = self._log()
+        return told(log, log.latest())
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        from zenlake.lake import pieces
+
+        log = self._log()
+        stop = of(log, end)
+        begin = continued(log, of(log, start), stop, self.wanted.fail_on_data_loss)
+        least = self.wanted.min_partitions
+        most = PARTITION if self.wanted.output == "rows" else LANDED
+        ranges = log.plan(begin, stop, most)
+        if len(ranges) < least:
+            ranges = log.plan(begin, stop, max(sum(part.size for part in ranges) // least, 1))
+        if self.wanted.output == "rows":
+            return [InputPartition(part) for part in parts(ranges, least)]
+        by_range = {piece.range: piece for piece in pieces(ranges, begin, stop)}
+        return [
+            InputPartition((log.id, [(by_range[each].plain(), each.rows, each.size) for each in part]))
+            for part in parts(ranges, least, most)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if self.wanted.output == "rows":
+            yield from rows(self.wanted, partition.value or ())
+        elif partition.value:
+            log, held = partition.value
+            columns = [[log] * len(held), [json.dumps(piece) for piece, _, _ in held]]
+            columns += [[count for _, count, _ in held], [size for _, _, size in held]]
+            yield pa.record_batch(
+                [pa.array(values, field.type) for values, field in zip(columns, _RANGES, strict=True)], schema=_RANGES
+            )
+
+    def commit(self, end: dict[str, Any]) -> None:
+        pass
+
+    def _log(self) -> Log:
+        if self.trouble is not None:
+            raise ValueError(self.trouble)
+        return Log(self.wanted.path)

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of Zenlake's sources: texts by name, asked for with the type that they must have.
+
+Every mistake is one line that names the source, the option and what is valid. Sources read all their options in
+`DataSource.__init__`, the only place that Spark calls on every path, so that the line is told at `load`. Spark gives names in lower
+case and compares without regard to it; lines show them as they are documented.
+"""
+
+import json
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from typing import NoReturn
+
+HIDDEN = ("paths", "needs")  # how Spark passes load([...]), and zenlake.spark.tables its needs; nobody types them
+
+
+class Options:
+    """What a user gave to one source. `known` has the names that there are, each with its meaning."""
+
+    def __init__(self, source: str, given: Mapping[str, str], known: Mapping[str, str]) -> None:
+        self.source = source
+        names = {name.lower(): name for name in known}
+        for name in given:
+            if name.lower() not in names:
+                near = get_close_matches(name.lower(), names, 1)
+                hint = f"did you mean {names[near[0]]!r}? " if near else ""
+                self.refuse(
+                    f"no option {name!r}; {hint}There are {', '.join(each for each in known if each not in HIDDEN)}"
+                )
+        self.given = {name.lower(): value for name, value in given.items()}
+
+    def refuse(self, why: str) -> NoReturn:
+        raise ValueError(f"{self.source}: {why}")
+
+    def refuse_option(self, name: str, why: object) -> NoReturn:
+        self.refuse(f"option {name!r}: {why}")
+
+    def __contains__(self, name: str) -> bool:
+        return name.lower() in self.given
+
+    def text(self, name: str) -> str | None:
+        return self.given.get(name.lower())
+
+    def choice(self, name: str, among: Collection[str], default: str) -> str:
+        value = self.given.get(name.lower(), default)
+        if value not in among:
+            near = get_close_matches(value, among, 1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            self.refuse_option(name, f"no {name} {value!r}; {hint}There are {', '.join(among)}")
+        return value
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        value = self.given.get(name.lower())
+        if value is None:
+            return default
+        if value.strip().lower() not in ("true", "false"):
+            self.refuse_option(name, f"{value!r} is neither true nor false")
+        return value.strip().lower() == "true"
+
+    def number(self, name: str, least: int = 0) -> int | None:
+        value = self.given.get(name.lower())
+        if value is None:
+            return None
+        if not (value.strip().isascii() and value.strip().isdigit() and int(value) >= least):
+            self.refuse_option(name, f"{value!r} is not a whole number, {least} or more")
+        return int(value)
+
+    def names(self, name: str) -> list[str] | None:
+        """A list, separated by commas, in which nothing stands twice."""
+        value = self.given.get(name.lower())
+        if value is None:
+            return None
+        found = [each.strip() for each in value.split(",")]
+        twice = [each for each in found if found.count(each) > 1]
+        if twice:
+            self.refuse_option(name, f"{twice[0]!r} is named twice in {value!r}")
+        return found
+
+    def instant(self, name: str) -> datetime | None:
+        """Milliseconds since 1970, as Spark's Kafka source has it, or ISO 8601; without an offset it is UTC."""
+        value = self.given.get(name.lower())
+        if value is None:
+            return None
+        try:
+            if value.strip().lstrip("-").isdigit():
+                return datetime.fromtimestamp(int(value) / 1000, UTC)
+            time = datetime.fromisoformat(value.strip())
+        except (ValueError, OverflowError, OSError):
+            self.refuse_option(
+                name, f"{value!r} is neither milliseconds since 1970 nor a time such as 2026-01-31T12:00:00Z"
+            )
+        return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+
+    def span(self, first: str, last: str) -> tuple[datetime | None, datetime | None]:
+        since, until = self.instant(first), self.instant(last)
+        if since is not None and until is not None and until <= since:
+            self.refuse(f"option {last!r} is not after {first!r}: no row can be between them")
+        return since, until
+
+    def key_expr(self, name: str) -> str | None:
+        from zenlake.errors import InvalidValue
+        from zenlake.keyexpr import KeyExpr
+
+        value = self.given.get(name.lower())
+        if value is not None:
+            try:
+                KeyExpr(value)
+            except InvalidValue as error:
+                self.refuse_option(name, error)
+        return value
+
+    def paths(self) -> list[str]:
+        """What was given to load(), one or several."""
+        if "paths" in self.given:
+            return [str(each) for each in json.loads(self.given["paths"])]
+        return [self.given["path"]] if self.given.get("path") else []

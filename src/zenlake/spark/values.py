@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Typed values on Spark: `zenlake.typed` as an Arrow function, so that only payloads and keys travel to Python.
+
+An Arrow function needs neither pandas nor the other columns of a row, which `mapInArrow` does; it works on streams and on
+Spark Connect.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def values(
+    df: "DataFrame", format: str, *, column: str = "payload", into: str = "value", **options: Any
+) -> "DataFrame":
+    """The DataFrame with a column of typed values, and one of reasons why there is none: `values(samples, "json")`.
+
+    Formats and options are those of `zenlake.tables.values`; a schema may be Spark's too, as a type or as DDL text. What is not
+    given is inferred from the first rows, which runs the query that far; a stream has no first rows, so there it must be given.
+    """
+    import pyarrow as pa
+    from pyspark.sql import functions
+    from pyspark.sql.pandas.types import from_arrow_type
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    from zenlake.errors import InvalidValue
+    from zenlake.typed import checked, planned
+
+    checked(df.columns, column, into)
+    key = functions.col("key") if "key" in df.columns else functions.lit(None).cast("string")
+
+    def sample(rows: int) -> list[tuple[bytes, str | None]]:
+        if df.isStreaming:
+            name = "type" if format == "cdr" else "schema"
+            raise InvalidValue(f"{name}: a stream has no first rows to infer it from; give {name}=")
+        some = df.where(functions.col(column).isNotNull()).select(functions.col(column), key).limit(rows).collect()
+        return [(bytes(row[0]), row[1]) for row in some]
+
+    if options.get("schema") is not None:
+        options["schema"] = _arrow(options["schema"])
+    plan = planned(format, sample, options)
+    result = StructType([StructField("value", from_arrow_type(plan.type)), StructField("error", StringType())])
+
+    def decode(payloads: pa.Array, keys: pa.Array) -> pa.Array:
+        decoded, errors = plan.decode(payloads, keys)
+        return pa.StructArray.from_arrays([decoded, errors], ["value", "error"])
+
+    both = functions.arrow_udf(decode, result)(functions.col(column), key)
+    whole = df.withColumn(f"{into}_both", both)
+    parts = {into: functions.col(f"{into}_both.value"), f"{into}_error": functions.col(f"{into}_both.error")}
+    return whole.withColumns(parts).drop(f"{into}_both")
+
+
+def value_errors(df: "DataFrame", *, column: str = "payload", into: str = "value") -> "DataFrame":
+    """The rows whose payload did not fit, in the columns of the table `errors`, so that both can be one (`unionByName`)."""
+    from pyspark.sql import functions
+
+    from zenlake.columns.schemas import ERRORS
+    from zenlake.errors import InvalidValue
+    from zenlake.spark.types import spark_schema
+    from zenlake.typed import LONGEST_BYTES
+
+    why = f"{into}_error"
+    if why not in df.columns:
+        raise InvalidValue(f"no column {why!r}: values() makes it")
+    known = {
+        "field": functions.lit(into),
+        "at": functions.lit(None),
+        "why": functions.col(why),
+        "bytes": functions.substring(column, 1, LONGEST_BYTES),
+    }
+    columns = {**{name: functions.col(name) for name in df.columns}, **known}
+    return df.where(functions.col(why).isNotNull()).select([
+        columns.get(field.name, functions.lit(None)).cast(field.dataType).alias(field.name)
+        for field in spark_schema(ERRORS)
+    ])  # fmt: skip
+
+
+def ros_keys(df: "DataFrame") -> "DataFrame":
+    """The DataFrame with a column `ros`: domain, topic, type and hash of keys that rmw_zenoh made, null for others."""
+    from pyspark.sql import functions
+
+    from zenlake.typed import checked
+    from zenlake.typed.ros import KEY, PARTS
+
+    checked(df.columns, "key", "ros")
+    java = KEY
+    for name in PARTS.names:
+        java = java.replace(f"?P<{name}>", "")  # groups by number, which Spark asks for
+    domain, topic, kind, hash_ = (functions.regexp_extract("key", java, group) for group in (1, 2, 3, 4))
+    kind = functions.regexp_replace(functions.regexp_replace(kind, "::dds_::|::", "/"), "_$", "")
+    parts = [domain.cast("int"), functions.concat(functions.lit("/"), topic), kind, hash_]
+    named = functions.struct(*(part.alias(name) for part, name in zip(parts, PARTS.names, strict=True)))
+    return df.withColumn("ros", functions.when(functions.col("key").rlike(java), named))
+
+
+def _arrow(schema: Any) -> Any:
+    """An Arrow type from Spark's own way to say one."""
+    from pyspark.sql.pandas.types import to_arrow_type
+    from pyspark.sql.types import DataType
+
+    from zenlake.errors import InvalidValue
+
+    if isinstance(schema, str):
+        try:
+            schema = DataType.fromDDL(schema)
+        except Exception as error:
+            told = " ".join(str(error).split("\n\n")[0].split())
+            raise InvalidValue(f"schema: {told}") from None
+    return to_arrow_type(schema, timezone="UTC") if isinstance(schema, DataType) else schema

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real Spark cluster on the loopback, from the installed PySpark and by Spark's own script."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+
+from zenlake.spark.java import java_home
+
+SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
+
+
+@contextmanager
+def started(arguments, ready, folder, **environment):
+    """A process of Spark's, from the line that says it is ready (its match is given) until the end of the block."""
+    environment = {
+        **os.environ, "JAVA_HOME": java_home(), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_WORKER_DIR": str(folder),
+        "SPARK_LOCAL_DIRS": str(folder), "PYSPARK_PYTHON": sys.executable, **environment,
+    }  # fmt: skip
+    process = subprocess.Popen(
+        [str(SPARK_CLASS), *arguments], env=environment, cwd=folder, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    try:
+        lines = []
+        for line in process.stdout:
+            lines.append(line)
+            found = re.search(ready, line)
+            if found:
+                break
+        else:
+            raise AssertionError("".join(lines))
+        # Whoever stops reading a pipe stops the one who writes it.
+        threading.Thread(target=process.stdout.read, daemon=True).start()
+        yield found
+    finally:
+        process.kill()
+        process.wait(30)
+
+
+@contextmanager
+def cluster(folder):
+    """A master and two workers of one core each; its address."""
+    master = ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+    with started(master, r"Starting Spark master at (spark://\S+)", folder) as found:
+        worker = ["org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--cores", "1", "--memory", "1g",
+                  "--webui-port", "0", found[1]]  # fmt: skip
+        registered = "Successfully registered with master"
+        with started(worker, registered, folder), started(worker, registered, folder):
+            yield found[1]

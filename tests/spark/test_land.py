@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Landing through Spark: the tables of the log, every row once, whoever is killed and however often it is landed."""
+
+import random
+import shutil
+
+import duckdb
+import pytest
+
+import zenlake
+from tests.lake.given import MIDNIGHT, add, decoded, recorded, rows
+from tests.spark.landing import landing
+from zenlake.errors import InvalidValue, LakeError
+from zenlake.lake import Lake
+from zenlake.log import Log, Writer
+from zenlake.tables import DERIVED
+from zenlake.tables.schemas import TABLES
+from zenlake.wire.data import Put
+from zenlake.wire.network import Push
+from zenlake.wire.transport import Fragment
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+DAY = 86_400 * 1_000_000_000
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    path = tmp_path_factory.mktemp("logs") / "log"
+    recorded(path, seed=1, name="tap-1")
+    recorded(path, seed=2, name="tap-2", since=MIDNIGHT + 1)
+    return str(path)
+
+
+def land(spark, log, lake, *arguments, size=12000, **named):
+    query = zenlake.spark.land(spark, log, lake, *arguments, options={"maxBytesPerTrigger": str(size)}, **named)
+    query.awaitTermination()
+    return query
+
+
+def by_duckdb(lake, table):
+    """As an engine sees it that knows nothing of Zenlake."""
+    found = duckdb.sql(
+        f"select * exclude (day) from read_parquet('{lake}/{table}/**/*.parquet', hive_partitioning=true)"
+    )
+    return found.to_arrow_table()
+
+
+def assert_landed_once(spark, log, lake, tables=("samples", "events")):
+    for name, table in decoded(log, tables).items():
+        assert rows(zenlake.spark.tables(spark, lake)[name].toArrow()) == rows(table)
+        assert by_duckdb(lake, name).num_rows == table.num_rows > 0
+
+
+def test_a_lake_has_the_tables_of_its_log_also_after_its_checkpoint_is_lost(spark, log, tmp_path):
+    lake = str(tmp_path / "lake")
+    query = land(spark, log, lake)
+    batches = [each for each in query.recentProgress if each["numInputRows"]]
+    assert len(batches) > 2
+    assert sum(each["observedMetrics"]["landed"]["batches"] for each in batches) == sum(p.rows for p in Log(log).plan())
+    tables = zenlake.spark.tables(spark, lake)
+    assert list(tables) == [*TABLES, *DERIVED]
+    for name in [*TABLES, "queries", "latest"]:
+        found, expected = tables[name].toArrow(), zenlake.read(log, name)
+        assert found.schema.names == expected.schema.names
+        assert rows(found) == rows(expected)
+    shutil.rmtree(tmp_path / "lake" / "_checkpoints")
+    land(spark, log, lake, size=20000)
+    assert_landed_once(spark, log, lake)
+    with pytest.raises(Exception, match="samples has rows of this part of the log already"):
+        land(spark, log, lake, ["samples"], already="refuse", checkpoint=tmp_path / "new")
+    assert_landed_once(spark, log, lake)
+
+
+def test_two_queries_at_once_into_one_lake(spark, log, tmp_path):
+    lake = tmp_path / "lake"
+    queries = [
+        zenlake.spark.land(
+            spark, log, lake, ["samples", "events"], checkpoint=tmp_path / name, options={"maxBytesPerTrigger": size}
+        )
+        for name, size in (("a", "9000"), ("b", "14000"))
+    ]
+    for query in queries:
+        query.awaitTermination()
+    assert_landed_once(spark, log, str(lake))
+
+
+def test_a_delta_lake_is_read_by_spark_without_jars_and_by_others(spark, log, tmp_path):
+    from deltalake import DeltaTable
+
+    lake = str(tmp_path / "lake")
+    land(spark, log, lake, ["samples", "events"], format="delta")
+    shutil.rmtree(tmp_path / "lake" / "_checkpoints")
+    land(spark, log, lake, ["samples", "events"], format="delta", size=20000)
+    assert_landed_once(spark, log, lake)
+    table = DeltaTable(f"{lake}/samples")
+    assert zenlake.spark.read_delta(spark, f"{lake}/samples").count() == zenlake.read(log).num_rows
+    assert sum(table.get_add_actions(flatten=True).column("num_records").to_pylist()) == zenlake.read(log).num_rows
+    assert table.transaction_version("zenlake") == Lake(lake).ledger.last().number
+    with pytest.raises(LakeError, match="is a lake of format delta"):
+        land(spark, log, lake)
+
+
+def test_transformed_rows_land_once_and_only_by_one_query(spark, log, tmp_path):
+    lake = str(tmp_path / "lake")
+
+    def sizes(samples):
+        return samples.where("kind = 'put'").selectExpr("received", "key", "length(payload) as n")
+
+    land(spark, log, lake, ["samples"], transform=sizes)
+    land(spark, log, lake, ["samples"], transform=sizes)
+    expected = [row for row in zenlake.read(log).to_pylist() if row["kind"] == "put"]
+    assert by_duckdb(lake, "samples").num_rows == spark.read.parquet(f"{lake}/samples").count() == len(expected)
+    with pytest.raises(Exception, match="which of them a second query would repeat cannot be told"):
+        land(spark, log, lake, ["samples"], transform=sizes, checkpoint=tmp_path / "new")
+
+
+def test_derived_tables_are_made_again_for_the_days_that_were_touched(spark, tmp_path):
+    path, lake = tmp_path / "log", tmp_path / "lake"
+    with Writer(path, "tap-1", sync="sealed") as writer:
+        for day in (0, 4, 8):
+            add(writer, seed=day + 1, size=20, since=MIDNIGHT + day * DAY + DAY // 2)
+    land(spark, path, lake)
+    names = ["rates", "queries", "latest"]
+    days = ["2026-02-01", "2026-02-05", "2026-02-09"]
+    assert zenlake.spark.refresh(spark, lake, names) == {"rates": days, "queries": days, "latest": ["all"]}
+    assert zenlake.spark.refresh(spark, lake, ["rates"]) == {"rates": []}
+    before = (lake / "rates" / "day=2026-02-01" / "rates.parquet").stat().st_ino
+    with Writer(path, "tap-1", sync="sealed") as writer:
+        add(writer, seed=20, size=20, since=MIDNIGHT + 8 * DAY + DAY // 2 + 3_600_000_000_000)
+    land(spark, path, lake)
+    assert zenlake.spark.refresh(spark, lake, ["rates", "latest"]) == {"rates": days[2:], "latest": ["all"]}
+    assert (lake / "rates" / "day=2026-02-01" / "rates.parquet").stat().st_ino == before
+    for name in ("rates", "latest"):
+        found = spark.read.parquet(str(lake / name))
+        expected = zenlake.read(path, name)
+        assert rows(found.select(*expected.schema.names).toArrow()) == rows(expected)
+
+
+def test_a_sample_of_a_hundred_megabytes_passes(spark, tmp_path):
+    path, payload = tmp_path / "log", random.Random(1).randbytes(100_000_000)
+    message = Push(key="big/one", body=Put(payload=payload)).encode()
+    pieces = [message[i : i + 60_000] for i in range(0, len(message), 60_000)]
+    with Writer(path, "tap-1", sync="sealed") as writer:
+        face = writer.face("tcp", "10.0.0.1:40000", "10.0.0.2:7447")
+        for sn, piece in enumerate(pieces):
+            fragment = Fragment(reliable=True, sn=sn, first=sn == 0, more=sn + 1 < len(pieces), payload=piece)
+            writer.append(face, 0, fragment.encode(), received=MIDNIGHT)
+    land(spark, path, tmp_path / "lake", ["samples"], size=30_000_000)
+    [row] = spark.read.format("zenoh").load(str(path)).selectExpr("key", "length(payload)", "md5(payload)").collect()
+    [landed] = duckdb.sql(
+        f"select key, octet_length(payload), md5(payload) from '{tmp_path}/lake/samples/*/*.parquet'"
+    ).fetchall()
+    assert tuple(row) == landed
+    assert landed[:2] == ("big/one", 100_000_000)
+
+
+def test_a_mistake_is_told_before_anything_runs(spark, log, tmp_path):
+    for wrong, line in (
+        ({"tables": ["queries"]}, "no decoded table 'queries'; there are messages, "),
+        ({"transform": lambda rows: rows}, "a transform is of one table: name it, as tables="),
+        ({"already": "twice"}, "already is 'skip' or 'refuse', not 'twice'"),
+    ):
+        with pytest.raises(InvalidValue, match=line):
+            zenlake.spark.land(spark, log, tmp_path / "lake", **wrong)
+    assert not (tmp_path / "lake").exists()
+
+
+@pytest.mark.parametrize(("point", "kind"), [("write", "worker"), ("rename", "all")])
+def test_a_killed_landing_goes_on_and_lands_every_row_once(spark, log, tmp_path, point, kind):
+    assert not landing(log, tmp_path / "lake", point=point, after=1, kind=kind)
+    assert landing(log, tmp_path / "lake")
+    assert_landed_once(spark, log, str(tmp_path / "lake"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", ["parquet", "delta"])
+def test_a_landing_killed_at_every_point_lands_every_row_once(spark, log, tmp_path, format):
+    r = random.Random(7)
+    points = ["write", "staged", "commit", "entered", "rename", "applied"] + (["delta"] if format == "delta" else [])
+    for point in [*points, *r.choices(points, k=6)]:
+        kind = r.choice(["worker", "all"]) if point in ("write", "staged") else "all"
+        landing(log, tmp_path / "lake", format, size=3000, point=point, after=r.randrange(3), kind=kind)
+    assert landing(log, tmp_path / "lake", format, size=3000)
+    assert_landed_once(spark, log, str(tmp_path / "lake"))

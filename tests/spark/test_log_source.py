@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`format("zenoh")` on logs: the tables that Python reads, cell by cell, in one go and as a stream; one line about each mistake."""
+
+import json
+import shutil
+
+import pyarrow as pa
+import pytest
+
+import zenlake
+from tests.lake.given import MIDNIGHT, add, decoded, recorded, rows
+from zenlake.log import Log, Retention, Writer, retain
+from zenlake.tables import DERIVED
+from zenlake.tables.schemas import TABLES
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    path = tmp_path_factory.mktemp("logs") / "log"
+    recorded(path, seed=1, name="tap-1")
+    recorded(path, seed=2, name="tap-2", since=MIDNIGHT + 1)
+    return str(path)
+
+
+def read(spark, path, **options):
+    return spark.read.format("zenoh").options(**options).load(path)
+
+
+def stream(spark, path, checkpoint, **options):
+    """What a stream gives until it has caught up: its rows, and its progress."""
+    source = spark.readStream.format("zenoh").options(**options).load(path)
+    found = []
+    writer = source.writeStream.foreachBatch(lambda rows, _: found.append(rows.toArrow())).trigger(availableNow=True)
+    query = writer.option("checkpointLocation", str(checkpoint)).start()
+    query.awaitTermination()
+    return pa.concat_tables(found) if found else None, [json.loads(each.json) for each in query.recentProgress]
+
+
+@pytest.mark.parametrize("name", [*TABLES, *DERIVED])
+def test_a_table_is_the_same_through_spark_as_without_it(spark, log, name):
+    found, expected = zenlake.spark.tables(spark, log)[name].toArrow(), zenlake.read(log, name)
+    assert found.schema.names == expected.schema.names
+    assert rows(found) == rows(expected)
+    assert len(expected) > 0 or name == "errors"
+
+
+def test_blocks_are_spread_over_tasks_and_every_row_comes_once(spark, log):
+    expected = rows(decoded(log, ["samples"])["samples"])
+    for least in (1, 3, 50):
+        found = read(spark, log, minPartitions=least)
+        assert rows(found.toArrow()) == expected
+        assert found.rdd.getNumPartitions() >= min(least, 15)
+
+
+def test_a_choice_of_columns_keys_times_and_offsets(spark, log):
+    whole = zenlake.read(log).to_pylist()
+    middle = sorted(row["received"] for row in whole)[len(whole) // 2]
+    found = read(spark, log, columns="payload, key", keyExpr="a/**", startingTimestamp=middle.isoformat())
+    expected = zenlake.read(log, columns=["payload", "key"], keys="a/**", since=middle)
+    assert found.columns == ["payload", "key"]
+    assert rows(found.toArrow()) == rows(expected)
+    half = {"tap-1": [1, 3], "tap-2": [2, 1]}
+    first = read(spark, log, endingOffsets=json.dumps(half))
+    second = read(spark, log, startingOffsets=json.dumps({**half, "#log": Log(log).id}))
+    assert first.count() > 0 < second.count()
+    assert rows(first.union(second).toArrow()) == rows(zenlake.read(log))
+    assert read(spark, log, startingOffsets="latest").count() == 0
+
+
+def test_filters_are_applied_by_the_source_when_the_user_wants_that(spark, log):
+    whole = zenlake.read(log).to_pylist()
+    middle = sorted(row["received"] for row in whole)[len(whole) // 2]
+    key = next(row["key"] for row in whole if row["key"] and row["received"] >= middle)
+    found = read(spark, log, pushdown="true").where(f"key = '{key}'").where(f"received >= '{middle}'")
+    expected = [row for row in whole if row["key"] == key and row["received"] >= middle]
+    assert sorted(map(repr, found.toArrow().to_pylist())) == sorted(map(repr, expected))
+    assert "Filter" not in found._jdf.queryExecution().executedPlan().toString().replace("RuntimeFilters", "")
+
+
+@pytest.mark.parametrize("limit", [{}, {"maxBytesPerTrigger": 9000}, {"maxOffsetsPerTrigger": 40}])
+def test_a_stream_gives_every_row_once_whatever_its_limits(spark, log, tmp_path, limit):
+    found, progress = stream(spark, log, tmp_path, startingOffsets="earliest", **limit)
+    assert rows(found) == rows(zenlake.read(log))
+    batches = [each["sources"][0] for each in progress if each["numInputRows"]]
+    assert (len(batches) > 3) if limit else (len(batches) == 1)
+    assert batches[-1]["endOffset"] == {"#log": Log(log).id, **Log(log).latest()}
+    assert all(each["latestOffset"] == batches[-1]["endOffset"] for each in batches)  # the lag can be seen
+
+
+def test_a_stream_goes_on_where_it_stopped_also_with_a_writer_that_is_new(spark, tmp_path):
+    path = tmp_path / "log"
+    recorded(path, seed=1)
+    before, _ = stream(spark, str(path), tmp_path / "c", startingOffsets="earliest")
+    recorded(path, seed=2)
+    recorded(path, seed=3, name="tap-2")
+    after, _ = stream(spark, str(path), tmp_path / "c", startingOffsets="earliest")
+    assert sorted(rows(before) + rows(after)) == rows(zenlake.read(path))
+    assert len(after) > len(before)
+
+
+def test_another_or_an_emptied_log_is_refused(spark, tmp_path):
+    path = tmp_path / "log"
+    recorded(path, seed=1)
+    known = Log(path).id
+    stream(spark, str(path), tmp_path / "c", startingOffsets="earliest")
+    shutil.rmtree(path)
+    recorded(path, seed=2)
+    with pytest.raises(Exception, match=f"the offsets belong to log {known}, but at .* there is log"):
+        stream(spark, str(path), tmp_path / "c")
+    recorded(path, seed=3, name="tap-2")
+    stream(spark, str(path), tmp_path / "d", startingOffsets="earliest")
+    shutil.rmtree(path / "tap-2")
+    with pytest.raises(Exception, match="of tap-2, but ends at nothing: it was emptied or replaced"):
+        stream(spark, str(path), tmp_path / "d")
+
+
+def test_blocks_that_retention_removed_before_they_were_read_stop_a_query_unless_told_otherwise(spark, tmp_path):
+    path = tmp_path / "log"
+    start = json.dumps({"tap-1": [1, 1]})
+    with Writer(path, "tap-1", sync="sealed", block_size=2000) as writer:
+        add(writer, seed=1)
+        writer.seal()
+        add(writer, seed=2)
+        writer.seal()
+        retain(writer, Retention(size=1000, hard_size=1000))
+        add(writer, seed=3)
+    with pytest.raises(Exception, match=r"failOnDataLoss=false goes on with what is there"):
+        stream(spark, str(path), tmp_path / "c", startingOffsets=start)
+    found, _ = stream(spark, str(path), tmp_path / "d", startingOffsets=start, failOnDataLoss="false")
+    assert rows(found) == rows(zenlake.read(path))
+    assert len(found) > 0
+
+
+def test_a_damaged_block_stops_a_read_unless_told_otherwise(spark, tmp_path):
+    path = tmp_path / "log"
+    recorded(path)
+    whole = zenlake.read(path).num_rows
+    block = Log(path).plan(size=1)[2]
+    record = Log(path).index(block.writer, block.segment)[block.first]
+    segment = path / "tap-1" / f"{block.segment:010d}.arrow"
+    data = bytearray(segment.read_bytes())
+    data[record.offset : record.offset + 64] = bytes(64)
+    segment.write_bytes(data)
+    with pytest.raises(Exception, match="block"):
+        read(spark, str(path)).count()
+    left = read(spark, str(path), failOnDataLoss="false").count()
+    assert 0 < left < whole
+
+
+def test_a_gap_stops_a_query_that_wants_none(spark, log):
+    assert "gap" in zenlake.read(log, "events")["kind"].to_pylist()
+    with pytest.raises(Exception, match=r"gap in tcp/.* numbers from \d+ on are missing; failOnGap is true"):
+        read(spark, log, failOnGap="true").count()
+
+
+DERIVED_LINE = "'queries' is derived from several tables: zenlake.spark.tables(spark, path)['queries'] gives it"
+LIVE = "recording while reading needs 'connect', 'subscribe' and, in load(), a path for the log"
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (
+            {"maxBytePerTrigger": "1"},
+            "no option 'maxbytepertrigger'; did you mean 'maxBytesPerTrigger'? There are path, ",
+        ),
+        ({"table": "queries"}, DERIVED_LINE),
+        ({"columns": "key,who"}, "option 'columns': samples has no column 'who'; it has "),
+        (
+            {"startingOffsets": "begin"},
+            "option 'startingOffsets': 'begin' is neither earliest, latest nor offsets such as ",
+        ),
+        ({"startingOffsets": '{"tap-1": 7}'}, "option 'startingOffsets': '{\"tap-1\": 7}' is neither earliest, "),
+        ({"endingOffsets": "earliest"}, "option 'endingOffsets': 'earliest' is before every row"),
+        ({"maxBytesPerTrigger": "1 MB"}, "option 'maxBytesPerTrigger': '1 MB' is not a whole number, 1 or more"),
+        ({"failOnDataLoss": "no"}, "option 'failOnDataLoss': 'no' is neither true nor false"),
+        (
+            {"startingOffsets": "latest", "startingTimestamp": "0"},
+            "options 'startingOffsets' and 'startingTimestamp' contradict each other: give one of them",
+        ),
+        ({"connect": "tcp/127.0.0.1:7447"}, LIVE),
+        ({"subscribe": "**"}, LIVE),
+        ({"path": ""}, "no log given; load('lake/log') takes the folder of one"),
+        ({"path": "/"}, "no log at /; captures are read by format('zenoh_capture')"),
+    ],
+    ids=lambda value: json.dumps(value)[:40] if isinstance(value, dict) else "",
+)
+@pytest.mark.parametrize("kind", ["read", "readStream"])
+def test_a_mistake_is_told_at_load_in_one_line(spark, log, options, line, kind):
+    with pytest.raises(Exception, match="PYTHON_DATA_SOURCE_ERROR") as caught:
+        getattr(spark, kind).format("zenoh").options(**{"path": log, **options}).load()
+    [told] = [each for each in str(caught.value).splitlines() if each.startswith("ValueError: ")]
+    assert told.startswith(f"ValueError: zenoh: {line}")
+
+
+def test_options_of_streams_and_of_batches_are_not_mixed_up(spark, log, tmp_path):
+    with pytest.raises(Exception, match=r"option 'maxBytesPerTrigger': only a stream \(readStream\) has it"):
+        read(spark, log, maxBytesPerTrigger="1").count()
+    with pytest.raises(Exception, match=r"option 'endingOffsets': a stream has none; leave it out"):
+        stream(spark, log, tmp_path, endingOffsets="latest")
+    with pytest.raises(Exception, match=r"no writer 'tap-9' in .*; there are tap-1, tap-2"):
+        read(spark, log, startingOffsets='{"tap-9": [1, 0]}').count()
+    with pytest.raises(Exception, match=r"the log of tap-1 ends at .*, before \[99, 0\]"):
+        read(spark, log, startingOffsets='{"tap-1": [99, 0]}').count()
