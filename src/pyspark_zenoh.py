@@ -5,6 +5,6 @@ Spark does so once per session, whether or not the format is used, and a module 
 nothing heavy is imported: the source brings along what it needs when it is asked for something.
 """
 
-from zenlake.spark.log_source import LogSource as DefaultSource
+from zenlake.spark.zenoh_source import ZenohSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Columns in and out of a live session."""
 
+from datetime import UTC, datetime
+
 import pyarrow as pa
 import pytest
 
 import zenlake
 from tests.api.nodes import config
 from zenlake.handlers import ArrowChannel
+from zenlake.values import EntityGlobalId, SourceInfo, ZenohId
 
 PATIENCE = 5.0
 
@@ -69,6 +72,19 @@ def test_a_table_is_put_and_comes_back_the_same(session):
     assert got["encoding"].to_pylist() == ["text/plain", "zenoh/bytes", None]
     for name in ("kind", "attachment", "priority", "congestion"):
         assert got[name].to_pylist() == table[name].to_pylist()
+
+
+def test_rows_count_on_from_a_source_and_may_have_a_time(session):
+    when = datetime(2026, 5, 1, 12, 0, 0, 250000, UTC)
+    table = pa.table({"key": ["c/a", "c/b"], "payload": ["1", "2"], "timestamp": [when, None]})
+    source = EntityGlobalId(ZenohId.parse("abc"), 7)
+    subscriber = session.declare_subscriber("c/*")
+    block = zenlake.CongestionControl.BLOCK
+    assert session.put_table(table, congestion_control=block, source_info=SourceInfo(source, 40)) == 2
+    first, second = (subscriber.recv(PATIENCE) for _ in range(2))
+    assert [first.source_info, second.source_info] == [SourceInfo(source, 40), SourceInfo(source, 41)]
+    assert (first.congestion_control, first.timestamp.get_time()) == (block, when)
+    assert first.timestamp.id.to_wire() == session.zid().to_wire()
 
 
 def test_a_publisher_puts_a_table_on_its_key(session):

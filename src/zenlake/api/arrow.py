@@ -17,7 +17,7 @@ from zenlake.columns.live import LiveSamples
 from zenlake.encoding import Encoding
 from zenlake.errors import InvalidValue
 from zenlake.keyexpr import KeyExpr
-from zenlake.values import Timestamp, TimestampId
+from zenlake.values import SourceInfo, Timestamp, TimestampId
 
 if TYPE_CHECKING:
     from zenlake.api.session import Session
@@ -128,14 +128,22 @@ class _Given:
 
 
 CONGESTION = {each.name.lower(): each for each in CongestionControl}
-TAKEN = {"key", "payload", "kind", "encoding", "schema", "attachment", "ntp64", "timestamp_id", "priority", "congestion",
-         "express", "reliable"}  # fmt: skip
+TAKEN = {"key", "payload", "kind", "encoding", "schema", "attachment", "timestamp", "ntp64", "timestamp_id", "priority",
+         "congestion", "express", "reliable"}  # fmt: skip
 
 
 def put_table(
-    session: "Session", table: Any, key_expr: KeyExpr | None, encoding: Encoding | None, fixed: dict[str, Any]
+    session: "Session",
+    table: Any,
+    key_expr: KeyExpr | None,
+    encoding: Encoding | None,
+    fixed: dict[str, Any],
+    first: SourceInfo | None = None,
 ) -> int:
-    """Send a sample for each row. Columns are those of the table `samples`; those that say where it came from are ignored."""
+    """Send a sample for each row. Columns are those of the table `samples`; those that say where it came from are ignored.
+
+    `first` is the source of the first row; the others count on.
+    """
     batches = table.to_batches() if isinstance(table, pa.Table) else [table]
     names = set(table.schema.names)
     if key_expr is None and "key" not in names:
@@ -145,6 +153,7 @@ def put_table(
     sent = 0
     keys: dict[str, bytes] = {}
     own = None if key_expr is None else key_expr.utf8
+    number = 0 if first is None else first.source_sn
     for batch in batches:
         columns = {name: batch.column(name).to_pylist() for name in names & TAKEN}
         for row in range(batch.num_rows):
@@ -157,14 +166,16 @@ def put_table(
             )
             payload = None if value.get("kind") == "del" else value["payload"] or b""
             payload = payload.encode() if isinstance(payload, str) else payload
+            source = None if first is None else SourceInfo(first.source_id, number)
+            number += 1
             sent += session._send(
                 key,
                 payload,
                 _encoding(value) or encoding,
                 value.get("attachment"),
-                _timestamp(value),
+                _timestamp(value, session),
                 None,
-                None,
+                source,
                 options,
             )
     return sent
@@ -186,7 +197,9 @@ def _encoding(value: dict[str, Any]) -> Encoding | None:
     return found if value.get("schema") is None else Encoding.from_wire(found.id, value["schema"])
 
 
-def _timestamp(value: dict[str, Any]) -> Timestamp | None:
-    if value.get("ntp64") is None or value.get("timestamp_id") is None:
-        return None
-    return Timestamp.from_wire(value["ntp64"] % (1 << 64), TimestampId.parse(value["timestamp_id"]).to_wire())
+def _timestamp(value: dict[str, Any], session: "Session") -> Timestamp | None:
+    """Exact, if both are there; else a time, for which this node answers."""
+    if value.get("ntp64") is not None and value.get("timestamp_id") is not None:
+        return Timestamp.from_wire(value["ntp64"] % (1 << 64), TimestampId.parse(value["timestamp_id"]).to_wire())
+    time = value.get("timestamp")
+    return None if time is None else Timestamp(time, session.zid().to_wire())

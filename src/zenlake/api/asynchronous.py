@@ -298,8 +298,8 @@ class Session:
     async def get_table(self, selector: Any, **options: Any) -> Any:
         return await asyncio.to_thread(partial(self.blocking.get_table, selector, **options))
 
-    async def put_table(self, table: Any) -> int:
-        return await asyncio.to_thread(self.blocking.put_table, table)
+    async def put_table(self, table: Any, **options: Any) -> int:
+        return await asyncio.to_thread(lambda: self.blocking.put_table(table, **options))
 
     def liveliness(self) -> Liveliness:
         return Liveliness(self.blocking.liveliness())

@@ -280,12 +280,20 @@ class Session:
             destination,
         )
 
-    def put_table(self, /, table: Any) -> int:
+    def put_table(
+        self,
+        /,
+        table: Any,
+        *,
+        congestion_control: CongestionControl | None = None,
+        source_info: SourceInfo | None = None,
+    ) -> int:
         """Send a value for each row of an Arrow table or batch: columns `key` and `payload` and, if they are there,
-        `kind`, `encoding`, `attachment`, `timestamp`, `priority`. Returns the number of rows sent."""
+        `kind`, `encoding`, `attachment`, `timestamp`, `priority`, `congestion`, `express`, `reliable`. Returns the number of
+        rows sent. `source_info` is that of the first row, from which the others count on."""
         from zenlake.api.arrow import put_table
 
-        return put_table(self, table, None, None, FIXED)
+        return put_table(self, table, None, None, _fixed(congestion_control, None, None, None), source_info)
 
     # Receiving
 

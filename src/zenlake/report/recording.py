@@ -15,11 +15,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from zenlake.columns.schemas import TABLES
 from zenlake.errors import InvalidValue
 from zenlake.tables import definition
 from zenlake.tables.derive import connect, stream
 from zenlake.tables.files import files
+from zenlake.tables.schemas import TABLES
 
 NEEDED = ("sessions", "queries", "gaps")  # of the derived tables
 PREVIEW = 64  # bytes of a value that the page may show

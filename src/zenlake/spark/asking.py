@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A question to the network as a table: `spark.read.format("zenoh").option("connect", ...).option("selector", "a/**")`.
+
+A row for each reply, with those columns of `samples` that a reply has. One task asks, each time that Spark reads; an answer that
+is an error fails it if there is no other.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from zenlake.spark.options import Options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+OPTIONS = {
+    "connect": "the endpoints to connect to, separated by commas",
+    "config": "a configuration of Zenoh's: its JSON5, or a file that every executor has",
+    "selector": "what to ask, like robots/*/battery?since=1h",
+    "columns": "the columns wanted, separated by commas; all if not given",
+    "timeout": "seconds to wait for answers; 10 if not given",
+    "target": "best_matching, all or all_complete; best_matching if not given",
+    "consolidation": "auto, none, monotonic or latest: which of several answers for a key to give; auto if not given",
+}
+TARGETS = ("best_matching", "all", "all_complete")
+CONSOLIDATIONS = ("auto", "none", "monotonic", "latest")
+
+
+@dataclass(frozen=True)
+class Question:
+    """What the options ask for. Travels to the task."""
+
+    connect: list[str]
+    config: str | None
+    selector: str
+    columns: list[str]
+    timeout: float
+    target: str
+    consolidation: str
+
+    @property
+    def schema(self) -> "pa.Schema":
+        from zenlake.columns.schemas import chosen
+
+        return chosen("samples", self.columns)
+
+
+def question_by(options: Options) -> Question:
+    """What the options ask for; one line about the first mistake."""
+    from zenlake.columns.live import COLUMNS
+    from zenlake.errors import ZenlakeError
+    from zenlake.parameters import Selector
+    from zenlake.spark.sink import configured
+
+    selector = options.text("selector") or ""
+    try:
+        Selector(selector)
+    except ZenlakeError as error:
+        options.refuse_option("selector", error)
+    connect, config = options.names("connect") or [], options.text("config")
+    try:
+        configured(connect, config)
+    except ZenlakeError as error:
+        options.refuse(str(error))
+    question = Question(
+        connect,
+        config,
+        selector,
+        [],
+        seconds(options, "timeout", 10.0),
+        options.choice("target", TARGETS, "best_matching"),
+        options.choice("consolidation", CONSOLIDATIONS, "auto"),
+    )
+    return with_columns(options, question, options.names("columns") or list(COLUMNS))
+
+
+def with_columns(options: Options, question: Question, columns: list[str]) -> Question:
+    """The same, for these columns."""
+    from zenlake.columns.live import COLUMNS
+
+    for name in columns:
+        if name not in COLUMNS:
+            options.refuse(f"a reply has no column {name!r}; it has {', '.join(COLUMNS)}")
+    return replace(question, columns=columns)
+
+
+def seconds(options: Options, name: str, default: float) -> float:
+    text = options.text(name)
+    try:
+        found = default if text is None else float(text)
+    except ValueError:
+        found = 0.0
+    if not found > 0:
+        options.refuse_option(name, f"{text!r} is not a number of seconds above 0")
+    return found
+
+
+class Asking(DataSourceReader):  # type: ignore[misc]  # PySpark is not checked
+    """Asks where Spark reads: on an executor."""
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(0)]
+
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+        from zenlake.choices import ConsolidationMode, QueryTarget
+        from zenlake.spark.sink import opened
+
+        asked = self.question
+        with opened(asked.connect, asked.config) as session:
+            answers = session.get_table(
+                asked.selector,
+                timeout=asked.timeout,
+                target=QueryTarget[asked.target.upper()],
+                consolidation=ConsolidationMode[asked.consolidation.upper()],
+            )
+        yield from answers.select(asked.columns).to_batches()

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows onto the network: `df.write.format("zenoh").option("connect", ...)`, and the same with `writeStream`.
+
+    df.select("key", "payload").write.format("zenoh").option("connect", "tcp/localhost:7447").mode("append").save()
+
+A task opens a session of its own, puts its rows, and is done when the node that it is connected to has answered a question
+asked behind the last of them. A task whose connection broke fails, and Spark runs it again: each row is sent at least once.
+Who must not count a row twice looks at the sample's SourceInfo: it is the same whenever the same row of the same write, or of
+the same micro-batch, is sent, and no two rows share it. (That is as good as Spark's own order of rows: where a task that runs again
+gets its rows in another order, as it may behind a shuffle, the numbers go with the places, not with the rows.)
+"""
+
+import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from zenlake.spark.options import Options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from zenlake.api.session import Session
+
+__all__ = ["OPTIONS", "Putting", "StreamPutting", "putting_by"]
+
+OPTIONS = {
+    "connect": "the endpoints to connect to, separated by commas",
+    "config": "a configuration of Zenoh's: its JSON5, or a file that every executor has",
+    "key": "the key of every row, instead of a column",
+    "encoding": "the encoding of every row, instead of a column",
+    "attachment": "the attachment of every row, instead of a column",
+    "priority": "1 real-time to 7 background, of every row, instead of a column",
+    "congestion": "drop, block or block_first, of every row, instead of a column; block if there is neither",
+    "express": "true: rows do not wait for each other to share a batch",
+    "identity": "names this write, so that repeating it gives the same SourceInfo; a stream has its own",
+    "checkpointLocation": "Spark's own: where a stream remembers how far it is",
+    "asyncProgressTrackingEnabled": "Spark's own",
+    "asyncProgressTrackingCheckpointIntervalMs": "Spark's own",
+}
+CONGESTION = ("drop", "block", "block_first")
+TYPES = {  # what each column may be, as Spark calls it
+    "key": ("string",),
+    "payload": ("binary", "string"),
+    "kind": ("string",),
+    "encoding": ("string",),
+    "schema": ("binary",),
+    "attachment": ("binary", "string"),
+    "timestamp": ("timestamp",),
+    "ntp64": ("bigint",),
+    "timestamp_id": ("string",),
+    "priority": ("tinyint", "smallint", "int", "bigint"),
+    "congestion": ("string",),
+    "express": ("boolean",),
+    "reliable": ("boolean",),
+}
+END = "zenlake/written"  # a key that nobody answers: that there is no answer is the answer
+PATIENCE = 60.0  # seconds that it may take
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the options ask for. Travels to the tasks."""
+
+    connect: list[str]
+    config: str | None
+    fixed: dict[str, Any]
+    identity: str
+
+
+@dataclass
+class Sent(WriterCommitMessage):  # type: ignore[misc]  # PySpark is not checked
+    """How many rows a task has put."""
+
+    rows: int
+
+
+def putting_by(options: Options) -> Wanted:
+    """What the options ask for; one line about the first mistake."""
+    from zenlake.encoding import Encoding
+    from zenlake.errors import ZenlakeError
+
+    fixed: dict[str, Any] = {}
+    if (key := options.key_expr("key")) is not None:
+        if "*" in key:
+            options.refuse_option("key", f"{key!r} has wildcards; rows are put on one key each")
+        fixed["key"] = key
+    for name in ("encoding", "attachment"):
+        if (text := options.text(name)) is not None:
+            fixed[name] = text if name == "encoding" else text.encode()
+    if "encoding" in fixed:
+        try:
+            Encoding(fixed["encoding"])
+        except ZenlakeError as error:
+            options.refuse_option("encoding", error)
+    if (priority := options.number("priority", 1)) is not None:
+        if priority > 7:
+            options.refuse_option("priority", f"{priority} is not 1 (real-time) to 7 (background)")
+        fixed["priority"] = priority
+    if "congestion" in options:
+        fixed["congestion"] = options.choice("congestion", CONGESTION, "block")
+    if "express" in options:
+        fixed["express"] = options.flag("express")
+    identity = options.text("identity") or uuid.uuid4().hex
+    wanted = Wanted(options.names("connect") or [], options.text("config"), fixed, identity)
+    try:
+        configured(wanted.connect, wanted.config)
+    except ZenlakeError as error:
+        options.refuse(str(error))
+    return wanted
+
+
+def configured(connect: list[str], config: str | None) -> Any:
+    """The configuration of a client that connects there and nowhere else."""
+    from zenlake.config import Config
+
+    if config is None:
+        made = Config()
+    else:
+        made = Config.from_json5(config) if config.lstrip().startswith("{") else Config.from_file(config)
+    made.insert_json5("mode", '"client"')
+    made.insert_json5("connect/endpoints", json.dumps(connect))
+    return made
+
+
+def opened(connect: list[str], config: str | None) -> "Session":
+    from zenlake.api.session import open
+
+    return open(configured(connect, config))
+
+
+def check_columns(options: Options, wanted: Wanted, schema: "StructType", overwrite: bool) -> None:
+    """One line about the first column that is missing, unknown or of the wrong type."""
+    from zenlake.tables.schemas import TABLES
+
+    if overwrite:
+        options.refuse("what was sent cannot be overwritten: mode('append')")
+    names = schema.fieldNames()
+    for name in ("key", "payload"):
+        if name not in names and name not in wanted.fixed:
+            options.refuse(f"the rows have no column {name!r}; they have {', '.join(names)}")
+    for column in schema.fields:
+        if column.name not in TYPES and column.name not in TABLES["samples"].names:
+            options.refuse(f"no use for column {column.name!r}; there are {', '.join(TYPES)}: select those")
+        allowed = TYPES.get(column.name)
+        if allowed is not None and column.dataType.simpleString() not in allowed:
+            options.refuse(
+                f"column {column.name!r} is {column.dataType.simpleString()}; it must be {' or '.join(allowed)}: cast it"
+            )
+
+
+class Putting(DataSourceArrowWriter):  # type: ignore[misc]
+    """Of one `df.write`: made once, sent to every task and every attempt."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+
+    def write(self, iterator: Iterator["pa.RecordBatch"]) -> Sent:
+        return Sent(put_all(self.wanted, iterator, self.wanted.identity))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        pass
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        pass
+
+
+class StreamPutting(DataSourceStreamArrowWriter):  # type: ignore[misc]
+    """Of one micro-batch: what a restart sends again has the identity that it had, since query and batch are the same."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+
+    def write(self, iterator: Iterator["pa.RecordBatch"]) -> Sent:
+        context = TaskContext.get()
+        query = context.getLocalProperty("sql.streaming.queryId")
+        batch = context.getLocalProperty("streaming.sql.batchId")
+        return Sent(put_all(self.wanted, iterator, f"{query}/{batch}"))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        pass
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        pass
+
+
+def put_all(wanted: Wanted, rows: Iterator["pa.RecordBatch"], identity: str) -> int:
+    """Put the rows of one task; returns when the node at the other end has them."""
+    from zenlake.api.handlers import Callback
+    from zenlake.choices import CongestionControl, SampleKind
+    from zenlake.errors import LinkError
+    from zenlake.values import EntityGlobalId, SourceInfo, ZenohId
+
+    first = next(rows, None)
+    if first is None:
+        return 0
+    zid = blake2b(identity.encode(), digest_size=15).digest() + b"\x01"  # an id has no leading zero
+    source = EntityGlobalId(ZenohId.from_wire(zid), TaskContext.get().partitionId())
+    sent = done = 0
+    lost: list[str] = []
+    with opened(wanted.connect, wanted.config) as session:
+
+        def changed(event: Any) -> None:
+            if event.kind is SampleKind.DELETE:
+                lost.append(str(event.transport.zid))
+
+        session.info.declare_transport_events_listener(Callback(changed, indirect=False))
+        for batch in _chain(first, rows):
+            table = fixed_columns(batch, wanted.fixed)
+            sent += session.put_table(
+                table, congestion_control=CongestionControl.BLOCK, source_info=SourceInfo(source, done)
+            )
+            done += batch.num_rows
+        received(session)
+        if lost or not session.info.transports():
+            raise LinkError(wanted.connect[0], "the connection broke while rows were being sent: they are sent again")
+    return sent
+
+
+def received(session: "Session") -> None:
+    """Wait until the other end has all that was put: it answers in order, and this is asked behind everything else."""
+    from zenlake.choices import Priority
+    from zenlake.errors import LinkError
+
+    for reply in session.get(END, priority=Priority.BACKGROUND, timeout=PATIENCE):
+        if reply.err is not None:
+            raise LinkError(END, f"the other end did not confirm in {PATIENCE:g} s that it has the rows")
+
+
+def fixed_columns(batch: "pa.RecordBatch", fixed: dict[str, Any]) -> "pa.RecordBatch":
+    """With what the options say, instead of columns."""
+    import pyarrow as pa
+
+    for name, value in fixed.items():
+        column = pa.repeat(pa.scalar(value), batch.num_rows)
+        at = batch.schema.get_field_index(name)
+        batch = batch.append_column(name, column) if at < 0 else batch.set_column(at, name, column)
+    return batch
+
+
+def _chain(first: "pa.RecordBatch", rest: Iterator["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
+    yield first
+    yield from rest

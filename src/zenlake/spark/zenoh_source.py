@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`format("zenoh")`, all of it: a log to read, the network to ask, and the network to write to.
+
+    spark.read.format("zenoh").load("lake/log")                                                   # a log: see log_source
+    spark.read.format("zenoh").option("connect", "tcp/...").option("selector", "a/**").load()     # ask, a row for each reply
+    df.write.format("zenoh").option("connect", "tcp/...").mode("append").save()                   # put, a sample for each row
+
+Spark does not say whether a source is made for reading or for writing, so the options tell: who names neither a path nor
+`subscribe` but `connect` means the network.
+"""
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+from zenlake.spark.log_source import LogSource
+from zenlake.spark.options import Options
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
+    from pyspark.sql.types import StructType
+
+    from zenlake.spark.sink import Putting, StreamPutting
+
+
+class ZenohSource(LogSource):
+    """Everything that `format("zenoh")` can do."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        names = {name.lower() for name in options}
+        self.on_network = "connect" in names and not names & {"subscribe", "path", "paths"}
+        self.asks = "selector" in names
+        if not self.on_network:
+            super().__init__(options)
+            return
+        from zenlake.spark import asking, sink
+
+        DataSource.__init__(self, options)
+        self.given = Options(self.name(), options, asking.OPTIONS if self.asks else sink.OPTIONS)
+        if self.asks:
+            self.question = asking.question_by(self.given)
+        else:
+            self.putting = sink.putting_by(self.given)
+
+    def schema(self) -> "StructType | str":
+        if not self.on_network:
+            return super().schema()
+        from zenlake.spark.types import spark_schema
+
+        self._must_ask()
+        return spark_schema(self.question.schema)
+
+    def reader(self, schema: "StructType") -> "DataSourceReader":
+        if not self.on_network:
+            return super().reader(schema)
+        from zenlake.spark.asking import Asking, with_columns
+        from zenlake.spark.types import checked
+
+        self._must_ask()
+        checked(self.name(), "samples", schema)
+        return Asking(with_columns(self.given, self.question, schema.fieldNames()))
+
+    def streamReader(self, schema: "StructType") -> "DataSourceStreamReader":
+        if self.on_network:
+            self.given.refuse("a question has one set of answers: spark.read asks; a stream reads a log")
+        return super().streamReader(schema)
+
+    def writer(self, schema: "StructType", overwrite: bool) -> "Putting":
+        from zenlake.spark.sink import Putting
+
+        self._check_writing(schema, overwrite)
+        return Putting(self.putting)
+
+    def streamWriter(self, schema: "StructType", overwrite: bool) -> "StreamPutting":
+        from zenlake.spark.sink import StreamPutting
+
+        self._check_writing(schema, overwrite)
+        return StreamPutting(self.putting)
+
+    def _check_writing(self, schema: "StructType", overwrite: bool) -> None:
+        from zenlake.spark.sink import check_columns
+
+        if not self.on_network or self.asks:
+            self.given.refuse("writing needs the option 'connect', and neither a path, 'subscribe' nor 'selector'")
+        check_columns(self.given, self.putting, schema, overwrite)
+
+    def _must_ask(self) -> None:
+        if not self.asks:
+            self.given.refuse(
+                "recording while reading needs 'connect', 'subscribe' and, in load(), a path for the log; asking needs 'selector'"
+            )

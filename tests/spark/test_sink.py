@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`df.write.format("zenoh")` and questions as tables, through the real router: what was in the rows is what arrives."""
+
+import json
+import socket
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+
+import zenlake
+from tests.interop.nodes import PATIENCE, Theirs
+from zenlake.api.arrow import ArrowChannel
+
+pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.timeout(300)]
+
+SOURCE = ["source_zid", "source_eid", "source_sn"]
+
+
+@pytest.fixture(scope="module")
+def router():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        where = f"tcp/127.0.0.1:{free.getsockname()[1]}"
+    node = Theirs("router", listen=(where,))
+    node.where = where
+    yield node
+    node.close()
+
+
+class Listener:
+    """Samples of a key that come through the router."""
+
+    def __init__(self, session, key):
+        self.subscriber = session.declare_subscriber(key, ArrowChannel(age=0.2))
+
+    def take(self, count):
+        found = []
+        while sum(batch.num_rows for batch in found) < count:
+            found.append(self.subscriber.recv(PATIENCE))
+        return pa.Table.from_batches(found)
+
+
+@pytest.fixture
+def listening(router):
+    config = zenlake.Config()
+    config.insert_json5("mode", '"client"')
+    config.insert_json5("connect/endpoints", json.dumps([router.where]))
+    with zenlake.open(config) as session:
+
+        def to(key):
+            listener = Listener(session, key)
+            name = f"heard {key}"
+            router.do("pub", name, key.replace("**", "x").replace("*", "x"))
+            if not router.do("matching", name):
+                router.events.wait("matching", name)
+            return listener
+
+        yield to
+
+
+def writing(rows, router, **options):
+    return rows.write.format("zenoh").options(connect=router.where, **options).mode("append")
+
+
+def by_payload(table, columns):
+    return sorted(table.select(columns).to_pylist(), key=lambda row: (row["payload"] or b"", row["key"]))
+
+
+def test_what_is_in_the_rows_arrives(spark, router, listening):
+    stamp = datetime(2026, 5, 1, 12, 0, 0, 250000, UTC)
+    columns = "key string, payload binary, kind string, encoding string, attachment binary, priority int, congestion string, timestamp timestamp"  # noqa: E501
+    given = [
+        ("s/a/1", b"1", "put", "text/plain", b"\xff", 1, "drop", stamp),
+        ("s/a/2", b"2", "put", "application/json", None, 7, "block", None),
+        ("s/a/3", b"", "put", None, None, None, None, None),
+        ("s/a/1", None, "del", None, b"gone", 5, None, None),
+    ]
+    listener = listening("s/a/**")
+    writing(spark.createDataFrame(given, columns), router).save()
+    got = {(row["key"], row["kind"]): row for row in listener.take(4).to_pylist()}
+    first, second, third = got["s/a/1", "put"], got["s/a/2", "put"], got["s/a/3", "put"]
+    assert (first["payload"], first["encoding"], first["attachment"], first["priority"], first["congestion"]) == (
+        b"1", "text/plain", b"\xff", 1, "drop",
+    )  # fmt: skip
+    assert first["timestamp"] == stamp
+    assert (second["encoding"], second["attachment"], second["priority"]) == ("application/json", None, 7)
+    assert (third["payload"], third["encoding"], third["congestion"]) == (b"", "zenoh/bytes", "block")
+    assert got["s/a/1", "del"]["attachment"] == b"gone"
+
+
+def test_options_stand_in_for_columns_and_the_identity_names_every_row(spark, router, listening):
+    rows = spark.range(3000).selectExpr("cast(id as string) as payload").repartition(3)
+    listener = listening("s/fixed")
+    options = {"key": "s/fixed", "encoding": "text/plain", "attachment": "a", "priority": "2", "identity": "job-1"}
+    writing(rows, router, **options).save()
+    once = listener.take(3000)
+    assert sorted(int(each) for each in once["payload"].to_pylist()) == list(range(3000))
+    assert {name: once[name].unique().to_pylist() for name in ("encoding", "attachment", "priority")} == {
+        "encoding": ["text/plain"], "attachment": [b"a"], "priority": [2],
+    }  # fmt: skip
+    names = {tuple(row.values()) for row in once.select(SOURCE).to_pylist()}
+    assert len(names) == 3000
+    writing(rows, router, **options).save()
+    again = listener.take(3000)
+    assert {tuple(row.values()) for row in again.select(SOURCE).to_pylist()} == names
+    writing(rows, router, **options | {"identity": "job-2"}).save()
+    other = listener.take(3000)
+    assert not names & {tuple(row.values()) for row in other.select(SOURCE).to_pylist()}
+
+
+def test_a_micro_batch_that_is_repeated_can_be_recognised(spark, router, listening, tmp_path):
+    source, checkpoint = tmp_path / "source", tmp_path / "checkpoint"
+    rows = spark.createDataFrame([(f"s/stream/{n}", str(n)) for n in range(20)], "key string, payload string")
+    rows.coalesce(1).write.parquet(str(source))
+
+    def run():
+        stream = spark.readStream.schema("key string, payload string").parquet(str(source))
+        writer = stream.writeStream.format("zenoh").option("connect", router.where)
+        writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start().awaitTermination()
+
+    listener = listening("s/stream/*")
+    run()
+    once = by_payload(listener.take(20), ["key", "payload", *SOURCE])
+    assert [row["payload"] for row in once] == sorted(b"%d" % n for n in range(20))
+    (checkpoint / "commits" / "0").unlink()  # as if the driver had been killed before it noted that it was done
+    (checkpoint / "commits" / ".0.crc").unlink(missing_ok=True)
+    run()
+    assert by_payload(listener.take(20), ["key", "payload", *SOURCE]) == once
+
+
+def test_replies_are_rows(spark, router):
+    router.do("queryable", "q", "s/ask/a", "reply")
+    asked = spark.read.format("zenoh").options(connect=router.where, selector="s/ask/**?x=1", columns="key,payload")
+    assert [tuple(row) for row in asked.load().collect()] == [("s/ask/a", bytearray(b"of q"))]
+    assert router.events.wait("query", "q")[0][:2] == ["s/ask/**", "x=1"]
+    nobody = spark.read.format("zenoh").options(connect=router.where, selector="s/nobody", timeout="2")
+    assert nobody.load().count() == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"connect": "localhost"}, "connect/endpoints: "),
+        ({"key": "a//b"}, "option 'key': key expression `a//b` has a fault"),
+        ({"key": "a/*"}, "option 'key': 'a/*' has wildcards; rows are put on one key each"),
+        ({"priority": "9"}, "option 'priority': 9 is not 1 (real-time) to 7 (background)"),
+        ({"congestion": "wait"}, "option 'congestion': no congestion 'wait'; There are drop, block, block_first"),
+        ({"keys": "a"}, "no option 'keys'; did you mean 'key'? There are connect, "),
+        ({}, "the rows have no column 'key'; they have payload"),
+        ({"selector": "a"}, "writing needs the option 'connect', and neither a path, 'subscribe' nor 'selector'"),
+    ],
+    ids=str,
+)
+def test_a_mistake_is_told_in_one_line(spark, options, line):
+    rows = spark.createDataFrame([("x",)], "payload string")
+    with pytest.raises(Exception, match="zenoh: ") as caught:
+        rows.write.format("zenoh").options(**{"connect": "tcp/127.0.0.1:1", **options}).mode("append").save()
+    [told] = [each for each in str(caught.value).splitlines() if each.startswith("ValueError: ")]
+    assert told.startswith(f"ValueError: zenoh: {line}")
+
+
+def test_columns_of_no_use_and_of_wrong_types_are_refused(spark):
+    for columns, line in (
+        ("key string, payload string, encodng string", "no use for column 'encodng'; there are key, payload, "),
+        ("key string, payload int", "column 'payload' is int; it must be binary or string: cast it"),
+    ):
+        rows = spark.createDataFrame([], columns)
+        with pytest.raises(Exception, match=line):
+            rows.write.format("zenoh").option("connect", "tcp/127.0.0.1:1").mode("append").save()
+
+
+def test_reading_with_connect_alone_says_what_is_missing(spark):
+    with pytest.raises(Exception, match=r"recording while reading needs .*; asking needs 'selector'"):
+        spark.read.format("zenoh").option("connect", "tcp/127.0.0.1:1").load()
+
+
+def test_nobody_there_fails_the_write(spark):
+    rows = spark.createDataFrame([("a", "x")], "key string, payload string")
+    with pytest.raises(Exception, match=r"tcp/127\.0\.0\.1:1: refused: nobody listens there"):
+        rows.write.format("zenoh").option("connect", "tcp/127.0.0.1:1").mode("append").save()
