@@ -392,6 +392,8 @@ class Node:
         for face in list(self.dirty):
             if face.stuck_since is not None and now >= face.stuck_since + STUCK:
                 self.counters["faces closed: no room for a message in time"] += 1
+                face.stuck_since = None  # once is enough; what is held stays so until it is gone
+                self.dirty.discard(face)
                 face.outlet.close(CloseReason.UNRESPONSIVE)
         with self.lock:
             sends = self.queries.on_timeout(now)

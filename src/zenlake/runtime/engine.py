@@ -189,8 +189,11 @@ class Engine:
                         port.on_writable(now)
                 except Exception as error:
                     self._blame(port, error)
+            due = []
             while self._timers and self._timers[0][0] <= now:
-                self._guard(heapq.heappop(self._timers)[2].fire)
+                due.append(heapq.heappop(self._timers)[2])
+            for timer in due:  # one that it sets for a time that is over waits for the next turn: others are to have theirs
+                self._guard(timer.fire)
             for _ in range(len(self._calls)):
                 self._guard(self._calls.popleft())
         self._shut()
