@@ -8,7 +8,7 @@ import pytest
 import zenlake
 from tests.cli.test_tables_commands import run  # noqa: F401
 from tests.log.recorded import interleaved, written
-from zenlake.errors import InvalidValue, LogError
+from zenlake.errors import LogError
 from zenlake.log import Log
 from zenlake.tables import DERIVED
 
@@ -51,7 +51,7 @@ def test_an_index_and_a_description_that_were_lost_are_made_again(run, log, tmp_
         (tmp_path / "log" / name).unlink()
     with pytest.raises(LogError, match=r"is no log: there is no zenlake-log\.json in it"):
         Log(log.files.path)
-    with pytest.raises(InvalidValue, match="is neither a capture nor a log"):
+    with pytest.raises(FileNotFoundError, match=r"no capture in the folder .*, and it is no log"):
         zenlake.read(log.files.path)
     run("log", "repair", log.files.path)
     assert zenlake.read(log.files.path, "messages") == before

@@ -49,7 +49,7 @@ def test_a_file_of_the_users_own_named_like_the_sample_is_the_users(run, tmp_pat
         ([QUERIES, "-o", "."], 1, "zenlake: . is a folder; -o names the page to write"),
         ([QUERIES, QUERIES, QUERIES], 2, "zenlake: Invalid value: 3 recordings; a report is about one or two."),
         ([], 2, "zenlake: Missing argument"),
-        (["."], 1, "zenlake: . is a folder with neither a lake's tables nor captures in it"),
+        (["."], 1, "zenlake: . is a folder with neither a lake's tables nor captures in it, and no log"),
     ],
 )
 def test_a_mistake_is_one_line_and_an_exit_code(run, tmp_path, arguments, code, line):

@@ -86,11 +86,11 @@ def test_bad_use_is_one_clear_line(tmp_path: Path) -> None:
     assert "somebody else listens there already" in said
     assert said.count("\n") == 1
     code, said = refusal("--set", "transport/nothing=1")
-    assert code == 1
+    assert code == 2
     assert "transport/nothing" in said
     assert said.count("\n") == 1
     code, said = refusal("-c", tmp_path / "missing.json5")
-    assert code == 1
+    assert code == 2
     assert "missing.json5" in said
     assert said.count("\n") == 1
 

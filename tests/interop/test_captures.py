@@ -252,7 +252,8 @@ def test_several_processes_read_the_same(recorded, monkeypatch):
             batch
             for _, batch in parallel.decode(_files(recorded / "by_size"), {table: None}, processes=2, size=1 << 19)
         ]
-        assert pa.Table.from_batches(found).equals(one)
+        decoded = pa.Table.from_batches(found)
+        assert decoded.equals(one.select(decoded.column_names))
     assert samples(recorded / "by_size", processes=2) == BOTH
 
 

@@ -16,12 +16,12 @@ import zenlake
 from tests.report.given import halves, part_of_sample
 from tests.tables.given import PCAPS, at
 from zenlake import report
-from zenlake.columns.schemas import TABLES
 from zenlake.errors import InvalidValue
 from zenlake.examples import sample
 from zenlake.report.figures import losses, queries, timing, traffic
 from zenlake.report.html import embedded
 from zenlake.tables import DERIVED
+from zenlake.tables.schemas import TABLES
 
 
 @pytest.fixture(scope="module")

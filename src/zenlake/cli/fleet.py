@@ -133,7 +133,7 @@ class Fleet:
 
     def _part(self, module: str, role: str, *arguments: str) -> Program:
         return self._start(
-            "-m", "zenlake.examples.fleet", "--module", module, "--connect", self.endpoint, "--seconds",
+            "-m", "zenlake.cli.robots", "--module", module, "--connect", self.endpoint, "--seconds",
             f"{self._seconds:g}", role, *arguments,
         )  # fmt: skip
 

@@ -17,7 +17,7 @@ def report(
         list[str],
         typer.Argument(
             metavar="PATH [PATH]",
-            help="A capture (or a quoted pattern, or a folder of captures), or a lake; a second one to compare with the first.",
+            help="A capture (or a quoted pattern, or a folder of captures), a log or a lake; a second one is compared with it.",
             show_default=False,
         ),
     ],

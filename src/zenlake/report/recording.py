@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from zenlake.errors import InvalidValue
+from zenlake.log import is_log
 from zenlake.tables import definition
 from zenlake.tables.derive import connect, stream
 from zenlake.tables.files import files
@@ -45,7 +46,7 @@ class Recording:
     engine: Any
     schema: str
     name: str
-    kind: str  # capture or lake
+    kind: str  # capture, log or lake
 
     def rows(self, sql: str, **values: Any) -> list[dict[str, Any]]:
         """The answer to a question about this recording's tables."""
@@ -76,11 +77,8 @@ def recordings(paths: Sequence[str | Path], said: Callable[[str], None]) -> Iter
             said(f"reading {path}")
             engine.execute(f"create schema {schema}")
             engine.execute(f"set search_path = '{schema},main'")
-            kind = "lake" if is_lake(path) else "capture"
-            try:
-                (read_lake if kind == "lake" else read_decoded)(engine, path)
-            except IsADirectoryError:
-                raise InvalidValue(f"{path} is a folder with neither a lake's tables nor captures in it") from None
+            kind = "lake" if is_lake(path) else "log" if is_log(path) else "capture"
+            (read_lake if kind == "lake" else read_decoded)(engine, path)
             found.append(Recording(engine, schema, path.resolve().name if path.is_dir() else path.name, kind))
         yield engine, found
 
@@ -126,9 +124,13 @@ def read_decoded(engine: Any, path: Path) -> None:
 
 
 def meant(path: Path) -> list[str]:
-    """The files of a recording: one, those that a pattern matches, or the captures in a folder."""
-    captures = sorted(str(file) for kind in CAPTURES for file in path.glob(kind)) if path.is_dir() else []
-    return captures or files(path)
+    """The files of a recording: one, those that a pattern matches, the captures in a folder; or a log."""
+    if not path.is_dir() or is_log(path):
+        return files(path)
+    captures = sorted(str(file) for kind in CAPTURES for file in path.glob(kind))
+    if not captures:
+        raise InvalidValue(f"{path} is a folder with neither a lake's tables nor captures in it, and no log")
+    return captures
 
 
 def quoted(text: str) -> str:

@@ -60,7 +60,7 @@
 
   const recording = (r, views) => {
     document.title = r.name + " · Zenlake report";
-    head(r.name, (r.kind === "lake" ? "A lake" : "A capture") + (r.overview.messages + r.overview.samples ? ", recorded " + zen.day(r.window.first) + ", " + zen.second(r.window.first) + " to " + zen.second(r.window.last) + " UTC" : ": nothing in it"),
+    head(r.name, ("A " + r.kind) + (r.overview.messages + r.overview.samples ? ", recorded " + zen.day(r.window.first) + ", " + zen.second(r.window.first) + " to " + zen.second(r.window.last) + " UTC" : ": nothing in it"),
       views, facts(r),
       r.findings.length ? el("ul", { class: "findings", "aria-label": "What to look at first" }, r.findings.map((f) => el("li", {}, el("a", { class: f.level, href: "#" + f.section }, el("span", { "aria-hidden": "true" }, { bad: "●", warn: "▲", good: "✓" }[f.level]), f.text)))) : null);
     fill(zen.SECTIONS.map((s) => ({ ...s, parts: s.draw(r) })));

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A simulated fleet: robots, an operator who asks them, and somebody who listens too slowly.
 
-    python -m zenlake.examples.fleet --module zenlake --connect tcp/127.0.0.1:7447 robots --first 0 --count 10 --seconds 10
+    python -m zenlake.cli.robots --module zenlake --connect tcp/127.0.0.1:7447 robots --first 0 --count 10 --seconds 10
 
 The same program runs on Zenlake and on the real Zenoh (`--module zenoh`): their APIs have the same names. At its end, or
 when a line comes in on the standard input, it prints what it sent and received as one line of JSON.
