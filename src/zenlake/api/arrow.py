@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from zenlake.api.handlers import Handler, Receiver
-from zenlake.choices import CongestionControl, Priority
+from zenlake.api.tables import Rows
+from zenlake.choices import Locality
 from zenlake.columns.live import LiveSamples
 from zenlake.encoding import Encoding
 from zenlake.errors import InvalidValue
 from zenlake.keyexpr import KeyExpr
-from zenlake.values import Timestamp, TimestampId
+from zenlake.network.application import quality
 
 if TYPE_CHECKING:
     from zenlake.api.session import Session
@@ -127,66 +128,46 @@ class _Given:
         return self._target
 
 
-CONGESTION = {each.name.lower(): each for each in CongestionControl}
-TAKEN = {"key", "payload", "kind", "encoding", "schema", "attachment", "ntp64", "timestamp_id", "priority", "congestion",
-         "express", "reliable"}  # fmt: skip
+TAKEN = ["key", "payload", "kind", "encoding", "schema", "attachment", "ntp64", "timestamp_id", "priority", "congestion",
+         "express", "reliable"]  # fmt: skip
 
 
 def put_table(
     session: "Session", table: Any, key_expr: KeyExpr | None, encoding: Encoding | None, fixed: dict[str, Any]
 ) -> int:
     """Send a sample for each row. Columns are those of the table `samples`; those that say where it came from are ignored."""
-    batches = table.to_batches() if isinstance(table, pa.Table) else [table]
-    names = set(table.schema.names)
+    names = table.schema.names
     if key_expr is None and "key" not in names:
         raise InvalidValue(f"a table to put needs a column `key`; it has {', '.join(sorted(names))}")
     if "payload" not in names:
         raise InvalidValue(f"a table to put needs a column `payload`; it has {', '.join(sorted(names))}")
+    destination = fixed["destination"]
+    node = session._live().node
+    rows = Rows(node, destination is not Locality.REMOTE, destination is not Locality.SESSION_LOCAL)
+    usual = {
+        "priority": int(fixed["priority"]),
+        "congested": quality(0, fixed["congestion"], False),
+        "express": fixed["express"],
+        "reliable": fixed["reliable"],
+        "encoding": encoding,
+    }
+    taken = table.select([name for name in TAKEN if name in names and (name != "key" or key_expr is None)])
     sent = 0
-    keys: dict[str, bytes] = {}
-    own = None if key_expr is None else key_expr.utf8
-    for batch in batches:
-        columns = {name: batch.column(name).to_pylist() for name in names & TAKEN}
-        for row in range(batch.num_rows):
-            value = {name: column[row] for name, column in columns.items()}
-            key = own if own is not None else keys.get(value["key"])
-            if key is None:
-                key = keys[value["key"]] = KeyExpr(value["key"]).utf8
-            options = (
-                fixed if not names & {"priority", "congestion", "express", "reliable"} else {**fixed, **_quality(value)}
-            )
-            payload = None if value.get("kind") == "del" else value["payload"] or b""
-            payload = payload.encode() if isinstance(payload, str) else payload
-            sent += session._send(
-                key,
-                payload,
-                _encoding(value) or encoding,
-                value.get("attachment"),
-                _timestamp(value),
-                None,
-                None,
-                options,
-            )
+    for batch in taken.to_batches() if isinstance(taken, pa.Table) else [taken]:
+        plain = _plain(batch)
+        if key_expr is not None:
+            sent += rows.send(plain, None, key_expr.utf8, **usual)
+            continue
+        keys = plain.column("key")
+        if keys.null_count:
+            raise InvalidValue(f"{keys.null_count} rows have no key")
+        sent += rows.send(plain, keys, None, **usual)
     return sent
 
 
-def _quality(value: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {name: value[name] for name in ("express", "reliable") if value.get(name) is not None}
-    if value.get("priority"):
-        found["priority"] = Priority(value["priority"])
-    if value.get("congestion") is not None:
-        found["congestion"] = CONGESTION[value["congestion"]]
-    return found
-
-
-def _encoding(value: dict[str, Any]) -> Encoding | None:
-    if value.get("encoding") is None:
-        return None
-    found = Encoding(value["encoding"])
-    return found if value.get("schema") is None else Encoding.from_wire(found.id, value["schema"])
-
-
-def _timestamp(value: dict[str, Any]) -> Timestamp | None:
-    if value.get("ntp64") is None or value.get("timestamp_id") is None:
-        return None
-    return Timestamp.from_wire(value["ntp64"] % (1 << 64), TimestampId.parse(value["timestamp_id"]).to_wire())
+def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Without dictionaries, which the encoder does not read."""
+    columns = [
+        column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch.columns
+    ]
+    return pa.record_batch(columns, names=batch.schema.names)
