@@ -10,14 +10,17 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from zenlake.api.handlers import Handler, Receiver
-from zenlake.choices import CongestionControl, Priority
+from zenlake.api.tables import Rows
+from zenlake.choices import Locality
 from zenlake.columns.live import LiveSamples
 from zenlake.encoding import Encoding
 from zenlake.errors import InvalidValue
 from zenlake.keyexpr import KeyExpr
-from zenlake.values import SourceInfo, Timestamp, TimestampId
+from zenlake.network.application import quality
+from zenlake.values import SourceInfo
 
 if TYPE_CHECKING:
     from zenlake.api.session import Session
@@ -127,9 +130,9 @@ class _Given:
         return self._target
 
 
-CONGESTION = {each.name.lower(): each for each in CongestionControl}
-TAKEN = {"key", "payload", "kind", "encoding", "schema", "attachment", "timestamp", "ntp64", "timestamp_id", "priority",
-         "congestion", "express", "reliable"}  # fmt: skip
+TAKEN = ["key", "payload", "kind", "encoding", "schema", "attachment", "ntp64", "timestamp_id", "priority", "congestion",
+         "express", "reliable"]  # fmt: skip
+SECOND = 1_000_000  # microseconds
 
 
 def put_table(
@@ -142,64 +145,70 @@ def put_table(
 ) -> int:
     """Send a sample for each row. Columns are those of the table `samples`; those that say where it came from are ignored.
 
-    `first` is the source of the first row; the others count on.
+    `first` is the source of the first row; the others count on. A `timestamp` without `ntp64` is a time for which this node
+    answers.
     """
-    batches = table.to_batches() if isinstance(table, pa.Table) else [table]
-    names = set(table.schema.names)
+    names = table.schema.names
     if key_expr is None and "key" not in names:
         raise InvalidValue(f"a table to put needs a column `key`; it has {', '.join(sorted(names))}")
     if "payload" not in names:
         raise InvalidValue(f"a table to put needs a column `payload`; it has {', '.join(sorted(names))}")
+    destination = fixed["destination"]
+    node = session._live().node
+    rows = Rows(node, destination is not Locality.REMOTE, destination is not Locality.SESSION_LOCAL)
+    usual = {
+        "priority": int(fixed["priority"]),
+        "congested": quality(0, fixed["congestion"], False),
+        "express": fixed["express"],
+        "reliable": fixed["reliable"],
+        "encoding": encoding,
+    }
+    taken = table.select([name for name in TAKEN if name in names and (name != "key" or key_expr is None)])
     sent = 0
-    keys: dict[str, bytes] = {}
-    own = None if key_expr is None else key_expr.utf8
+    if "timestamp" in names and "ntp64" not in names:
+        taken = _stamped(taken, table.column("timestamp"), str(session.zid()))
     number = 0 if first is None else first.source_sn
-    for batch in batches:
-        columns = {name: batch.column(name).to_pylist() for name in names & TAKEN}
-        for row in range(batch.num_rows):
-            value = {name: column[row] for name, column in columns.items()}
-            key = own if own is not None else keys.get(value["key"])
-            if key is None:
-                key = keys[value["key"]] = KeyExpr(value["key"]).utf8
-            options = (
-                fixed if not names & {"priority", "congestion", "express", "reliable"} else {**fixed, **_quality(value)}
-            )
-            payload = None if value.get("kind") == "del" else value["payload"] or b""
-            payload = payload.encode() if isinstance(payload, str) else payload
-            source = None if first is None else SourceInfo(first.source_id, number)
-            number += 1
-            sent += session._send(
-                key,
-                payload,
-                _encoding(value) or encoding,
-                value.get("attachment"),
-                _timestamp(value, session),
-                None,
-                source,
-                options,
-            )
+    for batch in taken.to_batches() if isinstance(taken, pa.Table) else [taken]:
+        plain = _plain(batch)
+        if first is not None:
+            plain = _numbered(plain, first, number)
+            number += plain.num_rows
+        if key_expr is not None:
+            sent += rows.send(plain, None, key_expr.utf8, **usual)
+            continue
+        keys = plain.column("key")
+        if keys.null_count:
+            raise InvalidValue(f"{keys.null_count} rows have no key")
+        sent += rows.send(plain, keys, None, **usual)
     return sent
 
 
-def _quality(value: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {name: value[name] for name in ("express", "reliable") if value.get(name) is not None}
-    if value.get("priority"):
-        found["priority"] = Priority(value["priority"])
-    if value.get("congestion") is not None:
-        found["congestion"] = CONGESTION[value["congestion"]]
-    return found
+def _stamped(taken: Any, times: Any, zid: str) -> Any:
+    """With the times as NTP64, and our id where there is one."""
+    microseconds = times.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+    seconds = pc.divide(microseconds, SECOND)
+    rest = pc.subtract(microseconds, pc.multiply(seconds, SECOND))
+    ntp64 = pc.add(pc.shift_left(seconds, 32), pc.divide(pc.shift_left(rest, 32), SECOND))
+    ids = pc.if_else(pc.is_valid(ntp64), pa.scalar(zid), pa.scalar(None, pa.string()))
+    return taken.append_column("ntp64", ntp64).append_column("timestamp_id", ids)
 
 
-def _encoding(value: dict[str, Any]) -> Encoding | None:
-    if value.get("encoding") is None:
-        return None
-    found = Encoding(value["encoding"])
-    return found if value.get("schema") is None else Encoding.from_wire(found.id, value["schema"])
+def _numbered(batch: pa.RecordBatch, first: SourceInfo, number: int) -> pa.RecordBatch:
+    """With a source for each row."""
+    count = batch.num_rows
+    source = {
+        "source_zid": pa.repeat(str(first.source_id.zid), count),
+        "source_eid": pa.repeat(pa.scalar(first.source_id.eid, pa.int64()), count),
+        "source_sn": pa.array(range(number, number + count), pa.int64()),
+    }
+    for name, column in source.items():
+        batch = batch.append_column(name, column)
+    return batch
 
 
-def _timestamp(value: dict[str, Any], session: "Session") -> Timestamp | None:
-    """Exact, if both are there; else a time, for which this node answers."""
-    if value.get("ntp64") is not None and value.get("timestamp_id") is not None:
-        return Timestamp.from_wire(value["ntp64"] % (1 << 64), TimestampId.parse(value["timestamp_id"]).to_wire())
-    time = value.get("timestamp")
-    return None if time is None else Timestamp(time, session.zid().to_wire())
+def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Without dictionaries, which the encoder does not read."""
+    columns = [
+        column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch.columns
+    ]
+    return pa.record_batch(columns, names=batch.schema.names)

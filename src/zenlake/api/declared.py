@@ -277,6 +277,7 @@ class Publisher(Matching):
             "reliable": reliability == Reliability.RELIABLE,
             "destination": destination,
         }
+        self._post = session._post(key_expr, encoding, self._fixed)
 
     @property
     def encoding(self) -> Encoding:
@@ -310,7 +311,19 @@ class Publisher(Matching):
         source_info: SourceInfo | None = None,
     ) -> None:
         """Send a value to whoever listens to the key."""
-        self._put(payload, encoding, attachment, timestamp, timestamp_instrumentation, source_info)
+        if (
+            type(payload) is bytes
+            and encoding is None
+            and attachment is None
+            and timestamp is None
+            and timestamp_instrumentation is None
+            and source_info is None
+            and self._session._closed is None
+            and self._post is not None
+        ):  # as most are: nothing but bytes
+            self._post(payload)
+        else:
+            self._put(payload, encoding, attachment, timestamp, timestamp_instrumentation, source_info)
 
     def try_put(
         self,
@@ -361,6 +374,10 @@ class Publisher(Matching):
         self._session._send(
             self._key_expr.utf8, None, None, attachment, timestamp, timestamp_instrumentation, source_info, self._fixed
         )
+
+    def _end(self, entity: Any) -> None:
+        self._post = None
+        super()._end(entity)
 
     def put_table(self, /, table: Any) -> int:
         """Send a value for each row of an Arrow table or batch: columns `payload` and, if they are there, `attachment`,

@@ -42,6 +42,8 @@ __all__ = ["Session", "open"]
 
 _sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
 
+MOST_POSTS = 4096  # keys and settings that were put on, remembered
+
 FIXED = {  # what a put has that says nothing about it
     "priority": Priority.DATA,
     "congestion": CongestionControl.DROP,
@@ -67,6 +69,7 @@ class Session:
         self._closed: str | None = "session closed"
         self._default_timeout = (config.get("queries_default_timeout") or 10_000) / 1000
         self._keys = Keys()
+        self._posts: dict[Any, Callable[[bytes], bool]] = {}
         self._receivers: weakref.WeakSet[Receiver[Any]] = weakref.WeakSet()
         self._held: set[Any] = set()  # declarations that go on in the background
         self._node = open_node(config)
@@ -158,6 +161,20 @@ class Session:
         source_info: SourceInfo | None = None,
     ) -> None:
         """Send a value to whoever listens to the key."""
+        if (
+            type(payload) is bytes
+            and encoding is None
+            and attachment is None
+            and timestamp is None
+            and timestamp_instrumentation is None
+            and source_info is None
+            and self._closed is None
+        ):  # as most are: nothing but bytes
+            name = (key_expr, congestion_control, priority, express, allowed_destination)
+            post = self._posts.get(name) or self._new_post(name)
+            if post is not None:
+                post(payload)
+                return
         self._send(
             _key(key_expr).utf8,
             as_buffer(payload),
@@ -243,12 +260,32 @@ class Session:
         if payload is None:
             sent = self._node.delete(key, attachment=attachment, timestamp=timestamp, source=source, **options)
         else:
-            if encoding is not None and encoding.id == 0 and encoding.schema is None:
-                encoding = None  # it goes without saying
             sent = self._node.put(
-                key, payload, encoding=encoding, attachment=attachment, timestamp=timestamp, source=source, **options
+                key,
+                payload,
+                encoding=_told(encoding),
+                attachment=attachment,
+                timestamp=timestamp,
+                source=source,
+                **options,
             )
-        return sent is not False
+        return sent  # type: ignore[no-any-return]
+
+    def _new_post(self, name: Any) -> Callable[[bytes], bool] | None:
+        key_expr, *settings = name
+        post = self._post(_key(key_expr), None, _fixed(*settings))
+        if post is not None:
+            if len(self._posts) >= MOST_POSTS:
+                self._posts.clear()
+            self._posts[name] = post
+        return post
+
+    def _post(
+        self, key_expr: KeyExpr, encoding: Encoding | None, fixed: dict[str, Any]
+    ) -> Callable[[bytes], bool] | None:
+        """A short way for puts of nothing but bytes; None if the node has none."""
+        post = self._live().post(key_expr.utf8, encoding=_told(encoding), **fixed)
+        return None if post is None else post.put  # type: ignore[no-any-return]
 
     def declare_publisher(
         self,
@@ -580,6 +617,11 @@ def _key(key_expr: KeyExpr | str) -> KeyExpr:
 
 def _encoding(encoding: Encoding | str | None) -> Encoding | None:
     return encoding if encoding is None or isinstance(encoding, Encoding) else Encoding(encoding)
+
+
+def _told(encoding: Encoding | None) -> Encoding | None:
+    """What need not be said is not."""
+    return None if encoding is not None and encoding.id == 0 and encoding.schema is None else encoding
 
 
 def _locality(locality: Locality | None) -> Locality:

@@ -70,6 +70,11 @@ class Encoder:
     def encode(self, samples):
         """Write the rows of a RecordBatch; what they became comes out of `take`."""
         rows: cython.Py_ssize_t = samples.num_rows
+        if "key" not in samples.schema.names:
+            raise InvalidValue("samples need a column 'key'")
+        keyless = samples.column("key").null_count
+        if keyless:
+            raise InvalidValue(f"{keyless} samples have no key")
         self.bind(samples)
         with cython.nogil:
             self.write_rows(rows)
@@ -84,25 +89,22 @@ class Encoder:
 
     # Columns
 
-    def bind(self, samples):
+    def bind(self, samples, priority=5, congested=0, express=0, reliable=1, encoding=None):
+        """Stand before the first row. The rest: what a row has that says nothing about it."""
         names = samples.schema.names
         wrong = [name for name in names if name not in SAMPLES.names]
         if wrong:
             raise InvalidValue(f"a sample has no column {wrong[0]!r}; it has {', '.join(SAMPLES.names)}")
-        if "key" not in names:
-            raise InvalidValue("samples need a column 'key'")
         of = {name: samples.column(name) for name in names if name not in NOT_MESSAGES}
-        if of["key"].null_count:
-            raise InvalidValue(f"{of['key'].null_count} samples have no key")
-        self.keys = Runs(of["key"])
+        self.keys = Runs(of.get("key"))
         self.payloads = Runs(of.get("payload"))
         self.attachments = Runs(of.get("attachment"))
-        self.scopes = Choices(of["key"] if self.ids else None, self.scope, 0)
+        self.scopes = Choices(of.get("key") if self.ids else None, self.scope, 0)
         self.deletes = Choices(of.get("kind"), kind, 0)
-        self.congestion = Choices(of.get("congestion"), congestion, 0)
-        self.priority = Numbers(of.get("priority"), 5)
-        self.express = Numbers(of.get("express"), 0)
-        self.reliable = Numbers(of.get("reliable"), 1)
+        self.congestion = Choices(of.get("congestion"), congestion, congested)
+        self.priority = Numbers(of.get("priority"), priority)
+        self.express = Numbers(of.get("express"), express)
+        self.reliable = Numbers(of.get("reliable"), reliable)
         self.ntp64 = Numbers(of.get("ntp64"))
         self.eid = Numbers(of.get("source_eid"))
         self.source_sn = Numbers(of.get("source_sn"))
@@ -110,7 +112,8 @@ class Encoder:
         self.runs = []
         self.stamp_ids = Choices(of.get("timestamp_id"), self.node, -1)
         self.sources = Choices(of.get("source_zid"), self.node, -1)
-        self.encodings = self.contents(of.get("encoding"), of.get("schema"))
+        usual = -1 if encoding is None else self.run(encoding.schema, encoding.id)
+        self.encodings = self.contents(of.get("encoding"), of.get("schema"), usual)
         self.run_at = memoryview(bytearray(8 * len(self.runs) + 8)).cast("q")
         self.run_size = memoryview(bytearray(8 * len(self.runs) + 8)).cast("q")
         self.run_id = memoryview(bytearray(8 * len(self.runs) + 8)).cast("q")
@@ -138,10 +141,10 @@ class Encoder:
     def node(self, zid):
         return -1 if zid is None else self.run(ZenohId.parse(zid).to_wire())
 
-    def contents(self, encoding, schema):
+    def contents(self, encoding, schema, usual):
         """Encodings by their text. A column of schemas is exact where the text cannot be: `b""`, or bytes that are no text."""
         if schema is None:
-            return Choices(encoding, lambda text: -1 if text is None else self.content(text, None), -1)
+            return Choices(encoding, lambda text: usual if text is None else self.content(text, None), usual)
         if encoding is None:
             raise InvalidValue("a column 'schema' needs a column 'encoding' beside it")
         texts, schemas = pc.dictionary_encode(encoding), pc.dictionary_encode(schema)
@@ -153,9 +156,9 @@ class Encoder:
 
         def pair(code):
             text, schema = text_of[code // len(schema_of)], schema_of[code % len(schema_of)]
-            return -1 if text is None else self.content(text, schema)
+            return usual if text is None else self.content(text, schema)
 
-        return Choices(pairs, pair, -1)
+        return Choices(pairs, pair, usual)
 
     def content(self, text, schema):
         if schema is None:
@@ -171,29 +174,34 @@ class Encoder:
 
     def write_rows(self, rows):
         row: cython.Py_ssize_t
-        qos: cython.int
-        reliable: cython.bint
         for row in range(rows):
-            reliable = self.reliable.get(row) != 0
-            qos = self.priority.get(row) & 7 | self.congestion.get(row) | (EXPRESS if self.express.get(row) else 0)
-            self.push.qos = qos
             self.push.key.scope = self.scopes.get(row)
             self.push.key.sender = True
             if self.push.key.scope:
                 self.push.key.suffix.size = ABSENT
             else:
                 self.keys.point(row, self.push.key.suffix)
-            self.push.is_put = self.deletes.get(row) == 0
-            if self.push.is_put:
-                self.payloads.point(row, self.push.put.payload)
-                self.attachments.point(row, self.push.put.attachment)
-                self.origin(row, self.push.put.timestamp, self.push.put.source)
-                self.content_of(row)
-            else:
-                self.attachments.point(row, self.push.delete.attachment)
-                self.origin(row, self.push.delete.timestamp, self.push.delete.source)
-            self.add(qos & 7 if self.qos else DATA, reliable)
+            self.point(row)
+            self.add(self.push.qos & 7 if self.qos else DATA, self.is_reliable(row))
         return 0
+
+    def point(self, row):
+        """Let the PUSH be this row's, all but its key."""
+        self.push.qos = (
+            self.priority.get(row) & 7 | self.congestion.get(row) | (EXPRESS if self.express.get(row) else 0)
+        )
+        self.push.is_put = self.deletes.get(row) == 0
+        if self.push.is_put:
+            self.payloads.point(row, self.push.put.payload)
+            self.attachments.point(row, self.push.put.attachment)
+            self.origin(row, self.push.put.timestamp, self.push.put.source)
+            self.content_of(row)
+        else:
+            self.attachments.point(row, self.push.delete.attachment)
+            self.origin(row, self.push.delete.timestamp, self.push.delete.source)
+
+    def is_reliable(self, row):
+        return self.reliable.get(row) != 0
 
     def origin(self, row, stamp, source):
         i: cython.longlong = self.stamp_ids.get(row)

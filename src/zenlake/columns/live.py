@@ -19,6 +19,8 @@ COLUMNS = [
     "source_eid", "source_sn", "attachment", "priority", "congestion", "express", "reliable",
 ]  # fmt: skip
 
+DEL = cython.declare(cython.int, 0x100)  # beside the bits of the QoS, as in `rows`
+
 
 class LiveSamples:
     """A table of samples while it grows. `add_...` tell whether it is full: then `finish` it before the next."""
@@ -43,7 +45,7 @@ class LiveSamples:
             samples.put_put(push.put, reader.c.data)
         else:
             samples.put_del(push.delete, reader.c.data)
-        return self.end(reader, push.qos, received_ns)
+        return self.end(reader, push.qos if push.is_put else DEL | push.qos, received_ns)
 
     def add_reply(self, key: bytes, reader: Reader, received_ns: cython.longlong):
         """An answer that is a sample: the record is `reader.response`."""
@@ -54,7 +56,7 @@ class LiveSamples:
             samples.put_put(response.reply.put, reader.c.data)
         else:
             samples.put_del(response.reply.delete, reader.c.data)
-        return self.end(reader, response.qos, received_ns)
+        return self.end(reader, response.qos if response.reply.is_put else DEL | response.qos, received_ns)
 
     def end(self, reader, qos, received_ns):
         self.place.received_ns = received_ns

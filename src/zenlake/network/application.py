@@ -14,6 +14,7 @@ from zenlake.keyexpr import includes, intersects
 from zenlake.network.asking import Get, LivelinessGet, Query
 from zenlake.network.declarations import COMPLETE, passes
 from zenlake.network.face import CURRENT, FUTURE, QUERYABLE, RESTRICTED, SUBSCRIBER, TOKEN, Face, Outlet
+from zenlake.network.publishing import Post
 from zenlake.network.tree import KeyTree
 from zenlake.values import ConsolidationMode, EntityGlobalId, Locality, SourceInfo, Timestamp, WhatAmI, ZenohId
 from zenlake.wire.data import Query as QueryBody
@@ -264,21 +265,21 @@ class Application(Face):
         self, key: bytes, payload: Buffer, *, encoding: Encoding | None = None, attachment: Buffer | None = None,
         timestamp: Timestamp | None = None, source: SourceInfo | None = None, priority: int = 5, congestion: int = 0,
         express: bool = False, reliable: bool = True, destination: Locality = ANY, stack: bytes | None = None,
-    ) -> None:  # fmt: skip
-        """Publish a value on a key."""
+    ) -> bool:  # fmt: skip
+        """Publish a value on a key. False if a connection had no room and dropped it."""
         push = self._push(True, timestamp, source, attachment, stack)
         push.put.encoding.set(encoding)
         push.put.payload.set(payload)
-        self._publish(key, push, quality(priority, congestion, express), reliable, destination)
+        return self._publish(key, push, quality(priority, congestion, express), reliable, destination)
 
     def delete(
         self, key: bytes, *, attachment: Buffer | None = None, timestamp: Timestamp | None = None,
         source: SourceInfo | None = None, priority: int = 5, congestion: int = 0, express: bool = False,
         reliable: bool = True, destination: Locality = ANY, stack: bytes | None = None,
-    ) -> None:  # fmt: skip
+    ) -> bool:  # fmt: skip
         """Say that a key has no value any more."""
         push = self._push(False, timestamp, source, attachment, stack)
-        self._publish(key, push, quality(priority, congestion, express), reliable, destination)
+        return self._publish(key, push, quality(priority, congestion, express), reliable, destination)
 
     def _push(
         self, is_put: bool, timestamp: Timestamp | None, source: SourceInfo | None, attachment: Buffer | None,
@@ -299,16 +300,26 @@ class Application(Face):
         push.timestamp_stack.set(stack)
         return push
 
-    def _publish(self, key: bytes, push: Push, qos: int, reliable: bool, destination: Locality) -> None:
+    def _publish(self, key: bytes, push: Push, qos: int, reliable: bool, destination: Locality) -> bool:
         push.qos = qos
         message = push.encode()
         push.put.payload.set(b"")
         self._pushes.append(push)
         has_exts = message[0] & 0x80 != 0
-        self.node.routes.publish(
+        return self.node.routes.publish(
             key, message[2:], has_exts, qos, reliable, destination is not REMOTE, destination is not LOCAL,
             push.is_put != 0,
         )  # fmt: skip
+
+    def post(
+        self, key: bytes, *, encoding: Encoding | None = None, priority: int = 5, congestion: int = 0,
+        express: bool = False, reliable: bool = True, destination: Locality = ANY,
+    ) -> Post | None:  # fmt: skip
+        """For puts on one key that differ in nothing but their bytes; None if each is to have a timestamp of ours."""
+        if self.node.stamps:
+            return None
+        qos = quality(priority, congestion, express)
+        return Post(self.node, key, encoding, qos, reliable, destination is not REMOTE, destination is not LOCAL)
 
     def receivers(self, key: bytes, source: Face) -> tuple[Subscriber, ...]:
         """With the lock held: the subscribers that a sample on a key from a face is shown to."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from zenlake.errors import CloseReason
 from zenlake.network.forward import Lane
+from zenlake.network.publishing import Way
 from zenlake.network.roles import Stand, group, stand
 from zenlake.network.tree import KeyTree
 from zenlake.session.keys import KeyTable
@@ -125,7 +126,9 @@ class Face:
         self.tree_routes: dict[int, dict[Any, Any]] = {}
         """Of a router: the routes of samples that follow another router's tree, by its number for that one."""
         self.lane: Lane | None = None
-        """A short way for samples, if the outlet has one."""
+        """A short way for samples that pass, if the outlet has one."""
+        self.way: Way | None = None
+        """A short way for samples of the application."""
         self.backlog: deque[tuple[bytes, int, bool, int, bool]] = deque()
         self.stuck_since: float | None = None
         self.holding: set[Face] = set()

@@ -27,6 +27,7 @@ cdef class Lane:
 cdef class Target:
     cdef readonly object face
     cdef Lane lane
+    cdef readonly object way
     cdef object backlog
     cdef readonly int flags
     cdef readonly Blob key

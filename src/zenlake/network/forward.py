@@ -79,6 +79,7 @@ class Target:
     def __init__(self, face, flags, key, node_id):
         self.face = face
         self.lane = None if face is None else face.lane
+        self.way = None if face is None else face.way
         self.backlog = None if face is None else face.backlog
         self.flags = flags
         self.key = key

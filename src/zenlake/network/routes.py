@@ -27,6 +27,7 @@ __all__ = ["Routes"]
 
 PUSH = 0x1D
 Z, M, N = 0x80, 0x40, 0x20
+BLOCK = 0x28  # the QoS bits of either kind of block
 MOST = 1 << 16  # routes remembered for one face
 
 WrittenKey = tuple[int, bool, bytes | None]  # id, whether it is the sender's, suffix
@@ -112,24 +113,32 @@ class Routes:
     def publish(
         self, key: bytes, rest: bytes, has_exts: bool, qos: int, reliable: bool, local: bool = True, remote: bool = True,
         is_put: bool = True,
-    ) -> None:  # fmt: skip
-        """Everything behind the key, as bytes."""
-        face = self.node.application
-        route = face.routes.get(key)
-        if route is None or route.epoch != self.node.declarations.epoch.number:
-            route = self.find(face, 0, True, key, key)
-        if route is None:
-            return
-        if not is_put and route.deleting is not None:
+    ) -> bool:  # fmt: skip
+        """Everything behind the key, as bytes. False if a connection had no room and dropped it."""
+        route = self.published(key)
+        if route is not None and not is_put and route.deleting is not None:
             route = route.deleting
+        if route is None:
+            return True
         if local and route.receivers:
             self.show(route, written(route.whole, rest, has_exts), None, reliable, qos & 7)
-        for target in route.targets if remote else ():
-            self._send(target, rest, has_exts, qos, reliable, None)
+        sent = [self.sent(target, written(target, rest, has_exts), qos, reliable) for target in route.targets if remote]
+        return all(sent)
 
-    def _send(self, target: Target, rest: bytes, has_exts: bool, qos: int, reliable: bool, source: Face | None) -> None:
-        if not target.face.send(written(target, rest, has_exts), qos, reliable):
-            self.node.refused(target.face, source)
+    def published(self, key: bytes) -> Route | None:
+        """Where a sample of the application on a key goes."""
+        face = self.node.application
+        route: Route | None = face.routes.get(key)
+        if route is None or route.epoch != self.node.declarations.epoch.number:
+            route = self.find(face, 0, True, key, key)
+        return route
+
+    def sent(self, target: Target, message: bytes, qos: int, reliable: bool, source: Face | None = None) -> bool:
+        """Send to a target. False if there was no room and it was dropped: one that must not be is kept."""
+        if target.face.send(message, qos, reliable):
+            return True
+        self.node.refused(target.face, source)
+        return not target.face.is_open or (reliable and qos & BLOCK != 0)
 
     def show(self, route: Route, message: bytes, like: Any, reliable: bool = True, priority: int = 5) -> None:
         """Show the application a sample that is in no reader yet; `like`: the reader that it came in."""
@@ -162,7 +171,8 @@ class Routes:
             if push.node_id != target.node_id:
                 push.node_id = target.node_id
                 message = push.encode()
-            self._send(target, message[2:], message[0] & Z != 0, push.qos, reader.frame.reliable != 0, source)
+            whole = written(target, message[2:], message[0] & Z != 0)
+            self.sent(target, whole, push.qos, reader.frame.reliable != 0, source)
 
 
 def written(target: Target, rest: bytes, has_exts: bool) -> bytes:

@@ -74,6 +74,11 @@ class Engine:
         """Whether this is the loop's thread."""
         return threading.get_ident() == self._thread.ident
 
+    @property
+    def ident(self) -> int:
+        """The loop's thread; 0 before it is started."""
+        return self._thread.ident or 0
+
     def call_soon(self, call: Callable[[], object]) -> None:
         """Call it in the loop's thread, in the order of asking."""
         self._calls.append(call)

@@ -6,8 +6,8 @@ lock guards the sending half; it is never held while a message is handed on, so 
 slow, but must not wait for another thread that sends.
 
 When a message is written. If the line is quiet, at once, by the thread that sends it. If messages follow each other
-more closely than `QUIET`, they are gathered: the sending thread writes when a batch is full or the last write is
-`GATHER` ago, and the loop, which looks every `batching_limit` while there is traffic, writes what is left when the
+more closely than `sending.QUIET`, they are gathered: the sending thread writes when a batch is full or the last write is
+`sending.GATHER` ago, and the loop, which looks every `batching_limit` while there is traffic, writes what is left when the
 flood ends. So a lone message leaves at once, a flood leaves in large batches, and neither wakes the loop for each
 message. What is sent in the loop's thread leaves at the end of its turn.
 """
@@ -18,6 +18,7 @@ from time import monotonic
 from zenlake.errors import CloseReason, LinkError, RemoteError
 from zenlake.link.base import Link
 from zenlake.runtime.engine import Engine, Timer
+from zenlake.runtime.sending import Sending
 from zenlake.session.session import Session
 from zenlake.transport.inbox import Sink
 from zenlake.transport.unicast import Closed, Opened, Unicast
@@ -26,8 +27,6 @@ from zenlake.wire.message import Message
 
 __all__ = ["Face", "Node"]
 
-QUIET = 5e-6  # seconds between two messages that make gathering not worth while: a write costs about that much
-GATHER = 200e-6  # seconds for which messages of a flood are gathered
 LINGER = 1.0  # seconds that the last bytes of a closed connection may take
 
 DROP = CongestionControl.DROP
@@ -69,11 +68,14 @@ class Face:
         self.lock = threading.RLock()
         self._room = threading.Condition(self.lock)
         self._waiters = 0
-        self._blocked = False
-        self._armed = False
-        self._direct = link.direct
-        self._last = 0.0  # when something was last sent, and when it was last written
-        self._flushed = 0.0
+        self.way = Sending(
+            self.lock,
+            link.direct,
+            engine.ident,
+            self._flush,
+            lambda: engine.call_soon(self.turn),
+            lambda: engine.call_soon(self._watch),
+        )
         self._done = False
         self._timer: Timer | None = None
         self._linger: Timer | None = None
@@ -118,28 +120,13 @@ class Face:
                 message, priority, reliable, congestion, express
             ):
                 return False
-            if self._blocked:
-                return True
-            if not self._direct or self._engine.inside:
-                if not self._armed:
-                    self._armed = True
-                    self._engine.call_soon(self.turn)
-                return True
-            now = monotonic()
-            if express or now - self._last > QUIET or now - self._flushed > GATHER or queue.complete:
-                self._flush(now)
-                self._last = self._flushed = monotonic()
-            else:
-                self._last = now
-                if not self._armed:
-                    self._armed = True
-                    self._engine.call_soon(self._watch)
+            self.way.sent(express, queue.complete)
             return True
 
     def _wait(self, message: Message | bytes, priority: int, reliable: bool, congestion: int, express: bool) -> bool:
         """There was no room: make some, or wait for it as long as the message's congestion control allows."""
         transport = self.transport
-        if not self._blocked and (self.link.direct or self._engine.inside):
+        if not self.way.blocked and (self.link.direct or self._engine.inside):
             self._flush(monotonic())
             if transport.send(message, priority, reliable, congestion, express):
                 return True
@@ -222,9 +209,9 @@ class Face:
 
     def writable(self) -> None:
         with self.lock:  # else a writer that has just met a full socket might say so after us
-            self._blocked = False
+            self.way.blocked = False
         self.turn()
-        if not self._blocked and self.was_open and not self._done:
+        if not self.way.blocked and self.was_open and not self._done:
             self.node.room(self)
 
     def drained(self) -> None:
@@ -241,14 +228,14 @@ class Face:
     def _watch(self) -> None:
         """There is a flood: look again in a moment whether it is over."""
         now = monotonic()
-        if now - self._last < self.transport.settings.batching_limit and not self._done:
+        if now - self.way.last < self.transport.settings.batching_limit and not self._done:
             self._engine.call_at(now + self.transport.settings.batching_limit, self._watch)
         else:
             self.turn()
 
     def turn(self) -> None:
         """Write what waits."""
-        self._armed = False
+        self.way.armed = False
         if not self._done:
             with self.lock:
                 self._flush(monotonic())
@@ -256,7 +243,7 @@ class Face:
 
     def _flush(self, now: float) -> None:
         """With the lock held: write batches until the link takes no more."""
-        if self._blocked:
+        if self.way.blocked:
             return
         transport, link = self.transport, self.link
         while (view := transport.data(now)) is not None:
@@ -265,7 +252,7 @@ class Face:
                 self.bytes_out += size
                 transport.sent(size, now)
             if size < len(view):
-                self._blocked = True
+                self.way.blocked = True
                 break
         if self._waiters:
             self._room.notify_all()

@@ -171,6 +171,7 @@ class LiveNode(Node):
         self.declare_liveliness_subscriber = application.declare_liveliness_subscriber
         self.liveliness_get = application.liveliness_get
         self.put = application.put
+        self.post = application.post
         self.delete = application.delete
         self.get = application.get
         settings = Settings(self.zid, config.mode, **config.transport)
@@ -323,6 +324,8 @@ class LiveNode(Node):
             joined.guard = self.config.access.guard(_who(face))
         if isinstance(face.transport.queue, Queue):
             joined.lane = self._lane(face, face.transport.queue)
+            face.way.queue = face.transport.queue
+            joined.way = face.way
         self._doors[face].enter(joined)
         self.node.opened(joined)
         return joined

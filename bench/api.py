@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python API against zenoh-python's: the same program, run with either package, each in its own process.
+
+What is put is counted where it arrives: a bare socket that only drains. What is received is fed by a bare socket, with
+ready-made batches. So nothing but the package itself limits what is measured.
+"""
+
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import time
+
+from bench import raw
+from bench.columns import BATCH, Peer, declaration, free_port, message
+from bench.report import Ratio, Result, show
+from zenlake.wire.transport import Frame
+
+OURS, PEER = "zenlake", "zenoh"
+PAYLOAD = b"<8bytes>"
+
+COMMON = """
+import importlib, sys, time
+zenoh = importlib.import_module(sys.argv[1])
+config = zenoh.Config()
+role, where = ("client", "connect") if sys.argv[3] == "out" else ("peer", "listen")
+for name, value in {
+    "mode": '"%s"' % role, where + "/endpoints": '["tcp/127.0.0.1:%d"]' % int(sys.argv[2]),
+    "scouting/multicast/enabled": "false", "transport/shared_memory/enabled": "false",
+}.items():
+    config.insert_json5(name, value)
+session = zenoh.open(config)
+BLOCK = zenoh.CongestionControl.BLOCK
+"""
+
+OUT = (
+    COMMON
+    + """
+key, payload = "fleet/robot17/pose", sys.argv[5].encode()
+if sys.argv[4] == "table":
+    import pyarrow as pa
+    rows = 65536
+    table = pa.table({"key": [key] * rows, "payload": [payload] * rows, "congestion": ["block"] * rows})
+    def some():
+        session.put_table(table)
+elif sys.argv[4] == "publisher":
+    put = session.declare_publisher(key, congestion_control=BLOCK).put
+    def some():
+        for _ in range(1000):
+            put(payload)
+elif sys.argv[4] == "session":
+    def some():
+        for _ in range(1000):
+            session.put(key, payload, congestion_control=BLOCK)
+print("ready", flush=True)
+for line in sys.stdin:
+    end = time.perf_counter() + float(line)
+    while time.perf_counter() < end:
+        some()
+"""
+)
+
+IN = (
+    COMMON
+    + """
+count = 0
+def reads(sample):
+    global count
+    count += 1
+    sample.key_expr, bytes(sample.payload)
+subscriber = session.declare_subscriber("**", reads)
+print("ready", flush=True)
+for line in sys.stdin:
+    before, start = count, time.perf_counter()
+    time.sleep(float(line))
+    print((count - before) / (time.perf_counter() - start), flush=True)
+"""
+)
+
+START = COMMON + "session.close()\n"
+
+
+def put_rate(package: str, how: str, seconds: float) -> float:
+    """Messages a second that arrive, in the middle of a flood."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        peer = Peer(OUT, package, listener.getsockname()[1], "out", how, PAYLOAD.decode())
+        try:
+            link = raw.accepted(listener)
+            peer.ready()
+            peer.ask(seconds + 1)
+            link.settimeout(5)
+            end = time.perf_counter() + 0.5
+            while time.perf_counter() < end:  # until it is warm
+                link.recv(1 << 20)
+            start, chunks = time.perf_counter(), []
+            while time.perf_counter() < start + seconds:
+                chunks.append(link.recv(1 << 20))
+            took = time.perf_counter() - start
+            return b"".join(chunks).count(PAYLOAD) / took
+        finally:
+            peer.stop()
+
+
+def callback_rate(package: str, seconds: float) -> float:
+    """Samples a second that a callback reads key and payload of."""
+    one = message(8, False)
+    each = BATCH // len(one)
+    port = free_port()
+    peer = Peer(IN, package, port, "in")
+    try:
+        peer.ready()
+        link = raw.opened(port)
+        raw.send(link, declaration())
+        sn, end, asked = 0, time.perf_counter() + seconds + 1.5, False
+        while time.perf_counter() < end:
+            raw.send(link, Frame(sn=sn & 0x0FFFFFFF).encode() + one * each)
+            sn += 1
+            if not asked and time.perf_counter() > end - seconds - 1:
+                peer.ask(seconds)
+                asked = True
+        link.close()
+        return peer.answer()
+    finally:
+        peer.stop()
+
+
+def starts(package: str) -> float:
+    """Starts of a second: a program that imports the package, opens a session and closes it, without the interpreter's own."""
+
+    def took(*command: str) -> float:
+        start = time.perf_counter()
+        subprocess.run([sys.executable, *command], check=True, env={**os.environ, "RUST_LOG": "error"})
+        return time.perf_counter() - start
+
+    program = statistics.median(took("-c", START, package, "0", "in") for _ in range(5))
+    return 1 / (program - statistics.median(took("-c", "pass") for _ in range(5)))
+
+
+def run(quick: bool) -> list[Result]:
+    seconds, repeats = (1.0, 3) if quick else (3.0, 5)
+    results = []
+    for how, against, aim in (("table", "session", 15), ("publisher", "publisher", 3), ("session", "session", 3)):
+        ratios = [Ratio(put_rate(OURS, how, seconds), put_rate(PEER, against, seconds)) for _ in range(repeats)]
+        name = {"table": "put_table", "publisher": "Publisher.put", "session": "Session.put"}[how]
+        results.append(Result(name, "put" if how == "table" else "the same", ratios, aim))
+    ratios = [Ratio(callback_rate(OURS, seconds), callback_rate(PEER, seconds)) for _ in range(repeats)]
+    results.append(Result("callback that reads key and payload", "the same", ratios, 2))
+    ratios = [Ratio(starts(OURS), starts(PEER)) for _ in range(repeats)]
+    results.append(Result("import, open and close", "the same", ratios, 1))
+    return results
+
+
+if __name__ == "__main__":
+    show(run("--quick" in sys.argv))

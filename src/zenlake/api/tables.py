@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A table onto the network: each row is written from its Arrow buffers into the batch that will carry it. Compiled.
+
+No object is made for a row, unless a subscriber of this very session is to see it. Keys are few: where each goes is worked
+out once for a record batch. Rows are sent by `RUN`, so that another thread's messages get between them.
+"""
+
+import cython
+
+from zenlake.keyexpr import KeyExpr
+
+if cython.compiled:
+    from cython.cimports.zenlake.columns.encode import Encoder
+    from cython.cimports.zenlake.columns.inputs import Choices
+    from cython.cimports.zenlake.network.forward import Route, Target
+    from cython.cimports.zenlake.network.publishing import Way
+    from cython.cimports.zenlake.wire.fields import WireExpr
+    from cython.cimports.zenlake.wire.network import Push
+else:
+    from zenlake.columns.encode import Encoder
+    from zenlake.columns.inputs import Choices
+    from zenlake.network.forward import Route, Target
+    from zenlake.network.publishing import Way
+    from zenlake.wire.fields import WireExpr
+    from zenlake.wire.network import Push
+
+__all__ = ["Rows"]
+
+RUN = cython.declare(cython.Py_ssize_t, 1024)
+
+
+class Rows:
+    """Sends record batches. `node` is the network's; `local` and `remote` say whom the rows are for."""
+
+    def __init__(self, node, local, remote):
+        self.node = node
+        self.local = local
+        self.remote = remote
+        self.encoder = Encoder()
+        self.push = self.encoder.push
+        self.routes = []
+        self.keys = []
+        self.only = None
+
+    def send(self, samples, keys, key, **usual):
+        """Send each row, on the key of its row or all on `key`; returns how many were queued. `usual` is for `Encoder.bind`."""
+        self.encoder.bind(samples, **usual)
+        self.routes = []
+        self.keys = []
+        codes: Choices = Choices(keys, self.route, -1)
+        if keys is None:
+            self.route(key)
+        self.only = self.shared_way()
+        rows: cython.Py_ssize_t = samples.num_rows
+        row: cython.Py_ssize_t = 0
+        sent: cython.Py_ssize_t = 0
+        while row < rows:
+            sent += self.run(row, min(rows, row + RUN), codes, keys is None)
+            row += RUN
+        return sent
+
+    def route(self, key):
+        """Work out where rows on a key go; its number."""
+        route: Route = self.node.routes.published(KeyExpr(key).utf8 if isinstance(key, str) else key)
+        target: Target
+        wires = [wire_key((0, True, route.key))]
+        for target in route.targets:
+            wires.append(wire_key(target.face.wire_key(route.key)))
+        self.routes.append(route)
+        self.keys.append(wires)
+        return len(self.routes) - 1
+
+    def shared_way(self):
+        """The way of all rows, if there is but one connection and nobody here listens."""
+        way = None
+        route: Route
+        target: Target
+        for route in self.routes:
+            if (self.local and route.receivers) or not self.remote or self.node.stamps or len(route.targets) != 1:
+                return None
+            target = route.targets[0]
+            if target.way is None or (way is not None and way is not target.way):
+                return None
+            way = target.way
+        return way
+
+    def run(self, first, end, codes, one):
+        way: Way = self.only
+        if way is None:
+            return self.run_anywhere(first, end, codes, one)
+        push: Push = self.push
+        route: Route
+        row: cython.Py_ssize_t
+        code: cython.Py_ssize_t
+        sent: cython.Py_ssize_t = 0
+        reliable: cython.bint
+        way.begin()
+        try:
+            for row in range(first, end):
+                code = 0 if one else codes.get(row)
+                push.key = self.keys[code][1]
+                self.encoder.point(row)
+                reliable = self.encoder.is_reliable(row)
+                if way.add(push, push.qos, reliable):
+                    sent += 1
+                else:  # it is written, or waited for, as the message's congestion control says
+                    route = self.routes[code]
+                    sent += self.node.routes.sent(route.targets[0], push.encode(), push.qos, reliable)
+        finally:
+            way.end()
+        return sent
+
+    def run_anywhere(self, first, end, codes, one):
+        """The same where rows go to several connections, or are seen here, or get a timestamp."""
+        push: Push = self.push
+        route: Route
+        way: Way
+        row: cython.Py_ssize_t
+        code: cython.Py_ssize_t
+        i: cython.Py_ssize_t
+        sent: cython.Py_ssize_t = 0
+        for row in range(first, end):
+            code = 0 if one else codes.get(row)
+            route = self.routes[code]
+            wires = self.keys[code]
+            self.encoder.point(row)
+            reliable = self.encoder.is_reliable(row)
+            stamp = push.put.timestamp if push.is_put else push.delete.timestamp
+            if self.node.stamps and stamp.id.size < 0:
+                stamp.set(self.node.timestamp())
+            if self.local and route.receivers:
+                push.key = wires[0]
+                self.node.routes.show(route, push.encode(), None, reliable, push.qos & 7)
+            queued: cython.bint = True
+            if self.remote:
+                for i in range(len(route.targets)):
+                    push.key = wires[1 + i]
+                    way = route.targets[i].way
+                    if way is None or not way.send(push, push.qos, reliable):
+                        queued &= self.node.routes.sent(route.targets[i], push.encode(), push.qos, reliable)
+            sent += queued
+        return sent
+
+
+def wire_key(key):
+    scope, sender, suffix = key
+    wire = WireExpr()
+    wire.set((scope, sender, None if suffix is None else suffix.decode()))
+    return wire

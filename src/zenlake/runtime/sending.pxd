@@ -1,0 +1,19 @@
+cimport cython
+from zenlake.network.publishing cimport Way
+from zenlake.transport.queue cimport Queue
+
+@cython.final
+cdef class Sending(Way):
+    cdef public Queue queue
+    cdef object acquire
+    cdef object release
+    cdef bint direct
+    cdef unsigned long loop
+    cdef object flush
+    cdef object turn
+    cdef object watch
+    cdef public bint blocked
+    cdef public bint armed
+    cdef public double last
+    cdef double flushed
+    cpdef int sent(self, bint express, int complete) except -1

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When what a thread sends is written, and by whom: the rules that `face` tells, for every message, compiled."""
+
+from time import monotonic
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.cpython.pythread import PyThread_get_thread_ident as get_ident
+    from cython.cimports.zenlake.network.publishing import Way
+    from cython.cimports.zenlake.transport.queue import Queue
+else:
+    from threading import get_ident
+
+    from zenlake.network.publishing import Way
+    from zenlake.transport.queue import Queue
+
+__all__ = ["Sending"]
+
+# Seconds between two messages that make gathering not worth while (a write costs about that much), and seconds for
+# which messages of a flood are gathered.
+QUIET = cython.declare(cython.double, 5e-6)
+GATHER = cython.declare(cython.double, 200e-6)
+
+BLOCK = cython.declare(cython.int, 0x28)  # the QoS bits of either kind of block
+EXPRESS = cython.declare(cython.int, 0x10)
+
+
+class Sending(Way):
+    """A connection's. All but `send` and `begin` with its lock held."""
+
+    def __init__(self, lock, direct, loop, flush, turn, watch):
+        self.queue = None
+        self.acquire = lock.acquire
+        self.release = lock.release
+        self.direct = direct  # whether the thread that sends may write
+        self.loop = loop
+        self.flush = flush
+        self.turn = turn
+        self.watch = watch
+        self.blocked = False
+        self.armed = False
+        self.last = 0.0  # when something was last sent, and when it was last written
+        self.flushed = 0.0
+
+    def send(self, message, qos, reliable):
+        self.acquire()
+        try:
+            if not self.add(message, qos, reliable):
+                return False
+            self.sent(qos & EXPRESS != 0, self.queue.complete)
+        finally:
+            self.release()
+        return True
+
+    def begin(self):
+        self.acquire()
+
+    def add(self, message, qos, reliable):
+        queue: Queue = self.queue
+        if not queue.is_open or queue.ended:
+            return True  # it has just closed: whoever is to know will hear of it
+        return queue.push(message, qos & 7, reliable, qos & EXPRESS != 0, qos & BLOCK == 0 or not reliable)
+
+    def end(self):
+        try:
+            self.sent(False, self.queue.complete)
+        finally:
+            self.release()
+
+    def sent(self, express, complete):
+        """Something was queued, `complete` full batches wait: write it now, or have it written."""
+        if self.blocked:
+            return 0
+        if not self.direct or get_ident() == self.loop:
+            if not self.armed:
+                self.armed = True
+                self.turn()
+            return 0
+        now: cython.double = monotonic()
+        if express or now - self.last > QUIET or now - self.flushed > GATHER or complete:
+            self.flush(now)
+            self.last = self.flushed = monotonic()
+        else:
+            self.last = now
+            if not self.armed:
+                self.armed = True
+                self.watch()
+        return 0
