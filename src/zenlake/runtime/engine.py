@@ -192,7 +192,9 @@ class Engine:
             due = []
             while self._timers and self._timers[0][0] <= now:
                 due.append(heapq.heappop(self._timers)[2])
-            for timer in due:  # one that it sets for a time that is over waits for the next turn: others are to have theirs
+            for (
+                timer
+            ) in due:  # one that it sets for a time that is over waits for the next turn: others are to have theirs
                 self._guard(timer.fire)
             for _ in range(len(self._calls)):
                 self._guard(self._calls.popleft())

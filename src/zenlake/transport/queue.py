@@ -216,7 +216,7 @@ class Queue:
     def is_over(self):
         """Whether more waits than should."""
         stage: Stage
-        for stage in self.stages:
+        for stage in self.stages:  # noqa: SIM110  compiled, a generator sees no attribute of a record
             if len(stage.jobs) > stage.size:
                 return True
         return False
