@@ -216,7 +216,7 @@ class Queue:
     def is_over(self):
         """Whether more waits than should."""
         stage: Stage
-        for stage in self.stages:  # noqa: SIM110 (a generator would be an object)
+        for stage in self.stages:  # noqa: SIM110  compiled, a generator sees no attribute of a record
             if len(stage.jobs) > stage.size:
                 return True
         return False
