@@ -9,6 +9,8 @@ they came. A router that stamps writes its timestamp in between. All else goes t
 
 import cython
 
+from zenlake.network.roles import Stand
+
 if cython.compiled:
     from cython.cimports.zenlake.transport.inbox import Sink
     from cython.cimports.zenlake.transport.queue import Queue
@@ -165,7 +167,7 @@ class Door(Sink):
         self.face = face
         self.routes = face.routes
         self.tree_routes = face.tree_routes
-        self.is_tree = face.stand.value == "tree"
+        self.is_tree = face.stand is Stand.TREE
 
     def on_message(self, kind, reader):
         if self.face is None:  # what came with the OpenAck, in the same read, is here before the news that it is open
