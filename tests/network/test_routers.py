@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from tests.network.mesh import CLIENT, PEER, ROUTER, Mesh
 from zenlake.network.node import Node
-from zenlake.values import ConsolidationMode, ZenohId
+from zenlake.values import ConsolidationMode, Timestamp, ZenohId
 from zenlake.wire import linkstate
+from zenlake.wire.data import Put
 from zenlake.wire.declare import Declare, DeclareEntity, UndeclareEntity
 from zenlake.wire.linkstate import LinkState
 from zenlake.wire.network import Oam, Push
@@ -207,6 +208,37 @@ def test_messages_between_routers_are_as_real_ones_write_them() -> None:
     assert hand.heard() == []
     hand.say(Oam(id=1, qos=8, body=linkstate.encode([LinkState(0, 6, None, None, None, (7,))])))
     assert len(node.routers.known) == 3
+
+
+def test_a_sample_in_transit_keeps_all_but_the_number_of_its_tree() -> None:
+    """From one hand-made router to another and to a client: as it came, or with another timestamp if its own is too far ahead."""
+    mesh = Mesh()
+    node = mesh.node(ROUTER)
+    source, target, client = mesh.hand(node, ROUTER), mesh.hand(node, ROUTER), mesh.hand(node)
+    own, other, beyond = (ZenohId.from_wire(zid) for zid in (source.face.zid, node.zid, bytes([99])))
+    graph = [
+        LinkState(0, 5, own, ROUTER, None, (1, 300)),
+        LinkState(1, 0, other),
+        LinkState(300, 3, beyond, ROUTER, None, (0,)),
+    ]
+    source.say(Oam(id=1, qos=8, body=linkstate.encode(graph)))
+    graph = [LinkState(0, 5, ZenohId.from_wire(target.face.zid), ROUTER, None, (1,)), LinkState(1, 0, other)]
+    target.say(Oam(id=1, qos=8, body=linkstate.encode(graph)))
+    target.say(Declare(qos=8, body=DeclareEntity(kind=2, id=0, key="s/*")))
+    client.say(Declare(qos=8, body=DeclareEntity(kind=2, id=1, key="s/*")))
+    target.heard(), client.heard()
+    number = node.routers.known[bytes([99])].psid
+    assert number != 300
+    near, ahead = (Timestamp.from_wire(int((1000 + seconds) * 2**32), b"\x09") for seconds in (0, 100))
+    unknown = bytes([0x2A, 7])  # an optional extension that nobody knows: id 10, a number
+    for stamp in (near, ahead, None):
+        body = Put(payload=b"x", timestamp=stamp)
+        source.say(Push(key="s/1", qos=0x1D, node_id=300, unknown_exts=unknown, body=body))
+        for hand, node_id in ((target, number), (client, 0)):
+            (push,) = hand.heard()
+            assert (push.node_id, push.qos, push.unknown_exts, push.put.payload.value) == (node_id, 0x1D, unknown, b"x")
+            assert (push.put.timestamp.value == stamp) == (stamp is near)
+            assert push.put.timestamp.id.size >= 0
 
 
 def test_an_old_link_state_changes_nothing() -> None:

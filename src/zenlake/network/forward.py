@@ -12,6 +12,8 @@ handled: nobody else's code runs while it is held.
 
 import cython
 
+from zenlake.network.roles import Stand
+
 if cython.compiled:
     from cython.cimports.zenlake.transport.inbox import Sink
     from cython.cimports.zenlake.transport.queue import joined
@@ -131,7 +133,7 @@ class Door(Sink):
         self.face = face
         self.routes = face.routes
         self.tree_routes = face.tree_routes
-        self.is_tree = face.stand.value == "tree"
+        self.is_tree = face.stand is Stand.TREE
 
     def begin(self):
         """Messages of one read follow: whoever needs the time looks at the clock."""

@@ -278,8 +278,10 @@ class Routers:
 
     def declared(self, face: Face, node_id: int, kind: int, key: bytes, info: int) -> None:
         root = self.of(face, node_id)
-        if root is None or root is self.own:
-            self.node.counters["declarations of unknown routers"] += root is None
+        if root is None:
+            self.node.counters["declarations of unknown routers"] += 1
+            return
+        if root is self.own:
             return
         id, told = root.has.get((kind, key), (0, None))
         if told == info:
