@@ -97,13 +97,14 @@ class Replay:
         """Publish all of it, once. `progress` is told now and then how many seconds of the recording are done."""
         stop = threading.Event() if stop is None else stop
         outcome = Outcome()
-        began = time.monotonic()
+        began: float | None = None  # not before there is a row: sorting them may take a while
         for rows, times, skipped in self._rows.read(self._columns):
+            began = time.monotonic() if began is None else began
             outcome.skipped += skipped
             self._publish(session, self._renamed(rows), times, began, stop, outcome, progress)
             if stop.is_set():
                 break
-        outcome.seconds = time.monotonic() - began
+        outcome.seconds = 0.0 if began is None else time.monotonic() - began
         return outcome
 
     def _publish(
