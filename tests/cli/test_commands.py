@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.test_tables_commands import run  # noqa: F401
 from zenlake.cli import COMMANDS, PANELS, main
+from zenlake.cli.lazy import Loaded
 from zenlake.cli.lines import escaped, one_line, payload_text
 from zenlake.encoding import Encoding
 from zenlake.errors import LinkError
@@ -33,7 +34,15 @@ def test_every_command_has_help(run, name):  # noqa: F811
     assert f"zenlake {name}" in out.decode()
 
 
-@pytest.mark.parametrize("words", [["--version"], ["put", "a//b", "1"], ["sub", "--help"]], ids=" ".join)
+def test_what_a_list_says_of_a_command_is_what_it_says_itself():
+    commands = Loaded(COMMANDS)
+    for name in COMMANDS:
+        sketch = commands.sketch(name)
+        assert sketch.get_short_help_str() == commands[name].get_short_help_str() != ""
+        assert sketch.rich_help_panel == commands[name].rich_help_panel
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["put", "a//b", "1"], ["sub", "--help"]], ids=" ".join)
 def test_a_light_command_loads_nothing_heavy(words):
     program = f"""
 import sys

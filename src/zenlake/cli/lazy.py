@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A group of commands that are loaded when they are asked for: `zenlake put` must not pay for Arrow, DuckDB and Spark."""
+"""A group of commands that are loaded when they are asked for: `zenlake put` must not pay for Arrow, DuckDB and Spark.
 
+Nor must `zenlake --help` and a shell that completes a command's name: what they show of a command is read from its source.
+"""
+
+import ast
 from collections.abc import Iterator, Mapping, MutableMapping
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 __all__ = ["Unread", "group"]
@@ -37,6 +43,15 @@ class Loaded(MutableMapping[str, Any]):
             self._loaded[name] = command
         return self._loaded[name]
 
+    def sketch(self, name: str) -> Any:
+        """The command as a list shows it: its name and what it does. It cannot be run."""
+        module, panel = self._where[name]
+        spec = find_spec(module)
+        if name in self._loaded or spec is None or not (spec.origin or "").endswith(".py"):
+            return self[name]
+        assert spec.origin is not None
+        return TyperCommand(name, help=_told(Path(spec.origin), name), rich_help_panel=panel)
+
     def __setitem__(self, name: str, command: Any) -> None:
         self._loaded[name] = command
 
@@ -55,7 +70,25 @@ def group(where: Mapping[str, tuple[str, str]]) -> type[TyperGroup]:
 
     class Group(TyperGroup):
         def __init__(self, **attributes: Any) -> None:
-            super().__init__(**{**attributes, "commands": Loaded(where)})
+            self.loaded = Loaded(where)
+            self.listing = False
+            super().__init__(**{**attributes, "commands": self.loaded})
+
+        def get_command(self, ctx: Any, cmd_name: str) -> Any:
+            if self.listing and cmd_name in where:
+                return self.loaded.sketch(cmd_name)
+            return super().get_command(ctx, cmd_name)
+
+        def format_help(self, ctx: Any, formatter: Any) -> None:
+            self.listing = True
+            super().format_help(ctx, formatter)
+            self.listing = False
+
+        def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+            self.listing = True
+            found = super().shell_complete(ctx, incomplete)
+            self.listing = False
+            return found
 
         def list_commands(self, ctx: Any) -> list[str]:
             return list(where)
@@ -67,3 +100,13 @@ def group(where: Mapping[str, tuple[str, str]]) -> type[TyperGroup]:
                 raise Unread from None
 
     return Group
+
+
+def _told(source: Path, name: str) -> str:
+    """The docstring of the function, or the `help` of the group, of that name."""
+    for node in ast.parse(source.read_bytes()).body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return ast.get_docstring(node) or ""
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name and isinstance(node.value, ast.Call):
+            return "".join(ast.literal_eval(each.value) for each in node.value.keywords if each.arg == "help")
+    return ""

@@ -103,8 +103,10 @@ def replay(
     set: Set = None,
     as_json: Json = False,
 ) -> int:
-    """Publish the samples of a capture, a log or a lake again, with their own timing, keys, values, encodings, attachments
-    and priorities; and tell how exactly they were on time. Answers to queries are not replayed.
+    """Publish the samples of a capture, a log or a lake again, with their own timing.
+
+    Keys, values, encodings, attachments, priorities, puts and deletes are those that were recorded. The end tells how late
+    samples left. Answers to queries are not replayed.
     """
     from zenlake.replay import Replay
 

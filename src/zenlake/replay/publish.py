@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Publish rows when they are due, and tell how late they were."""
+
+import math
+import threading
+import time
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from zenlake.errors import InvalidValue
+from zenlake.keyexpr import KeyExpr
+from zenlake.replay.rows import By, Moment, Rows, SentBy
+
+if TYPE_CHECKING:
+    from zenlake.api.session import Session
+    from zenlake.tables.files import PATHS
+
+__all__ = ["Outcome", "Replay"]
+
+SENT = ["key", "payload", "kind", "encoding", "schema", "attachment", "priority", "congestion", "express", "reliable"]
+STAMPS = ["ntp64", "timestamp_id"]
+LONGEST = 4096  # rows that are sent in one go: whoever wants to stop does not wait for more
+GROWTH = math.log(1.1)  # lateness is counted in classes, each a tenth wider than the one before
+
+
+@dataclass
+class Outcome:
+    """What was published, what was not, and how late it was."""
+
+    sent: int = 0
+    dropped: int = 0
+    """Samples for which a queue had no room."""
+    skipped: int = 0
+    """Samples that cannot be sent again: the key was not seen, or the value lay in shared memory."""
+    seconds: float = 0.0
+    """How long it took."""
+    latest: float = 0.0
+    """Seconds that the latest one was late."""
+    _late: Counter[int] = field(default_factory=Counter, repr=False)
+
+    def note(self, late: float, samples: int) -> None:
+        self.latest = max(self.latest, late)
+        self._late[round(math.log(max(late, 1e-7)) / GROWTH)] += samples
+
+    def late(self, part: float) -> float:
+        """Seconds by which this part of all samples was late at most, to a tenth: `late(0.5)` is the median."""
+        left = part * self._late.total()
+        for step in sorted(self._late):
+            left -= self._late[step]
+            if left <= 0:
+                return min(math.exp(step * GROWTH), self.latest)
+        return self.latest
+
+
+class Replay:
+    """The samples of captures, logs or lakes, to be published as they came.
+
+    `keys`, `since` and `until` choose. `by` says which clock: the recorder's, or the senders' own where samples are stamped.
+    A recording of several sessions has a sample on its way in and again on its way out: `sent_by` says whose to take, those of
+    the nodes that opened the sessions, of those that accepted them, or all; if it is None, the openers', and if they published
+    nothing (as in the log of a tap, which only listens) the acceptors'. `rename` is (old, new) pairs of key prefixes.
+    """
+
+    def __init__(
+        self,
+        path: "PATHS",
+        *,
+        keys: str | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        by: By = "received",
+        sent_by: SentBy | None = None,
+        speed: float = 1.0,
+        rename: Sequence[tuple[str, str]] = (),
+        keep_timestamps: bool = False,
+    ) -> None:
+        if not speed > 0:
+            raise InvalidValue(f"a speed of {speed:g}: it is a number above 0, inf for as fast as it goes")
+        self._speed = speed
+        self._rename = tuple(_prefixes(old, new) for old, new in rename)
+        self._columns = SENT + (STAMPS if keep_timestamps else [])
+        self._rows = Rows(path, keys, since, until, by, sent_by)
+        self.extent = self._rows.extent
+
+    def run(
+        self,
+        session: "Session",
+        stop: threading.Event | None = None,
+        progress: Callable[[Outcome, float], object] = lambda outcome, seconds: None,
+    ) -> Outcome:
+        """Publish all of it, once. `progress` is told now and then how many seconds of the recording are done."""
+        stop = threading.Event() if stop is None else stop
+        outcome = Outcome()
+        began: float | None = None  # not before there is a row: sorting them may take a while
+        for rows, times, skipped in self._rows.read(self._columns):
+            began = time.monotonic() if began is None else began
+            outcome.skipped += skipped
+            self._publish(session, self._renamed(rows), times, began, stop, outcome, progress)
+            if stop.is_set():
+                break
+        outcome.seconds = 0.0 if began is None else time.monotonic() - began
+        return outcome
+
+    def _publish(
+        self,
+        session: "Session",
+        rows: pa.RecordBatch,
+        times: list[int],
+        began: float,
+        stop: threading.Event,
+        outcome: Outcome,
+        progress: Callable[[Outcome, float], object],
+    ) -> None:
+        """Each row when it is due; all that are due go together."""
+        first, scale = self.extent.first, 1e-9 / self._speed
+        at = 0
+        while at < len(times) and not stop.is_set():
+            due = began + (times[at] - first) * scale
+            now = time.monotonic()
+            if due > now:
+                progress(outcome, (times[at] - first) / 1e9)
+                if stop.wait(due - now):
+                    return
+                now = time.monotonic()
+            reached = math.inf if math.isinf(self._speed) else first + (now - began) / scale
+            end = min(bisect_right(times, reached, at), at + LONGEST)
+            end = max(end, at + 1)  # a clock's last digit must not stop it
+            sent = session.put_table(rows.slice(at, end - at))
+            outcome.sent += sent
+            outcome.dropped += end - at - sent
+            if not math.isinf(self._speed):
+                outcome.note(max(0.0, time.monotonic() - due), end - at)
+            at = end
+        if times:
+            progress(outcome, (times[min(at, len(times) - 1)] - first) / 1e9)
+
+    def _renamed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        if not self._rename:
+            return rows
+        keys = pc.dictionary_encode(rows.column("key"))
+        names = pa.array([self._name(key) for key in keys.dictionary.to_pylist()], pa.string())
+        return rows.set_column(rows.schema.get_field_index("key"), "key", names.take(keys.indices))
+
+    def _name(self, key: str) -> str:
+        for old, new in self._rename:
+            if not old or key == old or key.startswith(f"{old}/"):
+                rest = key if not old else key[len(old) + 1 :]
+                return "/".join(part for part in (new, rest) if part)
+        return key
+
+
+def _prefixes(old: str, new: str) -> tuple[str, str]:
+    for each in (old, new):
+        if each:
+            KeyExpr(each)
+    return old, new

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The samples of a recording in the order of time: captures, logs, and lakes.
+
+A recording is read twice: once for the times alone, which tells how long it is and whether its rows lie in the order of time, and
+then as it is published. Rows in order are never held in memory beyond a record batch. Others (those of a lake, which lie by
+key, of a log of several writers, or by the senders' own clocks) are sorted first by DuckDB, which moves to disk what does not fit.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset
+
+from zenlake.errors import InvalidValue
+from zenlake.lake import Lake, is_lake
+from zenlake.lake.delta import files as delta_files
+from zenlake.tables.derive import import_duckdb
+from zenlake.tables.files import PATHS
+from zenlake.tables.read import Choice, batches
+from zenlake.tables.schemas import chosen
+
+__all__ = ["By", "Extent", "Moment", "Rows", "SentBy"]
+
+By = Literal["received", "timestamp"]
+SentBy = Literal["opener", "acceptor", "all"]
+Moment = datetime | timedelta  # a time, or how long after the beginning of the recording
+
+ABOUT = ["received_ns", "timestamp", "direction", "request_id", "shm", "packet", "index"]
+AT, PLACE = "replayed at", "replayed as"  # when, and how manieth: no column of `samples` has such a name
+ROWS = 16384
+
+
+@dataclass(frozen=True)
+class Extent:
+    """What the first reading tells."""
+
+    samples: int
+    first: int
+    last: int
+    """Nanoseconds since 1970."""
+    in_order: bool
+    sent_by: SentBy
+
+    @property
+    def seconds(self) -> float:
+        return (self.last - self.first) / 1e9
+
+
+class Rows:
+    """The published samples of a recording that are wanted."""
+
+    def __init__(
+        self,
+        path: PATHS,
+        keys: str | None,
+        since: Moment | None,
+        until: Moment | None,
+        by: By,
+        sent_by: SentBy | None,
+    ) -> None:
+        self._path = path
+        self._keys = keys
+        self._by = by
+        self._since, self._until = self._bounds(since, until)
+        self.extent = self._measure(sent_by)
+
+    def read(self, columns: list[str]) -> Iterator[tuple[pa.RecordBatch, list[int], int]]:
+        """Rows with these columns, when each is due (ns), and how many before them cannot be sent."""
+        wanted = (batch.filter(self._wanted(batch)) for batch in self._batches([*columns, *ABOUT]))
+        for batch in wanted if self.extent.in_order else self._sorted(wanted, [*columns, *ABOUT]):
+            sendable = batch.filter(pc.and_(pc.is_valid(batch.column("key")), pc.is_null(batch.column("shm"))))
+            times = self._times(sendable).to_pylist()
+            yield sendable.select(columns), times, batch.num_rows - sendable.num_rows
+
+    def _measure(self, sent_by: SentBy | None) -> Extent:
+        """The first reading: times and directions only."""
+        found = {0: _Extremes(), 1: _Extremes(), None: _Extremes()}
+        for batch in self._batches(["received_ns", "timestamp", "direction", "request_id"]):
+            published = batch.filter(pc.is_null(batch.column("request_id")))
+            times = self._times(published)
+            directions = published.column("direction")
+            for direction in (0, 1):
+                found[direction].add(times.filter(pc.equal(directions, direction)))
+            found[None].add(times)
+        taken: SentBy = sent_by or ("opener" if found[0].samples else "acceptor")
+        extremes = found[{"opener": 0, "acceptor": 1, "all": None}[taken]]
+        if not extremes.samples:
+            raise InvalidValue("nothing to replay: there is no sample of that key, that time and that side in it")
+        return Extent(extremes.samples, extremes.first, extremes.last, extremes.in_order, taken)
+
+    def _wanted(self, batch: pa.RecordBatch) -> pa.Array:
+        published = pc.is_null(batch.column("request_id"))
+        if self.extent.sent_by == "all":
+            return published
+        direction = 0 if self.extent.sent_by == "opener" else 1
+        return pc.and_(published, pc.equal(batch.column("direction"), direction))
+
+    def _times(self, batch: pa.RecordBatch) -> pa.Array:
+        received = batch.column("received_ns")
+        if self._by == "received":
+            return received
+        stamped = pc.multiply(batch.column("timestamp").cast(pa.int64()), 1000)
+        return pc.coalesce(stamped, received)
+
+    def _sorted(self, rows: Iterator[pa.RecordBatch], columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """By time; those of one moment by their place in the recording."""
+        schema = chosen("samples", columns)
+        numbered = pa.schema([*schema, pa.field(AT, pa.int64()), pa.field(PLACE, pa.int64())])
+
+        def number() -> Iterator[pa.RecordBatch]:
+            count = 0
+            for batch in rows:
+                places = pa.array(range(count, count + batch.num_rows), pa.int64())
+                count += batch.num_rows
+                yield pa.RecordBatch.from_arrays([*batch.columns, self._times(batch), places], schema=numbered)
+
+        with tempfile.TemporaryDirectory(prefix="zenlake-replay-") as spill, import_duckdb().connect() as engine:
+            engine.execute("set TimeZone = 'UTC'")
+            engine.execute("set temp_directory = ?", [spill])
+            engine.register("unsorted", pa.RecordBatchReader.from_batches(numbered, number()))
+            found = engine.sql(f'from unsorted order by "{AT}", packet, index, "{PLACE}"').to_arrow_reader(ROWS)
+            for batch in found:
+                yield batch.select(schema.names)
+
+    # Where they lie
+
+    def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        lake = _lake(self._path)
+        if lake is None:
+            return batches(
+                self._path, "samples", columns=columns, keys=self._keys, since=self._since, until=self._until
+            )
+        choice = Choice(self._keys, self._since, self._until)
+        needed = [*columns, *(name for name in choice.needs if name not in columns)]
+        return (batch.select(columns) for batch in choice.rows(_stored(lake, needed)))
+
+    def _bounds(self, since: Moment | None, until: Moment | None) -> tuple[datetime | None, datetime | None]:
+        """Times; what is told from the beginning needs to know when that was."""
+        self._since = self._until = None
+        beginning: datetime | None = None
+        if isinstance(since, timedelta) or isinstance(until, timedelta):
+            for batch in self._batches(["received"]):
+                first: datetime = pc.min(batch.column("received")).as_py()
+                beginning = first if beginning is None else min(beginning, first)
+
+        def moment(given: Moment | None) -> datetime | None:
+            if not isinstance(given, timedelta):
+                return given
+            return (beginning or datetime.fromtimestamp(0, UTC)) + given
+
+        return moment(since), moment(until)
+
+
+def _lake(path: PATHS) -> Path | None:
+    """The lake that a caller means; None if it is something else."""
+    given = [path] if isinstance(path, str | os.PathLike) else list(path)
+    found = [Path(each) for each in given if "://" not in os.fspath(each) and _is_lake(Path(each))]
+    if found and len(given) > 1:
+        raise InvalidValue(f"{found[0]} is a lake: replay it by itself")
+    return found[0] if found else None
+
+
+def _is_lake(path: Path) -> bool:
+    """What `land` made, or any folder with a folder of Parquet files called samples."""
+    return is_lake(path) or any((path / "samples").rglob("*.parquet"))
+
+
+def _stored(lake: Path, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    folder = lake / "samples"
+    if is_lake(lake) and Lake(lake).format == "delta":
+        files = delta_files(folder)
+    else:
+        files = sorted(str(file) for file in folder.rglob("*.parquet") if not _passed_over(file.relative_to(folder)))
+    schema = chosen("samples", columns)
+    if files:
+        yield from pyarrow.dataset.dataset(files, schema=schema, format="parquet").to_batches(batch_size=ROWS)
+
+
+def _passed_over(file: Path) -> bool:
+    return any(part.startswith(("_", ".")) for part in file.parts)
+
+
+class _Extremes:
+    """The first and last of some times, and whether they never go back."""
+
+    def __init__(self) -> None:
+        self.samples = 0
+        self.first = self.last = 0
+        self.in_order = True
+
+    def add(self, times: pa.Array) -> None:
+        if not len(times):
+            return
+        bounds = pc.min_max(times).as_py()
+        self.in_order &= not self.samples or times[0].as_py() >= self.last
+        self.in_order &= not pc.any(pc.less(times.slice(1), times.slice(0, len(times) - 1))).as_py()
+        self.first = bounds["min"] if not self.samples else min(self.first, bounds["min"])
+        self.last = bounds["max"] if not self.samples else max(self.last, bounds["max"])
+        self.samples += len(times)
