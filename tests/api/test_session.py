@@ -339,6 +339,18 @@ def test_ctrl_c_interrupts_recv():
     assert "KeyboardInterrupt" in done.stderr
 
 
+def test_try_put_tells_what_was_dropped(both):
+    sending, reading = both
+    subscriber = reading.declare_subscriber(
+        "full", zenlake.handlers.FifoChannel(1)
+    )  # never read: the sender's queue fills up
+    publisher = sending.declare_publisher("full")
+    assert publisher.declare_matching_listener().recv(10)
+    assert not all(publisher.try_put(bytes(60_000)) for _ in range(2000))
+    assert publisher.put(b"still") is None
+    assert subscriber.recv(10).payload == bytes(60_000)
+
+
 def test_try_put_and_counters(both):
     assert both[0].try_put("nobody/listens", "x") is True
     assert both[0].counters() == {} or all(isinstance(count, int) for count in both[0].counters().values())

@@ -18,7 +18,8 @@ from zenlake.api.info import SessionInfo
 from zenlake.api.liveliness import Liveliness
 from zenlake.api.opening import open_node
 from zenlake.api.query import Query
-from zenlake.api.samples import Keys, Reply, Sample, reply_from_response, sample_from_push
+from zenlake.api.sample import Keys, Sample, Samples
+from zenlake.api.samples import Reply, reply_from_response
 from zenlake.api.stamps import Stamper, TimestampCallback, TimestampContext, TimestampInstrumentation
 from zenlake.api.zbytes import as_buffer
 from zenlake.choices import (
@@ -341,7 +342,7 @@ class Session:
         key = _key(key_expr)
         node = self._live()
         target: Receiver[Sample] = self._receiver(handler)
-        deliver = target.deliver or _samples(target.push, self._keys, self._stamper)
+        deliver = target.deliver or Samples(target.push, self._keys, self._stamper).deliver
         entity = node.declare_subscriber(key.utf8, deliver, _locality(allowed_origin))
         return self._declared(Subscriber(self, key, target, entity))
 
@@ -600,15 +601,6 @@ class Session:
 def _own(handler: Any) -> Receiver[Any] | None:
     make = getattr(handler, "_receiver", None)
     return None if make is None else make()
-
-
-def _samples(push: Callable[[Sample], None], keys: Keys, stamper: Stamper) -> Callable[[bytes, Any], None]:
-    def deliver(key: bytes, reader: Any) -> None:
-        key_expr = keys.valid(key)
-        if key_expr is not None:
-            push(sample_from_push(key_expr, reader.push, stamper))
-
-    return deliver
 
 
 def _key(key_expr: KeyExpr | str) -> KeyExpr:

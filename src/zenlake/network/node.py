@@ -289,7 +289,10 @@ class Node:
         """A sample for subscribers of the application."""
         self.reading = face
         for receiver in route.receivers:
-            self.call(receiver.deliver, route.key, reader)
+            try:  # as `call` does; this is for every sample
+                receiver.deliver(route.key, reader)
+            except Exception as error:
+                self.on_error(error)
         self.reading = None
 
     # What follows from a message

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+cimport cython
+from zenlake.wire.data cimport Del, Put
+
+cdef class Sample:
+    cdef public object key_expr
+    cdef object _payload
+    cdef bint is_put
+    cdef object _encoding
+    cdef object _timestamp
+    cdef int qos
+    cdef object _attachment
+    cdef public object source_info
+    cdef public object timestamp_stack
+
+@cython.final
+cdef class Keys:
+    cdef dict known
+    cpdef valid(self, bytes utf8)
+
+@cython.final
+cdef class Samples:
+    cdef object push
+    cdef Keys keys
+    cdef object stamper
+
+cpdef Sample sample_of(key_expr, Put put, Del delete, bint is_put, int qos)
