@@ -47,17 +47,19 @@ def recorded(router: Router, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with Tap(log, ["fleet/**"], connect=[router.where]) as tap, client(router.where) as session:
         for number in range(60):
             key = KEYS[number % 3]
+            # of each key one: what is more urgent may overtake, by Zenoh's own rules
+            priority = (Priority.DATA, Priority.REAL_TIME, Priority.BACKGROUND)[number % 3]
             session.put(
                 key,
                 b"%d" % number if number != 30 else bytes(150_000),
                 encoding=("zenoh/bytes", "text/plain;utf-8", "application/json")[number % 3],
                 attachment=b"\xff%d" % number if number % 2 else None,
-                priority=(Priority.DATA, Priority.REAL_TIME, Priority.BACKGROUND)[number % 3],
+                priority=priority,
                 congestion_control=BLOCK,
                 express=number % 3 == 1,
             )
             if number % 20 == 19:
-                session.delete(key, congestion_control=BLOCK)
+                session.delete(key, priority=priority, congestion_control=BLOCK)
             time.sleep(0.005 if number % 5 else 0.05)  # it is the pace that is recorded
         until(received(tap, 63))
     return log
