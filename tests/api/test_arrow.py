@@ -22,6 +22,7 @@ def session():
 
 def test_samples_come_as_record_batches_bounded_by_rows_and_age(session):
     subscriber = session.declare_subscriber("t/**", ArrowChannel(3, age=0.05))
+    began = datetime.now(UTC)
     stamp = session.new_timestamp()
     for number in range(4):
         session.put(f"t/{number}", str(number), encoding="text/plain;utf-8", attachment=b"a", timestamp=stamp)
@@ -35,6 +36,8 @@ def test_samples_come_as_record_batches_bounded_by_rows_and_age(session):
     assert whole["schema"].to_pylist()[0] == b"utf-8"
     assert whole["ntp64"].to_pylist()[0] == stamp.ntp64
     assert whole["timestamp_id"].to_pylist()[0] == str(session.zid())
+    received = whole["received"].to_pylist()
+    assert began <= received[0] < received[-1] <= datetime.now(UTC)
 
 
 def test_chosen_columns_and_the_rest_at_the_end(session):

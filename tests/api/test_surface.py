@@ -39,7 +39,9 @@ def test_class_has_the_same_members(module, name):
         return
     members = surface(ours(module))[name]["members"]
     for member, about in theirs["members"].items():
-        assert member in members or hasattr(mine, member), f"{name}.{member} is missing"
+        # (Uncompiled, what a compiled class declares as attributes is seen on its instances only.)
+        there = hasattr(mine, member) or (name == "Sample" and hasattr(mine("key"), member))
+        assert member in members or there, f"{name}.{member} is missing"
         found = members.get(member)
         if found is None or about["kind"] == "special":
             continue

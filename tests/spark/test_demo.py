@@ -46,6 +46,22 @@ def test_it_runs_from_capture_to_lake_and_runs_again(spark, tmp_path, capsys):
     assert not (lake / "queries").exists() or in_lake(lake, "queries").num_rows == 0
 
 
+def test_a_live_fleet_is_landed_and_every_sample_accounted_for(spark, tmp_path, capsys):
+    """The demo itself compares what the senders say they sent with what is in the lake, and fails if they differ."""
+    lake = tmp_path / "lake"
+    assert demo("--lake", str(lake), "--seconds", "4") == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "20 robots, half of them on the real Zenoh" in out
+    assert "publishers say they sent are in the lake, each once" in out
+    samples = in_lake(lake / "tables", "samples")
+    robots = {key.split("/")[1] for key in samples["key"].to_pylist() if key.startswith("fleet/")}
+    assert len(robots) == 20
+    assert "busy" in (lake / "report.html").read_text("utf-8")  # an answer that was an error
+    queries = in_lake(lake / "tables", "queries")
+    assert {"answered", "error"} <= set(queries["outcome"].to_pylist())
+    assert zenlake.read(lake / "log", "samples").num_rows == samples.num_rows
+
+
 def test_it_does_not_write_into_a_folder_that_is_not_its_own(tmp_path, capsys):
     (tmp_path / "precious").mkdir()
     assert demo("--lake", str(tmp_path)) == 1

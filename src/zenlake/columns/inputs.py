@@ -61,7 +61,7 @@ class Numbers:
         if column is not None:
             if not (pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)):
                 raise InvalidValue(f"whole numbers are needed, not {column.type}")
-            whole = pc.fill_null(column.cast(pa.int64()), default)
+            whole = pc.fill_null(column.cast(pa.int64()), int(default))
             self.values = memoryview(whole.buffers()[1]).cast("q")[whole.offset :] if len(whole) else self.values
 
     def get(self, row):

@@ -64,6 +64,7 @@ class LiveSamples:
         self.place.reliable = reader.frame.reliable
         self.place.sn = reader.frame.sn
         self.samples.put_rest(self.place, qos)
+        self.samples.settle(self.place)  # each row has a time of its own
         return self.samples.row >= self.rows or self.samples.held() >= self.size
 
     def finish(self):
