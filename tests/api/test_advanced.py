@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Publishers that remember and subscribers that notice."""
 
+import time
+
 import pytest
 
 import zenlake
@@ -22,6 +24,15 @@ def both():
     first, second = pair()
     with first, second:
         yield first, second
+
+
+def heard(session, key):
+    """Wait until this session knows that somebody listens: what is put before that goes nowhere."""
+    with session.declare_publisher(key) as publisher:
+        deadline = time.monotonic() + PATIENCE
+        while not publisher.matching_status.matching:
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
 
 
 def texts(subscriber, count):
@@ -92,6 +103,7 @@ def test_what_is_lost_for_good_is_told(both):
     publisher = declare_advanced_publisher(first, "a/b", sample_miss_detection=MissDetectionConfig())
     subscriber = declare_advanced_subscriber(second, "a/*")
     misses = subscriber.sample_miss_listener()
+    heard(first, "a/b")
     publisher.put("0")
     assert texts(subscriber, 1) == ["0"]
     publisher._next += 4
