@@ -166,7 +166,9 @@ def test_a_mistake_is_told_before_anything_runs(spark, log, tmp_path):
     assert not (tmp_path / "lake").exists()
 
 
-@pytest.mark.parametrize(("point", "kind"), [("write", "worker"), ("rename", "all")])
+@pytest.mark.parametrize(
+    ("point", "kind"), [pytest.param("write", "worker", marks=pytest.mark.slow), ("rename", "all")]
+)
 def test_a_killed_landing_goes_on_and_lands_every_row_once(spark, log, tmp_path, point, kind):
     assert not landing(log, tmp_path / "lake", point=point, after=1, kind=kind)
     assert landing(log, tmp_path / "lake")
