@@ -279,22 +279,7 @@ class LiveNode(Node):
                 raise LinkError("scouting", f"nobody answered in {config.scouting_timeout:g} s: name an endpoint")
         if not endpoints:
             raise ConfigError("a client needs an endpoint to connect to, like tcp/127.0.0.1:7447")
-        deadline = time.monotonic() + config.connect_timeout
-        failure: ZenlakeError | None = None
-        for endpoint in endpoints:
-            connection = self.runtime.connect(endpoint)
-            try:
-                connection.first.result(max(0.0, deadline - time.monotonic()))
-            except TimeoutError:
-                connection.stop()
-                failure = failure or LinkError(endpoint, f"not open after {config.connect_timeout:g} s")
-            except ZenlakeError as error:
-                failure = failure or error
-            else:
-                connection.keep(config.backoff)
-                return
-        assert failure is not None
-        raise failure
+        self.runtime.connect_first(endpoints, config.connect_timeout, config.backoff)
 
     # In the loop's thread, called by the runtime
 
