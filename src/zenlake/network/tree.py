@@ -87,15 +87,15 @@ class KeyTree(Generic[Value]):
         end = len(chunks)
         found: dict[int, Value] = {}
         seen: set[tuple[int, int]] = set()
-        todo: list[tuple[Branch[Value], int]] = [(self._root, 0)]
-        while todo:
-            branch, at = todo.pop()
+        ahead: list[tuple[Branch[Value], int]] = [(self._root, 0)]
+        while ahead:
+            branch, at = ahead.pop()
             if (id(branch), at) in seen:
                 continue
             seen.add((id(branch), at))
             branches = branch.branches
             if b"**" in branches:  # which may stand for nothing
-                todo.append((branches[b"**"], at))
+                ahead.append((branches[b"**"], at))
             if at == end:
                 if branch.value is not None:
                     found[id(branch)] = branch.value
@@ -103,25 +103,25 @@ class KeyTree(Generic[Value]):
             chunk = chunks[at]
             if chunk[:1] == b"@":
                 if chunk in branches:
-                    todo.append((branches[chunk], at + 1))
+                    ahead.append((branches[chunk], at + 1))
                 continue
             if branch.chunk == b"**":
-                todo.append((branch, at + 1))
+                ahead.append((branch, at + 1))
             if chunk == b"**":
-                todo.append((branch, at + 1))
-                todo.extend((below, at) for name, below in branches.items() if name[:1] != b"@")
+                ahead.append((branch, at + 1))
+                ahead.extend((below, at) for name, below in branches.items() if name[:1] != b"@")
             elif chunk == b"*":
-                todo.extend((below, at + 1) for name, below in branches.items() if name[:1] != b"@" and name != b"**")
+                ahead.extend((below, at + 1) for name, below in branches.items() if name[:1] != b"@" and name != b"**")
             elif b"$" in chunk:
                 for name, below in branches.items():
                     if name[:1] != b"@" and name != b"**" and intersects(chunk, name):
-                        todo.append((below, at + 1))
+                        ahead.append((below, at + 1))
             else:
                 if chunk in branches:
-                    todo.append((branches[chunk], at + 1))
+                    ahead.append((branches[chunk], at + 1))
                 if b"*" in branches:
-                    todo.append((branches[b"*"], at + 1))
+                    ahead.append((branches[b"*"], at + 1))
                 for name, below in branch.patterns.items():
                     if intersects(chunk, name):
-                        todo.append((below, at + 1))
+                        ahead.append((below, at + 1))
         return list(found.values())
