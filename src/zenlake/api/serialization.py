@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`z_serialize` and `z_deserialize`: numbers, texts, lists, tuples, dicts as the bytes that every Zenoh binding reads.
 
-Numbers are little-endian and as wide as their type says (a plain int 32 bits, a plain float 64); a length is LEB128, the
-seven low bits of each byte; a sequence is its length and its items, a tuple only its items, a map its length, keys and values.
+What the bytes look like is told in `zenlake.serialized`; here is which type of Python's is which: a plain int has 32 bits, a
+plain float 64.
 """
 
 import struct
@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from zenlake.api.zbytes import ZBytes
-from zenlake.errors import InvalidValue
+from zenlake.errors import DecodeError, InvalidValue
+from zenlake.serialized import Reader, write_length
 
 __all__ = [
     "Int8", "Int16", "Int32", "Int64", "Int128", "UInt8", "UInt16", "UInt32", "UInt64", "UInt128", "Float32", "Float64",
@@ -89,11 +90,11 @@ def _write(obj: Any, out: bytearray) -> None:
         for item in obj:
             _write(item, out)
     elif isinstance(obj, (list, set, frozenset)):
-        _write_length(len(obj), out)
+        write_length(len(obj), out)
         for item in obj:
             _write(item, out)
     elif isinstance(obj, dict):
-        _write_length(len(obj), out)
+        write_length(len(obj), out)
         for key, value in obj.items():
             _write(key, out)
             _write(value, out)
@@ -102,15 +103,8 @@ def _write(obj: Any, out: bytearray) -> None:
 
 
 def _write_bytes(data: bytes, out: bytearray) -> None:
-    _write_length(len(data), out)
+    write_length(len(data), out)
     out += data
-
-
-def _write_length(length: int, out: bytearray) -> None:
-    while length > 0x7F:
-        out.append(length & 0x7F | 0x80)
-        length >>= 7
-    out.append(length)
 
 
 def z_deserialize(tp: type[T], zbytes: ZBytes) -> T:
@@ -118,13 +112,14 @@ def z_deserialize(tp: type[T], zbytes: ZBytes) -> T:
 
     What follows it is ignored, as zenoh-python does.
     """
-    return typing.cast(T, _Reader(bytes(ZBytes(zbytes))).read(tp))
+    try:
+        return typing.cast(T, _Reader(bytes(ZBytes(zbytes))).read(tp))
+    except DecodeError as error:
+        raise ZDeserializeError(str(error)) from None
 
 
-class _Reader:
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.at = 0
+class _Reader(Reader):
+    """Reads what a type of Python's says."""
 
     def read(self, tp: Any) -> Any:
         simple = _SIMPLE.get(tp)
@@ -143,40 +138,7 @@ class _Reader:
         raise TypeError(f"z_deserialize does not know the type {_name(tp)}{hint}")
 
     def items(self, one: Callable[[], T]) -> Iterable[T]:
-        length = self.length()
-        if length > len(self.data):
-            raise ZDeserializeError(f"{length} items declared in {len(self.data)} bytes")
-        return [one() for _ in range(length)]
-
-    def take(self, size: int) -> bytes:
-        data = self.data[self.at : self.at + size]
-        if len(data) < size:
-            raise ZDeserializeError(f"{size} bytes expected at byte {self.at}, {len(data)} left")
-        self.at += size
-        return data
-
-    def length(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self.take(1)[0]
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-            if shift > 63:
-                raise ZDeserializeError(f"a length before byte {self.at} that does not fit 64 bits")
-
-    def flag(self) -> bool:
-        byte = self.take(1)[0]
-        if byte > 1:
-            raise ZDeserializeError(f"{byte} at byte {self.at - 1} is neither true nor false")
-        return byte == 1
-
-    def text(self) -> str:
-        try:
-            return self.take(self.length()).decode()
-        except UnicodeDecodeError as error:
-            raise ZDeserializeError(f"a text before byte {self.at} that is not UTF-8: {error.reason}") from None
+        return [one() for _ in range(self.count(1))]
 
 
 _SIMPLE: dict[Any, Callable[[_Reader], Any]] = {
@@ -186,9 +148,9 @@ _SIMPLE: dict[Any, Callable[[_Reader], Any]] = {
     Float64: lambda reader: Float64(struct.unpack("<d", reader.take(8))[0]),
     Float32: lambda reader: Float32(struct.unpack("<f", reader.take(4))[0]),
     str: _Reader.text,
-    bytes: lambda reader: reader.take(reader.length()),
-    bytearray: lambda reader: bytearray(reader.take(reader.length())),
-    ZBytes: lambda reader: ZBytes(reader.take(reader.length())),
+    bytes: _Reader.blob,
+    bytearray: lambda reader: bytearray(reader.blob()),
+    ZBytes: lambda reader: ZBytes(reader.blob()),
 }
 
 
