@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 COMPILED := $(shell find src/zenlake -name '*.pxd')
 SOURCES := $(COMPILED) $(COMPILED:.pxd=.py) setup.py
 
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
+
 NOTHING_COMPILED := cli lake replay report tables typed test_docs.py test_quickstarts.py test_config.py
 
 .PHONY: setup test fast lint demo bench soak asan docs clean
@@ -34,11 +36,11 @@ $(VENV)/.built: $(VENV)/.installed $(SOURCES)
 
 test: setup lint  ## everything: both ways of running the compiled chapters, real Zenoh, real Spark, a real browser
 	$(BIN)/python -m tests.report.browser
-	$(BIN)/python -m pytest -m 'not slow'
-	ZENLAKE_PURE=1 $(BIN)/python -m pytest -m 'not interop and not spark and not slow' $(addprefix --ignore=tests/,$(NOTHING_COMPILED))
+	$(PYTEST) -m 'not slow'
+	ZENLAKE_PURE=1 $(PYTEST) -m 'not interop and not spark and not slow' $(addprefix --ignore=tests/,$(NOTHING_COMPILED))
 
 fast: setup  ## the tests that need no other process
-	$(BIN)/python -m pytest -m 'not interop and not spark and not slow'
+	$(PYTEST) -m 'not interop and not spark and not slow'
 
 lint: setup
 	$(BIN)/ruff check .

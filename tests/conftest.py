@@ -14,3 +14,11 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("certificates")
     maker.make(folder)
     return folder
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """For two workers: a file's tests stay together; all of Spark's do, to share one session, and begin first as the longest."""
+    for item in items:
+        spark = item.get_closest_marker("spark") is not None
+        item.add_marker(pytest.mark.xdist_group("spark" if spark else item.path.name))
+    items.sort(key=lambda item: item.get_closest_marker("spark") is None)

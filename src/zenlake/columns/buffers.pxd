@@ -9,6 +9,7 @@ cdef class Column:
     cdef object nulls
     cdef object block
     cdef readonly bint on
+    cdef Py_ssize_t width
     cdef Py_ssize_t rows
     cdef Py_ssize_t dense
     cdef Py_ssize_t marks

@@ -87,8 +87,22 @@ class Column:
     def array(self, count):
         return pa.Array.from_buffers(self.type, count, [self.validity(count), *self.buffers(count)])
 
+    def values(self, width):
+        """Memory for the next rows, of values that take `width` bytes each."""
+        self.width = width
+        self.block = self.pool.block(width * (self.rows + 1))
+        return self.block.view
+
     def buffers(self, count):
-        raise NotImplementedError
+        """What Arrow wants besides the bitmap; a row without a value is zero there."""
+        row: cython.Py_ssize_t
+        i: cython.Py_ssize_t
+        data: cython.uchar[::1] = self.block.view
+        for row in range(self.dense, count):
+            if not self.valid[row]:
+                for i in range(self.width * row, self.width * (row + 1)):
+                    data[i] = 0
+        return [self.block.part(self.width * count)]
 
 
 def pack(flags, count, bits):
@@ -106,8 +120,7 @@ class Long(Column):
 
     def reset(self):
         Column.reset(self)
-        self.block = self.pool.block(8 * self.rows + 8)
-        self.view = self.block.view.cast("q")
+        self.view = self.values(8).cast("q")
         self.data = cython.address(self.view[0]) if cython.compiled else self.view
         return 0
 
@@ -126,21 +139,13 @@ class Long(Column):
                 data[i] = value
             self.mark_rows(first, last)
 
-    def buffers(self, count):
-        i: cython.Py_ssize_t
-        for i in range(self.dense, count):
-            if not self.valid[i]:
-                self.data[i] = 0
-        return [self.block.part(8 * count)]
-
 
 class Int(Column):
     """32-bit numbers."""
 
     def reset(self):
         Column.reset(self)
-        self.block = self.pool.block(4 * self.rows + 4)
-        self.view = self.block.view.cast("i")
+        self.view = self.values(4).cast("i")
         self.data = cython.address(self.view[0]) if cython.compiled else self.view
         return 0
 
@@ -159,21 +164,13 @@ class Int(Column):
                 data[i] = value
             self.mark_rows(first, last)
 
-    def buffers(self, count):
-        i: cython.Py_ssize_t
-        for i in range(self.dense, count):
-            if not self.valid[i]:
-                self.data[i] = 0
-        return [self.block.part(4 * count)]
-
 
 class Byte(Column):
     """8-bit and 16-bit numbers and booleans, which Arrow packs as bits."""
 
     def reset(self):
         Column.reset(self)
-        self.block = self.pool.block(self.rows + 1)
-        self.view = self.block.view
+        self.view = self.values(1)
         self.data = cython.address(self.view[0]) if cython.compiled else self.view
         return 0
 
@@ -193,12 +190,9 @@ class Byte(Column):
             self.mark_rows(first, last)
 
     def buffers(self, count):
-        i: cython.Py_ssize_t
-        for i in range(self.dense, count):
-            if not self.valid[i]:
-                self.data[i] = 0
+        values = Column.buffers(self, count)
         if self.type != pa.bool_():
-            return [self.block.part(count)]
+            return values
         bits = bytearray((count + 7) >> 3)
         pack(self.data, count, bits)
         return [pa.py_buffer(bits)]
@@ -223,9 +217,7 @@ class Text(Column):
         self.offsets_view = self.offsets_block.view.cast("i")
         self.offsets = cython.address(self.offsets_view[0]) if cython.compiled else self.offsets_view
         self.offsets[0] = 0
-        room = (
-            self.room if 4 * self.used > self.room else self.room // 2
-        )  # the next rows will be much like the last ones
+        room = self.room if 4 * self.used > self.room else self.room // 2  # the next rows will be much like the last
         self.used = 0
         self.told = 0
         return self.keep(self.pool.block(max(room, 16 * self.rows)))
