@@ -46,7 +46,10 @@ def declared(pxd):
         elif match := ATTRIBUTE.match(code):
             yield scope, match[1], None
         else:
-            assert not code.startswith(("cdef ", "cpdef ")) or code.startswith("cdef struct"), f"not understood: {code}"
+            known = not code.startswith(("cdef ", "cpdef ")) or code.startswith(
+                ("cdef struct", "cdef enum", "cpdef enum")
+            )
+            assert known, f"not understood: {code}"
 
 
 def statements(node):
@@ -90,6 +93,12 @@ def test_what_is_declared_is_defined(pxd):
     there = [*defined(pxd.with_suffix(".py"))]
     for declaration in declared(pxd):
         assert declaration in there, f"{pxd.name} declares {declaration}"
+
+
+@each_chapter
+def test_its_constants_have_the_same_value_in_both(pxd):
+    twice = re.findall(r"^    ([A-Z_]+ = -?\w+)$", pxd.read_text(), re.M)
+    assert {*twice} <= {*re.findall(r"^    ([A-Z_]+ = -?\w+)\b", pxd.with_suffix(".py").read_text(), re.M)}
 
 
 @each_chapter

@@ -16,6 +16,7 @@ import cython
 from lz4 import block as lz4_block
 
 if cython.compiled:
+    import cython.cimports.zenlake.wire.ids as ids
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
     from cython.cimports.libc.stdlib import free, malloc
     from cython.cimports.libc.string import memcpy
@@ -24,6 +25,7 @@ if cython.compiled:
 else:
     from zenlake.capture.aside import Aside
     from zenlake.capture.recognise import begins, lz4_size, quic, tls
+    from zenlake.wire import ids
 
 SPLIT = cython.declare(cython.int, 0)
 SEEK = cython.declare(cython.int, 1)
@@ -198,7 +200,7 @@ class Stream:
         """A datagram is a batch."""
         if self.mode == SPLIT and (self.opening or end - at < 4 or p[at] & 0x3F != 1):
             return self.batch(p, at, end)
-        if self.mode == DEAF and p[at] & 0x1F != 1 and p[at] & 0x1F != 7:
+        if self.mode == DEAF and p[at] & 0x1F != ids.INIT and p[at] & 0x1F != ids.JOIN:
             self.unread += end - at
             self.unread_packets += 1
             return 0
@@ -237,10 +239,10 @@ class Stream:
         if at >= end:
             return 0
         kind: cython.int = p[at] & 0x1F
-        if kind == 1:
+        if kind == ids.INIT:
             self.judge.point(copied(p, at, end))
             self.flow.offered(p[at] & 0x20 != 0, self.judge.features())
-        elif kind == 2:
+        elif kind == ids.OPEN:
             self.opening = False
             framing: cython.int = self.flow.negotiated()
             if framing >= 0:
@@ -393,7 +395,7 @@ class Stream:
     def meet(self, data):
         """The first batches since the flow began, or since step was lost."""
         first: cython.int = data[self.width] if len(data) > self.width else 0
-        self.opening = self.framing == PLAIN and (first & 0x1F == 1 or first & 0x1F == 2)
+        self.opening = self.framing == PLAIN and (first & 0x1F == ids.INIT or first & 0x1F == ids.OPEN)
         self.flow.recognised(self, first)
         return 0
 

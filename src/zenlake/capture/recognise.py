@@ -12,8 +12,10 @@ from zenlake.errors import DecodeError
 from zenlake.wire.scouting import read_scouting
 
 if cython.compiled:
+    import cython.cimports.zenlake.wire.ids as ids
     from cython.cimports.zenlake.wire.reader import Reader
 else:
+    from zenlake.wire import ids
     from zenlake.wire.reader import Reader
 
 PLAIN = cython.declare(cython.int, 0)  # a batch as it is
@@ -27,7 +29,6 @@ UNDECIDED = cython.declare(cython.int, 2)
 CERTAIN = cython.declare(cython.int, 8)  # the weight that makes a flow a face
 BEYOND_DOUBT = cython.declare(cython.int, 64)
 
-END = cython.declare(cython.int, -2)  # of wire.reader
 MOST = cython.declare(cython.Py_ssize_t, 65535)  # no batch is larger, in any framing
 
 
@@ -72,30 +73,30 @@ class Judge:
         empty: cython.bint = False  # a FRAME without messages, which nobody sends
         while True:
             kind = self.reader.next()
-            if kind == END:
+            if kind == ids.END:
                 return 0 if empty else total
-            if kind >= 0x19:
+            if kind >= ids.NETWORK:
                 if framing == LOWLATENCY:
-                    total = 3 if kind == 0x1B or kind == 0x1C or kind == 0x1D else 1
+                    total = 3 if kind == ids.RESPONSE or kind == ids.REQUEST or kind == ids.PUSH else 1
                 elif empty:
                     total += 4
                 empty = False
                 continue
-            if empty or kind == 0:
+            if empty or kind == ids.TRANSPORT_OAM:
                 return 0
-            empty = kind == 5
-            if kind == 3 or kind == 4:
-                if kind == 3 and self.reader.close.reason > 16:
+            empty = kind == ids.FRAME
+            if kind == ids.CLOSE or kind == ids.KEEP_ALIVE:
+                if kind == ids.CLOSE and self.reader.close.reason > 16:
                     return 0
                 total += 2
-            elif kind == 6:
+            elif kind == ids.FRAGMENT:
                 total = max(total, 1)
-            elif kind != 5:  # INIT, OPEN and JOIN come alone
+            elif kind != ids.FRAME:  # INIT, OPEN and JOIN come alone
                 if total > 0 or self.reader.c.at < self.reader.c.end:
                     return 0
-                if kind == 1 and abs(self.reader.init.version - 10) > 5:
+                if kind == ids.INIT and abs(self.reader.init.version - 10) > 5:
                     return 0
-                if kind == 7 and abs(self.reader.join.version - 10) > 5:
+                if kind == ids.JOIN and abs(self.reader.join.version - 10) > 5:
                     return 0
                 total = 4 if kind == 2 else CERTAIN
         return 0
@@ -183,22 +184,22 @@ def begins(p, at, end, framing):
             return False
     kind: cython.int = p[at] & 0x1F
     if framing == LOWLATENCY:
-        return kind == 3 or kind == 4 or kind >= 0x19
-    if kind != 5 and kind != 6:
-        return kind < 5 or kind == 7
+        return kind == ids.CLOSE or kind == ids.KEEP_ALIVE or kind >= ids.NETWORK
+    if kind != ids.FRAME and kind != ids.FRAGMENT:
+        return kind <= ids.JOIN
     i: cython.Py_ssize_t = at + 1  # the sequence number is below 2**28, so four bytes at most
     while i < end and p[i] >= 0x80:
         i += 1
     if i > at + 4:
         return False
-    return i + 1 >= end or kind == 6 or p[at] >= 0x80 or p[i + 1] & 0x1F >= 0x19
+    return i + 1 >= end or kind == ids.FRAGMENT or p[at] >= 0x80 or p[i + 1] & 0x1F >= ids.NETWORK
 
 
 def number(p, at, end, framing):
     """The sequence number of a batch that begins with FRAME or FRAGMENT; -1 = another, or compressed."""
     if framing == COMPRESSED and at < end:
         at += 1 if p[at] == 0 else end - at
-    if framing == LOWLATENCY or at + 2 > end or p[at] & 0x1F < 5 or p[at] & 0x1F > 6:
+    if framing == LOWLATENCY or at + 2 > end or p[at] & 0x1F < ids.FRAME or p[at] & 0x1F > ids.FRAGMENT:
         return -1
     n: cython.longlong = 0
     shift: cython.int = 0
@@ -265,7 +266,7 @@ def weigh_packed(p, at, end):
         while p[first] == 255:
             first += 1
         first += 1
-    return 3 if 5 <= p[first] & 0x1F <= 6 else 0
+    return 3 if ids.FRAME <= p[first] & 0x1F <= ids.FRAGMENT else 0
 
 
 def skip(at, end, n):

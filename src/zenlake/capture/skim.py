@@ -10,17 +10,14 @@ wire layer. Where in doubt, a batch is kept whole.
 import cython
 
 if cython.compiled:
+    import cython.cimports.zenlake.wire.ids as ids
     from cython.cimports.zenlake.capture.recognise import number
     from cython.cimports.zenlake.capture.rows import Rows
 else:
     from zenlake.capture.recognise import number
     from zenlake.capture.rows import Rows
+    from zenlake.wire import ids
 
-FRAME = cython.declare(cython.int, 0x05)
-PUSH = cython.declare(cython.int, 0x1D)
-KEEP_ALIVE = cython.declare(cython.int, 0x04)
-PUT = cython.declare(cython.int, 0x01)
-DEL = cython.declare(cython.int, 0x02)
 SHM = cython.declare(cython.int, 0x12)
 
 # A lane takes a number that lies less than half its space ahead, and the smallest space has 128: whatever the lane held
@@ -74,7 +71,7 @@ def skip_exts(p, at, end, h):
 def skip_push(p, at, end):
     """Past a PUSH and its PUT or DEL; -1 = it is something else."""
     h: cython.int = p[at]
-    if h & 0x1F != PUSH:
+    if h & 0x1F != ids.PUSH:
         return -1
     at = skip_number(p, at + 1, end)  # key_scope
     if h & 0x20:
@@ -86,9 +83,9 @@ def skip_push(p, at, end):
     at += 1
     if h & 0x20:
         at = skip_run(p, skip_number(p, at, end), end)  # timestamp
-    if h & 0x1F == DEL:
+    if h & 0x1F == ids.DEL:
         return skip_exts(p, at, end, h)
-    if h & 0x1F != PUT:
+    if h & 0x1F != ids.PUT:
         return -1
     if h & 0x40:  # encoding: the number's lowest bit says whether a schema follows
         if at < 0 or at >= end:
@@ -100,7 +97,7 @@ def skip_push(p, at, end):
 def frame_of_pushes(p, at, end):
     """The size of a FRAME's own bytes, if it is all of the batch and carries only PUSHes; 0 = not so."""
     start: cython.Py_ssize_t = at
-    if at >= end or p[at] & 0x1F != FRAME:
+    if at >= end or p[at] & 0x1F != ids.FRAME:
         return 0
     at = skip_exts(p, skip_number(p, at + 1, end), end, p[at])
     size: cython.Py_ssize_t = at - start
@@ -113,7 +110,7 @@ def kept_of(batch):
     """How many bytes of a batch matter to what follows it: none, a FRAME's own, or all."""
     p: cython.p_const_uchar = batch
     n: cython.Py_ssize_t = len(batch)
-    if n > 0 and (skip_push(p, 0, n) == n or (n == 1 and p[0] == KEEP_ALIVE)):
+    if n > 0 and (skip_push(p, 0, n) == n or (n == 1 and p[0] == ids.KEEP_ALIVE)):
         return 0
     size: cython.Py_ssize_t = frame_of_pushes(p, 0, n)
     return size if size > 0 else n
@@ -133,7 +130,7 @@ class Skim(Rows):
         size: cython.Py_ssize_t = frame_of_pushes(p, at, end)
         if size == 0:
             self.run = 0
-            if at < end and (skip_push(p, at, end) == end or (end - at == 1 and p[at] == KEEP_ALIVE)):
+            if at < end and (skip_push(p, at, end) == end or (end - at == 1 and p[at] == ids.KEEP_ALIVE)):
                 return 0
             return Rows.append(self, p, at, end, face, direction, wire_size, compressed, received, packet, file)
         sn: cython.longlong = number(p, at, at + size, 0)

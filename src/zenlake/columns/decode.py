@@ -15,41 +15,20 @@ from zenlake.errors import DecodeError
 from zenlake.wire.scouting import read_scouting
 
 if cython.compiled:
+    import cython.cimports.zenlake.wire.ids as ids
     from cython.cimports.zenlake.columns.rows import Messages, Place, Rare, Samples
-    from cython.cimports.zenlake.session.lanes import Lanes, lane_of
+    from cython.cimports.zenlake.session.lanes import JOINED, OUT_OF_RANGE, WAITING, Lanes, lane_of
     from cython.cimports.zenlake.session.session import Session, Side
     from cython.cimports.zenlake.wire.message import Message
     from cython.cimports.zenlake.wire.reader import Reader
 else:
     from zenlake.columns.rows import Messages, Place, Rare, Samples
-    from zenlake.session.lanes import Lanes, lane_of
+    from zenlake.session.lanes import JOINED, OUT_OF_RANGE, WAITING, Lanes, lane_of
     from zenlake.session.session import Session, Side
+    from zenlake.wire import ids
     from zenlake.wire.message import Message
     from zenlake.wire.reader import Reader
 
-END = cython.declare(cython.int, -2)
-INIT = cython.declare(cython.int, 0x01)
-OPEN = cython.declare(cython.int, 0x02)
-CLOSE = cython.declare(cython.int, 0x03)
-FRAME = cython.declare(cython.int, 0x05)
-FRAGMENT = cython.declare(cython.int, 0x06)
-JOIN = cython.declare(cython.int, 0x07)
-NETWORK = cython.declare(cython.int, 0x19)
-INTEREST = cython.declare(cython.int, 0x19)
-RESPONSE_FINAL = cython.declare(cython.int, 0x1A)
-RESPONSE = cython.declare(cython.int, 0x1B)
-REQUEST = cython.declare(cython.int, 0x1C)
-PUSH = cython.declare(cython.int, 0x1D)
-DECLARE = cython.declare(cython.int, 0x1E)
-
-REPLY = cython.declare(cython.int, 4)
-ERR = cython.declare(cython.int, 5)
-QUERY = cython.declare(cython.int, 3)
-
-OLD = cython.declare(cython.longlong, -1)
-OUT_OF_RANGE = cython.declare(cython.longlong, -2)
-JOINED = cython.declare(cython.int, 1)
-WAITING = cython.declare(cython.int, 0)
 
 ENTITIES = {2: "subscriber", 4: "queryable", 6: "token"}
 MODES = {1: "current", 2: "future", 3: "both"}
@@ -210,13 +189,13 @@ class Decoder:
             self.reader.low_latency = session.low_latency and session.is_open
             self.reader.begin(self.offsets[row], self.offsets[row + 1])
             kind = self.reader.next()
-            while kind != END:
+            while kind != ids.END:
                 self.place.index += 1
-                if kind == FRAME:
+                if kind == ids.FRAME:
                     self.frame(session)
-                elif kind >= NETWORK:
+                elif kind >= ids.NETWORK:
                     self.network(session, self.reader, kind)
-                elif kind == FRAGMENT:
+                elif kind == ids.FRAGMENT:
                     self.fragment(session)
                 else:
                     self.transport(session, kind)
@@ -258,7 +237,7 @@ class Decoder:
     def frame(self, session):
         self.lane(session, self.reader.frame.priority, self.reader.frame.reliable, self.reader.frame.sn)
         if self.messages.on:
-            self.messages.begin(self.place, FRAME, self.reader.c.at - self.reader.start, self.reader.frame.unknown)
+            self.messages.begin(self.place, ids.FRAME, self.reader.c.at - self.reader.start, self.reader.frame.unknown)
             self.messages.end()
         return 0
 
@@ -266,7 +245,7 @@ class Decoder:
         f = self.reader.fragment
         self.lane(session, f.priority, f.reliable, f.sn)
         if self.messages.on:
-            self.messages.begin(self.place, FRAGMENT, self.reader.c.at - self.reader.start, f.unknown)
+            self.messages.begin(self.place, ids.FRAGMENT, self.reader.c.at - self.reader.start, f.unknown)
             self.messages.payload_size.put(self.messages.row, f.payload.size)
             self.messages.end()
         if not self.place.accepted:
@@ -292,22 +271,22 @@ class Decoder:
 
     def network(self, session, reader, kind):
         """A network message that `reader` has just read."""
-        if kind == PUSH:
+        if kind == ids.PUSH:
             if (self.place.direction == 0) == (reader.push.key.sender != 0):
                 self.push(reader, session.opener.keys)
             else:
                 self.push(reader, session.acceptor.keys)
-        elif kind == RESPONSE:
+        elif kind == ids.RESPONSE:
             if (self.place.direction == 0) == (reader.response.key.sender != 0):
                 self.response(reader, session.opener.keys)
             else:
                 self.response(reader, session.acceptor.keys)
-        elif kind == REQUEST:
+        elif kind == ids.REQUEST:
             if (self.place.direction == 0) == (reader.request.key.sender != 0):
                 self.request(reader, session.opener.keys)
             else:
                 self.request(reader, session.acceptor.keys)
-        elif kind == RESPONSE_FINAL:
+        elif kind == ids.RESPONSE_FINAL:
             if self.messages.on:
                 self.messages.begin(self.place, kind, reader.c.at - reader.start, reader.final.unknown)
                 self.messages.put_numbered(reader.final.id, reader.final.qos, 0)
@@ -320,7 +299,7 @@ class Decoder:
         if self.samples.on and self.place.accepted:
             self.samples.add_push(self.place, reader.push, keys, reader.c.data)
         if self.messages.on:
-            self.messages.begin(self.place, PUSH, reader.c.at - reader.start, reader.push.unknown)
+            self.messages.begin(self.place, ids.PUSH, reader.c.at - reader.start, reader.push.unknown)
             self.messages.put_push(reader.push, keys, reader.c.data)
             self.messages.end()
         return 0
@@ -329,12 +308,12 @@ class Decoder:
         if self.samples.on and self.place.accepted and reader.response.is_reply:
             self.samples.add_reply(self.place, reader.response, keys, reader.c.data)
         if self.messages.on:
-            self.messages.begin(self.place, RESPONSE, reader.c.at - reader.start, reader.response.unknown)
+            self.messages.begin(self.place, ids.RESPONSE, reader.c.at - reader.start, reader.response.unknown)
             self.messages.put_key(
                 self.messages.key, self.messages.unresolved_key, reader.response.key, keys, reader.c.data
             )
             self.messages.put_numbered(
-                reader.response.id, reader.response.qos, REPLY if reader.response.is_reply else ERR
+                reader.response.id, reader.response.qos, ids.REPLY if reader.response.is_reply else ids.ERR
             )
             if not reader.response.is_reply:
                 self.messages.put_err(reader.response.err, reader.c.data)
@@ -345,11 +324,11 @@ class Decoder:
 
     def request(self, reader, keys):
         if self.messages.on:
-            self.messages.begin(self.place, REQUEST, reader.c.at - reader.start, reader.request.unknown)
+            self.messages.begin(self.place, ids.REQUEST, reader.c.at - reader.start, reader.request.unknown)
             self.messages.put_key(
                 self.messages.key, self.messages.unresolved_key, reader.request.key, keys, reader.c.data
             )
-            self.messages.put_numbered(reader.request.id, reader.request.qos, QUERY)
+            self.messages.put_numbered(reader.request.id, reader.request.qos, ids.QUERY)
             self.messages.put_request(reader.request, reader.c.data)
             self.messages.end()
         return 0
@@ -369,23 +348,23 @@ class Decoder:
         p.in_lane = False
         detail = None
         unknown = 0
-        if kind == INIT:
+        if kind == ids.INIT:
             session.init(p.direction, reader.init)
             p.generation = session.generation
             detail = f"{'InitAck' if reader.init.ack else 'InitSyn'} {node(reader.init)}"
             unknown = reader.init.unknown
-        elif kind == OPEN:
+        elif kind == ids.OPEN:
             unknown = reader.open.unknown
             detail = f"{'OpenAck' if reader.open.ack else 'OpenSyn'} lease {reader.open.lease_ms} ms"
             if session.opened(p.direction, reader.open) and self.events.on:
                 self.event("opened", detail=agreed(session))
-        elif kind == CLOSE:
+        elif kind == ids.CLOSE:
             unknown = reader.close.unknown
             session.closed()
             detail = f"{reason(reader.close.reason)}{', whole session' if reader.close.session else ''}"
             if self.events.on:
                 self.event("closed", count=reader.close.reason, detail=detail)
-        elif kind == JOIN:
+        elif kind == ids.JOIN:
             unknown = reader.join.unknown
             detail = node(reader.join)
             first = session.joined(reader.join)
@@ -403,14 +382,14 @@ class Decoder:
         p = self.place
         row = {}
         body = detail = None
-        if kind == DECLARE:
+        if kind == ids.DECLARE:
             declare = reader.declare
             row = self.declared(session, declare)
             body = ("D_" if row["action"] == "declare" else "U_") + row["kind"].upper() if row["kind"] else "D_FINAL"
             if body.endswith("KEY"):
                 body += "EXPR"
             record: Message = declare
-        elif kind == INTEREST:
+        elif kind == ids.INTEREST:
             interest = reader.interest
             row = {"action": "interest" if interest.mode else "end", "id": interest.id}
             if interest.mode:
@@ -444,18 +423,18 @@ class Decoder:
         p = self.place
         body = declare.body
         row = {"action": "final", "kind": None, "interest_id": declare.interest_id}
-        if declare.body_id == 0x00:
+        if declare.body_id == ids.D_KEYEXPR:
             row |= {"action": "declare", "kind": "key", "id": body.id}
             self.keyed(row, session, body.key)
             if p.accepted and not session.declare_key(p.direction, body.id, body.key) and self.events.on:
                 first = session.sides[p.direction].keys.get(body.id)
                 why = f"id {body.id} still means {first.decode()}" if first else f"id {body.id}: prefix unknown"
                 self.event("redeclared", count=1, detail=why)
-        elif declare.body_id == 0x01:
+        elif declare.body_id == ids.U_KEYEXPR:
             row |= {"action": "undeclare", "kind": "key", "id": body.id}
             if p.accepted:
                 session.forget_key(p.direction, body.id)
-        elif declare.body_id != 0x1A:
+        elif declare.body_id != ids.D_FINAL:
             row["kind"] = ENTITIES[declare.body_id & 6]
             row["id"] = body.id
             if declare.body_id & 1:
@@ -465,7 +444,7 @@ class Decoder:
             else:
                 row["action"] = "declare"
                 self.keyed(row, session, body.key)
-                if declare.body_id == 0x04:
+                if declare.body_id == ids.D_QUERYABLE:
                     row["complete"] = body.info & 1
                     row["distance"] = body.info >> 8 & 0xFFFF
         return row

@@ -11,29 +11,15 @@ from zenlake.columns.decode import integers
 from zenlake.errors import DecodeError
 
 if cython.compiled:
-    from cython.cimports.zenlake.session.lanes import Lanes, lane_of
+    import cython.cimports.zenlake.wire.ids as ids
+    from cython.cimports.zenlake.session.lanes import JOINED, OUT_OF_RANGE, WAITING, Lanes, lane_of
     from cython.cimports.zenlake.session.session import Session, Side
     from cython.cimports.zenlake.wire.reader import Reader
 else:
-    from zenlake.session.lanes import Lanes, lane_of
+    from zenlake.session.lanes import JOINED, OUT_OF_RANGE, WAITING, Lanes, lane_of
     from zenlake.session.session import Session, Side
+    from zenlake.wire import ids
     from zenlake.wire.reader import Reader
-
-END = cython.declare(cython.int, -2)
-INIT = cython.declare(cython.int, 0x01)
-OPEN = cython.declare(cython.int, 0x02)
-CLOSE = cython.declare(cython.int, 0x03)
-FRAME = cython.declare(cython.int, 0x05)
-FRAGMENT = cython.declare(cython.int, 0x06)
-JOIN = cython.declare(cython.int, 0x07)
-DECLARE = cython.declare(cython.int, 0x1E)
-
-D_KEYEXPR = cython.declare(cython.int, 0x00)
-U_KEYEXPR = cython.declare(cython.int, 0x01)
-
-OUT_OF_RANGE = cython.declare(cython.longlong, -2)
-JOINED = cython.declare(cython.int, 1)
-WAITING = cython.declare(cython.int, 0)
 
 
 class Tracker:
@@ -102,23 +88,23 @@ class Tracker:
             self.reader.low_latency = session.low_latency and session.is_open
             self.reader.begin(self.offsets[row], self.offsets[row + 1])
             kind = self.reader.next()
-            while kind != END:
+            while kind != ids.END:
                 if self.index >= skip:
-                    if kind == FRAME:
+                    if kind == ids.FRAME:
                         fresh = self.accept(
                             session, self.reader.frame.priority, self.reader.frame.reliable, self.reader.frame.sn
                         )
-                    elif kind == DECLARE:
+                    elif kind == ids.DECLARE:
                         if fresh:
                             self.declaration(session, self.reader)
-                    elif kind == FRAGMENT:
+                    elif kind == ids.FRAGMENT:
                         fresh = self.accept(
                             session, self.reader.fragment.priority, self.reader.fragment.reliable,
                             self.reader.fragment.sn,
                         )  # fmt: skip
                         if fresh:
                             self.fragment(session)
-                    elif kind in (INIT, OPEN, CLOSE, JOIN):
+                    elif kind in (ids.INIT, ids.OPEN, ids.CLOSE, ids.JOIN):
                         self.transport(session, kind)
                 self.index += 1
                 kind = self.reader.next()
@@ -153,17 +139,17 @@ class Tracker:
             data = lanes.take(lane)
             self.rejoined.bind(data)
             self.rejoined.begin_network(0, len(data))
-            if self.rejoined.next() == DECLARE:
+            if self.rejoined.next() == ids.DECLARE:
                 self.declaration(session, self.rejoined)
             self.rejoined.bind(b"")
         return 0
 
     def transport(self, session, kind):
-        if kind == INIT:
+        if kind == ids.INIT:
             session.init(self.direction, self.reader.init)
-        elif kind == OPEN:
+        elif kind == ids.OPEN:
             session.opened(self.direction, self.reader.open)
-        elif kind == CLOSE:
+        elif kind == ids.CLOSE:
             session.closed()
         else:
             session.joined(self.reader.join)
@@ -171,9 +157,9 @@ class Tracker:
 
     def declaration(self, session, reader):
         declare = reader.declare
-        if declare.body_id == D_KEYEXPR:
+        if declare.body_id == ids.D_KEYEXPR:
             session.declare_key(self.direction, declare.body.id, declare.body.key)
-        elif declare.body_id == U_KEYEXPR:
+        elif declare.body_id == ids.U_KEYEXPR:
             session.forget_key(self.direction, declare.body.id)
         else:
             return 0

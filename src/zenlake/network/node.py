@@ -26,13 +26,13 @@ from zenlake.network.roles import Stand
 from zenlake.network.routers import Routers
 from zenlake.network.routes import Routes
 from zenlake.values import Timestamp, WhatAmI
+from zenlake.wire import ids
 from zenlake.wire.linkstate import OAM_ID
 from zenlake.wire.network import ResponseFinal
 from zenlake.wire.reader import Reader
 
 __all__ = ["Node"]
 
-D_KEYEXPR, U_KEYEXPR, D_FINAL = 0x00, 0x01, 0x1A
 INTEREST, RESPONSE_FINAL, RESPONSE, REQUEST, _, DECLARE, OAM = range(0x19, 0x20)
 
 STUCK = 5.0  # seconds that a message which must not be dropped may wait for room
@@ -190,15 +190,15 @@ class Node:
         body = declare.body
         with self.lock:
             kind = declare.body_id
-            if kind == D_KEYEXPR:
+            if kind == ids.D_KEYEXPR:
                 self._name(face, body)
-            elif kind == U_KEYEXPR:
+            elif kind == ids.U_KEYEXPR:
                 key = face.theirs.get(body.id)
                 face.theirs.forget(body.id)
                 if key is not None and face.prefixes.get(key) == body.id:
                     del face.prefixes[key]
                 self._renamed(face)
-            elif kind == D_FINAL:
+            elif kind == ids.D_FINAL:
                 if declare.answers:
                     self.interests.final(face, declare.interest)
             elif kind & 1:

@@ -1,6 +1,17 @@
 cimport cython
 from zenlake.wire.transport cimport Fragment
 
+cdef enum:
+    OLD = -1
+    OUT_OF_RANGE = -2
+
+    JOINED = 1
+    WAITING = 0
+    NO_START = -2
+    NOT_NEXT = -3
+    DROPPED = -4
+    TOO_LARGE = -5
+
 cpdef int lane_of(int priority, bint reliable) noexcept nogil
 
 @cython.final

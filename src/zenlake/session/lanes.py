@@ -8,24 +8,20 @@ resolution's name says: 7, 14 and 28 bits for "8", "16" and "32" (divergence A2)
 
 import cython
 
-if cython.compiled:
-    pass
-else:
-    pass
-
 NOT_SEEN = cython.declare(cython.longlong, -1)
 
-# What `accept` answers, besides the number of frames that are missing before this one.
-OLD = cython.declare(cython.longlong, -1)
-OUT_OF_RANGE = cython.declare(cython.longlong, -2)
+if not cython.compiled:  # compiled: constants of C, in the .pxd
+    # What `accept` answers, besides the number of frames that are missing before this one.
+    OLD = -1
+    OUT_OF_RANGE = -2
 
-# What `join` answers.
-JOINED = cython.declare(cython.int, 1)
-WAITING = cython.declare(cython.int, 0)
-NO_START = cython.declare(cython.int, -2)
-NOT_NEXT = cython.declare(cython.int, -3)
-DROPPED = cython.declare(cython.int, -4)
-TOO_LARGE = cython.declare(cython.int, -5)
+    # What `join` answers.
+    JOINED = 1
+    WAITING = 0
+    NO_START = -2
+    NOT_NEXT = -3
+    DROPPED = -4
+    TOO_LARGE = -5
 
 LANES = cython.declare(cython.int, 16)
 GIB = cython.declare(cython.Py_ssize_t, 1 << 30)

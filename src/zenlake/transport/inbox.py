@@ -15,25 +15,18 @@ from zenlake.errors import CloseReason, RemoteError
 from zenlake.wire.framing import decompressed, room_on_stream
 
 if cython.compiled:
-    from cython.cimports.zenlake.session.lanes import lane_of
+    import cython.cimports.zenlake.wire.ids as ids
+    from cython.cimports.zenlake.session.lanes import JOINED, OLD, OUT_OF_RANGE, lane_of
     from cython.cimports.zenlake.wire.memory import copy, take
     from cython.cimports.zenlake.wire.reader import Reader
 else:
-    from zenlake.session.lanes import lane_of
+    from zenlake.session.lanes import JOINED, OLD, OUT_OF_RANGE, lane_of
+    from zenlake.wire import ids
     from zenlake.wire.memory import copy, take
     from zenlake.wire.reader import Reader
 
-END = cython.declare(cython.int, -2)
-CLOSE = cython.declare(cython.int, 0x03)
-FRAME = cython.declare(cython.int, 0x05)
-FRAGMENT = cython.declare(cython.int, 0x06)
-JOIN = cython.declare(cython.int, 0x07)
-NETWORK = cython.declare(cython.int, 0x19)
 DATA = cython.declare(cython.int, 5)
 
-OUT_OF_RANGE = cython.declare(cython.longlong, -2)
-OLD = cython.declare(cython.longlong, -1)
-JOINED = cython.declare(cython.int, 1)
 
 LARGEST = 65535 + 4
 ROOM = cython.declare(cython.Py_ssize_t, 4 * 65536)
@@ -207,22 +200,22 @@ class Inbox:
         reader.begin(at, end)
         while True:
             kind = reader.next()
-            if kind == END:
+            if kind == ids.END:
                 return 0
-            if kind >= NETWORK:
+            if kind >= ids.NETWORK:
                 if fresh:
                     self.messages += 1
                     self.sink.on_message(kind, reader)
                     if self.stopped:
                         return 0
-            elif kind == FRAME:
+            elif kind == ids.FRAME:
                 fresh = self.accept(reader.frame.priority, reader.frame.reliable, reader.frame.sn)
-            elif kind == FRAGMENT:
+            elif kind == ids.FRAGMENT:
                 self.join(reader)
-            elif kind == CLOSE:
+            elif kind == ids.CLOSE:
                 self.owner.on_close(reader.close.reason, reader.close.session)
                 return 0
-            elif kind == JOIN:
+            elif kind == ids.JOIN:
                 self.owner.on_join(reader.join)
                 if self.stopped:
                     return 0
@@ -259,7 +252,7 @@ class Inbox:
         whole.frame.priority = f.priority
         whole.frame.reliable = f.reliable
         kind: cython.int = whole.next()
-        if kind != END:
+        if kind != ids.END:
             self.messages += 1
             self.sink.on_message(kind, whole)
         whole.bind(b"")

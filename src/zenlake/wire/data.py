@@ -4,19 +4,16 @@
 import cython
 
 if cython.compiled:
+    import cython.cimports.zenlake.wire.ids as ids
     from cython.cimports.zenlake.wire.cursor import Blob
     from cython.cimports.zenlake.wire.fields import EncodingField, Source, Stamp
     from cython.cimports.zenlake.wire.message import Message
 else:
+    from zenlake.wire import ids
     from zenlake.wire.cursor import Blob
     from zenlake.wire.fields import EncodingField, Source, Stamp
     from zenlake.wire.message import Message
 
-PUT = cython.declare(cython.int, 0x01)
-DEL = cython.declare(cython.int, 0x02)
-QUERY = cython.declare(cython.int, 0x03)
-REPLY = cython.declare(cython.int, 0x04)
-ERR = cython.declare(cython.int, 0x05)
 
 # Flags, each beside the message that has it in its diagram.
 T = cython.declare(cython.int, 0x20)  # PUT, DEL: timestamp
@@ -123,7 +120,7 @@ class Put(Message):
     def write(self, w):
         w.message = "PUT"
         stamped: cython.bint = self.timestamp.id.size >= 0
-        w.header(PUT | (T if stamped else 0) | (E if self.encoding.told() else 0))
+        w.header(ids.PUT | (T if stamped else 0) | (E if self.encoding.told() else 0))
         if stamped:
             self.timestamp.write(w)
         if self.encoding.told():
@@ -185,7 +182,7 @@ class Del(Message):
     def write(self, w):
         w.message = "DEL"
         stamped: cython.bint = self.timestamp.id.size >= 0
-        w.header(DEL | (T if stamped else 0))
+        w.header(ids.DEL | (T if stamped else 0))
         if stamped:
             self.timestamp.write(w)
         if self.source.entity.zid.size >= 0:
@@ -260,7 +257,7 @@ class Query(Message):
 
     def write(self, w):
         w.message = "QUERY"
-        w.header(QUERY | (C if self.consolidation else 0) | (P if self.parameters.size >= 0 else 0))
+        w.header(ids.QUERY | (C if self.consolidation else 0) | (P if self.parameters.size >= 0 else 0))
         if self.consolidation:
             w.z8("consolidation", self.consolidation)
         if self.parameters.size >= 0:
@@ -330,16 +327,16 @@ class Reply(Message):
         self.next_exts(c, h)
         at: cython.Py_ssize_t = c.at
         b: cython.int = c.u8("body")
-        self.is_put = b & 0x1F == PUT
+        self.is_put = b & 0x1F == ids.PUT
         if self.is_put:
             return self.put.read(c, b)
-        if b & 0x1F != DEL:
+        if b & 0x1F != ids.DEL:
             c.fail("body", at, "a reply is a PUT (0x01) or a DEL (0x02)")
         return self.delete.read(c, b)
 
     def write(self, w):
         w.message = "REPLY"
-        w.header(REPLY | (C if self.consolidation else 0))
+        w.header(ids.REPLY | (C if self.consolidation else 0))
         if self.consolidation:
             w.z8("consolidation", self.consolidation)
         self.write_unknown(w)
@@ -401,7 +398,7 @@ class Err(Message):
 
     def write(self, w):
         w.message = "ERR"
-        w.header(ERR | (E if self.encoding.told() else 0))
+        w.header(ids.ERR | (E if self.encoding.told() else 0))
         if self.encoding.told():
             self.encoding.write(w)
         if self.source.entity.zid.size >= 0:

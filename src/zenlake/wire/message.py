@@ -18,13 +18,13 @@ import cython
 from zenlake.errors import InvalidValue
 
 if cython.compiled:
+    import cython.cimports.zenlake.wire.ids as ids
     from cython.cimports.zenlake.wire.cursor import Blob, Cursor, Field
     from cython.cimports.zenlake.wire.writer import Writer
 else:
+    from zenlake.wire import ids
     from zenlake.wire.cursor import Blob, Cursor, Field
     from zenlake.wire.writer import Writer
-
-Z = cython.declare(cython.int, 0x80)
 
 
 def rebuilt(kind, fields):
@@ -100,12 +100,12 @@ class Message(Field):
     def read_exts(self, c, h):
         """The extension chain, if the header's Z bit announces one."""
         self.unknown = 0
-        if h & Z == 0:
+        if h & ids.Z == 0:
             self.exts.clear()
             return 0
         self.exts.at = c.at
-        header: cython.int = Z
-        while header & Z:
+        header: cython.int = ids.Z
+        while header & ids.Z:
             header = c.next_ext("exts")
             if self.read_ext(c, header & 0x7F) == 0:
                 c.unknown("exts", header)

@@ -4,27 +4,18 @@
 import cython
 
 if cython.compiled:
+    import cython.cimports.zenlake.wire.ids as ids
     from cython.cimports.zenlake.wire.cursor import Blob
     from cython.cimports.zenlake.wire.data import Del, Err, Put, Query, Reply
     from cython.cimports.zenlake.wire.fields import Entity, OamBody, Stamp, WireExpr
     from cython.cimports.zenlake.wire.message import Message
 else:
+    from zenlake.wire import ids
     from zenlake.wire.cursor import Blob
     from zenlake.wire.data import Del, Err, Put, Query, Reply
     from zenlake.wire.fields import Entity, OamBody, Stamp, WireExpr
     from zenlake.wire.message import Message
 
-RESPONSE_FINAL = cython.declare(cython.int, 0x1A)
-RESPONSE = cython.declare(cython.int, 0x1B)
-REQUEST = cython.declare(cython.int, 0x1C)
-PUSH = cython.declare(cython.int, 0x1D)
-OAM = cython.declare(cython.int, 0x1F)
-
-PUT = cython.declare(cython.int, 0x01)
-DEL = cython.declare(cython.int, 0x02)
-QUERY = cython.declare(cython.int, 0x03)
-REPLY = cython.declare(cython.int, 0x04)
-ERR = cython.declare(cython.int, 0x05)
 
 # Extension header bytes without Z. The same id with another ENC or M is another extension (divergence A9).
 QOS = cython.declare(cython.int, 0x21)
@@ -133,10 +124,10 @@ class Push(NetworkMessage):
         self.read_exts(c, h)
         self.body_at = c.at
         b: cython.int = c.next_u8("body")
-        self.is_put = b & 0x1F == PUT
+        self.is_put = b & 0x1F == ids.PUT
         if self.is_put:
             return self.put.read(c, b)
-        if b & 0x1F != DEL:
+        if b & 0x1F != ids.DEL:
             c.fail("body", self.body_at, "a push is a PUT (0x01) or a DEL (0x02)")
         return self.delete.read(c, b)
 
@@ -154,7 +145,7 @@ class Push(NetworkMessage):
         if w is None:
             self.nowhere()
         w.message = "PUSH"
-        w.header(PUSH | self.key.flags())
+        w.header(ids.PUSH | self.key.flags())
         self.key.write(w)
         self.write_common_exts(w)
         if self.node_id:
@@ -248,7 +239,7 @@ class Request(NetworkMessage):
         self.read_exts(c, h)
         self.body_at = c.at
         b: cython.int = c.next_u8("body")
-        if b & 0x1F != QUERY:
+        if b & 0x1F != ids.QUERY:
             c.fail("body", self.body_at, "a request is a QUERY (0x03)")
         return self.query.read(c, b)
 
@@ -276,7 +267,7 @@ class Request(NetworkMessage):
         if w is None:
             self.nowhere()
         w.message = "REQUEST"
-        w.header(REQUEST | self.key.flags())
+        w.header(ids.REQUEST | self.key.flags())
         w.z32("id", self.id)
         self.key.write(w)
         self.write_common_exts(w)
@@ -361,10 +352,10 @@ class Response(NetworkMessage):
         self.read_exts(c, h)
         self.body_at = c.at
         b: cython.int = c.next_u8("body")
-        self.is_reply = b & 0x1F == REPLY
+        self.is_reply = b & 0x1F == ids.REPLY
         if self.is_reply:
             return self.reply.read(c, b)
-        if b & 0x1F != ERR:
+        if b & 0x1F != ids.ERR:
             c.fail("body", self.body_at, "a response is a REPLY (0x04) or an ERR (0x05)")
         return self.err.read(c, b)
 
@@ -382,7 +373,7 @@ class Response(NetworkMessage):
         if w is None:
             self.nowhere()
         w.message = "RESPONSE"
-        w.header(RESPONSE | self.key.flags())
+        w.header(ids.RESPONSE | self.key.flags())
         w.z32("id", self.id)
         self.key.write(w)
         self.write_common_exts(w)
@@ -427,7 +418,7 @@ class ResponseFinal(NetworkMessage):
 
     def write(self, w):
         w.message = "RESPONSE_FINAL"
-        w.header(RESPONSE_FINAL)
+        w.header(ids.RESPONSE_FINAL)
         w.z32("id", self.id)
         self.write_common_exts(w)
         return self.write_unknown(w)
@@ -468,7 +459,7 @@ class Oam(NetworkMessage):
 
     def write(self, w):
         w.message = "OAM"
-        w.header(OAM | self.body.enc)
+        w.header(ids.OAM | self.body.enc)
         w.z16("id", self.id)
         self.write_common_exts(w)
         self.write_unknown(w)

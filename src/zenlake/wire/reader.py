@@ -9,6 +9,7 @@ stops. In low latency there is no FRAME: a batch is one bare network message, KE
 import cython
 
 if cython.compiled:
+    import cython.cimports.zenlake.wire.ids as ids
     from cython.cimports.zenlake.wire.cursor import Cursor
     from cython.cimports.zenlake.wire.declare import Declare, Interest
     from cython.cimports.zenlake.wire.handshake import Close, Init, Join, Open
@@ -16,6 +17,7 @@ if cython.compiled:
     from cython.cimports.zenlake.wire.network import Oam, Push, Request, Response, ResponseFinal
     from cython.cimports.zenlake.wire.transport import Fragment, Frame, KeepAlive, TransportOam
 else:
+    from zenlake.wire import ids
     from zenlake.wire.cursor import Cursor
     from zenlake.wire.declare import Declare, Interest
     from zenlake.wire.handshake import Close, Init, Join, Open
@@ -23,12 +25,6 @@ else:
     from zenlake.wire.network import Oam, Push, Request, Response, ResponseFinal
     from zenlake.wire.transport import Fragment, Frame, KeepAlive, TransportOam
 
-END = cython.declare(cython.int, -2)
-
-CLOSE = cython.declare(cython.int, 0x03)
-KEEP_ALIVE = cython.declare(cython.int, 0x04)
-FRAME = cython.declare(cython.int, 0x05)
-NETWORK = cython.declare(cython.int, 0x19)  # the first of the network ids
 
 TRANSPORT_MESSAGES = (TransportOam, Init, Open, Close, KeepAlive, Frame, Fragment, Join)
 NETWORK_MESSAGES = (Interest, ResponseFinal, Response, Request, Push, Declare, Oam)
@@ -92,59 +88,59 @@ class Reader:
         return 0
 
     def next(self):
-        """Read the next message into its record; returns its id, or END (-2) at the batch's end."""
+        """Read the next message into its record; returns its id, or END at the batch's end."""
         if self.c.at >= self.c.end:
-            return END
+            return ids.END
         self.start = self.c.at
         self.c.message = "batch"
         h: cython.int = self.c.next_u8("header")
         kind: cython.int = h & 0x1F
-        if kind >= NETWORK:
+        if kind >= ids.NETWORK:
             if not self.in_frame and not self.bare and not self.low_latency:
                 self.c.fail("header", self.start, "a network message outside a FRAME")
             self.read_network(kind, h)
         else:
             if self.bare:
                 self.c.fail("header", self.start, "no network message has this id")
-            if self.low_latency and kind != KEEP_ALIVE and kind != CLOSE:
+            if self.low_latency and kind != ids.KEEP_ALIVE and kind != ids.CLOSE:
                 self.c.fail("header", self.start, "in low latency only network messages, KEEP_ALIVE and CLOSE travel")
-            self.in_frame = kind == FRAME
+            self.in_frame = kind == ids.FRAME
             self.read_transport(kind, h)
         if (self.low_latency or self.bare) and self.c.at < self.c.end:
             self.c.fail("end", self.c.at, "bytes left over after the one message")
         return kind
 
     def read_transport(self, kind, h):
-        if kind == 5:
+        if kind == ids.FRAME:
             return self.frame.read(self.c, h)
-        if kind == 4:
+        if kind == ids.KEEP_ALIVE:
             return self.keep_alive.read(self.c, h)
-        if kind == 6:
+        if kind == ids.FRAGMENT:
             return self.fragment.read(self.c, h)
-        if kind == 1:
+        if kind == ids.INIT:
             return self.init.read(self.c, h)
-        if kind == 2:
+        if kind == ids.OPEN:
             return self.open.read(self.c, h)
-        if kind == 3:
+        if kind == ids.CLOSE:
             return self.close.read(self.c, h)
-        if kind == 7:
+        if kind == ids.JOIN:
             return self.join.read(self.c, h)
-        if kind == 0:
+        if kind == ids.TRANSPORT_OAM:
             return self.transport_oam.read(self.c, h)
         return self.c.fail("header", self.start, "no transport message has this id")
 
     def read_network(self, kind, h):
-        if kind == 0x1D:
+        if kind == ids.PUSH:
             return self.push.read(self.c, h)
-        if kind == 0x1B:
+        if kind == ids.RESPONSE:
             return self.response.read(self.c, h)
-        if kind == 0x1C:
+        if kind == ids.REQUEST:
             return self.request.read(self.c, h)
-        if kind == 0x1A:
+        if kind == ids.RESPONSE_FINAL:
             return self.final.read(self.c, h)
-        if kind == 0x1E:
+        if kind == ids.DECLARE:
             return self.declare.read(self.c, h)
-        if kind == 0x19:
+        if kind == ids.INTEREST:
             return self.interest.read(self.c, h)
         return self.oam.read(self.c, h)
 
@@ -156,8 +152,8 @@ class Reader:
         """The record that `next` filled when it returned this id."""
         if 0 <= kind < len(TRANSPORT_MESSAGES):
             return self.records[kind]
-        if NETWORK <= kind < NETWORK + len(NETWORK_MESSAGES):
-            return self.records[kind - NETWORK + len(TRANSPORT_MESSAGES)]
+        if ids.NETWORK <= kind < ids.NETWORK + len(NETWORK_MESSAGES):
+            return self.records[kind - ids.NETWORK + len(TRANSPORT_MESSAGES)]
         raise ValueError(f"no message has the id {kind}")
 
 
@@ -168,7 +164,7 @@ def messages(batch, low_latency=False):
     reader.bind(batch)
     reader.begin(0, len(batch))
     found = []
-    while (kind := reader.next()) != END:
+    while (kind := reader.next()) != ids.END:
         found.append(type(reader.record(kind))().decode(Cursor(batch, reader.start)))
     return found
 
@@ -179,7 +175,7 @@ def read_network(data):
     reader.bind(data)
     reader.begin_network(0, len(data))
     kind = reader.next()
-    if kind == END:
+    if kind == ids.END:
         reader.c.fail("header", 0, "no bytes")
     return type(reader.record(kind))().decode(Cursor(data))
 
@@ -190,7 +186,7 @@ def believable(batch):
     reader.bind(batch)
     reader.begin(0, len(batch))
     try:
-        while reader.next() != END:
+        while reader.next() != ids.END:
             pass
     except ValueError:
         return False

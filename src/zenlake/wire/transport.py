@@ -4,18 +4,16 @@
 import cython
 
 if cython.compiled:
+    import cython.cimports.zenlake.wire.ids as ids
     from cython.cimports.zenlake.wire.cursor import Blob
     from cython.cimports.zenlake.wire.fields import OamBody
     from cython.cimports.zenlake.wire.message import Message
 else:
+    from zenlake.wire import ids
     from zenlake.wire.cursor import Blob
     from zenlake.wire.fields import OamBody
     from zenlake.wire.message import Message
 
-OAM = cython.declare(cython.int, 0x00)
-KEEP_ALIVE = cython.declare(cython.int, 0x04)
-FRAME = cython.declare(cython.int, 0x05)
-FRAGMENT = cython.declare(cython.int, 0x06)
 
 R = cython.declare(cython.int, 0x20)  # FRAME, FRAGMENT: the reliable lane
 M = cython.declare(cython.int, 0x40)  # FRAGMENT: more follow
@@ -68,7 +66,7 @@ class Frame(Message):
 
     def write(self, w):
         w.message = "FRAME"
-        w.header(FRAME | (R if self.reliable else 0))
+        w.header(ids.FRAME | (R if self.reliable else 0))
         w.z64("sn", self.sn)
         if self.priority != DATA:
             w.ext_z(PRIORITY, self.priority, 7)
@@ -130,7 +128,7 @@ class Fragment(Message):
 
     def write(self, w):
         w.message = "FRAGMENT"
-        w.header(FRAGMENT | (R if self.reliable else 0) | (M if self.more else 0))
+        w.header(ids.FRAGMENT | (R if self.reliable else 0) | (M if self.more else 0))
         w.z64("sn", self.sn)
         if self.priority != DATA:
             w.ext_z(PRIORITY, self.priority, 7)
@@ -167,7 +165,7 @@ class KeepAlive(Message):
 
     def write(self, w):
         w.message = "KEEP_ALIVE"
-        w.header(KEEP_ALIVE)
+        w.header(ids.KEEP_ALIVE)
         return self.write_unknown(w)
 
 
@@ -214,7 +212,7 @@ class TransportOam(Message):
 
     def write(self, w):
         w.message = "TRANSPORT_OAM"
-        w.header(OAM | self.body.enc)
+        w.header(ids.TRANSPORT_OAM | self.body.enc)
         w.z16("id", self.id)
         if self.priority != DATA:
             w.ext_z(PRIORITY, self.priority, 7)
