@@ -2,7 +2,8 @@
 """Wire bytes -> `samples`, and back, against what zenoh-python's callback receives and its `put` sends.
 
 The peer runs in its own process and is fed, or drained, by a bare socket, so that nothing but itself limits it. Both sides see the
-same messages: a declared key, QoS and timestamp ("plain"), and schema, source info and attachment too ("full"). A callback that
+same messages, of a hundred robots in turn: a declared key, QoS and timestamp ("plain"), and schema, source info and attachment too
+("full"). A callback that
 reads the same fields is the fair peer; one that only counts is shown beside it.
 """
 
@@ -26,6 +27,7 @@ from zenlake.wire.network import Push
 from zenlake.wire.transport import Frame
 
 KEY = "fleet/robot17/pose"
+ROBOTS = 100  # whose messages take turns, so that no row is like the one before
 BATCH = 48_000  # what the real node accepts on TCP over loopback is 49152
 THREE = ["key", "timestamp", "payload"]
 
@@ -82,27 +84,35 @@ for line in sys.stdin:
 """
 
 
-def message(size: int, full: bool) -> bytes:
-    zid = ZenohId.from_wire(bytes(range(1, 17)))
+def message(size: int, full: bool, robot: int = 0) -> bytes:
+    zid = ZenohId.from_wire(bytes(range(robot + 1, robot + 17)))
     values: dict[str, object] = {"payload": b"x" * size}
-    values["timestamp"] = Timestamp.from_wire(time.time_ns() // 1_000_000_000 << 32, zid.to_wire())
+    values["timestamp"] = Timestamp.from_wire((time.time_ns() // 1_000_000_000 << 32) + robot, zid.to_wire())
     if full:
         values |= {
             "encoding": Encoding("text/plain;utf-8"),
             "source": SourceInfo(EntityGlobalId(zid, 6), 77),
             "attachment": b"8 bytes.",
         }
-    return Push(key=(1, True, None), qos=0x0D, body=Put(**values)).encode()
+    return Push(key=(robot + 1, True, None), qos=0x0D, body=Put(**values)).encode()
+
+
+def fleet(size: int, full: bool) -> bytes:
+    """A message of each robot: its own key, node and timestamp."""
+    return b"".join(message(size, full, robot) for robot in range(ROBOTS))
 
 
 def declaration() -> bytes:
-    return Frame(sn=0, priority=0).encode() + Declare(qos=8, body=DeclareKeyExpr(id=1, key=KEY)).encode()
+    """The keys of all robots; the first is KEY."""
+    keys = [KEY, *(f"fleet/robot{100 + robot}/pose" for robot in range(1, ROBOTS))]
+    declared = (Declare(qos=8, body=DeclareKeyExpr(id=id, key=key)).encode() for id, key in enumerate(keys, 1))
+    return Frame(sn=0, priority=0).encode() + b"".join(declared)
 
 
-def batches(one: bytes, count: int) -> pa.RecordBatch:
-    """About `count` messages in batches of the size that TCP sessions use."""
-    each = BATCH // len(one)
-    data = [declaration()] + [Frame(sn=sn).encode() + one * each for sn in range(count // each)]
+def batches(repeated: bytes, times: int) -> pa.RecordBatch:
+    """These messages about so many times, in batches of the size that TCP sessions use."""
+    each = BATCH // len(repeated)
+    data = [declaration()] + [Frame(sn=sn).encode() + repeated * each for sn in range(times // each)]
     rows = len(data)
     columns = [
         pa.array(range(rows), pa.int64()).cast(BATCHES_SCHEMA.field("received").type),
@@ -171,7 +181,7 @@ def free_port() -> int:
         return int(s.getsockname()[1])
 
 
-def callback_rate(one: bytes, seconds: float, reads: str) -> float:
+def callback_rate(repeated: bytes, seconds: float, reads: str) -> float:
     """Messages a second that a subscriber's callback sees, fed with ready-made batches."""
     port = free_port()
     peer = Peer(SUBSCRIBER, port, reads)
@@ -179,11 +189,11 @@ def callback_rate(one: bytes, seconds: float, reads: str) -> float:
         peer.ready()
         link = raw.opened(port)
         raw.send(link, declaration())
-        each = BATCH // len(one)
+        each = BATCH // len(repeated)
         sn, end = 0, time.perf_counter() + seconds + 1.5
         asked = False
         while time.perf_counter() < end:
-            raw.send(link, Frame(sn=sn & 0x0FFFFFFF).encode() + one * each)
+            raw.send(link, Frame(sn=sn & 0x0FFFFFFF).encode() + repeated * each)
             sn += 1
             if not asked and time.perf_counter() > end - seconds - 1:
                 peer.ask(seconds)
@@ -220,15 +230,15 @@ def run(quick: bool) -> list[Result]:
     results = []
     for size in (8, 64):
         for name, full, aim in (("plain", False, 30), ("full", True, 20)):
-            one = message(size, full)
-            block = batches(one, count)
+            round = fleet(size, full)
+            block = batches(round, count // ROBOTS)
             decode_rate(block, None)
             what = f"wire to samples, {name}, {size} bytes"
             for columns, reads, goal in ((None, "all", aim), (THREE, "three", 80), (None, "counts", None)):
                 if full and reads == "three":
                     continue
                 ratios = [
-                    Ratio(decode_rate(block, columns), callback_rate(one, seconds, reads)) for _ in range(repeats)
+                    Ratio(decode_rate(block, columns), callback_rate(round, seconds, reads)) for _ in range(repeats)
                 ]
                 title = f"{what}, {'three' if columns else 'all'} columns"
                 peer = "callback that only counts" if reads == "counts" else "callback that reads the same"

@@ -270,6 +270,8 @@ class Text(Column):
         count: cython.Py_ssize_t = last - first
         if not self.on or count <= 0:
             return 0
+        if count == 1:
+            return self.put(first, source, at, size)
         self.begin(first)
         if self.room - self.used < size * count:
             self.grow(self.used + size * count)

@@ -1,6 +1,6 @@
 cimport cython
 from zenlake.columns.buffers cimport Byte, Column, Int, Long, Text
-from zenlake.columns.words cimport Encodings, Ids, Nodes, Words
+from zenlake.columns.words cimport Encodings, Nodes, Words
 from zenlake.session.keys cimport KeyTable
 from zenlake.wire.cursor cimport Blob
 from zenlake.wire.data cimport Del, Err, Put

@@ -15,12 +15,12 @@ from zenlake.columns.schemas import chosen
 
 if cython.compiled:
     from cython.cimports.zenlake.columns.buffers import Byte, Int, Long, Text
-    from cython.cimports.zenlake.columns.words import Encodings, Ids, Nodes, Words
+    from cython.cimports.zenlake.columns.words import Encodings, Nodes, Words
     from cython.cimports.zenlake.wire.cursor import Blob
     from cython.cimports.zenlake.wire.memory import utf8_fault
 else:
     from zenlake.columns.buffers import Byte, Int, Long, Text
-    from zenlake.columns.words import Encodings, Ids, Nodes, Words
+    from zenlake.columns.words import Encodings, Nodes, Words
     from zenlake.wire.cursor import Blob
     from zenlake.wire.memory import utf8_fault
 
@@ -155,11 +155,10 @@ class Samples(Table):
         self.kinds = Words(["put", "del"])
         self.congestions = Words(["drop", "block", "block_first"])
         of = self.columns
-        ids = Ids()
         self.encodings = Encodings(of["encoding"], of["schema"])
-        self.stamps = Nodes(of["timestamp_id"], ids)
-        self.sources = Nodes(of["source_zid"], ids)
-        self.responders = Nodes(of["responder_zid"], ids)
+        self.stamps = Nodes(of["timestamp_id"])
+        self.sources = Nodes(of["source_zid"])
+        self.responders = Nodes(of["responder_zid"])
         self.key = of["key"]
         self.unresolved_key = of["unresolved_key"]
         self.kind = of["kind"]

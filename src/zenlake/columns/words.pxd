@@ -37,28 +37,20 @@ cdef class Encodings:
     cdef int spell_unknown(self, unsigned int id) except -1 with gil
 
 @cython.final
-cdef class Ids:
-    cdef unsigned char[::1] memory
-    cdef unsigned char* data
-    cdef unsigned char[::1] raw_size
-    cdef unsigned char[::1] text_size
-    cdef int find(self, Blob id, const unsigned char* data) noexcept nogil
-    cdef void spell(self, int slot, Blob id, const unsigned char* data) noexcept nogil
-
-@cython.final
 cdef class Nodes:
-    cdef Ids ids
     cdef Text column
     cdef bint on
     cdef Py_ssize_t first
-    cdef Py_ssize_t raw_size
-    cdef Py_ssize_t size
+    cdef Py_ssize_t slot
     cdef unsigned char[::1] memory
-    cdef unsigned char* text
+    cdef unsigned char* data
     cdef int change(self, Py_ssize_t row, Blob id, const unsigned char* data) except -1 nogil
     cdef int end(self, Py_ssize_t row) except -1 nogil
+    cdef void spell(self, Blob id, const unsigned char* data) noexcept nogil
+    cdef inline bint holds(self, Py_ssize_t slot, Blob id, const unsigned char* data) noexcept nogil:
+        return self.data[slot + 48] == id.size and same(self.data, slot, data, id.at, id.size)
     cdef inline int put(self, Py_ssize_t row, Blob id, const unsigned char* data) except -1 nogil:
-        if self.first >= 0 and id.size == self.raw_size and same(self.text, 0, data, id.at, id.size):
+        if self.first >= 0 and self.holds(self.slot, id, data):
             return 0
         return self.change(row, id, data) if self.on else 0
     cdef inline int stop(self, Py_ssize_t row) except -1 nogil:

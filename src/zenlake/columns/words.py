@@ -16,8 +16,12 @@ else:
 
 NO_RUN = cython.declare(cython.Py_ssize_t, -1)
 
-SLOTS = cython.declare(cython.int, 256)
-TEXTS = cython.declare(cython.int, 16 * 256)
+# A node's slot: 16 bytes of the raw id, 32 of its text, and how many of each are used.
+SLOTS = cython.declare(cython.int, 1024)
+SLOT = cython.declare(cython.int, 50)
+TEXT = cython.declare(cython.int, 16)
+RAW_SIZE = cython.declare(cython.int, 48)
+TEXT_SIZE = cython.declare(cython.int, 49)
 
 CUSTOM = cython.declare(cython.int, 65535)
 SCHEMA = cython.declare(cython.Py_ssize_t, 255)  # the longest schema, and where the text begins behind its bytes
@@ -115,27 +119,54 @@ class Encodings:
         return 0
 
 
-class Ids:
-    """The text form of a ZenohID: the little-endian number in hexadecimal, without leading zeros."""
+class Nodes:
+    """A column of ZenohIDs as text: the little-endian number in hexadecimal, without leading zeros.
 
-    def __init__(self):
-        self.memory = bytearray((16 + 32) * SLOTS)  # the raw ids, then their texts
+    Nodes that take turns are spelled once each, as long as no two of them fall into the same slot.
+    """
+
+    def __init__(self, column):
+        self.column = column
+        self.on = column.on
+        self.first = NO_RUN
+        self.slot = 0
+        self.memory = bytearray(SLOT * (SLOTS if self.on else 1))  # in each: the raw id, its text, their sizes
         self.data = cython.address(self.memory[0]) if cython.compiled else self.memory
-        self.raw_size = bytearray(SLOTS)
-        self.text_size = bytearray(SLOTS)
 
-    def find(self, id, data):
-        """The slot that has the text of this id, a run of `data`."""
-        slot: cython.int = data[id.at]
-        if self.raw_size[slot] != id.size or not same(self.data, 16 * slot, data, id.at, id.size):
-            self.spell(slot, id, data)
-        return slot
+    if not cython.compiled:  # compiled: inline, in the .pxd
 
-    def spell(self, slot, id, data):
-        copy(self.data, 16 * slot, data, id.at, id.size)
-        self.raw_size[slot] = id.size
-        start: cython.int = TEXTS + 32 * slot
-        at: cython.int = start
+        def holds(self, slot, id, data):
+            return self.data[slot + RAW_SIZE] == id.size and same(self.data, slot, data, id.at, id.size)
+
+        def put(self, row, id, data):
+            """`id` is a run of `data`; an absent one leaves the row null."""
+            if self.first >= 0 and self.holds(self.slot, id, data):
+                return 0
+            return self.change(row, id, data) if self.on else 0
+
+        def stop(self, row):
+            """The run, if there is one, ends before this row."""
+            return self.end(row) if self.first >= 0 else 0
+
+    def change(self, row, id, data):
+        self.stop(row)
+        if id.size >= 1:
+            self.slot = SLOT * ((data[id.at] ^ data[id.at + id.size - 1] << 2) & (SLOTS - 1))
+            if not self.holds(self.slot, id, data):
+                self.spell(id, data)
+            self.first = row
+        return 0
+
+    def end(self, row):
+        self.column.fill(self.first, row, self.data, self.slot + TEXT, self.data[self.slot + TEXT_SIZE])
+        self.first = NO_RUN
+        return 0
+
+    def spell(self, id, data):
+        copy(self.data, self.slot, data, id.at, id.size)
+        self.data[self.slot + RAW_SIZE] = id.size
+        start: cython.Py_ssize_t = self.slot + TEXT
+        at: cython.Py_ssize_t = start
         i: cython.Py_ssize_t = id.at + id.size - 1
         byte: cython.int
         while i >= id.at:
@@ -147,49 +178,7 @@ class Ids:
                 self.data[at] = hex_digit(byte & 15)
                 at += 1
             i -= 1
-        self.text_size[slot] = at - start
-
-
-class Nodes:
-    """A column of ZenohIDs."""
-
-    def __init__(self, column, ids):
-        self.column = column
-        self.ids = ids
-        self.on = column.on
-        self.first = NO_RUN
-        self.raw_size = 0
-        self.size = 0
-        self.memory = bytearray(16 + 32)  # the raw id, then its text
-        self.text = cython.address(self.memory[0]) if cython.compiled else self.memory
-
-    if not cython.compiled:  # compiled: inline, in the .pxd
-
-        def put(self, row, id, data):
-            """`id` is a run of `data`; an absent one leaves the row null."""
-            if self.first >= 0 and id.size == self.raw_size and same(self.text, 0, data, id.at, id.size):
-                return 0
-            return self.change(row, id, data) if self.on else 0
-
-        def stop(self, row):
-            """The run, if there is one, ends before this row."""
-            return self.end(row) if self.first >= 0 else 0
-
-    def change(self, row, id, data):
-        self.stop(row)
-        if id.size >= 1:
-            slot: cython.int = self.ids.find(id, data)
-            self.raw_size = id.size
-            self.size = self.ids.text_size[slot]
-            copy(self.text, 0, data, id.at, id.size)
-            copy(self.text, 16, self.ids.data, TEXTS + 32 * slot, self.size)
-            self.first = row
-        return 0
-
-    def end(self, row):
-        self.column.fill(self.first, row, self.text, 16, self.size)
-        self.first = NO_RUN
-        return 0
+        self.data[self.slot + TEXT_SIZE] = at - start
 
 
 def hex_digit(value):
