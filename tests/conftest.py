@@ -4,8 +4,12 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests import certificates as maker
+
+settings.register_profile("zenlake", deadline=None)  # a busy machine is not a bug
+settings.load_profile("zenlake")
 
 
 @pytest.fixture(scope="session")

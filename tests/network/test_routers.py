@@ -93,7 +93,7 @@ class World:
             assert len(router.routers.known) == len(self.reach(self.routers.index(router))) // 2
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(graphs, st.lists(pairs, max_size=4))
 def test_everything_comes_once_in_any_graph(graph: list[tuple[int, int]], changes: list[tuple[int, int]]) -> None:
     world = World()
@@ -106,7 +106,7 @@ def test_everything_comes_once_in_any_graph(graph: list[tuple[int, int]], change
     world.check()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(graphs, st.lists(pairs, min_size=1, max_size=6), st.lists(st.integers(0, 1000), max_size=200))
 def test_nothing_goes_round_while_the_graph_changes(
     graph: list[tuple[int, int]], changes: list[tuple[int, int]], choices: list[int]
