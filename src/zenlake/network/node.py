@@ -63,7 +63,7 @@ class Node:
         self.declarations = Declarations(self.counters)
         self.interests = Interests(self.declarations, self.counters, interest_timeout)
         self.routers = Routers(self)
-        self.queries = Queries(self.declarations, self.routers, zid, self.counters, query_timeout)
+        self.queries = Queries(self.declarations, self.routers, self.counters, query_timeout)
         self.routes = Routes(self)
         self.gossip = Gossip(self)
         self.application = Application(self)
