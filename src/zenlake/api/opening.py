@@ -17,7 +17,7 @@ from zenlake.errors import ConfigError
 from zenlake.link import Tls
 from zenlake.network.access import AccessControl
 from zenlake.runtime.face import Face
-from zenlake.runtime.node import TOLD, LiveNode, NodeConfig, Recording
+from zenlake.runtime.node import TOLD, LiveNode, NodeConfig
 from zenlake.runtime.runtime import Backoff
 from zenlake.transport.unicast import Closed
 from zenlake.values import ZenohId
@@ -142,9 +142,12 @@ def _described(face: Face) -> tuple[Transport, Link]:
     )
 
 
-def open_node(config: Config, recording: Recording | None = None) -> SessionNode:
-    """The node that a configuration describes, listening and connected."""
-    node = SessionNode(dataclasses.replace(node_config(config), recording=recording))
+def open_node(config: Config, **more: Any) -> SessionNode:
+    """The node that a configuration describes, listening and connected.
+
+    `more` are fields of NodeConfig for which a configuration has no name.
+    """
+    node = SessionNode(dataclasses.replace(node_config(config), **more))
     try:
         if config.get("scouting/multicast/enabled") is not False:
             node.discovery = Discovery(config, node)

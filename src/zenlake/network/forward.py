@@ -62,6 +62,16 @@ class Lane:
         """Whether more waits than should."""
         return self.queue.is_over
 
+    @property
+    def is_poor(self):
+        """Whether it was for the memory of all that a message was last refused."""
+        return self.queue.poor
+
+    @property
+    def waiting(self):
+        """Bytes."""
+        return self.queue.held
+
     def hold(self):
         """From here on, until `let_go`, nobody else changes the queue."""
         self.acquire()

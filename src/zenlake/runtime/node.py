@@ -27,7 +27,7 @@ from zenlake.network.forward import Door, Lane
 from zenlake.network.roles import Stand
 from zenlake.runtime.engine import Timer
 from zenlake.runtime.face import Face, Node
-from zenlake.runtime.runtime import Backoff, Connection, Runtime
+from zenlake.runtime.runtime import MEMORY, Backoff, Connection, Runtime
 from zenlake.runtime.traffic import Traffic
 from zenlake.transport.config import Settings
 from zenlake.transport.inbox import Sink
@@ -79,6 +79,8 @@ class NodeConfig:
     max_sessions: int = 1000
     max_pending: int = 100
     """Handshakes that may be under way with those who come to us."""
+    max_memory: int = MEMORY
+    """Bytes that may wait in all connections together, sent or received in part."""
     access: AccessControl | None = None
     """Who may do what; None: everybody everything."""
     recording: Recording | None = None
@@ -178,7 +180,8 @@ class LiveNode(Node):
         self.admin = Admin(
             self.node, f"zenlake {__version__}", config.mode is WhatAmI.ROUTER if config.admin is None else config.admin
         )
-        self.runtime = Runtime(settings, self, config.tls, config.max_sessions, config.max_pending)
+        self.runtime = Runtime(settings, self, config.tls, config.max_sessions, config.max_pending, config.max_memory)
+        self.node.budget = self.runtime.budget
 
     # From any thread
 
