@@ -171,9 +171,11 @@ class Interests:
 
     def opened(self, north: Face) -> None:
         """A new face to ask: for all that is wanted to be known of."""
+        if not north.is_asked:
+            return
         for face in self.declarations.faces:
             for interest in list(face.interests.values()):
-                if north.is_asked and passes(face, north):
+                if passes(face, north):
                     self._ask(north, interest)
 
     def closed(self, face: Face) -> None:
