@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whose certificate QUIC accepts. (Against the real Zenoh: `tests/interop/test_links.py`.)"""
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.runtime.nodes import PATIENCE, Recorder
+from zenlake.errors import LinkError
+from zenlake.link import Tls
+from zenlake.runtime.runtime import Runtime
+from zenlake.transport.config import Settings
+from zenlake.values import WhatAmI
+
+
+def runtime(tls: Tls, whatami: WhatAmI = WhatAmI.CLIENT) -> "closing[Runtime]":
+    return closing(Runtime(Settings(os.urandom(15) + b"\x01", whatami), Recorder(), tls))
+
+
+@pytest.fixture
+def mutual(certificates: Path) -> Tls:
+    return Tls(
+        root_ca_certificate=str(certificates / "ca.pem"),
+        listen_certificate=str(certificates / "server.pem"),
+        listen_private_key=str(certificates / "server.key"),
+        enable_mtls=True,
+    )
+
+
+@pytest.fixture
+def where(mutual: Tls) -> Iterator[str]:
+    with runtime(mutual, WhatAmI.ROUTER) as listening:
+        yield listening.listen("quic/127.0.0.1:0")
+
+
+@pytest.mark.parametrize(
+    ("shown", "why"),
+    [
+        ("client", None),
+        ("host", "not good for a client"),
+        ("impostor", "certificate is not good"),
+        (None, "wants a certificate of ours"),
+    ],
+)
+def test_a_client_must_show_a_certificate_that_is_good_for_clients(
+    where: str, certificates: Path, shown: str | None, why: str | None
+) -> None:
+    tls = Tls(root_ca_certificate=str(certificates / "ca.pem"))
+    if shown is not None:
+        tls = replace(
+            tls,
+            connect_certificate=str(certificates / f"{shown}.pem"),
+            connect_private_key=str(certificates / f"{shown}.key"),
+        )
+    with runtime(tls) as ours:
+        if why is None:
+            assert ours.open(where, PATIENCE).is_open
+        else:
+            with pytest.raises(LinkError, match=why):
+                ours.open(where, PATIENCE)
+
+
+def test_without_a_look_at_the_name_the_signature_still_counts(certificates: Path, mutual: Tls) -> None:
+    """The certificate is not one for 127.0.0.2."""
+    with runtime(replace(mutual, enable_mtls=False), WhatAmI.ROUTER) as listening:
+        where = listening.listen("quic/127.0.0.2:0")
+        trusting = Tls(root_ca_certificate=str(certificates / "ca.pem"))
+        for tls, opens in (
+            (trusting, False),
+            (replace(trusting, verify_name_on_connect=False), True),
+            (Tls(root_ca_certificate=str(certificates / "impostor.pem"), verify_name_on_connect=False), False),
+        ):
+            with runtime(tls) as ours:
+                if opens:
+                    assert ours.open(where, PATIENCE).is_open
+                else:
+                    with pytest.raises(LinkError, match="certificate is not good"):
+                        ours.open(where, PATIENCE)
+
+
+def test_mutual_tls_needs_to_know_whom_to_trust(mutual: Tls) -> None:
+    with (
+        runtime(replace(mutual, root_ca_certificate=None), WhatAmI.ROUTER) as ours,
+        pytest.raises(LinkError, match="root_ca_certificate"),
+    ):
+        ours.listen("quic/127.0.0.1:0")
