@@ -254,7 +254,10 @@ class QuicListener(UdpPort, Listener):
             link = QuicLink(quic, self, self.locator, locator("quic", source))
             self._links[header.destination_cid] = self._links[quic.host_cid] = link
             self.on_link(link)
-        link.take(datagram, source, now)
+        try:
+            link.take(datagram, source, now)
+        except Exception as error:
+            self.blame(link, error)
 
     def renamed(self, link: QuicLink, event: object) -> None:
         if isinstance(event, ConnectionIdIssued):
@@ -284,7 +287,10 @@ class QuicListener(UdpPort, Listener):
         for link in set(self._links.values()):
             when = link.next_timeout()
             if when is not None and when <= now:
-                link.late(now)
+                try:
+                    link.late(now)
+                except Exception as error:
+                    self.blame(link, error)
 
     def close(self) -> None:
         """Listen no more; connections that are open go on until they close."""
