@@ -138,7 +138,7 @@ def _described(face: Face) -> tuple[Transport, Link]:
     link = face.link
     return (
         Transport(zid, WhatAmI.from_wire(theirs.whatami), bool(face.session.qos)),
-        Link(zid, link.local, link.remote, mtu=link.mtu, is_streamed=link.stream, interfaces=[]),
+        Link(zid, link.local, link.remote, mtu=link.mtu, is_streamed=link.stream, interfaces=list(link.interfaces)),
     )
 
 

@@ -7,6 +7,7 @@ thread, and so are all control messages sent; samples, queries and answers are s
 
 import logging
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -133,7 +134,7 @@ class Connected(network.Outlet):
         link = self.face.link
         about = {
             "src": link.local, "dst": link.remote, "mtu": link.mtu, "is_streamed": link.stream, "group": None,
-            "interfaces": [], "auth_identifier": None, "priorities": None, "reliability": None,
+            "interfaces": list(link.interfaces), "auth_identifier": None, "priorities": None, "reliability": None,
         }  # fmt: skip
         return {"is_qos": bool(self.face.session.qos), "links": [about]}
 
@@ -142,6 +143,11 @@ class LiveNode(Node):
     """One node of a Zenoh network. See `docs/design/network.md` for what the application may call."""
 
     def __init__(self, config: NodeConfig) -> None:
+        if config.access is not None and config.access.names_interfaces and sys.platform != "linux":
+            raise ConfigError(
+                "access_control/subjects: interfaces are told apart on Linux only: name usernames, cert_common_names, "
+                "link_protocols or zids"
+            )
         self.config = config
         self.zid = config.zid or os.urandom(15) + b"\x01"
         self.whatami = config.mode
@@ -422,7 +428,8 @@ class LiveNode(Node):
 def _who(face: Face) -> Who:
     """What access control may know of the other end."""
     protocol = face.link.remote.partition("/")[0]
-    return Who(protocol, str(ZenohId.from_wire(face.zid)), face.transport.user, face.link.common_name)
+    link = face.link
+    return Who(protocol, str(ZenohId.from_wire(face.zid)), face.transport.user, link.common_name, link.interfaces)
 
 
 def open_node(config: NodeConfig) -> LiveNode:
