@@ -4,6 +4,7 @@
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,9 @@ from tests.runtime.nodes import PATIENCE, until
 from tests.runtime.test_hostile import Raw
 from zenlake.errors import LinkError
 from zenlake.network import node as network
+from zenlake.runtime.face import Face
 from zenlake.runtime.node import LiveNode, NodeConfig, open_node
+from zenlake.transport.unicast import Closed
 from zenlake.values import WhatAmI
 from zenlake.wire.declare import Declare, DeclareEntity
 from zenlake.wire.transport import Frame
@@ -25,8 +28,8 @@ PINGS = 100
 class Net:
     """A router; deaf clients; one that floods them; two that ping each other."""
 
-    def __init__(self, deaf: int = 1, **limits: int) -> None:
-        self.router = open_node(NodeConfig(WhatAmI.ROUTER, listen=("tcp/127.0.0.1:0",), **limits))
+    def __init__(self, deaf: int = 1, **more: Any) -> None:
+        self.router = open_node(NodeConfig(WhatAmI.ROUTER, listen=("tcp/127.0.0.1:0",), **more))
         [self.where] = self.router.locators
         self.all_deaf = [Raw(self.where).open(lease=60_000) for _ in range(deaf)]
         self.deaf = self.all_deaf[0]
@@ -113,6 +116,39 @@ def test_what_may_be_dropped_is_and_nobody_is_paused_or_closed(net: Net) -> None
     assert not loud.held_by
     assert net.deaf.zid in net.neighbours()
     assert sum(traffic.dropped for traffic in net.router.traffic().values()) > 10
+
+
+class Notes:
+    """A recording that keeps only what was dropped."""
+
+    def __init__(self) -> None:
+        self.dropped_by: dict[bytes, list[int]] = {}
+
+    def begins(self, face: Face) -> None:
+        pass
+
+    def forwarded(self, source: Face, id: int, target: Face, new: int) -> None:
+        pass
+
+    def dropped(self, face: Face, count: int) -> None:
+        self.dropped_by.setdefault(face.zid, []).append(count)
+
+    def ended(self, face: Face, event: Closed) -> None:
+        pass
+
+
+def test_what_was_dropped_is_recorded_every_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zenlake.runtime.node.NOTED", 0.02)
+    notes = Notes()
+    net = Net(recording=notes)
+    try:
+        net.flood(DROP)
+        until(lambda: len(notes.dropped_by.get(net.deaf.zid, ())) > 2)
+        assert net.deaf.zid in net.neighbours()
+    finally:
+        net.close()
+    assert notes.dropped_by.keys() == {net.deaf.zid}
+    assert sum(notes.dropped_by[net.deaf.zid]) == net.router.counters()["messages dropped: no room"]
 
 
 MEGABYTE = bytes(1_000_000)

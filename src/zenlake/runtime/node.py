@@ -44,6 +44,7 @@ log = logging.getLogger("zenlake.node")
 LISTEN = {WhatAmI.ROUTER: ("tcp/127.0.0.1:7447",), WhatAmI.PEER: ("tcp/127.0.0.1:0",), WhatAmI.CLIENT: ()}
 TOLD = 0.5  # seconds that a peer waits for the declarations of those it connected to
 YIELD = 0.5  # seconds that the node with the smaller id leaves the other to connect first
+NOTED = 10.0  # seconds between two looks at what was dropped, where that is recorded
 
 Scout = Callable[[float], Iterable[tuple[bytes, WhatAmI, tuple[str, ...]]]]
 
@@ -165,6 +166,7 @@ class LiveNode(Node):
             self.node.queries.on_forward = self._forwarded
         self._past = dict.fromkeys(WhatAmI, Traffic())
         self._doors: dict[Face, Door] = {}
+        self._noted: dict[Face, int] = {}
         self._awake = False
         self._timer: Timer | None = None
         self._connecting: set[bytes] = set()
@@ -263,6 +265,8 @@ class LiveNode(Node):
     def start(self) -> None:
         """Listen and connect as the configuration says."""
         config = self.config
+        if config.recording is not None:
+            self.runtime.engine.run(self._note_all_drops)
         for endpoint in LISTEN[config.mode] if config.listen is None else config.listen:
             self.listen(endpoint)
         if config.mode is WhatAmI.CLIENT:
@@ -347,11 +351,25 @@ class LiveNode(Node):
         self._ended(face, None, event)
 
     def _ended(self, face: Face, joined: network.Face | None, event: Closed) -> None:
-        recording = self.config.recording
-        if recording is not None:
-            if joined is not None and joined.dropped:
-                recording.dropped(face, joined.dropped)
-            recording.ended(face, event)
+        if self.config.recording is not None:
+            if joined is not None:
+                self._note_drops(face, joined)
+                self._noted.pop(face, None)
+            self.config.recording.ended(face, event)
+
+    def _note_all_drops(self) -> None:
+        for face, door in self._doors.items():
+            if door.face is not None:
+                self._note_drops(face, door.face)
+        self.runtime.engine.call_at(time.monotonic() + NOTED, self._note_all_drops)
+
+    def _note_drops(self, face: Face, joined: network.Face) -> None:
+        """Have what was dropped since the last time recorded."""
+        dropped = Traffic.of(face, joined).dropped
+        new = dropped - self._noted.get(face, 0)
+        if new and self.config.recording is not None:
+            self._noted[face] = dropped
+            self.config.recording.dropped(face, new)
 
     def _forwarded(self, source: network.Face, id: int, target: network.Face, new: int) -> None:
         came, goes = source.outlet, target.outlet
