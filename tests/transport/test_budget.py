@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from tests.transport.ends import Collector, push
 from zenlake.session.session import Session
+from zenlake.transport.budget import Budget
 from zenlake.transport.inbox import Arena, Inbox
-from zenlake.transport.queue import Budget, Queue
+from zenlake.transport.queue import Queue
 from zenlake.wire.transport import Fragment
 
 BATCH = 300

@@ -25,7 +25,7 @@ from zenlake.network.queries import Queries, Send
 from zenlake.network.roles import Stand
 from zenlake.network.routers import Routers
 from zenlake.network.routes import Routes
-from zenlake.transport.queue import Budget
+from zenlake.transport.budget import Budget
 from zenlake.values import Timestamp, WhatAmI
 from zenlake.wire.linkstate import OAM_ID
 from zenlake.wire.network import ResponseFinal

@@ -19,10 +19,10 @@ from zenlake.link.base import Link, Listener
 from zenlake.runtime.engine import Engine, Timer
 from zenlake.runtime.face import Face, Node
 from zenlake.runtime.group import Group, Members
+from zenlake.transport.budget import Budget
 from zenlake.transport.config import Settings
 from zenlake.transport.handshake import Acceptor, Opener, State
 from zenlake.transport.inbox import Arena
-from zenlake.transport.queue import Budget
 from zenlake.transport.unicast import Closed, Unicast
 from zenlake.wire.qos_link import QosLink
 

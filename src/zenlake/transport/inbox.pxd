@@ -1,6 +1,6 @@
 cimport cython
 from zenlake.session.lanes cimport Lanes
-from zenlake.transport.queue cimport Budget
+from zenlake.transport.budget cimport Budget
 from zenlake.wire.reader cimport Reader
 
 cdef class Sink:

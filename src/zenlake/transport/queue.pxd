@@ -1,16 +1,9 @@
 cimport cython
+from zenlake.transport.budget cimport Budget
 from zenlake.wire.cursor cimport Blob
 from zenlake.wire.message cimport Message
 from zenlake.wire.transport cimport Fragment, Frame
 from zenlake.wire.writer cimport Writer
-
-@cython.final
-cdef class Budget:
-    cdef readonly Py_ssize_t limit
-    cdef readonly Py_ssize_t held
-    cdef public unsigned long long refused
-    cdef object lock
-    cdef int add(self, Py_ssize_t size) except -1
 
 @cython.final
 cdef class Batch:

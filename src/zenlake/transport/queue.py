@@ -11,8 +11,6 @@ whether to wait, drop or close is up to the caller, who knows the message's cong
 connections together hold as much as their `Budget` allows, for what may be dropped.
 """
 
-from contextlib import nullcontext
-
 import cython
 
 from zenlake.errors import LocalError
@@ -38,28 +36,6 @@ OVER = cython.declare(cython.int, 2)
 SPARES = cython.declare(cython.Py_ssize_t, 2)
 SMALL = cython.declare(cython.Py_ssize_t, 512)
 SHORT = cython.declare(cython.Py_ssize_t, 16)  # a part of a batch that is short
-
-
-class Budget:
-    """How many bytes all connections of a node may hold together: full batches, and messages in parts, sent or received."""
-
-    def __init__(self, limit, lock=None):
-        self.limit = limit
-        self.held = 0
-        self.refused = 0  # messages that were not taken for it
-        self.lock = lock or nullcontext()
-
-    def add(self, size):
-        if cython.compiled:
-            self.held += size  # in one step: nobody else has the GIL
-        else:
-            with self.lock:
-                self.held += size
-        return 0
-
-    @property
-    def is_full(self):
-        return self.held >= self.limit
 
 
 class Batch:

@@ -29,10 +29,11 @@ from typing import Protocol
 from zenlake.errors import CloseReason, DecodeError, LocalError, ProtocolError, RemoteError
 from zenlake.session.lanes import mask_of
 from zenlake.session.session import Session
+from zenlake.transport.budget import Budget
 from zenlake.transport.handshake import Acceptor, Opener, State, close_reason
 from zenlake.transport.inbox import Arena, Inbox, Sink
 from zenlake.transport.lowlatency import LowLatencyQueue
-from zenlake.transport.queue import Budget, Queue
+from zenlake.transport.queue import Queue
 from zenlake.values import CongestionControl
 from zenlake.wire.handshake import Close, Join
 from zenlake.wire.message import Message
