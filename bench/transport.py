@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Messages and bytes per second through one connection over loopback TCP, as a ratio to a bare socket that moves the
-same bytes.
+same bytes; and how long a lone message takes there and back, as a ratio to a bare blocking socket and to asyncio.
 
 Two processes, each run once: a sender and a receiver that counts. The bare socket writes chunks of a batch's size and
 reads into one buffer; the transport encodes, queues and numbers each message, and reads and hands on each at the other
-end.
+end. Of an echo, both ends are of one kind; ours is sent by a thread that then blocks until the answer is there.
 
     python -m bench.transport
 """
 
+import asyncio
 import os
+import queue
 import socket
 import subprocess
 import sys
@@ -26,6 +28,8 @@ from zenlake.wire.network import Push
 
 SIZES = {64: 600_000, 65_536: 12_000}
 KEY = "bench/transport"
+ECHOES = 20_000
+LONE = bytes(64)
 
 
 class Count(Sink):
@@ -63,6 +67,126 @@ def receive_bare() -> None:
             while left > 0:
                 left -= peer.recv_into(buffer)
         print("done", flush=True)
+
+
+class Echo(Sink):
+    """Sends back what comes."""
+
+    def __init__(self, face: Face) -> None:
+        self.face = face
+
+    def on_message(self, kind: int, reader: object) -> int:
+        self.face.send(Push(key=KEY, body=Put(payload=LONE)))
+        return 0
+
+
+class Echoing(Node):
+    def sink(self, face: Face) -> Sink:
+        return Echo(face)
+
+
+class Hear(Sink):
+    """Tells a thread that something came."""
+
+    def __init__(self, heard: "queue.SimpleQueue[None]") -> None:
+        self.heard = heard
+
+    def on_message(self, kind: int, reader: object) -> int:
+        self.heard.put(None)
+        return 0
+
+
+class Hearing(Node):
+    def __init__(self) -> None:
+        self.heard: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def sink(self, face: Face) -> Sink:
+        return Hear(self.heard)
+
+
+def echo() -> None:
+    runtime = Runtime(Settings(os.urandom(15) + b"\x01", WhatAmI.ROUTER), Echoing())
+    print(runtime.listen("tcp/127.0.0.1:0"), flush=True)
+    sys.stdin.read()
+    runtime.close()
+
+
+def echo_bare() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        print(f"tcp/127.0.0.1:{server.getsockname()[1]}", flush=True)
+        peer, _ = server.accept()
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with peer:
+            while data := peer.recv(65536):
+                peer.sendall(data)
+    sys.stdin.read()
+
+
+def echo_asyncio() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+        writer.close()
+        asyncio.get_running_loop().stop()
+
+    async def begin() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        print(f"tcp/127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(begin())
+    loop.run_forever()
+    sys.stdin.read()
+
+
+def echoes(count: int) -> float:
+    """Seconds of so many, one after the other."""
+    process, where = partner("echo", 0)
+    node = Hearing()
+    runtime = Runtime(Settings(os.urandom(15) + b"\x01"), node)
+    face = runtime.open(where, 5.0)
+    message = Push(key=KEY, body=Put(payload=LONE))
+    began = time.perf_counter()
+    for _ in range(count):
+        face.send(message)
+        node.heard.get()
+    took = time.perf_counter() - began
+    runtime.close()
+    finish(process)
+    return took
+
+
+def bare_echoes(count: int) -> float:
+    process, where = partner("echo_bare", 0)
+    data = Push(key=KEY, body=Put(payload=LONE)).encode()
+    with socket.create_connection(("127.0.0.1", int(where.rpartition(":")[2]))) as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        began = time.perf_counter()
+        for _ in range(count):
+            sock.sendall(data)
+            sock.recv(65536)
+        took = time.perf_counter() - began
+    finish(process)
+    return took
+
+
+def asyncio_echoes(count: int) -> float:
+    process, where = partner("echo_asyncio", 0)
+    data = Push(key=KEY, body=Put(payload=LONE)).encode()
+
+    async def ask() -> float:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(where.rpartition(":")[2]))
+        began = time.perf_counter()
+        for _ in range(count):
+            writer.write(data)
+            await reader.read(65536)
+        took = time.perf_counter() - began
+        writer.close()
+        return took
+
+    took = asyncio.run(ask())
+    finish(process)
+    return took
 
 
 def partner(role: str, amount: int) -> tuple[subprocess.Popen[str], str]:
@@ -124,11 +248,17 @@ def run(quick: bool) -> list[Result]:
             ratios.append(Ratio(moved / took, moved / through_socket(moved)))
         aim = 0.5 if size > 1000 else None
         results.append(Result(f"one connection over TCP, messages of {size} bytes", "bare socket, bytes", ratios, aim))
+    count = ECHOES // 4 if quick else ECHOES
+    rounds = [(count / echoes(count), count / bare_echoes(count), count / asyncio_echoes(count)) for _ in range(3)]
+    name = "a lone message and its answer over TCP"
+    results.append(Result(name, "bare blocking sockets", [Ratio(ours, bare) for ours, bare, _ in rounds]))
+    results.append(Result(name, "asyncio at both ends", [Ratio(ours, through) for ours, _, through in rounds]))
     return results
 
 
 if __name__ == "__main__":
-    roles = {"receive": receive, "receive_bare": receive_bare}
+    parts = (receive, receive_bare, echo, echo_bare, echo_asyncio)
+    roles = {part.__name__: part for part in parts}
     if len(sys.argv) > 1 and sys.argv[1] in roles:
         roles[sys.argv[1]]()
     else:

@@ -10,19 +10,24 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+BOTH = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+
 
 def make(folder: Path) -> None:
-    """An authority (ca.pem), a server's and a client's certificate that it signed, and one that it did not."""
+    """An authority (ca.pem), what it signed (server, client, and host, which is good for servers only), and what it did not."""
     ca_key, ca = _certificate("authority", None)
     _save(folder, "ca", ca_key, ca)
     for name in ("server", "client"):
         _save(folder, name, *_certificate(name, (ca_key, ca)))
+    _save(folder, "host", *_certificate("host", (ca_key, ca), BOTH[:1]))
     other_key, other = _certificate("impostor", None)
     _save(folder, "impostor", *_certificate("server", (other_key, other)))
 
 
 def _certificate(
-    name: str, signer: tuple[ec.EllipticCurvePrivateKey, x509.Certificate] | None
+    name: str,
+    signer: tuple[ec.EllipticCurvePrivateKey, x509.Certificate] | None,
+    usages: list[x509.ObjectIdentifier] = BOTH,
 ) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
@@ -40,7 +45,6 @@ def _certificate(
     )
     if signer is not None:
         names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-        usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer[0].public_key())
         builder = (
             builder.add_extension(x509.SubjectAlternativeName(names), critical=False)

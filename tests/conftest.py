@@ -4,13 +4,17 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests import certificates as maker
+
+settings.register_profile("zenlake", deadline=None)  # a busy machine is not a bug
+settings.load_profile("zenlake")
 
 
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with ca, server, client and impostor, each as .pem and .key."""
+    """A folder with ca, server, client, host and impostor, each as .pem and .key."""
     folder = tmp_path_factory.mktemp("certificates")
     maker.make(folder)
     return folder

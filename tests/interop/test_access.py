@@ -92,6 +92,17 @@ def test_a_liveliness_token_is_seen_only_where_it_may_be_declared(nodes: list[An
     assert other.do("who", "hidden/**") == []
 
 
+@pytest.mark.parametrize(("interface", "may"), [("lo", True), ("eth77", False)])
+def test_an_interface_says_who_may(nodes: list[Any], interface: str, may: bool) -> None:
+    router = Ours("router", listen=("tcp/127.0.0.1:0",), access=allowed("**", interfaces=[interface]))
+    nodes.append(router)
+    other = client(nodes, router.locators[0])
+    other.do("token", "t", "t/1")
+    if may:
+        knows(router, "t/1")
+    until(lambda: router.node.counters().get("denied: liveliness_token", 0) == (0 if may else 1))
+
+
 def test_a_certificate_says_who_may(nodes: list[Any], tmp_path: Path) -> None:
     certificates.make(tmp_path)
     tls = Tls(

@@ -117,7 +117,10 @@ def test_when_we_close_the_router_forgets_us_at_once(
         assert ours.probe.closings.get_nowait().by_peer is False
 
 
-def test_mutual_tls_in_both_roles(ports: Iterator[int], certificates: Path, wheel_tls: dict[str, object]) -> None:
+@pytest.mark.parametrize("link", ["tls", "quic"])
+def test_mutual_tls_in_both_roles(
+    link: str, ports: Iterator[int], certificates: Path, wheel_tls: dict[str, object]
+) -> None:
     mutual = Tls(
         root_ca_certificate=str(certificates / "ca.pem"),
         listen_certificate=str(certificates / "server.pem"),
@@ -131,7 +134,7 @@ def test_mutual_tls_in_both_roles(ports: Iterator[int], certificates: Path, whee
         "transport/link/tls/connect_certificate": str(certificates / "client.pem"),
         "transport/link/tls/connect_private_key": str(certificates / "client.key"),
     }
-    endpoint = f"tls/localhost:{next(ports)}"
+    endpoint = f"{link}/localhost:{next(ports)}"
     router = Wheel({"mode": "router", "listen/endpoints": [endpoint], **theirs})
     router.expect("READY")
     with Ours(mutual) as ours:
@@ -141,7 +144,7 @@ def test_mutual_tls_in_both_roles(ports: Iterator[int], certificates: Path, whee
         ours.open(endpoint)
     router.close()
 
-    endpoint = f"tls/localhost:{next(ports)}"
+    endpoint = f"{link}/localhost:{next(ports)}"
     with Ours(mutual, whatami=WhatAmI.ROUTER) as ours:
         ours.runtime.listen(endpoint)
         wheel = Wheel({"mode": "client", "connect/endpoints": [endpoint], **theirs})
@@ -149,11 +152,20 @@ def test_mutual_tls_in_both_roles(ports: Iterator[int], certificates: Path, whee
         face = ours.probe.faces.get(timeout=PATIENCE)
         assert ours.probe.subscribed.wait(PATIENCE)
         assert ours.probe.echo(face, b"mutual") == b"mutual"
+        assert face.link.common_name == "client"
         wheel.close()
         bare = Wheel({"mode": "client", "connect/endpoints": [endpoint], **wheel_tls})
         bare.expect("FAILED")
         assert "no certificate" in str(ours.probe.failures.get(timeout=PATIENCE).error)
         bare.close()
+        strange = theirs | {
+            "transport/link/tls/connect_certificate": str(certificates / "impostor.pem"),
+            "transport/link/tls/connect_private_key": str(certificates / "impostor.key"),
+        }
+        impostor = Wheel({"mode": "client", "connect/endpoints": [endpoint], **strange})
+        impostor.expect("FAILED")
+        assert "certificate is not good" in str(ours.probe.failures.get(timeout=PATIENCE).error)
+        impostor.close()
 
 
 @pytest.mark.parametrize("link", ["tls", "quic"])

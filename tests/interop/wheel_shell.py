@@ -14,6 +14,7 @@ from zenoh import ConsolidationMode, QueryTarget, SampleKind
 
 QUIET = {
     "scouting/multicast/enabled": False,
+    "scouting/delay": 0,  # which a router waits for, also where it scouts nobody
     "transport/shared_memory/enabled": False,
     "connect/timeout_ms": 3000,
     "connect/exit_on_failure": False,

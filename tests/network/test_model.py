@@ -44,7 +44,7 @@ def build(mesh: Mesh, clients: int, peers: list[int], with_router: bool) -> list
     return mesh.nodes
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(networks, steps)
 def test_everybody_gets_exactly_what_is_theirs_once(
     network: tuple[int, list[int], bool], steps: list[tuple[str, int, bytes]]

@@ -1,21 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several routers in graphs of any shape, against a model that knows only who is connected with whom."""
 
+import threading
 from collections import Counter
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.network.mesh import CLIENT, PEER, ROUTER, Mesh
+from tests.network.mesh import CLIENT, PEER, ROUTER, Hand, Mesh
+from zenlake.network.forward import Lane
 from zenlake.network.node import Node
+from zenlake.transport.queue import Queue
 from zenlake.values import ConsolidationMode, Timestamp, ZenohId
 from zenlake.wire import linkstate
-from zenlake.wire.data import Put
+from zenlake.wire.data import Del, Put
 from zenlake.wire.declare import Declare, DeclareEntity, UndeclareEntity
 from zenlake.wire.linkstate import LinkState
 from zenlake.wire.network import Oam, Push
+from zenlake.wire.reader import messages
 
 pairs = st.tuples(st.integers(0, 4), st.integers(0, 4)).filter(lambda pair: pair[0] < pair[1])
 graphs = st.lists(pairs, max_size=10, unique=True)
@@ -93,7 +98,7 @@ class World:
             assert len(router.routers.known) == len(self.reach(self.routers.index(router))) // 2
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(graphs, st.lists(pairs, max_size=4))
 def test_everything_comes_once_in_any_graph(graph: list[tuple[int, int]], changes: list[tuple[int, int]]) -> None:
     world = World()
@@ -106,7 +111,7 @@ def test_everything_comes_once_in_any_graph(graph: list[tuple[int, int]], change
     world.check()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(graphs, st.lists(pairs, min_size=1, max_size=6), st.lists(st.integers(0, 1000), max_size=200))
 def test_nothing_goes_round_while_the_graph_changes(
     graph: list[tuple[int, int]], changes: list[tuple[int, int]], choices: list[int]
@@ -210,10 +215,9 @@ def test_messages_between_routers_are_as_real_ones_write_them() -> None:
     assert len(node.routers.known) == 3
 
 
-def test_a_sample_in_transit_keeps_all_but_the_number_of_its_tree() -> None:
-    """From one hand-made router to another and to a client: as it came, or with another timestamp if its own is too far ahead."""
-    mesh = Mesh()
-    node = mesh.node(ROUTER)
+def between(mesh: Mesh, node: Node) -> tuple[Hand, Hand, Hand, int]:
+    """Two hand-made routers and a client of a router between them, both want `s/*`; what follows the tree 300 of the first goes
+    on along the tree of the number that is returned too."""
     source, target, client = mesh.hand(node, ROUTER), mesh.hand(node, ROUTER), mesh.hand(node)
     own, other, beyond = (ZenohId.from_wire(zid) for zid in (source.face.zid, node.zid, bytes([99])))
     graph = [
@@ -229,6 +233,14 @@ def test_a_sample_in_transit_keeps_all_but_the_number_of_its_tree() -> None:
     target.heard(), client.heard()
     number = node.routers.known[bytes([99])].psid
     assert number != 300
+    return source, target, client, number
+
+
+def test_a_sample_in_transit_keeps_all_but_the_number_of_its_tree() -> None:
+    """From one hand-made router to another and to a client: as it came, or with another timestamp if its own is too far ahead."""
+    mesh = Mesh()
+    node = mesh.node(ROUTER)
+    source, target, client, number = between(mesh, node)
     near, ahead = (Timestamp.from_wire(int((1000 + seconds) * 2**32), b"\x09") for seconds in (0, 100))
     unknown = bytes([0x2A, 7])  # an optional extension that nobody knows: id 10, a number
     for stamp in (near, ahead, None):
@@ -239,6 +251,61 @@ def test_a_sample_in_transit_keeps_all_but_the_number_of_its_tree() -> None:
             assert (push.node_id, push.qos, push.unknown_exts, push.put.payload.value) == (node_id, 0x1D, unknown, b"x")
             assert (push.put.timestamp.value == stamp) == (stamp is near)
             assert push.put.timestamp.id.size >= 0
+
+
+UNKNOWN = (
+    b"",
+    bytes([0x0A]),  # id 10, alone
+    bytes([0x2A, 0x87, 0x01]),  # a number
+    bytes([0x4A, 3]) + b"abc",  # bytes
+    bytes([0x8A, 0xAB, 7, 0x4C, 0]),  # three of them
+)
+
+
+@pytest.mark.parametrize("node_id", [0, 300])
+@pytest.mark.parametrize("stamps", [True, False])
+def test_samples_in_transit_are_written_straight_into_the_queues(node_id: int, stamps: bool) -> None:
+    """No object is made: neither is the message rewritten nor is the outlet, which takes whole messages, asked."""
+    mesh = Mesh()
+    node = mesh.node(ROUTER)
+    node.stamps = stamps
+    source, target, client, number = between(mesh, node)
+    if node_id == 0:  # along its own tree
+        number = node.routers.known[source.face.zid].psid
+    queues = []
+    for hand in (target, client):
+        queue = Queue(0)
+        queue.start(65535, (1 << 28) - 1, 0, True, False, 200, 0.05)
+        hand.face.lane = Lane(queue, threading.Lock(), lambda: None)
+        queues.append(queue)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("the long way")
+
+    node.routes.rewrite = target.wire.send = client.wire.send = refuse  # type: ignore[method-assign,assignment]
+    stamp = Timestamp.from_wire(1000 << 32, b"\x09")
+    sent = [
+        Push(key="s/1", qos=qos, node_id=node_id, unknown_exts=unknown, timestamp_stack=stack, body=body)
+        for qos in (5, 0x1D) for unknown in UNKNOWN for stack in (None, b"\x00") for body in
+        (Put(payload=b"x" * 200, timestamp=stamp), Put(payload=b"", unknown_exts=unknown), Del(timestamp=stamp), Del())
+    ]  # fmt: skip
+    source.say(*sent)
+    if node_id == 0:  # said in so many words
+        source.say(b"\xbd\x00\x03s/1\x33\x00" + Put(timestamp=stamp).encode())
+        sent.append(Push(key="s/1", body=Put(timestamp=stamp)))
+    for queue, follows in zip(queues, (number, 0), strict=True):
+        got = []
+        while (view := queue.data(0.0)) is not None:
+            got += [message for message in messages(bytes(view)) if isinstance(message, Push)]
+            queue.advance(len(view))
+        assert len(got) == len(sent)
+        for before, after in zip(sent, got, strict=True):
+            assert after.key.suffix.text == "s/1"
+            expected = before.fields() | {"node_id": follows, "key": after.key.value}
+            if stamps and before.is_put and before.put.timestamp.id.size < 0:
+                assert after.put.timestamp.value.ntp64 >= 1000 << 32
+                expected["body"].timestamp.set(after.put.timestamp.value)
+            assert after.fields() == expected
 
 
 def test_an_old_link_state_changes_nothing() -> None:

@@ -13,7 +13,7 @@ chunks = st.sampled_from(["a", "b", "ab", "*", "**", "a$*", "$*b", "@v", "@w"])
 expressions = st.lists(chunks, min_size=1, max_size=5).map(lambda chunks: canonize("/".join(chunks)).encode())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(expressions, max_size=12), st.sets(expressions, max_size=4), expressions)
 def test_matching_is_intersection(kept: list[bytes], removed: set[bytes], key: bytes) -> None:
     tree: KeyTree[bytes] = KeyTree()

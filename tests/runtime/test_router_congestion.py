@@ -4,13 +4,17 @@
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from tests.runtime.nodes import PATIENCE, until
 from tests.runtime.test_hostile import Raw
+from zenlake.errors import LinkError
 from zenlake.network import node as network
+from zenlake.runtime.face import Face
 from zenlake.runtime.node import LiveNode, NodeConfig, open_node
+from zenlake.transport.unicast import Closed
 from zenlake.values import WhatAmI
 from zenlake.wire.declare import Declare, DeclareEntity
 from zenlake.wire.transport import Frame
@@ -22,18 +26,20 @@ PINGS = 100
 
 
 class Net:
-    """A router; a deaf client; one that floods it; two that ping each other."""
+    """A router; deaf clients; one that floods them; two that ping each other."""
 
-    def __init__(self) -> None:
-        self.router = open_node(NodeConfig(WhatAmI.ROUTER, listen=("tcp/127.0.0.1:0",)))
+    def __init__(self, deaf: int = 1, **more: Any) -> None:
+        self.router = open_node(NodeConfig(WhatAmI.ROUTER, listen=("tcp/127.0.0.1:0",), **more))
         [self.where] = self.router.locators
-        self.deaf = Raw(self.where).open(lease=60_000)
+        self.all_deaf = [Raw(self.where).open(lease=60_000) for _ in range(deaf)]
+        self.deaf = self.all_deaf[0]
         declare = Declare(qos=0x08, body=DeclareEntity(kind=SUBSCRIBER, id=1, key="deaf/**"))
-        self.deaf.send(Frame(sn=0, reliable=True).encode() + declare.encode())
+        for client in self.all_deaf:
+            client.send(Frame(sn=0, reliable=True).encode() + declare.encode())
         self.loud, self.one, self.two = (self._client() for _ in range(3))
         self.pinged = threading.Semaphore(0)
         self.two.declare_subscriber(b"ping", lambda key, reader: self.pinged.release())
-        until(lambda: sum(len(face.declared[SUBSCRIBER]) for face in self.router.faces()) == 2)
+        until(lambda: sum(len(face.declared[SUBSCRIBER]) for face in self.router.faces()) == deaf + 1)
         self.stop = threading.Event()
         self.sent = 0
         self._flood: threading.Thread | None = None
@@ -41,10 +47,10 @@ class Net:
     def _client(self) -> LiveNode:
         return open_node(NodeConfig(WhatAmI.CLIENT, connect=(self.where,), backoff=None))
 
-    def flood(self, congestion: int) -> None:
+    def flood(self, congestion: int, payload: bytes = LARGE) -> None:
         def run() -> None:
             while not self.stop.is_set():
-                self.loud.put(b"deaf/x", LARGE, congestion=congestion)
+                self.loud.put(b"deaf/x", payload, congestion=congestion)
                 self.sent += 1
 
         self._flood = threading.Thread(target=run, daemon=True)
@@ -66,7 +72,8 @@ class Net:
 
     def close(self) -> None:
         self.stop.set()
-        self.deaf.socket.close()
+        for client in self.all_deaf:
+            client.socket.close()
         if self._flood is not None:
             self._flood.join(PATIENCE)
         for node in (self.loud, self.one, self.two, self.router):
@@ -109,3 +116,84 @@ def test_what_may_be_dropped_is_and_nobody_is_paused_or_closed(net: Net) -> None
     assert not loud.held_by
     assert net.deaf.zid in net.neighbours()
     assert sum(traffic.dropped for traffic in net.router.traffic().values()) > 10
+
+
+class Notes:
+    """A recording that keeps only what was dropped."""
+
+    def __init__(self) -> None:
+        self.dropped_by: dict[bytes, list[int]] = {}
+
+    def begins(self, face: Face) -> None:
+        pass
+
+    def forwarded(self, source: Face, id: int, target: Face, new: int) -> None:
+        pass
+
+    def dropped(self, face: Face, count: int) -> None:
+        self.dropped_by.setdefault(face.zid, []).append(count)
+
+    def ended(self, face: Face, event: Closed) -> None:
+        pass
+
+
+def test_what_was_dropped_is_recorded_every_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zenlake.runtime.node.NOTED", 0.02)
+    notes = Notes()
+    net = Net(recording=notes)
+    try:
+        net.flood(DROP)
+        until(lambda: len(notes.dropped_by.get(net.deaf.zid, ())) > 2)
+        assert net.deaf.zid in net.neighbours()
+    finally:
+        net.close()
+    assert notes.dropped_by.keys() == {net.deaf.zid}
+    assert sum(notes.dropped_by[net.deaf.zid]) == net.router.counters()["messages dropped: no room"]
+
+
+MEGABYTE = bytes(1_000_000)
+
+
+def test_what_all_together_hold_is_bounded_and_nobody_new_comes_in_meanwhile() -> None:
+    """Eight deaf ones could hold two messages each, 16 MB; there is memory for three and a half."""
+    net = Net(8, max_memory=3_500_000)
+    try:
+        budget = net.router.runtime.budget
+        net.flood(DROP, MEGABYTE)
+        until(lambda: net.router.counters().get("messages dropped: no memory", 0) > 10)
+        assert budget.held <= 3_500_000
+        net.latency()  # small samples pass, though what may be dropped
+        assert len(net.neighbours()) == 8 + 3, "nobody was closed for what could be dropped"
+        net.stop.set()
+    finally:
+        net.close()
+    assert budget.held == 0
+
+
+def test_beyond_the_memory_those_are_closed_for_which_most_waits() -> None:
+    """Twelve deaf ones, for each of which two batches of 64 KiB may wait, and memory for one megabyte."""
+    net = Net(12, max_memory=1_000_000)
+    try:
+        net.flood(BLOCK)
+        until(lambda: net.router.counters().get("faces closed: no memory", 0) > 0)
+        until(lambda: len(net.neighbours()) < 12 + 3)
+        assert {net.loud.zid, net.one.zid, net.two.zid} <= net.neighbours()
+    finally:
+        net.close()
+
+
+def test_no_link_is_taken_while_the_memory_is_used_up() -> None:
+    net = Net(4, max_memory=1_000_000)
+    try:
+        runtime = net.router.runtime
+        net.flood(BLOCK, bytes(400_000))
+        until(lambda: runtime.budget.is_full and all(runtime.faces[one.zid].way.blocked for one in net.all_deaf))
+        with pytest.raises(LinkError):
+            open_node(NodeConfig(WhatAmI.CLIENT, connect=(net.where,), backoff=None, connect_timeout=5.0))
+        assert runtime.refused == 1
+        for client in net.all_deaf:
+            client.socket.close()
+        until(lambda: not runtime.budget.is_full)
+        open_node(NodeConfig(WhatAmI.CLIENT, connect=(net.where,), backoff=None)).close()
+    finally:
+        net.close()

@@ -281,7 +281,15 @@ def test_closing_gives_up_on_those_who_do_not_read() -> None:
     two.close()
 
 
-def test_a_sink_that_fails_ends_its_face_only(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("link", ["tcp", "udp", "quic"])
+def test_a_sink_that_fails_ends_its_face_only(link: str, caplog: pytest.LogCaptureFixture, certificates: Path) -> None:
+    """Also where the links of a listener share one socket."""
+    tls = Tls(
+        root_ca_certificate=str(certificates / "ca.pem"),
+        listen_certificate=str(certificates / "server.pem"),
+        listen_private_key=str(certificates / "server.key"),
+    )
+
     class Clumsy(Recorder):
         def sink(self, face: Face):  # type: ignore[no-untyped-def]
             sink = super().sink(face)
@@ -296,14 +304,14 @@ def test_a_sink_that_fails_ends_its_face_only(caplog: pytest.LogCaptureFixture) 
             return Trap(self)
 
     there = Clumsy()
-    two = runtime(there, whatami=WhatAmI.ROUTER)
-    where = two.listen("tcp/127.0.0.1:0")
-    one = runtime()
+    two = runtime(there, tls=tls, whatami=WhatAmI.ROUTER)
+    where = two.listen(f"{link}/127.0.0.1:0")
+    one = runtime(tls=tls)
     one.open(where, PATIENCE).send(push("k", b""))
     _, end = there.closings.get(timeout=PATIENCE)
     assert "KeyError" in str(end.error)
     assert "clumsy" in caplog.text
-    another = runtime()
+    another = runtime(tls=tls)
     another.open(where, PATIENCE).send(push("fine", b""))
     assert there.messages.get(timeout=PATIENCE)[0] == "fine"
     for each in (one, another, two):

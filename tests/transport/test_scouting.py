@@ -56,3 +56,11 @@ def test_garbage_is_nobodys_question_and_nobodys_answer(datagram: bytes) -> None
 
 def test_an_answer_from_a_role_that_was_not_asked_for_is_ignored() -> None:
     assert Scouter(WhatAmIMatcher("peer"), 0.0).receive(Hello(whatami=0, zid=OPENER).encode()) is None
+
+
+def test_one_who_cannot_reach_us_hears_nothing() -> None:
+    """A HELLO without locators would mean the address that it comes from."""
+    scout = Scouter(WhatAmIMatcher("router"), 0.0).data(0.0) or b""
+    nowhere = Responder(OPENER, WhatAmI.ROUTER, lambda local: ["tcp/127.0.0.1:7447"] if local else [])
+    assert nowhere.answer(scout, False) is None
+    assert nowhere.answer(scout, True) is not None

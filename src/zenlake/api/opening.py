@@ -17,7 +17,7 @@ from zenlake.errors import ConfigError
 from zenlake.link import Tls
 from zenlake.network.access import AccessControl
 from zenlake.runtime.face import Face
-from zenlake.runtime.node import TOLD, LiveNode, NodeConfig, Recording
+from zenlake.runtime.node import TOLD, LiveNode, NodeConfig
 from zenlake.runtime.runtime import Backoff
 from zenlake.transport.unicast import Closed
 from zenlake.values import ZenohId
@@ -138,13 +138,16 @@ def _described(face: Face) -> tuple[Transport, Link]:
     link = face.link
     return (
         Transport(zid, WhatAmI.from_wire(theirs.whatami), bool(face.session.qos)),
-        Link(zid, link.local, link.remote, mtu=link.mtu, is_streamed=link.stream, interfaces=[]),
+        Link(zid, link.local, link.remote, mtu=link.mtu, is_streamed=link.stream, interfaces=list(link.interfaces)),
     )
 
 
-def open_node(config: Config, recording: Recording | None = None) -> SessionNode:
-    """The node that a configuration describes, listening and connected."""
-    node = SessionNode(dataclasses.replace(node_config(config), recording=recording))
+def open_node(config: Config, **more: Any) -> SessionNode:
+    """The node that a configuration describes, listening and connected.
+
+    `more` are fields of NodeConfig for which a configuration has no name.
+    """
+    node = SessionNode(dataclasses.replace(node_config(config), **more))
     try:
         if config.get("scouting/multicast/enabled") is not False:
             node.discovery = Discovery(config, node)

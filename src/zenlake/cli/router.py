@@ -22,6 +22,7 @@ from zenlake.log.record import Recorder
 from zenlake.log.write import Writer
 from zenlake.runtime.metrics import Figure, MetricsPage
 from zenlake.runtime.node import LiveNode
+from zenlake.runtime.runtime import MEMORY
 from zenlake.runtime.traffic import Traffic
 from zenlake.tap.recording import Recording
 
@@ -51,6 +52,12 @@ def router(
     name: Annotated[
         str, typer.Option("--name", help="This router's name in the log, its own for ever.", show_default=True)
     ] = "router",
+    memory: Annotated[
+        int,
+        typer.Option(
+            "--memory", metavar="MIB", min=1, help="MiB that may wait in all connections together.", show_default=True
+        ),
+    ] = MEMORY >> 20,
     metrics: Annotated[
         str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Serve /metrics and /health there.")
     ] = None,
@@ -63,7 +70,8 @@ def router(
         recorder = None
         if log is not None:
             recorder = stack.enter_context(Recorder(Writer(log, name)))
-        running = open_node(chosen, recording=None if recorder is None else Recording(recorder))
+        recording = None if recorder is None else Recording(recorder)
+        running = open_node(chosen, recording=recording, max_memory=memory << 20)
         stack.callback(running.close)
         for key in (record or ["**"]) if recorder is not None else ():
             running.declare_subscriber(KeyExpr(key).utf8, None)
@@ -77,9 +85,9 @@ def router(
                 lambda: "" if recorder is None else str(recorder.trouble or ""),
             )
             stack.callback(page.close)
-        recording = "" if log is None else f", recording into {log}"
+        recorded = "" if log is None else f", recording into {log}"
         console.print(
-            f"router {running.zid[::-1].hex().lstrip('0')} listens on {', '.join(running.locators) or 'nothing'}{recording} "
+            f"router {running.zid[::-1].hex().lstrip('0')} listens on {', '.join(running.locators) or 'nothing'}{recorded} "
             "(Ctrl-C ends it)", highlight=False, soft_wrap=True,
         )  # fmt: skip
         before, then = total(running), time.monotonic()
@@ -144,8 +152,10 @@ def figures(running: LiveNode, recorder: Recorder | None) -> Iterable[Figure]:
         yield "zenlake_router_dropped_total", "Messages for which a queue had no room.", labels, what["dropped"]
     for cause, count in running.counters().items():
         yield "zenlake_router_refused_total", "What was dropped, denied or refused.", {"cause": cause}, count
-    refused = running.runtime.refused
-    yield "zenlake_router_turned_away_total", "Links refused: too many handshakes were under way.", {}, refused
+    refused, budget = running.runtime.refused, running.runtime.budget
+    yield "zenlake_router_turned_away_total", "Links refused: too many handshakes, or no memory.", {}, refused
+    yield "zenlake_router_held_bytes", "Bytes that wait in all connections together.", {}, budget.held
+    yield "zenlake_router_no_memory_total", "Messages refused because too much was waiting.", {}, budget.refused
     if recorder is not None:
         yield "zenlake_router_recorded_bytes_total", "Bytes recorded.", {}, recorder.bytes
         yield "zenlake_router_lost_batches_total", "Batches that found no room before a slow disk.", {}, recorder.lost

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from zenlake.endpoint import EndPoint
-from zenlake.errors import LinkError
+from zenlake.errors import EndpointError, LinkError
 
 __all__ = ["Address", "Link", "Listener", "Owner", "Port", "addresses", "describe", "locator"]
 
@@ -100,6 +100,16 @@ class Link(ABC):
     def common_name(self) -> str | None:
         """Of the certificate that the other end showed and that was checked."""
         return None
+
+    @property
+    def interfaces(self) -> tuple[str, ...]:
+        """The names of the network interfaces that have our address; none if it has no such address."""
+        from zenlake.link.interfaces import having  # few ask for it
+
+        try:
+            return having(EndPoint.parse(self.local).host_and_port()[0])
+        except EndpointError:
+            return ()
 
     @property
     @abstractmethod

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine's network interfaces, as far as multicast needs them: a name or an address becomes both."""
+"""The machine's network interfaces: for multicast, a name or an address becomes both; and which has the address of a link."""
 
+import array
 import fcntl
 import socket
 import struct
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from pathlib import Path
 
-__all__ = ["ANY", "Interface", "named", "with_multicast"]
+__all__ = ["ANY", "Interface", "having", "named", "with_multicast"]
 
+SIOCGIFCONF = 0x8912
 SIOCGIFFLAGS = 0x8913
 SIOCGIFADDR = 0x8915
 UP, LOOPBACK, MULTICAST = 0x1, 0x8, 0x1000
@@ -69,3 +72,38 @@ def _address(name: str) -> str:
 def _ask(what: int, name: str) -> bytes:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         return fcntl.ioctl(sock.fileno(), what, struct.pack("256s", name.encode()[:15]))
+
+
+def having(address: str) -> tuple[str, ...]:
+    """The names of those that have this address; all if it is the one that stands for any, as 1.10.2 takes it."""
+    if sys.platform != "linux":
+        return ()
+    try:
+        wanted = ip_address(address.partition("%")[0])
+    except ValueError:
+        return ()
+    if isinstance(wanted, IPv6Address) and wanted.ipv4_mapped is not None:
+        wanted = wanted.ipv4_mapped
+    if wanted.is_unspecified:
+        return tuple(name for _, name in socket.if_nameindex())
+    return tuple(dict.fromkeys(name for name, held in _addresses() if held == wanted))
+
+
+def _addresses() -> list[tuple[str, IPv4Address | IPv6Address]]:
+    """Every address of every interface."""
+    record, room = 40, 40 * 1024  # struct ifreq: a name of 16 bytes, then a sockaddr_in
+    buffer = array.array("B", bytes(room))
+    where, size = buffer.buffer_info()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        filled = struct.unpack("iL", fcntl.ioctl(sock.fileno(), SIOCGIFCONF, struct.pack("iL", size, where)))[0]
+    found: list[tuple[str, IPv4Address | IPv6Address]] = []
+    for at in range(0, filled, record):
+        name = (
+            buffer[at : at + 16].tobytes().partition(b"\0")[0].decode().partition(":")[0]
+        )  # of an alias: its interface
+        found.append((name, IPv4Address(buffer[at + 20 : at + 24].tobytes())))
+    with suppress(OSError):
+        for line in Path("/proc/net/if_inet6").read_text().splitlines():
+            number, *_, name = line.split()
+            found.append((name, IPv6Address(bytes.fromhex(number))))
+    return found

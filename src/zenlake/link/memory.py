@@ -29,11 +29,14 @@ class Bell(Port):
         os.set_blocking(self._read, False)
         os.set_blocking(self._write, False)
         self._closed = False
+        self._pulling = threading.Lock()
 
     def ring(self) -> None:
-        if not self._closed:
-            with suppress(BlockingIOError):  # it rings already
-                os.write(self._write, b"\0")
+        """From any thread: while it rings, it does not close, or somebody else's file might be written to."""
+        with self._pulling:
+            if not self._closed:
+                with suppress(BlockingIOError):  # it rings already
+                    os.write(self._write, b"\0")
 
     def on_readable(self, now: float) -> None:
         os.read(self._read, 4096)
@@ -47,11 +50,12 @@ class Bell(Port):
 
     def close(self) -> None:
         if not self._closed:
-            self._closed = True
             self.wants_read = self.wants_write = False
             self.changed()
-            os.close(self._read)
-            os.close(self._write)
+            with self._pulling:
+                self._closed = True
+                os.close(self._read)
+                os.close(self._write)
 
 
 class MemoryLink(Bell, Link):
@@ -133,6 +137,8 @@ class MemoryListener(Bell, Listener):
     def close(self) -> None:
         _listeners.pop(self.name, None)
         Bell.close(self)
+        while self.arrived:
+            self.arrived.popleft().close()
 
 
 def connect(endpoint: EndPoint, address: object = None, tls: object = None) -> Link:

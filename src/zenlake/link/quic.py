@@ -4,6 +4,9 @@
 The protocol is the sans-IO core of the `aioquic` package. We offer the plain ALPN `zenoh` (and `hq-29`, as 1.8 and
 older say), so everything travels on the one stream: no multi-stream, no datagrams. All of it happens in the loop's
 thread.
+
+Mutual TLS: aioquic can ask for a client's certificate and checks that the client has its key, but has no setting for it
+and does not check who signed it. `AskingConnection` turns that on, and the link checks the rest before it is ready.
 """
 
 import socket
@@ -11,6 +14,7 @@ import ssl
 from pathlib import Path
 from time import monotonic
 
+from aioquic import tls as quic_tls
 from aioquic.buffer import Buffer
 from aioquic.quic.configuration import SMALLEST_MAX_DATAGRAM_SIZE, QuicConfiguration
 from aioquic.quic.connection import QuicConnection
@@ -22,7 +26,9 @@ from aioquic.quic.events import (
     StreamDataReceived,
     StreamReset,
 )
-from aioquic.quic.packet import QuicPacketType, encode_quic_version_negotiation, pull_quic_header
+from aioquic.quic.packet import QuicFrameType, QuicPacketType, encode_quic_version_negotiation, pull_quic_header
+from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from zenlake.endpoint import EndPoint
 from zenlake.errors import LinkError
@@ -38,6 +44,15 @@ WINDOW = 16 << 20  # what the other end may send before we have read it
 AHEAD = 256 << 10  # what may wait in QUIC's own buffer: beyond it, our queues decide
 CERTIFICATE_ALERTS = range(0x100 + 42, 0x100 + 50)
 NO_COMMON_ALPN = 0x100 + 120
+CERTIFICATE_REQUIRED = 0x100 + 116
+
+
+class AskingConnection(QuicConnection):  # type: ignore[misc]
+    """A listener's end that asks for the other end's certificate."""
+
+    def _initialize(self, peer_cid: bytes) -> None:
+        super()._initialize(peer_cid)
+        self.tls._request_client_certificate = True
 
 
 class QuicLink(Link):
@@ -63,6 +78,25 @@ class QuicLink(Link):
     def _unsent(self) -> int:
         stream = self._quic._streams.get(self._stream)  # aioquic tells nowhere else how much it holds
         return self._written - stream.sender.next_offset if stream is not None else 0
+
+    @property
+    def common_name(self) -> str | None:
+        if self._quic.configuration.verify_mode == ssl.CERT_NONE:
+            return None  # nobody checked it
+        certificate = self._quic.tls._peer_certificate
+        names = [] if certificate is None else certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+        return str(names[0].value) if names else None
+
+    def _is_trusted(self) -> bool:
+        """Check the certificate for which an `AskingConnection` asked; refuse who has none that is good."""
+        try:
+            _check_client(self._quic)
+        except quic_tls.Alert as alert:
+            code = CERTIFICATE_REQUIRED if self._quic.tls._peer_certificate is None else 0x100 + alert.description
+            self._quic.close(code, QuicFrameType.CRYPTO, str(alert))
+            self._lose(str(alert))
+            return False
+        return True
 
     @property
     def is_drained(self) -> bool:
@@ -102,6 +136,8 @@ class QuicLink(Link):
                     if event.end_stream:
                         self._lose(None)
             elif isinstance(event, HandshakeCompleted):
+                if isinstance(self._quic, AskingConnection) and not self._is_trusted():
+                    return
                 if self._quic.configuration.is_client:
                     self._stream = self._quic.get_next_available_stream_id()
                 self.owner.ready()
@@ -213,13 +249,15 @@ class QuicListener(UdpPort, Listener):
             first = header.packet_type == QuicPacketType.INITIAL and len(datagram) >= SMALLEST_MAX_DATAGRAM_SIZE
             if not first or not self._listening:
                 return
-            quic = QuicConnection(
-                configuration=self._configuration, original_destination_connection_id=header.destination_cid
-            )
+            kind = QuicConnection if self._configuration.verify_mode is None else AskingConnection
+            quic = kind(configuration=self._configuration, original_destination_connection_id=header.destination_cid)
             link = QuicLink(quic, self, self.locator, locator("quic", source))
             self._links[header.destination_cid] = self._links[quic.host_cid] = link
             self.on_link(link)
-        link.take(datagram, source, now)
+        try:
+            link.take(datagram, source, now)
+        except Exception as error:
+            self.blame(link, error)
 
     def renamed(self, link: QuicLink, event: object) -> None:
         if isinstance(event, ConnectionIdIssued):
@@ -249,7 +287,10 @@ class QuicListener(UdpPort, Listener):
         for link in set(self._links.values()):
             when = link.next_timeout()
             if when is not None and when <= now:
-                link.late(now)
+                try:
+                    link.late(now)
+                except Exception as error:
+                    self.blame(link, error)
 
     def close(self) -> None:
         """Listen no more; connections that are open go on until they close."""
@@ -258,9 +299,28 @@ class QuicListener(UdpPort, Listener):
             super().close()
 
 
+def _check_client(quic: QuicConnection) -> None:
+    certificate, chain = quic.tls._peer_certificate, quic.tls._peer_certificate_chain
+    if certificate is None:
+        raise quic_tls.AlertBadCertificate("the other end showed no certificate, and mutual TLS asks for one")
+    try:
+        quic_tls.verify_certificate(certificate, chain, cadata=quic.configuration.cadata)
+        uses = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except quic_tls.Alert as alert:
+        raise type(alert)(f"the other end's certificate is not good: {alert}") from None
+    except x509.ExtensionNotFound:
+        return  # it is good for everything
+    except ValueError:
+        raise quic_tls.AlertBadCertificate("the other end's certificate cannot be read") from None
+    if ExtendedKeyUsageOID.CLIENT_AUTH not in uses:
+        raise quic_tls.AlertBadCertificate("the other end's certificate is not good for a client")
+
+
 def _why(event: ConnectionTerminated) -> str | None:
     if event.error_code == 0:
         return None
+    if event.error_code == CERTIFICATE_REQUIRED:
+        return "the other end wants a certificate of ours: set `connect_certificate`"
     if event.error_code in CERTIFICATE_ALERTS:
         return f"a certificate is not good: {event.reason_phrase or event.error_code}"
     if event.error_code == NO_COMMON_ALPN:
@@ -284,7 +344,7 @@ def connect(endpoint: EndPoint, address: Address, tls: Tls) -> Link:
     except (OSError, ValueError) as error:
         raise LinkError(name, f"certificate or key cannot be used: {error}") from None
     if not tls.verify_name_on_connect:
-        configuration.verify_mode = ssl.CERT_NONE
+        configuration.server_name = None  # who signed it is checked all the same
     family, target = address
     sock = socket.socket(family, socket.SOCK_DGRAM)
     try:
@@ -301,13 +361,16 @@ def connect(endpoint: EndPoint, address: Address, tls: Tls) -> Link:
 
 
 def listen(endpoint: EndPoint, tls: Tls) -> Listener:
-    if tls.enable_mtls:
-        raise LinkError(str(endpoint), "QUIC here cannot ask for the other end's certificate: use tls/ for mutual TLS")
     if tls.listen_certificate is None or tls.listen_private_key is None:
         raise LinkError(str(endpoint), "listening needs `listen_certificate` and `listen_private_key`")
     configuration = _configuration(False)
     try:
         configuration.load_cert_chain(tls.listen_certificate, tls.listen_private_key)
+        if tls.enable_mtls:
+            if tls.root_ca_certificate is None:
+                raise LinkError(str(endpoint), "mutual TLS needs `root_ca_certificate`: who may sign for clients")
+            configuration.verify_mode = ssl.CERT_REQUIRED
+            configuration.load_verify_locations(cadata=Path(tls.root_ca_certificate).read_bytes())
     except (OSError, ValueError) as error:
         raise LinkError(str(endpoint), f"certificate or key cannot be used: {error}") from None
     return QuicListener(bind(endpoint, socket.SOCK_DGRAM), configuration)

@@ -6,6 +6,7 @@ bytes of the socket and those of the owner differ, and all happens in the loop's
 """
 
 import errno
+import logging
 import socket
 from collections.abc import Callable, Iterable
 from typing import Protocol
@@ -18,6 +19,12 @@ __all__ = ["Layer", "LayeredLink", "StreamLink", "StreamListener", "dial"]
 READ = 65536
 BACKLOG = 1024
 ACCEPTS = 64  # in one turn of the loop, so that a flood leaves time for the others
+EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+PAUSE = (
+    0.5  # seconds until accepting is tried again after one of these: who waits there makes the socket readable for ever
+)
+
+log = logging.getLogger("zenlake.link")
 
 
 class Layer(Protocol):
@@ -263,7 +270,10 @@ class LayeredLink(StreamLink):
 
 
 class StreamListener(Listener):
-    """A listening socket. `make` turns an accepted socket into a link."""
+    """A listening socket. `make` turns an accepted socket into a link.
+
+    When the process has no file handle left it pauses, and says so once until it could accept again.
+    """
 
     def __init__(self, sock: socket.socket, protocol: str, make: Callable[[socket.socket, str], Link]) -> None:
         sock.setblocking(False)
@@ -271,6 +281,8 @@ class StreamListener(Listener):
         self._sock = sock
         self._protocol = protocol
         self._make = make
+        self._resumes: float | None = None
+        self._told = False
         self.locator = locator(protocol, sock.getsockname())
 
     def fileno(self) -> int:
@@ -280,8 +292,11 @@ class StreamListener(Listener):
         for _ in range(ACCEPTS):
             try:
                 sock, address = self._sock.accept()
-            except OSError:  # none left; or the other end is gone already; or we have no descriptors left
+            except OSError as error:  # none left, or the other end is gone already
+                if error.errno in EXHAUSTED:
+                    self._pause(error, now)
                 return
+            self._told = False
             try:
                 link = self._make(sock, locator(self._protocol, address))
             except OSError:  # it hung up in between
@@ -289,7 +304,27 @@ class StreamListener(Listener):
                 continue
             self.on_link(link)
 
+    def _pause(self, error: OSError, now: float) -> None:
+        if not self._told:
+            self._told = True
+            log.warning(
+                "%s: nobody more can be accepted: %s. Those who ask wait; raise the limit (ulimit -n), or close something.",
+                self.locator,
+                error.strerror,
+            )
+        self.wants_read = False
+        self._resumes = now + PAUSE
+        self.changed()
+
+    def next_timeout(self) -> float | None:
+        return self._resumes
+
+    def on_timeout(self, now: float) -> None:
+        self._resumes = None
+        self.wants_read = True
+
     def close(self) -> None:
+        self._resumes = None
         self.wants_read = False
         self.changed()
         self._sock.close()

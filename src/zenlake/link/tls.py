@@ -128,6 +128,7 @@ def _why(error: ssl.SSLError) -> str:
         "TLSV1_ALERT_UNKNOWN_CA": "the other end does not trust who signed our certificate",
         "SSLV3_ALERT_BAD_CERTIFICATE": "the other end finds our certificate bad",
         "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "the other end does not accept our certificate",
+        "SSLV3_ALERT_UNSUPPORTED_CERTIFICATE": "the other end says that our certificate is not good for a client",
         "TLSV13_ALERT_CERTIFICATE_REQUIRED": "the other end wants a certificate of ours: set `connect_certificate`",
         "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the other end showed no certificate, and mutual TLS asks for one",
         "WRONG_VERSION_NUMBER": "the other end does not speak TLS",

@@ -4,6 +4,7 @@
 One batch a datagram, nothing resent. A listener tells its links apart by where datagrams come from.
 """
 
+import logging
 import socket
 from ipaddress import ip_address
 
@@ -17,6 +18,8 @@ __all__ = ["MTU", "connect", "is_multicast", "listen"]
 MTU = 65487
 """The largest payload that 1.10.2 sends on Linux."""
 BURST = 64  # datagrams in one turn of the loop
+log = logging.getLogger("zenlake.link")
+
 LINKS = 4096
 """Sources that a listener keeps apart. A datagram costs a sender nothing and its source is easily forged; see also the
 runtime's bound on handshakes under way, which is far lower."""
@@ -62,6 +65,13 @@ class UdpPort(Port):
 
     def on_error(self, error: OSError) -> None:
         """An ICMP answer to something we sent. A listener has others to serve."""
+
+    def blame(self, link: Link, error: Exception) -> None:
+        """Somebody's code failed on this link: that ends the link, not the socket that others use too."""
+        log.error("%s failed and is closed", link.remote, exc_info=error)
+        owner = link.owner
+        link.close()
+        owner.lost(LinkError(link.remote, f"{type(error).__name__}: {error}"))
 
     def send(self, data: memoryview | bytes, target: tuple[object, ...] | None, link: Link) -> int:
         try:
@@ -172,7 +182,10 @@ class UdpListener(UdpPort, Listener):
             self.on_link(link)
             if self.links.get(source) is not link:
                 return  # turned away
-        link.owner.receive(data)
+        try:
+            link.owner.receive(data)
+        except Exception as error:
+            self.blame(link, error)
 
     def forget(self, source: tuple[object, ...]) -> None:
         self.links.pop(source, None)

@@ -2,8 +2,9 @@
 """Access control: who may put, delete, subscribe, ask, answer and be alive on which keys.
 
 The configuration's section `access_control` has the real one's names and meaning: rules (keys, messages, directions, allow
-or deny), subjects (users, names of certificates, protocols, ids), and policies that join them. A rule is about a message if
-one of its key expressions includes the message's whole key. A deny beats every allow; where no rule speaks, the default does.
+or deny), subjects (users, names of certificates, protocols, interfaces, ids), and policies that join them. A rule is about a
+message if one of its key expressions includes the message's whole key. A deny beats every allow; where no rule speaks, the
+default does.
 
 Each neighbour has a `Guard` that remembers its decisions, or none where everything is allowed: then nothing is asked.
 """
@@ -31,6 +32,8 @@ class Who:
     zid: str
     user: str | None = None
     common_name: str | None = None
+    interfaces: tuple[str, ...] = ()
+    """Ours, to which it is connected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +76,15 @@ class AccessControl:
         rules = _by_id(section, "rules")
         self._subjects = _by_id(section, "subjects")
         self._policies: list[tuple[str, list[Rule]]] = []
-        for subject in self._subjects.values():
-            if subject.get("interfaces"):
-                raise ConfigError(
-                    f"access_control/subjects: `{subject['id']}` names interfaces, which are not told apart here: "
-                    "name usernames, cert_common_names, link_protocols or zids"
-                )
         for policy in section.get("policies") or ():
             named = [rule for id in policy["rules"] for rule in _written_out(_found(rules, id, "rule"))]
             for id in policy["subjects"]:
                 _found(self._subjects, id, "subject")
                 self._policies.append((id, named))
+
+    @property
+    def names_interfaces(self) -> bool:
+        return any(subject.get("interfaces") for subject in self._subjects.values())
 
     def guard(self, who: Who) -> Guard | None:
         """Of a neighbour; None if it may do everything."""
@@ -120,7 +121,7 @@ def _written_out(rule: dict[str, Any]) -> list[Rule]:
 def _is(subject: dict[str, Any], who: Who) -> bool:
     """Whether a neighbour is one of these: it has to fit every property that the subject names."""
     properties = (
-        ("usernames", who.user), ("cert_common_names", who.common_name), ("link_protocols", who.protocol),
-        ("zids", who.zid),
+        ("usernames", [who.user]), ("cert_common_names", [who.common_name]), ("link_protocols", [who.protocol]),
+        ("zids", [who.zid]), ("interfaces", who.interfaces),
     )  # fmt: skip
-    return all(not subject.get(name) or value in subject[name] for name, value in properties)
+    return all(not subject.get(name) or any(value in subject[name] for value in values) for name, values in properties)

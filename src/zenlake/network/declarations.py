@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from zenlake.keyexpr import intersects
 from zenlake.network.access import DECLARING, EGRESS
-from zenlake.network.face import AGGREGATE, FUTURE, KINDS, QUERYABLE, TOKEN, Face, Interest
+from zenlake.network.face import AGGREGATE, FUTURE, KINDS, QUERYABLE, Face, Interest
 from zenlake.network.forward import Epoch
 from zenlake.network.tree import KeyTree
 
@@ -130,7 +130,7 @@ class Declarations:
                 continue
             if interest.key is not None and not intersects(interest.key, resource.key):
                 continue
-            if interest.options & AGGREGATE and interest.key is not None and kind != TOKEN:
+            if interest.options & AGGREGATE and interest.key is not None:
                 self.tell_aggregate(face, kind, interest.key)
             else:
                 plain = True
@@ -168,7 +168,7 @@ class Declarations:
         for kind in KINDS:
             if not interest.wants(kind):
                 continue
-            if interest.options & AGGREGATE and interest.key is not None and kind != TOKEN:
+            if interest.options & AGGREGATE and interest.key is not None:
                 if interest.mode & FUTURE:
                     self.tell_aggregate(face, kind, interest.key, interest.id)
                 elif self.current(face, kind, interest.key):

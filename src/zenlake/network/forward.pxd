@@ -31,7 +31,7 @@ cdef class Target:
     cdef object backlog
     cdef readonly int flags
     cdef readonly Blob key
-    cdef readonly int node_id
+    cdef readonly Blob more
 
 @cython.final
 cdef class Route:
@@ -63,6 +63,7 @@ cdef class Door(Sink):
     cdef int last_node_id
     cdef unsigned long long now
     cdef Writer before
+    cdef bint has_exts
     cdef Blob rest
     cdef Py_ssize_t rest_at
     cdef Py_ssize_t rest_end
@@ -70,7 +71,8 @@ cdef class Door(Sink):
     cpdef int push(self, Reader reader) except -1
     cdef int stamp(self, Writer w, Push push) except -1
     cdef Route find(self, WireExpr wire, int node_id)
-    cdef int header(self, Target target, Push push) noexcept
-    cdef bytes written(self, Target target, Push push)
+    cdef int header(self, Target target) noexcept
+    cdef Blob key(self, Target target)
+    cdef bytes written(self, Target target)
     cdef int send(self, Target target, Push push, bint reliable) except -1
     cdef int rewritten(self, Reader reader, Route route) except -1

@@ -4,7 +4,8 @@
 A `Door` is where a connection's messages enter the node. A PUSH is looked up under the key as it is written (`Route`,
 worked out by `routes` and good until a declaration changes) and written into the queue of each receiving face: the
 header and the key anew, in the way that suits that face, the bytes behind it (extensions known and unknown, body) as
-they came. A router that stamps writes its timestamp in between. All else goes to the node.
+they came. A router that stamps writes its timestamp in between; between routers NodeId, which says whose tree a sample
+follows, is part of what is written for a key, and the one that came is left out. All else goes to the node.
 
 The lock of a receiving queue is taken once for all samples of one read, and given back before anything but a sample is
 handled: nobody else's code runs while it is held.
@@ -32,6 +33,7 @@ else:
 PUSH = cython.declare(cython.int, 0x1D)
 Z = cython.declare(cython.int, 0x80)
 T = cython.declare(cython.int, 0x20)
+NODE_ID = cython.declare(cython.ulonglong, 1 << 0x33)  # the extension's header byte, as a bit
 FULL = cython.declare(cython.int, 0)  # what a queue answers
 OVER = cython.declare(cython.int, 2)
 BLOCK = cython.declare(cython.int, 0x28)  # the QoS bits of either kind of block
@@ -60,6 +62,16 @@ class Lane:
         """Whether more waits than should."""
         return self.queue.is_over
 
+    @property
+    def is_poor(self):
+        """Whether it was for the memory of all that a message was last refused."""
+        return self.queue.poor
+
+    @property
+    def waiting(self):
+        """Bytes."""
+        return self.queue.held
+
     def hold(self):
         """From here on, until `let_go`, nobody else changes the queue."""
         self.acquire()
@@ -76,16 +88,19 @@ class Lane:
 
 
 class Target:
-    """A face that a sample goes to, how the key is written for it, and our number for whose tree it follows (0: ours)."""
+    """A face that a sample goes to, and how the key is written for it: with the NodeId behind it where it follows a tree.
 
-    def __init__(self, face, flags, key, node_id):
+    `more` is the same as `key` for samples that have further extensions.
+    """
+
+    def __init__(self, face, flags, key, more):
         self.face = face
         self.lane = None if face is None else face.lane
         self.way = None if face is None else face.way
         self.backlog = None if face is None else face.backlog
         self.flags = flags
         self.key = key
-        self.node_id = node_id
+        self.more = more
 
 
 class Route:
@@ -99,7 +114,7 @@ class Route:
         self.whole = whole  # the key written in full
         self.deleting = deleting  # where deletions go, if they may go elsewhere
         self.denied = denied  # what to count, if it may not be sent at all
-        self.along_tree = any(target.node_id for target in targets)
+        self.along_tree = any(target.flags & Z for target in targets)  # of another router than us
 
 
 class Door(Sink):
@@ -124,6 +139,7 @@ class Door(Sink):
         self.now = 0
         # The sample at hand, behind its key: what is put before, and where the rest lies as it came.
         self.before = Writer(64)
+        self.has_exts = False
         self.rest = None
         self.rest_at = 0
         self.rest_end = 0
@@ -170,23 +186,28 @@ class Door(Sink):
                 self.node.counters[route.denied] += 1
             return 0
         w: Writer = self.before
-        w.at = 0
+        w.clear()
         self.rest = push.exts
-        self.rest_at = push.exts.at if push.exts.size >= 0 else push.body_at
+        self.has_exts = push.exts.size >= 0
+        self.rest_at = push.exts.at if self.has_exts else push.body_at
         self.rest_end = reader.c.at
-        if push.node_id != 0 or route.along_tree:
-            return self.rewritten(reader, route)
+        if self.has_exts and (push.node_id != 0 or route.along_tree):
+            w.unknown(push.exts, NODE_ID, 0)
+            self.has_exts = w.at > 0
+            self.rest_at = push.body_at
+        stamped: cython.bint = False
         if self.stamps and push.is_put:
             if self.now == 0:
                 self.now = self.node.wall()
             if push.put.timestamp.id.size < 0:
                 self.stamp(w, push)
+                stamped = True
             elif not self.clock.merge(push.put.timestamp.ntp64, self.now):
                 return self.rewritten(reader, route)
         if route.receivers:
             self.finish()
-            if w.at:
-                self.node.routes.show(route, self.written(route.whole, push), reader)
+            if stamped:
+                self.node.routes.show(route, self.written(route.whole), reader)
             else:
                 self.node.show(self.face, route, reader)
         reliable: cython.bint = reader.frame.reliable
@@ -199,9 +220,10 @@ class Door(Sink):
         """Put a timestamp of ours between the header of the body and the rest of it."""
         size: cython.Py_ssize_t = push.body_at - self.rest_at
         w.need(size + 32)
-        copy(w.data, 0, self.rest.data, self.rest_at, size)
-        w.data[size] = self.rest.data[push.body_at] | T
-        w.at = size + 1
+        copy(w.data, w.at, self.rest.data, self.rest_at, size)
+        w.at += size
+        w.data[w.at] = self.rest.data[push.body_at] | T
+        w.at += 1
         w.z64("timestamp.time", self.clock.tick(self.now))
         w.z64("timestamp.id_len", self.own_id.size)
         w.run("timestamp.id", self.own_id)
@@ -244,13 +266,16 @@ class Door(Sink):
             self.last_suffix = suffix
         return route
 
-    def header(self, target, push):
-        return PUSH | target.flags | (Z if push.exts.size >= 0 else 0)
+    def header(self, target):
+        return PUSH | target.flags | (Z if self.has_exts else 0)
 
-    def written(self, target, push):
+    def key(self, target):
+        return target.more if self.has_exts else target.key
+
+    def written(self, target):
         """The whole message as one run of bytes."""
-        header: cython.int = self.header(target, push)
-        return joined(header, target.key, self.before, self.rest, self.rest_at, self.rest_end)
+        header: cython.int = self.header(target)
+        return joined(header, self.key(target), self.before, self.rest, self.rest_at, self.rest_end)
 
     def send(self, target, push, reliable):
         lane: Lane = target.lane
@@ -259,19 +284,19 @@ class Door(Sink):
                 lane.hold()
                 self.held.append(lane)
             answer: cython.int = lane.queue.splice(
-                self.header(target, push), target.key, self.before, self.rest, self.rest_at, self.rest_end,
+                self.header(target), self.key(target), self.before, self.rest, self.rest_at, self.rest_end,
                 push.qos, reliable,
             )  # fmt: skip
             if answer == OVER:
                 self.node.overfull(target.face, self.face)
             if answer != FULL:
                 return 0
-        if not target.face.send(self.written(target, push), push.qos, reliable):
+        if not target.face.send(self.written(target), push.qos, reliable):
             self.node.refused(target.face, self.face)
         return 0
 
     def rewritten(self, reader, route):
-        """What is seldom: another timestamp instead of its own, or a node id, which samples between routers have."""
+        """What is seldom: another timestamp instead of its own."""
         self.finish()
         self.node.routes.rewrite(route, reader, self.face)
         return 0

@@ -11,7 +11,18 @@ from collections.abc import Callable
 
 from zenlake.keyexpr import includes
 from zenlake.network.declarations import Declarations, passes
-from zenlake.network.face import CURRENT, FUTURE, RESTRICTED, SUBSCRIBER, Asked, Face, Interest
+from zenlake.network.face import (
+    AGGREGATE,
+    CURRENT,
+    FUTURE,
+    KINDS,
+    RESTRICTED,
+    SUBSCRIBER,
+    TOKEN,
+    Asked,
+    Face,
+    Interest,
+)
 
 __all__ = ["Interests"]
 
@@ -43,6 +54,10 @@ class Interests:
         if len(face.interests) >= MOST:
             self.counters["too many interests"] += 1
             return None
+        if (
+            options & KINDS[TOKEN]
+        ):  # tokens are told one by one, and with them all else (probe interest_restricted_ASQT_...)
+            options &= ~AGGREGATE
         interest = Interest(face, id, mode, options, key)
         face.interests[id] = interest
         for north in self.declarations.faces:
@@ -64,7 +79,7 @@ class Interests:
         interest.asked.append(asked)
         if interest.mode & CURRENT and not interest.answered:
             interest.waiting.add(asked)
-        options = interest.options & (ALL_KINDS | 0x80)
+        options = interest.options & (ALL_KINDS | AGGREGATE)
         # The keys' own declarations are of no use to us: we say keys in full, or by the other's ids.
         north.ask(id, interest.mode, options | (RESTRICTED if interest.key is not None else 0), interest.key)
 
@@ -156,9 +171,11 @@ class Interests:
 
     def opened(self, north: Face) -> None:
         """A new face to ask: for all that is wanted to be known of."""
+        if not north.is_asked:
+            return
         for face in self.declarations.faces:
             for interest in list(face.interests.values()):
-                if north.is_asked and passes(face, north):
+                if passes(face, north):
                     self._ask(north, interest)
 
     def closed(self, face: Face) -> None:

@@ -25,6 +25,7 @@ from zenlake.network.queries import Queries, Send
 from zenlake.network.roles import Stand
 from zenlake.network.routers import Routers
 from zenlake.network.routes import Routes
+from zenlake.transport.budget import Budget
 from zenlake.values import Timestamp, WhatAmI
 from zenlake.wire import ids
 from zenlake.wire.linkstate import OAM_ID
@@ -57,13 +58,15 @@ class Node:
         """Whether samples that pass without a timestamp get one."""
         self.is_guarded = False
         """Whether there is access control: then faces have guards."""
+        self.budget: Budget | None = None
+        """What may wait in all connections together."""
         self.counters: Counter[str] = Counter()
         """What was dropped or refused, by cause."""
         self.clock = HybridClock()
         self.declarations = Declarations(self.counters)
         self.interests = Interests(self.declarations, self.counters, interest_timeout)
         self.routers = Routers(self)
-        self.queries = Queries(self.declarations, self.routers, zid, self.counters, query_timeout)
+        self.queries = Queries(self.declarations, self.routers, self.counters, query_timeout)
         self.routes = Routes(self)
         self.gossip = Gossip(self)
         self.application = Application(self)
@@ -345,7 +348,8 @@ class Node:
         """A message for this face was dropped, or kept: then nothing more is read from where it came."""
         if not face.backlog:
             if face.is_open:
-                self.counters["messages dropped: no room"] += 1
+                poor = face.lane is not None and face.lane.is_poor
+                self.counters[f"messages dropped: no {'memory' if poor else 'room'}"] += 1
             return
         self._hold(face, source or self.reading)
 
@@ -355,6 +359,17 @@ class Node:
         if face.lane is not None and face.lane.is_over:
             self.dirty.add(face)
             self._hold(face, source)
+            if self.budget is not None and self.budget.is_full:
+                self._relieve()
+
+    def _relieve(self) -> None:
+        """All connections together hold what they may: end the one for which most waits."""
+        with self.lock:
+            waiting = {face: face.lane.waiting for face in self.faces if face.lane is not None}
+        greediest = max(waiting, key=waiting.__getitem__, default=None)
+        if greediest is not None and waiting[greediest]:
+            self.counters["faces closed: no memory"] += 1
+            greediest.outlet.close(CloseReason.UNRESPONSIVE)
 
     def _hold(self, face: Face, source: Face | None) -> None:
         if source is not None and source is not face and not source.is_application and not face.outlet.waits():

@@ -60,14 +60,11 @@ class Send(NamedTuple):
 class Queries:
     """Guarded by the node's lock; what it wants to be sent it returns."""
 
-    def __init__(
-        self, declarations: Declarations, routers: Routers, zid: bytes, counters: Counter[str], timeout: float
-    ) -> None:
+    def __init__(self, declarations: Declarations, routers: Routers, counters: Counter[str], timeout: float) -> None:
         self.declarations = declarations
         self.routers = routers
         self.counters = counters
         self.timeout = timeout
-        self.responder = EntityGlobalId(ZenohId.from_wire(zid), 0)
         self.sooner: Callable[[float], None] = lambda deadline: None
         """Told of a deadline before all others."""
         self.on_forward: Callable[[Face, int, Face, int], None] | None = None
@@ -218,10 +215,11 @@ class Queries:
             question = heapq.heappop(self._late)[2]
             if question.is_over:
                 continue
-            error = Response(
-                id=question.id, key=(0, True, None), qos=question.qos, responder=self.responder, body=Err(payload=TIMEOUT)
-            ).encode()  # fmt: skip
-            for _ in question.outstanding:
+            for face in question.outstanding:
+                silent = EntityGlobalId(ZenohId.from_wire(face.zid), 0)  # as 1.10.2: it names who did not answer
+                error = Response(
+                    id=question.id, key=(0, True, None), qos=question.qos, responder=silent, body=Err(payload=TIMEOUT)
+                ).encode()  # fmt: skip
                 self.counters["queries timed out"] += 1
                 sends.append(Send(question.source, error, question.qos, question.reliable))
             sends.append(self._over(question))

@@ -27,6 +27,7 @@ __all__ = ["Routes"]
 
 PUSH = 0x1D
 Z, M, N = 0x80, 0x40, 0x20
+NODE_ID = 0x33  # the extension that says whose tree a message follows
 BLOCK = 0x28  # the QoS bits of either kind of block
 MOST = 1 << 16  # routes remembered for one face
 
@@ -72,7 +73,7 @@ class Routes:
     def _guarded(self, source: Face, root: Router, key: bytes, message: str, deleting: Route | None = None) -> Route:
         """The same where some may not send or see it."""
         if source.guard is not None and not source.guard.allows(INGRESS, message, key):
-            nowhere = Target(None, *head((0, True, key)), 0)
+            nowhere = Target(None, *head((0, True, key)))
             return Route(self.node.declarations.epoch.number, key, (), (), nowhere, deleting, f"denied: {message}")
         route = self._route(source, root, key)
         targets = tuple(
@@ -97,15 +98,17 @@ class Routes:
             if face.is_asked and face not in faces and passes(source, face) and not Interests.covers(face, key):
                 faces[face] = None  # nobody told us that there is nobody
         receivers = self.node.application.receivers(key, source)
-        whole = Target(None, *head((0, True, key)), 0)
+        whole = Target(None, *head((0, True, key)))
         # Shared: with many keys, memory is what costs time.
-        heads: dict[WrittenKey, tuple[int, Blob]] = {(0, True, key): (whole.flags, whole.key)}
+        heads: dict[tuple[WrittenKey, int], tuple[int, Blob, Blob]] = {
+            ((0, True, key), 0): (whole.flags, whole.key, whole.more)
+        }
         targets = []
         for face in faces:
-            written = face.wire_key(key)
-            if written not in heads:
-                heads[written] = head(written)
-            targets.append(Target(face, *heads[written], root.psid if face.stand is Stand.TREE else 0))
+            name = face.wire_key(key), root.psid if face.stand is Stand.TREE else 0
+            if name not in heads:
+                heads[name] = head(*name)
+            targets.append(Target(face, *heads[name]))
         return Route(declarations.epoch.number, key, receivers, tuple(targets), whole)
 
     # What the application publishes
@@ -155,7 +158,7 @@ class Routes:
     # What is seldom
 
     def rewrite(self, route: Route, reader: Any, source: Face) -> None:
-        """A sample that cannot go on as it came: its timestamp is too far ahead, or it follows a router's tree."""
+        """A sample that cannot go on as it came: its timestamp is too far ahead."""
         start = reader.start
         span = reader.cursor.span()
         span.at, span.size = start, reader.cursor.at - start
@@ -165,28 +168,33 @@ class Routes:
         if self.node.stamps and push.is_put:
             self.node.restamp(push.put)
         message: bytes = push.encode()
+        rest, has_exts = message[2:], message[0] & Z != 0
         if route.receivers:
-            self.show(route, written(route.whole, message[2:], message[0] & Z != 0), reader)
+            self.show(route, written(route.whole, rest, has_exts), reader)
         for target in route.targets:
-            if push.node_id != target.node_id:
-                push.node_id = target.node_id
-                message = push.encode()
-            whole = written(target, message[2:], message[0] & Z != 0)
-            self.sent(target, whole, push.qos, reader.frame.reliable != 0, source)
+            self.sent(target, written(target, rest, has_exts), push.qos, reader.frame.reliable != 0, source)
 
 
 def written(target: Target, rest: bytes, has_exts: bool) -> bytes:
     """A whole PUSH as it is sent to a target."""
-    key: bytes = target.key.value
+    key: bytes = (target.more if has_exts else target.key).value
     return bytes([PUSH | target.flags | (Z if has_exts else 0)]) + key + rest
 
 
-def head(key: WrittenKey) -> tuple[int, Blob]:
-    """The bits and bytes with which a key is written."""
+def head(key: WrittenKey, node_id: int = 0) -> tuple[int, Blob, Blob]:
+    """The bits and bytes with which a key is written, and a NodeId behind it: as the last extension, or before others."""
     scope, sender, suffix = key
+    flags = M if sender else 0
     w = Writer(16)
     w.z64("key_scope", scope)
-    if suffix is None:
-        return (M if sender else 0), Blob(w.taken())
-    w.z64("key_suffix", len(suffix))
-    return (M if sender else 0) | N, Blob(w.taken() + suffix)
+    if suffix is not None:
+        flags |= N
+        w.z64("key_suffix", len(suffix))
+        w.run("key_suffix", Blob(suffix))
+    if not node_id:
+        alone = Blob(w.taken())
+        return flags, alone, alone
+    plain = w.taken()
+    w.clear()
+    w.z64("node_id", node_id)
+    return flags | Z, Blob(plain + bytes([NODE_ID]) + w.taken()), Blob(plain + bytes([NODE_ID | Z]) + w.taken())

@@ -57,6 +57,7 @@ class Engine:
         self._selector.register(self._wake_read, READ, None)
         self._calls: deque[Callable[[], object]] = deque()
         self._awake = True  # whether the loop will look at the calls before it waits again
+        self._waking = threading.Lock()  # while one wakes it, the pipe does not close
         self._timers: list[tuple[float, int, Timer]] = []
         self._count = itertools.count()
         self._ports: dict[Port, tuple[int, int]] = {}
@@ -83,8 +84,10 @@ class Engine:
         """Call it in the loop's thread, in the order of asking."""
         self._calls.append(call)
         if not self._awake:
-            self._awake = True
-            os.write(self._wake_write, b"\0")
+            with self._waking:
+                if not self._awake:
+                    self._awake = True
+                    os.write(self._wake_write, b"\0")
 
     def run(self, call: Callable[[], Result]) -> Result:
         """Call it in the loop's thread and wait for what it returns."""
@@ -228,5 +231,6 @@ class Engine:
             self.remove(port)
             self._guard(port.close)
         self._selector.close()
-        os.close(self._wake_read)
-        os.close(self._wake_write)
+        with self._waking:  # awake for ever: nobody writes there any more
+            os.close(self._wake_read)
+            os.close(self._wake_write)

@@ -312,6 +312,7 @@ class Face:
         if port is not None:
             self._engine.remove(port)
         with self.lock:
+            self.transport.queue.discard()
             self._room.notify_all()
         assert self._event is not None
         (self.node.closed if self.was_open else self.node.failed)(self, self._event)

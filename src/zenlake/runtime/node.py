@@ -7,6 +7,7 @@ thread, and so are all control messages sent; samples, queries and answers are s
 
 import logging
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -27,7 +28,7 @@ from zenlake.network.forward import Door, Lane
 from zenlake.network.roles import Stand
 from zenlake.runtime.engine import Timer
 from zenlake.runtime.face import Face, Node
-from zenlake.runtime.runtime import Backoff, Connection, Runtime
+from zenlake.runtime.runtime import MEMORY, Backoff, Connection, Runtime
 from zenlake.runtime.traffic import Traffic
 from zenlake.transport.config import Settings
 from zenlake.transport.inbox import Sink
@@ -43,6 +44,7 @@ log = logging.getLogger("zenlake.node")
 LISTEN = {WhatAmI.ROUTER: ("tcp/127.0.0.1:7447",), WhatAmI.PEER: ("tcp/127.0.0.1:0",), WhatAmI.CLIENT: ()}
 TOLD = 0.5  # seconds that a peer waits for the declarations of those it connected to
 YIELD = 0.5  # seconds that the node with the smaller id leaves the other to connect first
+NOTED = 10.0  # seconds between two looks at what was dropped, where that is recorded
 
 Scout = Callable[[float], Iterable[tuple[bytes, WhatAmI, tuple[str, ...]]]]
 
@@ -79,6 +81,8 @@ class NodeConfig:
     max_sessions: int = 1000
     max_pending: int = 100
     """Handshakes that may be under way with those who come to us."""
+    max_memory: int = MEMORY
+    """Bytes that may wait in all connections together, sent or received in part."""
     access: AccessControl | None = None
     """Who may do what; None: everybody everything."""
     recording: Recording | None = None
@@ -131,7 +135,7 @@ class Connected(network.Outlet):
         link = self.face.link
         about = {
             "src": link.local, "dst": link.remote, "mtu": link.mtu, "is_streamed": link.stream, "group": None,
-            "interfaces": [], "auth_identifier": None, "priorities": None, "reliability": None,
+            "interfaces": list(link.interfaces), "auth_identifier": None, "priorities": None, "reliability": None,
         }  # fmt: skip
         return {"is_qos": bool(self.face.session.qos), "links": [about]}
 
@@ -140,6 +144,11 @@ class LiveNode(Node):
     """One node of a Zenoh network. See `docs/design/network.md` for what the application may call."""
 
     def __init__(self, config: NodeConfig) -> None:
+        if config.access is not None and config.access.names_interfaces and sys.platform != "linux":
+            raise ConfigError(
+                "access_control/subjects: interfaces are told apart on Linux only: name usernames, cert_common_names, "
+                "link_protocols or zids"
+            )
         self.config = config
         self.zid = config.zid or os.urandom(15) + b"\x01"
         self.whatami = config.mode
@@ -157,6 +166,7 @@ class LiveNode(Node):
             self.node.queries.on_forward = self._forwarded
         self._past = dict.fromkeys(WhatAmI, Traffic())
         self._doors: dict[Face, Door] = {}
+        self._noted: dict[Face, int] = {}
         self._awake = False
         self._timer: Timer | None = None
         self._connecting: set[bytes] = set()
@@ -178,7 +188,8 @@ class LiveNode(Node):
         self.admin = Admin(
             self.node, f"zenlake {__version__}", config.mode is WhatAmI.ROUTER if config.admin is None else config.admin
         )
-        self.runtime = Runtime(settings, self, config.tls, config.max_sessions, config.max_pending)
+        self.runtime = Runtime(settings, self, config.tls, config.max_sessions, config.max_pending, config.max_memory)
+        self.node.budget = self.runtime.budget
 
     # From any thread
 
@@ -254,6 +265,8 @@ class LiveNode(Node):
     def start(self) -> None:
         """Listen and connect as the configuration says."""
         config = self.config
+        if config.recording is not None:
+            self.runtime.engine.run(self._note_all_drops)
         for endpoint in LISTEN[config.mode] if config.listen is None else config.listen:
             self.listen(endpoint)
         if config.mode is WhatAmI.CLIENT:
@@ -338,11 +351,25 @@ class LiveNode(Node):
         self._ended(face, None, event)
 
     def _ended(self, face: Face, joined: network.Face | None, event: Closed) -> None:
-        recording = self.config.recording
-        if recording is not None:
-            if joined is not None and joined.dropped:
-                recording.dropped(face, joined.dropped)
-            recording.ended(face, event)
+        if self.config.recording is not None:
+            if joined is not None:
+                self._note_drops(face, joined)
+                self._noted.pop(face, None)
+            self.config.recording.ended(face, event)
+
+    def _note_all_drops(self) -> None:
+        for face, door in self._doors.items():
+            if door.face is not None:
+                self._note_drops(face, door.face)
+        self.runtime.engine.call_at(time.monotonic() + NOTED, self._note_all_drops)
+
+    def _note_drops(self, face: Face, joined: network.Face) -> None:
+        """Have what was dropped since the last time recorded."""
+        dropped = Traffic.of(face, joined).dropped
+        new = dropped - self._noted.get(face, 0)
+        if new and self.config.recording is not None:
+            self._noted[face] = dropped
+            self.config.recording.dropped(face, new)
 
     def _forwarded(self, source: network.Face, id: int, target: network.Face, new: int) -> None:
         came, goes = source.outlet, target.outlet
@@ -419,7 +446,8 @@ class LiveNode(Node):
 def _who(face: Face) -> Who:
     """What access control may know of the other end."""
     protocol = face.link.remote.partition("/")[0]
-    return Who(protocol, str(ZenohId.from_wire(face.zid)), face.transport.user, face.link.common_name)
+    link = face.link
+    return Who(protocol, str(ZenohId.from_wire(face.zid)), face.transport.user, link.common_name, link.interfaces)
 
 
 def open_node(config: NodeConfig) -> LiveNode:

@@ -19,13 +19,16 @@ from zenlake.link.base import Link, Listener
 from zenlake.runtime.engine import Engine, Timer
 from zenlake.runtime.face import Face, Node
 from zenlake.runtime.group import Group, Members
+from zenlake.transport.budget import Budget
 from zenlake.transport.config import Settings
 from zenlake.transport.handshake import Acceptor, Opener, State
 from zenlake.transport.inbox import Arena
 from zenlake.transport.unicast import Closed, Unicast
 from zenlake.wire.qos_link import QosLink
 
-__all__ = ["Backoff", "Connection", "Runtime"]
+__all__ = ["MEMORY", "Backoff", "Connection", "Runtime"]
+
+MEMORY = 1 << 31  # two of the largest messages that are taken by default
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +126,7 @@ class Runtime(Node):
         tls: links.Tls | None = None,
         max_sessions: int = 1000,
         max_pending: int = 100,
+        max_memory: int = MEMORY,
     ) -> None:
         self.settings = settings
         self.node = node
@@ -130,13 +134,15 @@ class Runtime(Node):
         self.max_sessions = max_sessions
         self.max_pending = max_pending
         """Handshakes that may be under way with those who came to us."""
+        self.budget = Budget(max_memory, threading.Lock())
+        """What may wait in all connections together; while it is used up, nobody new is let in."""
         self.engine = Engine()
         self.faces: dict[bytes, Face] = {}
         self.listeners: list[Listener] = []
         self.connections: list[Connection] = []
         self.groups: list[Group] = []
         self.refused = 0
-        """Links turned away because too many handshakes were under way."""
+        """Links turned away: too many handshakes were under way, or the memory was used up."""
         self._arena = Arena()
         self._secret = os.urandom(32)
         self._pending = 0
@@ -274,7 +280,7 @@ class Runtime(Node):
 
     def _accept(self, link: Link, restriction: QosLink | None) -> None:
         """A link that somebody began with us."""
-        if self._pending >= self.max_pending or self._closing:
+        if self._pending >= self.max_pending or self._closing or self.budget.is_full:
             self.refused += 1
             link.close()
             return
@@ -283,6 +289,9 @@ class Runtime(Node):
 
     def _answer(self, link: Link, data: bytes, restriction: QosLink | None) -> bool:
         """A datagram of somebody unknown: unless it is an OpenSyn that is in order, an answer is all that it gets."""
+        if self.budget.is_full:
+            self.refused += 1
+            return True
         acceptor = self._acceptor(link, restriction)
         acceptor.receive(data, monotonic())
         if acceptor.state is State.OPEN:
@@ -299,7 +308,8 @@ class Runtime(Node):
 
     def _begin(self, link: Link, handshake: Opener | Acceptor, connection: Connection | None) -> None:
         face = Face(self.engine, link, self)
-        face.attach(Unicast(handshake, stream=link.stream, sink=self.node.sink(face), arena=self._arena))
+        sink = self.node.sink(face)
+        face.attach(Unicast(handshake, stream=link.stream, sink=sink, arena=self._arena, budget=self.budget))
         self._all[face] = connection
         if link.port is not None:
             self.engine.add(link.port)

@@ -11,7 +11,7 @@ from time import monotonic
 
 from zenlake.endpoint import EndPoint, Locator
 from zenlake.link import scouting as sockets
-from zenlake.link.interfaces import with_multicast
+from zenlake.link.interfaces import having, with_multicast
 from zenlake.runtime.engine import Engine, Timer
 from zenlake.transport.scouting import Responder, Scouter
 from zenlake.values import WhatAmI, WhatAmIMatcher
@@ -95,7 +95,8 @@ class Answering:
     def _question(self, datagram: bytes, source: tuple[object, ...]) -> bytes | None:
         if source in self._own:
             return None
-        return self._responder.answer(datagram, ip_address(str(source[0]).partition("%")[0]).is_loopback)
+        host = str(source[0])
+        return self._responder.answer(datagram, _loops(host) or having(host) != ())
 
     def close(self) -> None:
         self._port.close()
@@ -117,7 +118,7 @@ class Lookout:
         self._engine.stop()
 
 
-def reachable(locators: Sequence[str], from_loopback: bool) -> list[str]:
+def reachable(locators: Sequence[str], from_here: bool) -> list[str]:
     """Where one who asks can reach us: this machine's own addresses only from this machine, and an address that stands
     for all of them spelled out."""
     found: list[str] = []
@@ -125,9 +126,9 @@ def reachable(locators: Sequence[str], from_loopback: bool) -> list[str]:
         locator = Locator.from_wire(text.encode())
         host, _, port = locator.address.rpartition(":")
         if host in ("0.0.0.0", "[::]"):
-            hosts = [one.address for one in with_multicast()] + (["127.0.0.1"] if from_loopback else [])
+            hosts = [one.address for one in with_multicast()] + (["127.0.0.1"] if from_here else [])
             found += [f"{locator.protocol}/{one}:{port}" for one in hosts]
-        elif from_loopback or not _loops(host):
+        elif from_here or not _loops(host):
             found.append(text)
     return found
 
@@ -135,6 +136,6 @@ def reachable(locators: Sequence[str], from_loopback: bool) -> list[str]:
 def _loops(host: str) -> bool:
     """Whether only this machine reaches this address."""
     try:
-        return ip_address(host.strip("[]")).is_loopback
+        return ip_address(host.strip("[]").partition("%")[0]).is_loopback
     except ValueError:
         return False

@@ -1,5 +1,6 @@
 cimport cython
 from zenlake.session.lanes cimport Lanes
+from zenlake.transport.budget cimport Budget
 from zenlake.wire.reader cimport Reader
 
 cdef class Sink:
@@ -37,6 +38,9 @@ cdef class Inbox:
     cdef readonly unsigned long long missing
     cdef readonly unsigned long long old
     cdef readonly unsigned long long lost
+    cdef public Budget budget
+    cdef readonly Py_ssize_t held
+    cdef Py_ssize_t most
     cpdef start(self, Lanes lanes, Py_ssize_t batch_size, bint qos, bint compression, bint low_latency)
     cpdef stop(self)
     cpdef space(self)
@@ -46,4 +50,5 @@ cdef class Inbox:
     cdef int batch(self, Py_ssize_t at, Py_ssize_t end) except -1
     cdef int walk(self, Reader reader, Py_ssize_t at, Py_ssize_t end) except -1
     cdef bint accept(self, int priority, bint reliable, unsigned long long sn) except -1
+    cdef int hold(self, Py_ssize_t size) except -1
     cdef int join(self, Reader reader) except -1

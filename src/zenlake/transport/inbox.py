@@ -16,11 +16,11 @@ from zenlake.wire.framing import decompressed, room_on_stream
 
 if cython.compiled:
     import cython.cimports.zenlake.wire.ids as ids
-    from cython.cimports.zenlake.session.lanes import JOINED, OLD, OUT_OF_RANGE, lane_of
+    from cython.cimports.zenlake.session.lanes import JOINED, OLD, OUT_OF_RANGE, TOO_LARGE, lane_of
     from cython.cimports.zenlake.wire.memory import copy, take
     from cython.cimports.zenlake.wire.reader import Reader
 else:
-    from zenlake.session.lanes import JOINED, OLD, OUT_OF_RANGE, lane_of
+    from zenlake.session.lanes import JOINED, OLD, OUT_OF_RANGE, TOO_LARGE, lane_of
     from zenlake.wire import ids
     from zenlake.wire.memory import copy, take
     from zenlake.wire.reader import Reader
@@ -87,10 +87,14 @@ class Inbox:
         self.missing = 0
         self.old = 0
         self.lost = 0
+        self.budget = None
+        self.held = 0  # bytes of messages that have come in part
+        self.most = 0
 
     def start(self, lanes, batch_size, qos, compression, low_latency):
         """The handshake is over: from the next batch on, messages."""
         self.lanes = lanes
+        self.most = lanes.most
         self.batch_size = batch_size
         self.qos = qos
         self.compression = compression
@@ -104,6 +108,7 @@ class Inbox:
         """Nothing more is of interest, also of what has arrived already."""
         self.stopped = True
         self.kept = b""
+        self.hold(0)
 
     # Bytes of a stream
 
@@ -234,18 +239,31 @@ class Inbox:
         self.missing += gap
         return True
 
+    def hold(self, size):
+        """So much is held from now on."""
+        if self.budget is not None:
+            self.budget.add(size - self.held)
+        self.held = size
+        return 0
+
     def join(self, reader):
         """A fragment: when it is the last, its message is whole."""
         f = reader.fragment
         if not self.accept(f.priority, f.reliable, f.sn):
             return 0
         lane: cython.int = lane_of(f.priority, f.reliable)
+        if self.budget is not None:
+            self.lanes.most = min(self.most, self.held + max(self.budget.limit - self.budget.held, 0))
         answer: cython.int = self.lanes.join(lane, f)
         if answer < 0:
             self.lost += 1
+            if answer == TOO_LARGE and self.lanes.most < self.most:
+                self.budget.refused += 1
         if answer != JOINED:
+            self.hold(self.lanes.held())
             return 0
         message = self.lanes.take(lane)
+        self.hold(self.lanes.held())
         whole: Reader = self.arena.joined
         whole.bind(message)
         whole.begin_network(0, len(message))

@@ -1,4 +1,5 @@
 cimport cython
+from zenlake.transport.budget cimport Budget
 from zenlake.wire.cursor cimport Blob
 from zenlake.wire.message cimport Message
 from zenlake.wire.transport cimport Fragment, Frame
@@ -52,6 +53,9 @@ cdef class Queue:
     cdef readonly Py_ssize_t limit
     cdef unsigned long long mask
     cdef double patience
+    cdef public Budget budget
+    cdef readonly Py_ssize_t held
+    cdef readonly bint poor
     cpdef start(self, Py_ssize_t batch_size, unsigned long long mask, unsigned long long initial_sn, bint qos,
                 bint compression, Py_ssize_t size, double patience)
     cpdef bint send(self, message, int priority, bint reliable, int congestion, bint express) except -1
@@ -66,6 +70,8 @@ cdef class Queue:
                     bint express, bint fresh) except -1
     cdef int commit(self, Stage stage, Batch batch, bint reliable, bint express, bint fresh) except -1
     cdef int shut(self, Stage stage) except -1
+    cdef int hold(self, Py_ssize_t size) except -1
+    cdef bint lacks(self, Py_ssize_t size) except -1
     cdef Stage stage(self, int priority)
     cdef Py_ssize_t frame_size(self, Stage stage, bint reliable) noexcept
     cdef int write_frame(self, Writer w, Stage stage, bint reliable) except -1

@@ -7,7 +7,8 @@ time, when the link asks: so a batch of a more urgent priority passes between tw
 copy.
 
 At most `size` batches (or messages to be cut) wait in a priority. Beyond that `push` answers False and changes nothing;
-whether to wait, drop or close is up to the caller, who knows the message's congestion control.
+whether to wait, drop or close is up to the caller, who knows the message's congestion control. The same where all
+connections together hold as much as their `Budget` allows, for what may be dropped.
 """
 
 import cython
@@ -105,6 +106,9 @@ class Queue:
         self.limit = 0
         self.mask = 0
         self.patience = 0.0
+        self.budget = None
+        self.held = 0  # bytes of what waits in full batches and to be cut
+        self.poor = False  # whether it was for the budget that a message was last refused
 
     def start(self, batch_size, mask, initial_sn, qos, compression, size, patience):
         """The handshake is over: from here on, messages."""
@@ -139,7 +143,7 @@ class Queue:
         """Queue a message. False, and nothing happened, if its priority is full."""
         stage: Stage = self.stage(priority)
         fresh: cython.bint = stage.open is None
-        if fresh and len(stage.jobs) >= stage.size:
+        if fresh and (len(stage.jobs) >= stage.size or (droppable and self.lacks(0))):
             return False
         batch: Batch = self.fresh() if fresh else stage.open
         w: Writer = batch.w
@@ -232,6 +236,9 @@ class Queue:
                 return True
             waiting += 1
         if waiting >= stage.size:
+            self.poor = False
+            return False
+        if droppable and self.lacks(size):
             return False
         if batch is not None:
             self.shut(stage)
@@ -240,6 +247,7 @@ class Queue:
             self.append(data, size, stage, stage.open, reliable, express, True)
         else:
             stage.jobs.append(Cut(data, reliable, droppable, stage.next_sn[reliable]))
+            self.hold(size)
             stage.next_sn[reliable] = (stage.next_sn[reliable] + self.fragments(size, stage)) & self.mask
             self.complete += 1
             self.messages += 1
@@ -268,11 +276,26 @@ class Queue:
 
     def shut(self, stage):
         """Nothing more goes into the open batch."""
-        stage.jobs.append(stage.open)
+        batch: Batch = stage.open
+        self.hold(batch.w.at)
+        stage.jobs.append(batch)
         stage.open = None
         self.begun -= 1
         self.complete += 1
         return 0
+
+    def hold(self, size):
+        self.held += size
+        if self.budget is not None:
+            self.budget.add(size)
+        return 0
+
+    def lacks(self, size):
+        """Whether the budget has no room for so much."""
+        self.poor = self.budget is not None and self.budget.held + size >= self.budget.limit
+        if self.poor:
+            self.budget.refused += 1
+        return self.poor
 
     def stage(self, priority):
         return self.stages[priority & 7 if self.qos else DATA]
@@ -313,6 +336,7 @@ class Queue:
         if left == 0:
             stage.jobs.pop(0)
             self.complete -= 1
+            self.hold(-len(cut.data))
         return batch
 
     def write_fragment(self, w, stage, cut, now):
@@ -383,7 +407,9 @@ class Queue:
                 if isinstance(stage.jobs[0], Cut):
                     return self.seal(self.next_fragment(stage, stage.jobs[0], now))
                 self.complete -= 1
-                return self.seal(stage.jobs.pop(0))
+                batch = stage.jobs.pop(0)
+                self.hold(-batch.w.at)
+                return self.seal(batch)
             if stage.open is not None:
                 batch = stage.open
                 stage.open = None
@@ -439,6 +465,7 @@ class Queue:
             stage.open = None
         self.complete = 0
         self.begun = 0
+        self.hold(-self.held)
 
     def fresh(self):
         batch: Batch

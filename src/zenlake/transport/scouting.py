@@ -50,14 +50,17 @@ class Scouter:
 
 
 class Responder:
-    """The one that answers. `locators` tells where we can be reached, given whether the asker is on this machine."""
+    """The one that answers. `locators` tells where we can be reached, given whether the asker is on this machine.
+
+    Where it cannot reach us it hears nothing: a HELLO without locators means the address that it comes from.
+    """
 
     def __init__(self, zid: bytes, whatami: WhatAmI, locators: Callable[[bool], Sequence[str]]) -> None:
         self._zid = zid
         self._whatami = whatami
         self._locators = locators
 
-    def answer(self, datagram: bytes, from_loopback: bool) -> bytes | None:
+    def answer(self, datagram: bytes, from_here: bool) -> bytes | None:
         """The HELLO for this SCOUT, or None if it is not for us."""
         try:
             scout = read_scouting(datagram)
@@ -65,8 +68,8 @@ class Responder:
             return None
         if not isinstance(scout, Scout) or self._whatami not in WhatAmIMatcher.from_wire(scout.what):
             return None
-        hello = Hello(
-            whatami=self._whatami.to_wire(), zid=self._zid, locators=[str(one) for one in self._locators(from_loopback)]
-        )
-        encoded: bytes = hello.encode()
+        locators = [str(one) for one in self._locators(from_here)]
+        if not locators:
+            return None
+        encoded: bytes = Hello(whatami=self._whatami.to_wire(), zid=self._zid, locators=locators).encode()
         return encoded

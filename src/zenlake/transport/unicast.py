@@ -29,6 +29,7 @@ from typing import Protocol
 from zenlake.errors import CloseReason, DecodeError, LocalError, ProtocolError, RemoteError
 from zenlake.session.lanes import mask_of
 from zenlake.session.session import Session
+from zenlake.transport.budget import Budget
 from zenlake.transport.handshake import Acceptor, Opener, State, close_reason
 from zenlake.transport.inbox import Arena, Inbox, Sink
 from zenlake.transport.lowlatency import LowLatencyQueue
@@ -74,8 +75,9 @@ class Unicast:
     """Both roles: pass an Opener or an Acceptor. `stream` says whether batches need a length before them."""
 
     def __init__(
-        self, handshake: Opener | Acceptor, *, stream: bool, sink: Sink | None = None, arena: Arena | None = None
-    ) -> None:
+        self, handshake: Opener | Acceptor, *, stream: bool, sink: Sink | None = None, arena: Arena | None = None,
+        budget: Budget | None = None,
+    ) -> None:  # fmt: skip
         self.settings = handshake.settings
         self.session = handshake.session
         self.guard: AbstractContextManager[object] = nullcontext()
@@ -84,6 +86,7 @@ class Unicast:
         self.dropped = 0
         self.queue: Queue | LowLatencyQueue = Queue(2 if stream else 0)
         self.inbox = Inbox(arena or Arena(), self, sink or Sink(), 2 if stream else 0)
+        self.queue.budget = self.inbox.budget = budget
         self._handshake = handshake
         self._own = 0 if isinstance(handshake, Opener) else 1
         self._events: deque[Opened | Closed] = deque()
