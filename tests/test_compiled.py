@@ -46,7 +46,8 @@ def declared(pxd):
         elif match := ATTRIBUTE.match(code):
             yield scope, match[1], None
         else:
-            assert not code.startswith(("cdef ", "cpdef ")) or code.startswith("cdef struct"), f"not understood: {code}"
+            plain = not code.startswith(("cdef ", "cpdef ")) or code.startswith(("cdef struct", "cdef extern"))
+            assert plain, f"not understood: {code}"
 
 
 def statements(node):

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic
 
+from zenlake.api.arguments import as_key
 from zenlake.api.declared import Declared, H, LivelinessToken, Publisher, Queryable, Receiving, Subscriber
 from zenlake.api.handlers import Callback, Receiver
 from zenlake.api.ordering import Miss, Ordering
@@ -506,7 +507,7 @@ def declare_advanced_subscriber(
     subscriber_detection: bool | None = None,
 ) -> AdvancedSubscriber[Any]:
     """A subscriber that asks for history, recovers what it missed, and tells what is lost."""
-    key = key_expr if isinstance(key_expr, KeyExpr) else KeyExpr(key_expr)
+    key = as_key(key_expr)
     session._live()
     target = session._receiver(handler)
     subscriber: AdvancedSubscriber[Any] = AdvancedSubscriber(

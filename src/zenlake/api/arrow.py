@@ -55,7 +55,7 @@ class ArrowChannel:
         filling = _Filling(self, channel)
 
         def attach(source: Any) -> None:
-            channel._source = source
+            channel.source = source
             filling.source = source
 
         return Receiver(

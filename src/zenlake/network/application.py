@@ -14,6 +14,7 @@ from zenlake.keyexpr import includes, intersects
 from zenlake.network.asking import Get, LivelinessGet, Query
 from zenlake.network.declarations import COMPLETE, passes
 from zenlake.network.face import CURRENT, FUTURE, QUERYABLE, RESTRICTED, SUBSCRIBER, TOKEN, Face, Outlet
+from zenlake.network.forward import Called, Listener
 from zenlake.network.publishing import Post
 from zenlake.network.tree import KeyTree
 from zenlake.values import ConsolidationMode, EntityGlobalId, Locality, SourceInfo, Timestamp, WhatAmI, ZenohId
@@ -28,6 +29,7 @@ __all__ = [
 ]  # fmt: skip
 
 LOCAL, REMOTE, ANY = Locality.SESSION_LOCAL, Locality.REMOTE, Locality.ANY
+Deliver = Listener | Callable[..., object] | None
 Buffer = bytes | bytearray | memoryview
 
 
@@ -53,11 +55,9 @@ class Entity:
 class Subscriber(Entity):
     kind = SUBSCRIBER
 
-    def __init__(
-        self, application: "Application", key: bytes, deliver: Callable[..., object] | None, origin: Locality
-    ) -> None:
+    def __init__(self, application: "Application", key: bytes, deliver: Deliver, origin: Locality) -> None:
         super().__init__(application, key)
-        self.deliver = deliver
+        self.listener = deliver if deliver is None or isinstance(deliver, Listener) else Called(deliver)
         self.origin = origin
 
 
@@ -132,10 +132,8 @@ class Application(Face):
 
     # Declaring
 
-    def declare_subscriber(
-        self, key: bytes, deliver: Callable[..., object] | None, origin: Locality = ANY
-    ) -> Subscriber:
-        """`deliver(key, reader)` for each sample: the message is `reader.push`.
+    def declare_subscriber(self, key: bytes, deliver: Deliver, origin: Locality = ANY) -> Subscriber:
+        """`deliver(key, reader)`, or a Listener's `take`, for each sample: the message is `reader.push`.
 
         With None, samples are asked for and shown to nobody: they come, and a recording has them.
         """
@@ -321,15 +319,15 @@ class Application(Face):
         qos = quality(priority, congestion, express)
         return Post(self.node, key, encoding, qos, reliable, destination is not REMOTE, destination is not LOCAL)
 
-    def receivers(self, key: bytes, source: Face) -> tuple[Subscriber, ...]:
-        """With the lock held: the subscribers that a sample on a key from a face is shown to."""
+    def receivers(self, key: bytes, source: Face) -> tuple[Listener, ...]:
+        """With the lock held: whom a sample on a key from a face is shown to."""
         refused = REMOTE if source is self else LOCAL
         found = self.subscribers.matching(key)
         return tuple(
-            subscriber
+            subscriber.listener
             for those in found
             for subscriber in those
-            if subscriber.origin is not refused and subscriber.deliver is not None
+            if subscriber.origin is not refused and subscriber.listener is not None
         )
 
     # Asking

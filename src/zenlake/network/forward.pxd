@@ -13,6 +13,17 @@ cdef class Epoch:
     cdef public unsigned long long number
 
 @cython.final
+cdef class Reading:
+    cdef public object face
+
+cdef class Listener:
+    cpdef int take(self, bytes key, Reader reader) except -1
+
+@cython.final
+cdef class Called(Listener):
+    cdef object deliver
+
+@cython.final
 cdef class Lane:
     cdef Queue queue
     cdef object acquire
@@ -53,6 +64,7 @@ cdef class Door(Sink):
     cdef dict tree_routes
     cdef bint is_tree
     cdef Epoch epoch
+    cdef Reading reading
     cdef HybridClock clock
     cdef public bint stamps
     cdef Blob own_id
@@ -68,6 +80,7 @@ cdef class Door(Sink):
     cdef Py_ssize_t rest_end
     cpdef enter(self, face)
     cpdef int push(self, Reader reader) except -1
+    cdef int show(self, Route route, Reader reader) except -1
     cdef int stamp(self, Writer w, Push push) except -1
     cdef Route find(self, WireExpr wire, int node_id)
     cdef int header(self, Target target, Push push) noexcept

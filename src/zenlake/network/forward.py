@@ -44,6 +44,32 @@ class Epoch:
         self.number = 0
 
 
+class Reading:
+    """Whose message is being handled now; None outside the loop's thread and between messages."""
+
+    def __init__(self):
+        self.face = None
+
+
+class Listener:
+    """Who is shown the samples of a subscription. Subclass it where each sample counts."""
+
+    def take(self, key, reader):
+        """One sample, on this key, in `reader.push` until this returns."""
+        return 0
+
+
+class Called(Listener):
+    """A function as a listener."""
+
+    def __init__(self, deliver):
+        self.deliver = deliver
+
+    def take(self, key, reader):
+        self.deliver(key, reader)
+        return 0
+
+
 class Lane:
     """The way into a connection's queue from the loop's thread, without a detour."""
 
@@ -94,7 +120,7 @@ class Route:
     def __init__(self, epoch, key, receivers, targets, whole, deleting=None, denied=None):
         self.epoch = epoch
         self.key = key
-        self.receivers = receivers  # subscribers of the application
+        self.receivers = receivers  # listeners of the application
         self.targets = targets
         self.whole = whole  # the key written in full
         self.deleting = deleting  # where deletions go, if they may go elsewhere
@@ -113,6 +139,7 @@ class Door(Sink):
         self.tree_routes = {}
         self.is_tree = False
         self.epoch = node.declarations.epoch
+        self.reading = node.reading
         self.clock = node.clock
         self.stamps = node.stamps
         self.own_id = Blob(node.zid)
@@ -188,11 +215,23 @@ class Door(Sink):
             if w.at:
                 self.node.routes.show(route, self.written(route.whole, push), reader)
             else:
-                self.node.show(self.face, route, reader)
+                self.show(route, reader)
         reliable: cython.bint = reader.frame.reliable
         target: Target
         for target in route.targets:
             self.send(target, push, reliable)
+        return 0
+
+    def show(self, route, reader):
+        """To the application."""
+        listener: Listener
+        self.reading.face = self.face
+        for listener in route.receivers:
+            try:
+                listener.take(route.key, reader)
+            except Exception as error:
+                self.node.on_error(error)
+        self.reading.face = None
         return 0
 
     def stamp(self, w, push):

@@ -148,7 +148,7 @@ class Routes:
         try:
             reader.next()
             for receiver in route.receivers:
-                self.node.call(receiver.deliver, route.key, reader)
+                self.node.call(receiver.take, route.key, reader)
         finally:
             self.node.done(reader)
 
