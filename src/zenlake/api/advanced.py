@@ -8,7 +8,6 @@ last number in heartbeats. All of that lives on keys beside its own: `<key>/@adv
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic
 
 from zenlake.api.arguments import as_key
@@ -33,6 +32,7 @@ from zenlake.encoding import Encoding
 from zenlake.errors import ClosedError, ConfigError, InvalidValue
 from zenlake.keyexpr import KeyExpr
 from zenlake.parameters import TimeRange
+from zenlake.record import dataclass
 from zenlake.values import EntityGlobalId, SourceInfo, Timestamp, ZenohId
 
 if TYPE_CHECKING:

@@ -1,32 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a configuration to a live node, with what a session needs besides: errands, pauses, news of connections."""
 
-import dataclasses
 import logging
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from zenlake.api.discovery import Discovery
-from zenlake.api.info import Link, Transport
 from zenlake.choices import SampleKind, WhatAmI
 from zenlake.config import Config
 from zenlake.errors import ConfigError
 from zenlake.link import Tls
 from zenlake.network.access import AccessControl
 from zenlake.runtime.face import Face
-from zenlake.runtime.node import TOLD, LiveNode, NodeConfig, Recording
+from zenlake.runtime.node import TOLD, LiveNode, NodeConfig, Recording, Scout
 from zenlake.runtime.runtime import Backoff
 from zenlake.transport.unicast import Closed
 from zenlake.values import ZenohId
+
+if TYPE_CHECKING:
+    from zenlake.api.discovery import Discovery
+    from zenlake.api.info import Link, Transport
 
 __all__ = ["SessionNode", "open_node"]
 
 log = logging.getLogger("zenlake.node")
 
-Watcher = Callable[[SampleKind, Transport, Link], None]
+Watcher = Callable[[SampleKind, "Transport", "Link"], None]
 
 
 class SessionNode(LiveNode):
@@ -68,6 +68,10 @@ class SessionNode(LiveNode):
         self.soon(lambda: self.runtime.engine.call_at(monotonic() + period, turn))
         return end
 
+    def find(self, timeout: float) -> Any:
+        """Who answers in that time."""
+        return () if self.discovery is None else self.discovery.find(timeout)
+
     def abandon(self) -> None:
         """Close, from a garbage collector: elsewhere, and without waiting."""
         threading.Thread(target=self.close, name="zenlake-close", daemon=True).start()
@@ -101,7 +105,7 @@ class SessionNode(LiveNode):
 
     # Connections
 
-    def connections(self) -> list[tuple[Transport, Link]]:
+    def connections(self) -> list[tuple["Transport", "Link"]]:
         return [_described(face) for face in list(self.runtime.faces.values())]
 
     def watch(self, watcher: Watcher, history: bool) -> Callable[[], None]:
@@ -132,7 +136,9 @@ class SessionNode(LiveNode):
                 watcher(kind, transport, link)
 
 
-def _described(face: Face) -> tuple[Transport, Link]:
+def _described(face: Face) -> tuple["Transport", "Link"]:
+    from zenlake.api.info import Link, Transport  # what few ask for
+
     zid = ZenohId.from_wire(face.zid)
     theirs = next(side for side in face.session.sides if side.zid == face.zid)
     link = face.link
@@ -144,11 +150,13 @@ def _described(face: Face) -> tuple[Transport, Link]:
 
 def open_node(config: Config, recording: Recording | None = None) -> SessionNode:
     """The node that a configuration describes, listening and connected."""
-    node = SessionNode(dataclasses.replace(node_config(config), recording=recording))
+    finds = config.get("scouting/multicast/enabled") is not False
+    node = SessionNode(node_config(config, recording, (lambda timeout: node.find(timeout)) if finds else None))
     try:
-        if config.get("scouting/multicast/enabled") is not False:
+        if finds:
+            from zenlake.api.discovery import Discovery
+
             node.discovery = Discovery(config, node)
-            node.config = dataclasses.replace(node.config, scout=node.discovery.find)
         node.start()
         if node.discovery is not None:
             node.discovery.begin()
@@ -160,7 +168,7 @@ def open_node(config: Config, recording: Recording | None = None) -> SessionNode
     return node
 
 
-def node_config(config: Config) -> NodeConfig:
+def node_config(config: Config, recording: Recording | None = None, scout: Scout | None = None) -> NodeConfig:
     _check(config)
     mode = config.role
     zid = config.get("id")
@@ -175,6 +183,8 @@ def node_config(config: Config) -> NodeConfig:
         max_sessions=config.get("transport/unicast/max_sessions"),
         max_pending=config.get("transport/unicast/accept_pending"),
         access=AccessControl(config.get("access_control")) if config.get("access_control/enabled") else None,
+        recording=recording,
+        scout=scout,
         connect_timeout=patience / 1000 if patience is not None and patience > 0 else 10.0,
         backoff=_backoff(config),
         scouting_timeout=(config.get("scouting/timeout") or 3000) / 1000,
@@ -258,7 +268,8 @@ def _transport(config: Config) -> dict[str, Any]:
 def _users(path: str) -> dict[str, bytes]:
     """A file with a line `user:password` for each who may come in."""
     try:
-        lines = Path(path).read_text("utf-8").splitlines()
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().splitlines()
     except OSError as error:
         raise ConfigError(f"transport/auth/usrpwd/dictionary_file: cannot read {path}: {error.strerror}") from None
     users = {}
@@ -275,5 +286,4 @@ def _users(path: str) -> dict[str, bytes]:
 
 def _tls(config: Config) -> Tls:
     section = config.get("transport/link/tls")
-    names = (field.name for field in dataclasses.fields(Tls))
-    return Tls(**{name: section[name] for name in names if section.get(name) is not None})
+    return Tls(**{name: section[name] for name in Tls.__match_args__ if section.get(name) is not None})

@@ -9,13 +9,12 @@ import atexit
 import os
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zenlake.api.arguments import as_key, as_locality
 from zenlake.api.asking import Asking
 from zenlake.api.declared import Queryable, Subscriber
 from zenlake.api.handlers import Receiver, receiver
-from zenlake.api.info import SessionInfo
 from zenlake.api.liveliness import Liveliness
 from zenlake.api.opening import open_node
 from zenlake.api.publishing import Publishing
@@ -27,6 +26,9 @@ from zenlake.config import Config
 from zenlake.errors import ClosedError
 from zenlake.keyexpr import KeyExpr
 from zenlake.values import EntityGlobalId, Timestamp, ZenohId
+
+if TYPE_CHECKING:
+    from zenlake.api.info import SessionInfo
 
 __all__ = ["Session", "open"]
 
@@ -61,8 +63,10 @@ class Session(Publishing, Asking):
     # Itself
 
     @property
-    def info(self) -> SessionInfo:
+    def info(self) -> "SessionInfo":
         """Who it is connected to."""
+        from zenlake.api.info import SessionInfo
+
         return SessionInfo(self)
 
     @property

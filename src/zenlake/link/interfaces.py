@@ -6,8 +6,9 @@ import socket
 import struct
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
 from ipaddress import ip_address
+
+from zenlake.record import dataclass
 
 __all__ = ["ANY", "Interface", "named", "with_multicast"]
 

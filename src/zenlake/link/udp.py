@@ -5,7 +5,6 @@ One batch a datagram, nothing resent. A listener tells its links apart by where 
 """
 
 import socket
-from ipaddress import ip_address
 
 from zenlake.endpoint import EndPoint
 from zenlake.errors import EndpointError, LinkError
@@ -23,6 +22,8 @@ runtime's bound on handshakes under way, which is far lower."""
 
 
 def is_multicast(endpoint: EndPoint) -> bool:
+    from ipaddress import ip_address
+
     try:
         return ip_address(endpoint.host_and_port()[0]).is_multicast
     except ValueError:

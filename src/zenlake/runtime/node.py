@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from zenlake import __version__
@@ -25,6 +24,7 @@ from zenlake.network.admin import Admin
 from zenlake.network.application import Entity
 from zenlake.network.forward import Door, Lane
 from zenlake.network.roles import Stand
+from zenlake.record import dataclass, field
 from zenlake.runtime.engine import Timer
 from zenlake.runtime.face import Face, Node
 from zenlake.runtime.runtime import Backoff, Connection, Runtime
