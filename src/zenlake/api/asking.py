@@ -168,23 +168,13 @@ class Asking:
             parameters = f"{parameters};_anyke" if parameters else "_anyke"
         target: Receiver[Reply] = self._receiver(handler)
         keys, push, stamper = self._keys, target.push, self._stamper
-        left = budget
         asking: Any = None
 
         def deliver(key: bytes | None, reader: Any) -> None:
-            nonlocal left
-            if left is not None:
-                if left == 0:
-                    return
-                left -= 1
             if target.deliver is not None:
                 target.deliver(key, reader)
             else:
                 push(reply_from_response(None if key is None else keys.valid(key), reader.response, stamper))
-            if left == 0:
-                if asking is not None:
-                    asking.cancel()
-                done()
 
         def done() -> None:
             target.close()
@@ -206,10 +196,9 @@ class Asking:
             encoding=as_encoding(encoding),
             attachment=None if attachment is None else bytes(as_buffer(attachment)),
             source=source,
+            budget=budget or 0,
             **options,
         )
-        if left == 0:
-            asking.cancel()
         if token is not None:
             token.add(target, cancel, target.idle)
         return target.handler

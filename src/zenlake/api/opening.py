@@ -192,14 +192,13 @@ def node_config(config: Config, recording: Recording | None = None, scout: Scout
         timestamping=config.of_role("timestamping/enabled"),
         query_timeout=(config.get("queries_default_timeout") or 10_000) / 1000,
         interest_timeout=(config.get("routing/interests/timeout") or 10_000) / 1000,
+        namespace=(config.get("namespace") or "").encode(),
         admin=config.get("adminspace/enabled"),
     )
 
 
 def _check(config: Config) -> None:
-    """What would be missed if it were ignored is refused; what only changes how things flow is told."""
-    if config.get("namespace") is not None:
-        raise ConfigError("namespace: not supported: put it in front of your key expressions")
+    """What has no effect here is told: it only changes how things flow."""
     for section in ("downsampling", "low_pass_filter", "qos/publication", "qos/network", "aggregation/subscribers",
                     "aggregation/publishers", "plugins"):  # fmt: skip
         if config.get(section):

@@ -48,6 +48,7 @@ cdef class Target:
 cdef class Route:
     cdef readonly unsigned long long epoch
     cdef readonly bytes key
+    cdef readonly bytes shown
     cdef readonly tuple receivers
     cdef readonly tuple targets
     cdef readonly Target whole

@@ -117,9 +117,10 @@ class Target:
 class Route:
     """Where the samples of one key from one face go, along one tree."""
 
-    def __init__(self, epoch, key, receivers, targets, whole, deleting=None, denied=None):
+    def __init__(self, epoch, key, receivers, targets, whole, deleting=None, denied=None, shown=None):
         self.epoch = epoch
         self.key = key
+        self.shown = key if shown is None else shown  # the key as the application knows it
         self.receivers = receivers  # listeners of the application
         self.targets = targets
         self.whole = whole  # the key written in full
@@ -228,7 +229,7 @@ class Door(Sink):
         self.reading.face = self.face
         for listener in route.receivers:
             try:
-                listener.take(route.key, reader)
+                listener.take(route.shown, reader)
             except Exception as error:
                 self.node.on_error(error)
         self.reading.face = None

@@ -79,7 +79,7 @@ class Routes:
             target for target in route.targets
             if target.face.guard is None or target.face.guard.allows(EGRESS, message, key)
         )  # fmt: skip
-        return Route(route.epoch, key, route.receivers, targets, route.whole, deleting)
+        return Route(route.epoch, key, route.receivers, targets, route.whole, deleting, shown=route.shown)
 
     def _route(self, source: Face, root: Router, key: bytes) -> Route:
         declarations, elected = self.node.declarations, self.node.routers.elected
@@ -96,7 +96,8 @@ class Routes:
         for face in declarations.faces:
             if face.is_asked and face not in faces and passes(source, face) and not Interests.covers(face, key):
                 faces[face] = None  # nobody told us that there is nobody
-        receivers = self.node.application.receivers(key, source)
+        shown = self.node.application.namespace.own(key)
+        receivers = () if shown is None else self.node.application.receivers(key, source)
         whole = Target(None, *head((0, True, key)), 0)
         # Shared: with many keys, memory is what costs time.
         heads: dict[WrittenKey, tuple[int, Blob]] = {(0, True, key): (whole.flags, whole.key)}
@@ -106,7 +107,7 @@ class Routes:
             if written not in heads:
                 heads[written] = head(written)
             targets.append(Target(face, *heads[written], root.psid if face.stand is Stand.TREE else 0))
-        return Route(declarations.epoch.number, key, receivers, tuple(targets), whole)
+        return Route(declarations.epoch.number, key, receivers, tuple(targets), whole, shown=shown)
 
     # What the application publishes
 
@@ -148,7 +149,7 @@ class Routes:
         try:
             reader.next()
             for receiver in route.receivers:
-                self.node.call(receiver.take, route.key, reader)
+                self.node.call(receiver.take, route.shown, reader)
         finally:
             self.node.done(reader)
 
