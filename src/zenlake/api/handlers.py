@@ -143,7 +143,7 @@ class Receiver(Generic[T]):
         idle: Callable[[float | None], bool] = lambda timeout: True,
         source: Callable[[Pausable], None] = lambda source: None,
         orphan: Callable[[], None] = lambda: None,
-        deliver: Callable[[Any, Any], None] | None = None,
+        deliver: Any = None,
         channel: Channel | None = None,
     ) -> None:
         self.push = push
@@ -158,7 +158,7 @@ class Receiver(Generic[T]):
         self.orphan = orphan
         """After a fork, in the child: closes it without touching its locks."""
         self.deliver = deliver
-        """Takes messages as they lie in their reader, instead of `push`."""
+        """Takes messages as they lie in their reader, instead of `push`: a Listener, or for replies a function."""
         self.channel = channel
         """Where `push` puts items, if it does nothing else with them."""
 
