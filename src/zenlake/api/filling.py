@@ -32,7 +32,7 @@ class Filling(Listener):
     def take(self, key, reader):
         self.lock.acquire()
         try:
-            first: cython.bint = len(self.samples) == 0
+            first: cython.bint = self.samples.samples.row == 0
             # What comes in one frame comes at one time.
             if first or not reader.in_frame or reader.frame.sn != self.sn:
                 self.received_ns = time_ns()

@@ -72,6 +72,7 @@ cdef class Door(Sink):
     cdef list held
     cdef Route last
     cdef bytes last_suffix
+    cdef Py_ssize_t last_size
     cdef unsigned long long last_scope
     cdef int last_node_id
     cdef unsigned long long now

@@ -147,6 +147,7 @@ class Door(Sink):
         self.held = []
         self.last = None
         self.last_suffix = b""
+        self.last_size = 0
         self.last_scope = 0
         self.last_node_id = 0
         self.now = 0
@@ -258,16 +259,17 @@ class Door(Sink):
             route is not None
             and scope == self.last_scope
             and node_id == self.last_node_id
-            and size == len(self.last_suffix)
+            and size == self.last_size
             and route.epoch == self.epoch.number
-            and same(wire.suffix.data, wire.suffix.at, self.last_suffix, 0, size)
+            and (size <= 0 or same(wire.suffix.data, wire.suffix.at, self.last_suffix, 0, size))
         ):
             return route  # the same key as the one before
         self.last = None
+        suffix: bytes = b""
         if size < 0:
             name = scope
         else:
-            suffix: bytes = take(wire.suffix.data, wire.suffix.at, size)
+            suffix = take(wire.suffix.data, wire.suffix.at, size)
             name = suffix if wire.scope == 0 else (scope, suffix)
         routes: dict = self.routes
         if node_id != 0:
@@ -277,11 +279,11 @@ class Door(Sink):
         if route is None or route.epoch != self.epoch.number:
             self.finish()
             route = self.node.routes.find(self.face, wire.scope, wire.sender != 0, wire.suffix.value, name, node_id)
-        if size >= 0:
-            self.last = route
-            self.last_scope = scope
-            self.last_node_id = node_id
-            self.last_suffix = suffix
+        self.last = route
+        self.last_scope = scope
+        self.last_node_id = node_id
+        self.last_suffix = suffix
+        self.last_size = size
         return route
 
     def header(self, target, push):
