@@ -8,8 +8,7 @@ cdef class Channel:
     cdef Py_ssize_t capacity
     cdef bint ring
     cdef object lock
-    cdef object ready
-    cdef int waiting
+    cdef object waiting
     cdef bint closed
     cdef bint paused
     cdef public object source
@@ -19,4 +18,5 @@ cdef class Channel:
     cdef int full(self) except -1
     cdef object pop(self)
     cdef object wait(self, timeout)
+    cdef int notify(self) except -1
     cdef int let_go(self) except -1

@@ -10,6 +10,7 @@ stays bounded by what one read of the network brings. A ring that is full forget
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from typing import Any
 
 from zenlake.errors import ClosedError
@@ -31,8 +32,7 @@ class Channel:
         self.capacity = capacity
         self.ring = ring
         self.lock = threading.Lock()
-        self.ready = threading.Condition(self.lock)
-        self.waiting = 0
+        self.waiting: deque[Any] = deque()
         self.closed = False
         self.paused = False
         self.source: Any = None
@@ -68,20 +68,35 @@ class Channel:
             return None
 
     def wait(self, timeout):
+        """Each who waits has a lock of its own, shut: whoever pushes takes the first and opens it."""
         end = None if timeout is None else time.monotonic() + timeout
-        with self.lock:
-            self.waiting += 1  # before looking: so whoever pushes after the look notifies
+        door = threading.Lock()
+        door.acquire()
+        self.waiting.append(door)  # before looking: so whoever pushes after the look sees it
+        try:
+            while True:
+                item = self.pop()
+                if item is not None:
+                    return item
+                if self.closed:
+                    raise ClosedError("the channel is empty and closed")
+                left = LONGEST_WAIT if end is None else end - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError(f"nothing came in {timeout:g} s")
+                if door.acquire(True, left):
+                    self.waiting.append(door)  # somebody else may have been quicker
+        finally:
             try:
-                while not self.items:
-                    if self.closed:
-                        raise ClosedError("the channel is empty and closed")
-                    left = LONGEST_WAIT if end is None else end - time.monotonic()
-                    if left <= 0:
-                        raise TimeoutError(f"nothing came in {timeout:g} s")
-                    self.ready.wait(left)
-                return self.popleft()
-            finally:
-                self.waiting -= 1
+                self.waiting.remove(door)
+            except ValueError:  # opened in this moment, for an item that is left to another
+                if self.items:
+                    self.notify()
+
+    def notify(self):
+        """Something came: one of those who wait may look."""
+        with suppress(IndexError):  # uncompiled: it has just gone
+            self.waiting.popleft().release()
+        return 0
 
     def _feed(self, callback: Any, failed: Any) -> None:
         """Call it with every item, until there will be no more; `failed()` whenever it raises."""
@@ -126,9 +141,8 @@ class Channel:
         if len(self.items) >= self.capacity and self.full():
             return 0
         self.append(item)
-        if self.waiting:
-            with self.lock:
-                self.ready.notify()
+        if len(self.waiting) != 0:
+            self.notify()
         if self.wake is not None:
             self.wake()
         return 0
@@ -164,8 +178,9 @@ class Channel:
             self.closed = True
             if discard:
                 self.items.clear()
-            self.ready.notify_all()
             paused, self.paused = self.paused, False
+        while self.waiting:
+            self.notify()
         if paused and self.source is not None:
             self.source.resume(self)
         if self.wake is not None:
@@ -174,6 +189,6 @@ class Channel:
     def _orphan(self) -> None:
         """In a child that was forked: nothing will come, and the locks may be held by threads that are not here."""
         self.lock = threading.Lock()
-        self.ready = threading.Condition(self.lock)
+        self.waiting = deque()
         self.source = self.wake = None
         self.closed = True
