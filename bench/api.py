@@ -10,6 +10,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 from bench import raw
@@ -24,7 +25,7 @@ COMMON = """
 import importlib, sys, time
 zenoh = importlib.import_module(sys.argv[1])
 config = zenoh.Config()
-role, where = ("client", "connect") if sys.argv[3] == "out" else ("peer", "listen")
+role, where = {"out": ("client", "connect"), "in": ("peer", "listen"), "router": ("router", "listen")}[sys.argv[3]]
 for name, value in {
     "mode": '"%s"' % role, where + "/endpoints": '["tcp/127.0.0.1:%d"]' % int(sys.argv[2]),
     "scouting/multicast/enabled": "false", "transport/shared_memory/enabled": "false",
@@ -69,12 +70,52 @@ def reads(sample):
     global count
     count += 1
     sample.key_expr, bytes(sample.payload)
-subscriber = session.declare_subscriber("**", reads)
+def tables():
+    global count
+    for batch in subscriber:
+        count += batch.num_rows
+if sys.argv[4] == "callback":
+    subscriber = session.declare_subscriber("**", reads)
+else:
+    import threading
+    subscriber = session.declare_subscriber("**", zenoh.handlers.ArrowChannel())
+    threading.Thread(target=tables, daemon=True).start()
 print("ready", flush=True)
 for line in sys.stdin:
     before, start = count, time.perf_counter()
     time.sleep(float(line))
     print((count - before) / (time.perf_counter() - start), flush=True)
+"""
+)
+
+ROUTER = COMMON + "print('ready', flush=True)\nsys.stdin.read()\n"
+
+PONG = (
+    COMMON
+    + """
+publisher = session.declare_publisher("test/pong", congestion_control=BLOCK, express=True)
+subscriber = session.declare_subscriber(
+    "test/ping", zenoh.handlers.Callback(lambda sample: publisher.put(bytes(sample.payload)), indirect=False)
+)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+)
+
+PING = (
+    COMMON
+    + """
+publisher = session.declare_publisher("test/ping", congestion_control=BLOCK, express=True)
+subscriber = session.declare_subscriber("test/pong")
+print("ready", flush=True)
+for line in sys.stdin:
+    end, took = time.perf_counter() + float(line), []
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        publisher.put(b"<8bytes>")
+        subscriber.recv()
+        took.append(time.perf_counter() - start)
+    print(1 / sorted(took)[len(took) // 2], flush=True)
 """
 )
 
@@ -102,12 +143,29 @@ def put_rate(package: str, how: str, seconds: float) -> float:
             peer.stop()
 
 
-def callback_rate(package: str, seconds: float) -> float:
-    """Samples a second that a callback reads key and payload of."""
+def trips(router: str, ends: str, seconds: float) -> float:
+    """Round trips a second through a router, by the median of what one takes."""
+    port = free_port()
+    peers = []
+    try:
+        for program, package, role in ((ROUTER, router, "router"), (PONG, ends, "out"), (PING, ends, "out")):
+            peers.append(Peer(program, package, port, role))
+            peers[-1].ready()
+        peers[-1].ask(0.5)
+        peers[-1].answer()  # it is warm
+        peers[-1].ask(seconds)
+        return peers[-1].answer()
+    finally:
+        for peer in reversed(peers):
+            peer.stop()
+
+
+def receive_rate(package: str, how: str, seconds: float) -> float:
+    """Samples a second that a callback reads key and payload of, or that come in record batches."""
     one = message(8, False)
     each = BATCH // len(one)
     port = free_port()
-    peer = Peer(IN, package, port, "in")
+    peer = Peer(IN, package, port, "in", how)
     try:
         peer.ready()
         link = raw.opened(port)
@@ -126,15 +184,21 @@ def callback_rate(package: str, seconds: float) -> float:
 
 
 def starts(package: str) -> float:
-    """Starts of a second: a program that imports the package, opens a session and closes it, without the interpreter's own."""
+    """Starts of a second: a program that imports the package, opens a session and closes it, without the interpreter's own.
 
-    def took(*command: str) -> float:
-        start = time.perf_counter()
-        subprocess.run([sys.executable, *command], check=True, env={**os.environ, "RUST_LOG": "error"})
-        return time.perf_counter() - start
+    As where it is installed: its modules are compiled to bytecode already, in a folder of their own here.
+    """
+    with tempfile.TemporaryDirectory() as bytecode:
+        environment = {**os.environ, "RUST_LOG": "error", "PYTHONPYCACHEPREFIX": bytecode}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
 
-    program = statistics.median(took("-c", START, package, "0", "in") for _ in range(5))
-    return 1 / (program - statistics.median(took("-c", "pass") for _ in range(5)))
+        def took(*command: str) -> float:
+            start = time.perf_counter()
+            subprocess.run([sys.executable, *command], check=True, env=environment)
+            return time.perf_counter() - start
+
+        whole = [took("-c", START, package, "0", "in") for _ in range(6)][1:]
+        return 1 / (statistics.median(whole) - statistics.median(took("-c", "pass") for _ in range(5)))
 
 
 def run(quick: bool) -> list[Result]:
@@ -144,8 +208,20 @@ def run(quick: bool) -> list[Result]:
         ratios = [Ratio(put_rate(OURS, how, seconds), put_rate(PEER, against, seconds)) for _ in range(repeats)]
         name = {"table": "put_table", "publisher": "Publisher.put", "session": "Session.put"}[how]
         results.append(Result(name, "put" if how == "table" else "the same", ratios, aim))
-    ratios = [Ratio(callback_rate(OURS, seconds), callback_rate(PEER, seconds)) for _ in range(repeats)]
-    results.append(Result("callback that reads key and payload", "the same", ratios, 2))
+    for how, name, against, aim in (
+        ("callback", "callback that reads key and payload", "the same", 2),
+        ("table", "ArrowChannel", "a callback", 15),
+    ):
+        ratios = [
+            Ratio(receive_rate(OURS, how, seconds), receive_rate(PEER, "callback", seconds)) for _ in range(repeats)
+        ]
+        results.append(Result(name, against, ratios, aim))
+    for router, name, aim in (
+        (PEER, "ping-pong through their router", 1),
+        (OURS, "ping-pong, routers of their own", 2),
+    ):
+        ratios = [Ratio(trips(router, OURS, seconds), trips(PEER, PEER, seconds)) for _ in range(repeats)]
+        results.append(Result(name, "the same", ratios, aim))
     ratios = [Ratio(starts(OURS), starts(PEER)) for _ in range(repeats)]
     results.append(Result("import, open and close", "the same", ratios, 1))
     return results

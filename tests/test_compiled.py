@@ -46,10 +46,8 @@ def declared(pxd):
         elif match := ATTRIBUTE.match(code):
             yield scope, match[1], None
         else:
-            known = not code.startswith(("cdef ", "cpdef ")) or code.startswith(
-                ("cdef struct", "cdef enum", "cpdef enum")
-            )
-            assert known, f"not understood: {code}"
+            known = ("cdef struct", "cdef extern", "cdef enum", "cpdef enum")
+            assert not code.startswith(("cdef ", "cpdef ")) or code.startswith(known), f"not understood: {code}"
 
 
 def statements(node):

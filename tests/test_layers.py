@@ -20,6 +20,7 @@ LEAVES = {
     "parameters",
     "clock",
     "hlc",
+    "record",
     "config",
     "config_keys",
     "json5",

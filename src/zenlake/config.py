@@ -9,8 +9,6 @@ import copy
 import json
 import os
 from collections.abc import Iterator
-from difflib import get_close_matches
-from pathlib import Path
 from typing import Any, TypeVar
 
 from zenlake import json5
@@ -42,10 +40,11 @@ class Config:
         return cls.from_file(path)
 
     @classmethod
-    def from_file(cls: type[_Self], path: str | Path) -> _Self:
+    def from_file(cls: type[_Self], path: "str | os.PathLike[str]") -> _Self:
         """From a file of JSON5 (or JSON)."""
         try:
-            text = Path(path).read_text("utf-8")
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"cannot read the configuration {path}: {error}") from None
         try:
@@ -175,6 +174,8 @@ def _find(path: str) -> Any:
 
 def _unknown(path: str) -> ConfigError:
     """With the nearest of all keys: of the same section if one looks alike, else wherever the name fits."""
+    from difflib import get_close_matches
+
     section, _, name = path.rpartition("/")
     paths = list(_paths("", KEYS))
     siblings = [each for each in paths if each.rpartition("/")[0] == section]

@@ -6,13 +6,12 @@ key is here even where Zenlake has no use for it, so that one file serves both. 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import Any
 
 from zenlake.choices import WhatAmI
 from zenlake.endpoint import EndPoint
 from zenlake.keyexpr import KeyExpr
+from zenlake.record import dataclass
 from zenlake.values import ZenohId
 
 __all__ = ["KEYS", "Key", "Kind"]
@@ -124,6 +123,8 @@ def either(*kinds: Kind) -> Kind:
 
 
 def _address(text: str) -> None:
+    from ipaddress import ip_address
+
     host, _, port = text.rpartition(":")
     ip_address(host.strip("[]"))
     if not 0 <= int(port) <= 0xFFFF:

@@ -8,9 +8,6 @@ What a user writes is checked for a protocol we have heard of and an address it 
 protocol that we have not: it is kept, and nobody connects to it.
 """
 
-from difflib import get_close_matches
-from ipaddress import IPv6Address
-
 from zenlake.errors import EndpointError
 
 __all__ = ["Locator", "EndPoint", "PROTOCOLS"]
@@ -91,6 +88,8 @@ class Locator:
         if not (port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 0xFFFF):
             raise EndpointError(f"port of `{self}` is not a number up to 65535: {like}")
         if host[0] == "[" and host[-1] == "]":
+            from ipaddress import IPv6Address
+
             host = host[1:-1]
             try:
                 IPv6Address(host)
@@ -130,6 +129,8 @@ class EndPoint:
         """Reads what a user wrote, and checks that we know the protocol and that the address suits it."""
         locator, config = _read(text)
         if locator.protocol not in PROTOCOLS:
+            from difflib import get_close_matches
+
             near = get_close_matches(locator.protocol.lower(), PROTOCOLS, 1)
             known = f"did you mean `{near[0]}`?" if near else f"the known ones are {', '.join(PROTOCOLS)}"
             raise EndpointError(f"endpoint `{text}` has an unknown protocol `{locator.protocol}`: {known}")

@@ -8,13 +8,12 @@ Nothing is escaped or trimmed. Keys that begin with `_` are Zenoh's own; `_time`
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from decimal import Decimal
 from typing import overload
 
 from zenlake.clock import NS, NTP64, ntp64_from_ns
 from zenlake.errors import InvalidValue
 from zenlake.keyexpr import KeyExpr
+from zenlake.record import dataclass
 
 __all__ = ["Parameters", "Selector", "TimeExpr", "TimeRange"]
 
@@ -248,8 +247,12 @@ def _duration(text: str) -> int:
     found = _DURATION.fullmatch(text)
     if found is None:
         raise InvalidValue(f"duration {text!r} is not a number followed by u, ms, s, m, h, d, w or nothing")
+    from decimal import Decimal
+
     return int(Decimal(found[1]) * _UNITS[found[2]])
 
 
 def _seconds(ns: int) -> str:
+    from decimal import Decimal
+
     return f"{Decimal(ns) / NS:f}s"

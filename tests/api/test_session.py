@@ -366,3 +366,24 @@ def test_wrong_arguments_are_named(both):
         session.declare_subscriber("a", 3)
     with pytest.raises(TypeError, match=r"zenlake\.Config"):
         zenlake.open({"mode": "peer"})
+
+
+def test_a_budget_of_replies_travels_and_the_router_keeps_to_it():
+    router, where = listening(mode="router")
+    with router, zenlake.open(config("client", where)) as one, zenlake.open(config("client", where)) as two:
+
+        def answers(query):
+            for number in range(3):
+                query.reply(f"b/{number}", "x")
+
+        for session in (one, two):
+            session.declare_queryable("b/*", answers, complete=False)
+        querier = router.declare_querier("b/*")
+        wait_until(lambda: querier.matching_status.matching)
+        with zenlake.open(config("client", where)) as asker:
+            replies = asker.get("b/*", budget=2, consolidation=zenlake.ConsolidationMode.NONE)
+            assert len(list(replies)) == 2
+            late = "answers to no question"  # since the budget was used up: of the queryable's own node, of the router
+            wait_until(lambda: [session.counters().get(late) for session in (one, two)] == [1, 1])
+            wait_until(lambda: router.counters().get(late, 0) >= 2)
+            assert asker.counters().get(late, 0) <= 1  # the end that the router told

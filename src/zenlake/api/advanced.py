@@ -8,9 +8,9 @@ last number in heartbeats. All of that lives on keys beside its own: `<key>/@adv
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic
 
+from zenlake.api.arguments import as_key
 from zenlake.api.declared import Declared, H, LivelinessToken, Publisher, Queryable, Receiving, Subscriber
 from zenlake.api.handlers import Callback, Receiver
 from zenlake.api.ordering import Miss, Ordering
@@ -32,6 +32,7 @@ from zenlake.encoding import Encoding
 from zenlake.errors import ClosedError, ConfigError, InvalidValue
 from zenlake.keyexpr import KeyExpr
 from zenlake.parameters import TimeRange
+from zenlake.record import dataclass
 from zenlake.values import EntityGlobalId, SourceInfo, Timestamp, ZenohId
 
 if TYPE_CHECKING:
@@ -506,7 +507,7 @@ def declare_advanced_subscriber(
     subscriber_detection: bool | None = None,
 ) -> AdvancedSubscriber[Any]:
     """A subscriber that asks for history, recovers what it missed, and tells what is lost."""
-    key = key_expr if isinstance(key_expr, KeyExpr) else KeyExpr(key_expr)
+    key = as_key(key_expr)
     session._live()
     target = session._receiver(handler)
     subscriber: AdvancedSubscriber[Any] = AdvancedSubscriber(

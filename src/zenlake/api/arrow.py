@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from zenlake.api.filling import Filling
 from zenlake.api.handlers import Handler, Receiver
 from zenlake.api.tables import Rows
 from zenlake.choices import Locality
@@ -52,51 +53,13 @@ class ArrowChannel:
 
     def _receiver(self) -> Receiver[Any]:
         channel: Handler[pa.RecordBatch] = Handler(self.capacity)
-        filling = _Filling(self, channel)
+        filling = Filling(LiveSamples(self.columns, self.rows, self.size), channel, self.age)
 
         def attach(source: Any) -> None:
-            channel._source = source
+            channel.source = source
             filling.source = source
 
-        return Receiver(
-            channel._push, filling.close, channel, source=attach, orphan=channel._orphan, deliver=filling.deliver
-        )
-
-
-class _Filling:
-    """The batch that is growing."""
-
-    def __init__(self, of: ArrowChannel, channel: "Handler[pa.RecordBatch]") -> None:
-        self._age = of.age
-        self._channel = channel
-        self._samples = LiveSamples(of.columns, of.rows, of.size)
-        self._lock = threading.Lock()  # a local publisher's thread and the loop may come at once
-        self._generation = 0
-        self.source: Any = None
-
-    def deliver(self, key: bytes, reader: Any) -> None:
-        with self._lock:
-            first = not len(self._samples)
-            if self._samples.add_push(key, reader, time.time_ns()):
-                self._hand_over()
-            elif first and self.source is not None:
-                generation = self._generation
-                self.source.after(self._age, lambda: self._late(generation))
-
-    def _late(self, generation: int) -> None:
-        with self._lock:
-            if generation == self._generation:
-                self._hand_over()
-
-    def _hand_over(self) -> None:
-        self._generation += 1
-        if len(self._samples):
-            self._channel._push(self._samples.finish())
-
-    def close(self, discard: bool = False) -> None:
-        with self._lock:
-            self._hand_over()
-        self._channel._close(discard)
+        return Receiver(channel._push, filling.close, channel, source=attach, orphan=channel._orphan, deliver=filling)
 
 
 def get_table(session: "Session", selector: Any, **options: Any) -> pa.Table:

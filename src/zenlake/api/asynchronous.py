@@ -42,7 +42,7 @@ class Channel(Generic[T]):
         self._loop = asyncio.get_running_loop()
         self._waiting: list[asyncio.Future[None]] = []
         self._told = False
-        handler._wake = self._wake
+        handler.wake = self._wake
 
     def _wake(self) -> None:
         """In any thread: something came."""
@@ -51,7 +51,7 @@ class Channel(Generic[T]):
             try:
                 self._loop.call_soon_threadsafe(self._tell)
             except RuntimeError:  # the event loop has ended
-                self._handler._wake = None
+                self._handler.wake = None
 
     def _tell(self) -> None:
         self._told = False

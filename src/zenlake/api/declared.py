@@ -8,7 +8,9 @@ Each ends when it is undeclared, when its `with` block ends, when the session cl
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from zenlake.api.arguments import as_encoding
 from zenlake.api.handlers import Receiver, receiver
+from zenlake.api.putting import PublisherPut
 from zenlake.api.zbytes import as_buffer
 from zenlake.choices import CongestionControl, Locality, Priority, Reliability, ReplyKeyExpr
 from zenlake.encoding import Encoding
@@ -245,7 +247,7 @@ class MatchingListener(Receiving[H]):
         return f"MatchingListener({self._receiver.handler!r})"
 
 
-class Publisher(Matching):
+class Publisher(PublisherPut, Matching):
     """Puts on one key expression, with settings that are made once."""
 
     _name = "publisher"
@@ -277,7 +279,7 @@ class Publisher(Matching):
             "reliable": reliability == Reliability.RELIABLE,
             "destination": destination,
         }
-        self._post = session._post(key_expr, encoding, self._fixed)
+        super().__init__(session._life, session._post(key_expr, encoding, self._fixed))
 
     @property
     def encoding(self) -> Encoding:
@@ -299,32 +301,6 @@ class Publisher(Matching):
         self._alive()
         return self._reliability
 
-    def put(
-        self,
-        /,
-        payload: Any,
-        *,
-        encoding: Encoding | str | None = None,
-        attachment: Any = None,
-        timestamp: Timestamp | None = None,
-        timestamp_instrumentation: "TimestampInstrumentation | None" = None,
-        source_info: SourceInfo | None = None,
-    ) -> None:
-        """Send a value to whoever listens to the key."""
-        if (
-            type(payload) is bytes
-            and encoding is None
-            and attachment is None
-            and timestamp is None
-            and timestamp_instrumentation is None
-            and source_info is None
-            and self._session._closed is None
-            and self._post is not None
-        ):  # as most are: nothing but bytes
-            self._post(payload)
-        else:
-            self._put(payload, encoding, attachment, timestamp, timestamp_instrumentation, source_info)
-
     def try_put(
         self,
         /,
@@ -336,26 +312,15 @@ class Publisher(Matching):
         timestamp_instrumentation: "TimestampInstrumentation | None" = None,
         source_info: SourceInfo | None = None,
     ) -> bool:
-        """The same, and tells whether it was queued: False if a connection had no room and dropped it."""
-        return self._put(payload, encoding, attachment, timestamp, timestamp_instrumentation, source_info)
-
-    def _put(
-        self,
-        payload: Any,
-        encoding: Encoding | str | None,
-        attachment: Any,
-        timestamp: Timestamp | None,
-        instrumentation: "TimestampInstrumentation | None",
-        source_info: SourceInfo | None,
-    ) -> bool:
+        """As `put`, and tells whether it was queued: False if a connection had no room and dropped it."""
         self._alive()
         return self._session._send(
             self._key_expr.utf8,
             as_buffer(payload),
-            self._encoding if encoding is None else encoding if isinstance(encoding, Encoding) else Encoding(encoding),
+            as_encoding(encoding) or self._encoding,
             attachment,
             timestamp,
-            instrumentation,
+            timestamp_instrumentation,
             source_info,
             self._fixed,
         )

@@ -1,32 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where what is received goes: a channel that is read when one likes, or a callback.
 
-A channel never makes the node's thread wait. A FIFO that is full asks its `sources` (the connections that fill it) to
-pause and lets go when it has been read half empty; what was already under way is kept, so nothing is lost and memory
-stays bounded by what one read of the network brings. A ring that is full forgets its oldest item, and counts it.
-
 A callback has a thread of its own, fed through a FIFO. One that raises is logged, and the next item is handed on.
 """
 
 import logging
 import threading
-import time
 import warnings
-from collections import deque
 from collections.abc import Callable
 from types import GenericAlias
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from zenlake.errors import ClosedError, InvalidValue
+from zenlake.api.channel import Channel
+from zenlake.errors import InvalidValue
 
 __all__ = ["Handler", "DefaultHandler", "FifoChannel", "RingChannel", "Callback", "Receiver", "receiver"]
 
 log = logging.getLogger("zenlake.handlers")
-
-DEFAULT_CAPACITY = 256
-LONGEST_WAIT = (
-    3600.0  # a wait without a limit is many of these: only a lock with a timeout can be interrupted everywhere
-)
 
 T = TypeVar("T")
 
@@ -38,146 +28,14 @@ class Pausable(Protocol):
     def resume(self, channel: object) -> None: ...
 
 
-class Handler(Generic[T]):
-    """The reading end of a channel: `recv`, `try_recv`, or iterate until it is closed."""
+class Handler(Channel, Generic[T]):
+    """The reading end of a channel: `recv`, `try_recv`, or iterate until it is closed. `dropped`: what a full ring forgot."""
 
-    __slots__ = (
-        "_capacity",
-        "_closed",
-        "_items",
-        "_lock",
-        "_paused",
-        "_ready",
-        "_ring",
-        "_source",
-        "_waiting",
-        "_wake",
-        "dropped",
-    )
+    if TYPE_CHECKING:
 
-    def __init__(self, capacity: int = DEFAULT_CAPACITY, ring: bool = False) -> None:
-        self._items: deque[T] = deque()
-        self._capacity = capacity
-        self._ring = ring
-        self._lock = threading.Lock()
-        self._ready = threading.Condition(self._lock)
-        self._waiting = 0
-        self._closed = False
-        self._paused = False
-        self._source: Pausable | None = None
-        self._wake: Callable[[], object] | None = None
-        self.dropped = 0
-        """Items that a full ring forgot."""
-
-    def try_recv(self, /) -> T | None:
-        """The next item, or None if there is none now. ClosedError when none will ever come."""
-        try:
-            item = self._items.popleft()
-        except IndexError:
-            if self._closed and not self._items:
-                raise ClosedError("the channel is empty and closed") from None
-            return None
-        if self._paused:
-            self._let_go()
-        return item
-
-    def recv(self, /, timeout: float | None = None) -> T:
-        """The next item; waits for it, but not longer than `timeout` seconds (then TimeoutError)."""
-        try:  # the usual case of a busy channel
-            item = self._items.popleft()
-        except IndexError:
-            item = self._wait(timeout)
-        if self._paused:
-            self._let_go()
-        return item
-
-    def _wait(self, timeout: float | None) -> T:
-        end = None if timeout is None else time.monotonic() + timeout
-        with self._lock:
-            self._waiting += 1  # before looking: so whoever pushes after the look notifies
-            try:
-                while not self._items:
-                    if self._closed:
-                        raise ClosedError("the channel is empty and closed")
-                    left = LONGEST_WAIT if end is None else end - time.monotonic()
-                    if left <= 0:
-                        raise TimeoutError(f"nothing came in {timeout:g} s")
-                    self._ready.wait(left)
-                return self._items.popleft()
-            finally:
-                self._waiting -= 1
-
-    def __iter__(self, /) -> "Handler[T]":
-        return self
-
-    def __next__(self, /) -> T:
-        try:
-            return self.recv()
-        except ClosedError:
-            raise StopIteration from None
-
-    def __len__(self, /) -> int:
-        """How many items wait."""
-        return len(self._items)
-
-    __bool__ = lambda self: True  # noqa: E731  # an empty handler is still a handler
-
-    def __repr__(self) -> str:
-        return f"Handler({len(self._items)} of {self._capacity}{', closed' if self._closed else ''})"
-
-    # The filling end
-
-    def _push(self, item: T) -> None:
-        items = self._items
-        if self._closed:
-            return
-        if len(items) >= self._capacity:
-            if self._ring:
-                if self._capacity == 0:
-                    self.dropped += 1
-                    return
-                with self._lock:
-                    if len(items) >= self._capacity:
-                        items.popleft()
-                        self.dropped += 1
-            elif not self._paused and self._source is not None:
-                self._paused = True
-                self._source.pause(self)
-        items.append(item)
-        if self._waiting:
-            with self._lock:
-                self._ready.notify()
-        if self._wake is not None:
-            self._wake()
-
-    def _let_go(self) -> None:
-        if len(self._items) <= self._capacity // 2:
-            with self._lock:
-                if not self._paused:
-                    return
-                self._paused = False
-            if self._source is not None:
-                self._source.resume(self)
-
-    def _close(self, discard: bool = False) -> None:
-        """Nothing will come any more; what is there can still be read, unless it is to be discarded."""
-        with self._lock:
-            self._closed = True
-            if discard:
-                self._items.clear()
-            self._ready.notify_all()
-            paused, self._paused = self._paused, False
-        if paused and self._source is not None:
-            self._source.resume(self)
-        if self._wake is not None:
-            self._wake()
-
-    def _orphan(self) -> None:
-        """In a child that was forked: nothing will come, and the locks may be held by threads that are not here."""
-        self._lock = threading.Lock()
-        self._ready = threading.Condition(self._lock)
-        self._source = self._wake = None
-        self._closed = True
+        def try_recv(self, /) -> T | None: ...
+        def recv(self, /, timeout: float | None = None) -> T: ...
+        def __next__(self, /) -> T: ...
 
 
 class DefaultHandler(Generic[T]):
@@ -263,7 +121,18 @@ for _kind in (Handler, DefaultHandler, FifoChannel, RingChannel, Callback):
 class Receiver(Generic[T]):
     """What a declaration fills: `push` an item, `close` at the end. `handler` is what its user reads."""
 
-    __slots__ = ("__weakref__", "background", "close", "deliver", "handler", "idle", "orphan", "push", "source")
+    __slots__ = (
+        "__weakref__",
+        "background",
+        "channel",
+        "close",
+        "deliver",
+        "handler",
+        "idle",
+        "orphan",
+        "push",
+        "source",
+    )
 
     def __init__(
         self,
@@ -274,7 +143,8 @@ class Receiver(Generic[T]):
         idle: Callable[[float | None], bool] = lambda timeout: True,
         source: Callable[[Pausable], None] = lambda source: None,
         orphan: Callable[[], None] = lambda: None,
-        deliver: Callable[[Any, Any], None] | None = None,
+        deliver: Any = None,
+        channel: Channel | None = None,
     ) -> None:
         self.push = push
         self.close = close
@@ -288,7 +158,9 @@ class Receiver(Generic[T]):
         self.orphan = orphan
         """After a fork, in the child: closes it without touching its locks."""
         self.deliver = deliver
-        """Takes messages as they lie in their reader, instead of `push`."""
+        """Takes messages as they lie in their reader, instead of `push`: a Listener, or for replies a function."""
+        self.channel = channel
+        """Where `push` puts items, if it does nothing else with them."""
 
 
 class Threaded(Generic[T]):
@@ -303,17 +175,8 @@ class Threaded(Generic[T]):
         self._thread.start()
 
     def _run(self) -> None:
-        recv, callback = self.channel.recv, self._callback
         try:
-            while True:
-                item = recv()
-                try:
-                    callback(item)
-                except Exception:
-                    log.exception("callback error")
-                del item  # a query that is let go is finished
-        except ClosedError:
-            pass
+            self.channel._feed(self._callback, lambda: log.exception("callback error"))
         finally:
             _call_drop(self._drop)
             self._done.set()
@@ -385,6 +248,7 @@ def _channel(channel: Handler[T]) -> Receiver[T]:
         channel,
         source=lambda source: _attach(channel, source),
         orphan=channel._orphan,
+        channel=channel,
     )
 
 
@@ -405,8 +269,9 @@ def _callback(callback: Any, handler: Any, background: bool) -> Receiver[T]:
         thread.idle,
         lambda source: _attach(channel, source),
         channel._orphan,
+        channel=channel,
     )
 
 
 def _attach(channel: Handler[Any], source: Pausable) -> None:
-    channel._source = source
+    channel.source = source

@@ -2,12 +2,12 @@
 """Who a session is connected to: transports, links, and being told when that changes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from zenlake.api.declared import H, Receiving
 from zenlake.api.handlers import Receiver
 from zenlake.choices import Reliability, SampleKind, WhatAmI
+from zenlake.record import dataclass
 from zenlake.values import ZenohId
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from zenlake.api.arguments import as_key
 from zenlake.api.cancellation import CancellationToken
 from zenlake.api.declared import LivelinessToken, Subscriber
 from zenlake.api.handlers import Receiver
@@ -27,7 +28,7 @@ class Liveliness:
 
     def declare_token(self, /, key_expr: KeyExpr | str) -> LivelinessToken:
         """Say that this key is alive, until the token is undeclared or the session or its connection ends."""
-        key = key_expr if isinstance(key_expr, KeyExpr) else KeyExpr(key_expr)
+        key = as_key(key_expr)
         node = self._session._live()
         entity = node.declare_token(key.utf8)
         node.settle()
@@ -43,7 +44,7 @@ class Liveliness:
         cancellation_token: CancellationToken | None = None,
     ) -> Any:
         """Receive a Reply for each token that is alive now on a matching key."""
-        key = key_expr if isinstance(key_expr, KeyExpr) else KeyExpr(key_expr)
+        key = as_key(key_expr)
         session = self._session
         node = session._live()
         if timeout is not None and timeout < 0:
@@ -82,7 +83,7 @@ class Liveliness:
         self, /, key_expr: KeyExpr | str, handler: Any = None, *, history: bool | None = None
     ) -> Subscriber[Any]:
         """Receive a PUT sample when a token appears and a DELETE when it is gone; with `history`, of those there too."""
-        key = key_expr if isinstance(key_expr, KeyExpr) else KeyExpr(key_expr)
+        key = as_key(key_expr)
         session = self._session
         node = session._live()
         target: Receiver[Sample] = session._receiver(handler)

@@ -1,16 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a configuration to a live node, with what a session needs besides: errands, pauses, news of connections."""
 
-import dataclasses
 import logging
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from zenlake.api.discovery import Discovery
-from zenlake.api.info import Link, Transport
 from zenlake.choices import SampleKind, WhatAmI
 from zenlake.config import Config
 from zenlake.errors import ConfigError
@@ -22,11 +18,15 @@ from zenlake.runtime.runtime import Backoff
 from zenlake.transport.unicast import Closed
 from zenlake.values import ZenohId
 
+if TYPE_CHECKING:
+    from zenlake.api.discovery import Discovery
+    from zenlake.api.info import Link, Transport
+
 __all__ = ["SessionNode", "open_node"]
 
 log = logging.getLogger("zenlake.node")
 
-Watcher = Callable[[SampleKind, Transport, Link], None]
+Watcher = Callable[[SampleKind, "Transport", "Link"], None]
 
 
 class SessionNode(LiveNode):
@@ -68,6 +68,10 @@ class SessionNode(LiveNode):
         self.soon(lambda: self.runtime.engine.call_at(monotonic() + period, turn))
         return end
 
+    def find(self, timeout: float) -> Any:
+        """Who answers in that time."""
+        return () if self.discovery is None else self.discovery.find(timeout)
+
     def abandon(self) -> None:
         """Close, from a garbage collector: elsewhere, and without waiting."""
         threading.Thread(target=self.close, name="zenlake-close", daemon=True).start()
@@ -101,7 +105,7 @@ class SessionNode(LiveNode):
 
     # Connections
 
-    def connections(self) -> list[tuple[Transport, Link]]:
+    def connections(self) -> list[tuple["Transport", "Link"]]:
         return [_described(face) for face in list(self.runtime.faces.values())]
 
     def watch(self, watcher: Watcher, history: bool) -> Callable[[], None]:
@@ -132,7 +136,9 @@ class SessionNode(LiveNode):
                 watcher(kind, transport, link)
 
 
-def _described(face: Face) -> tuple[Transport, Link]:
+def _described(face: Face) -> tuple["Transport", "Link"]:
+    from zenlake.api.info import Link, Transport  # what few ask for
+
     zid = ZenohId.from_wire(face.zid)
     theirs = next(side for side in face.session.sides if side.zid == face.zid)
     link = face.link
@@ -147,11 +153,14 @@ def open_node(config: Config, **more: Any) -> SessionNode:
 
     `more` are fields of NodeConfig for which a configuration has no name.
     """
-    node = SessionNode(dataclasses.replace(node_config(config), **more))
+    finds = config.get("scouting/multicast/enabled") is not False
+    scout = (lambda timeout: node.find(timeout)) if finds else None
+    node = SessionNode(node_config(config, scout=scout, **more))
     try:
-        if config.get("scouting/multicast/enabled") is not False:
+        if finds:
+            from zenlake.api.discovery import Discovery
+
             node.discovery = Discovery(config, node)
-            node.config = dataclasses.replace(node.config, scout=node.discovery.find)
         node.start()
         if node.discovery is not None:
             node.discovery.begin()
@@ -163,7 +172,7 @@ def open_node(config: Config, **more: Any) -> SessionNode:
     return node
 
 
-def node_config(config: Config) -> NodeConfig:
+def node_config(config: Config, **more: Any) -> NodeConfig:
     _check(config)
     mode = config.role
     zid = config.get("id")
@@ -185,14 +194,14 @@ def node_config(config: Config) -> NodeConfig:
         timestamping=config.of_role("timestamping/enabled"),
         query_timeout=(config.get("queries_default_timeout") or 10_000) / 1000,
         interest_timeout=(config.get("routing/interests/timeout") or 10_000) / 1000,
+        namespace=(config.get("namespace") or "").encode(),
         admin=config.get("adminspace/enabled"),
+        **more,
     )
 
 
 def _check(config: Config) -> None:
-    """What would be missed if it were ignored is refused; what only changes how things flow is told."""
-    if config.get("namespace") is not None:
-        raise ConfigError("namespace: not supported: put it in front of your key expressions")
+    """What has no effect here is told: it only changes how things flow."""
     for section in ("downsampling", "low_pass_filter", "qos/publication", "qos/network", "aggregation/subscribers",
                     "aggregation/publishers", "plugins"):  # fmt: skip
         if config.get(section):
@@ -261,7 +270,8 @@ def _transport(config: Config) -> dict[str, Any]:
 def _users(path: str) -> dict[str, bytes]:
     """A file with a line `user:password` for each who may come in."""
     try:
-        lines = Path(path).read_text("utf-8").splitlines()
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().splitlines()
     except OSError as error:
         raise ConfigError(f"transport/auth/usrpwd/dictionary_file: cannot read {path}: {error.strerror}") from None
     users = {}
@@ -278,5 +288,4 @@ def _users(path: str) -> dict[str, bytes]:
 
 def _tls(config: Config) -> Tls:
     section = config.get("transport/link/tls")
-    names = (field.name for field in dataclasses.fields(Tls))
-    return Tls(**{name: section[name] for name in names if section.get(name) is not None})
+    return Tls(**{name: section[name] for name in Tls.__match_args__ if section.get(name) is not None})

@@ -7,10 +7,10 @@ samples may come from two sides; what is ahead waits, and is handed on when the 
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from zenlake.api.samples import Sample
+from zenlake.record import dataclass, field
 from zenlake.values import EntityGlobalId
 
 __all__ = ["Miss", "Ordering"]

@@ -4,6 +4,7 @@
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from zenlake.api.arguments import as_encoding, as_key
 from zenlake.api.samples import Sample
 from zenlake.api.stamps import TimestampStack
 from zenlake.api.zbytes import ZBytes, as_buffer
@@ -123,7 +124,7 @@ class Query:
         asked.reply(
             self._key(key_expr),
             bytes(as_buffer(payload)),
-            encoding=_encoding(encoding),
+            encoding=as_encoding(encoding),
             attachment=None if attachment is None else bytes(as_buffer(attachment)),
             timestamp=timestamp,
             express=bool(express),
@@ -154,7 +155,7 @@ class Query:
 
     def reply_err(self, /, payload: Any, *, encoding: Encoding | str | None = None) -> None:
         """Answer that it went wrong, and how."""
-        self._alive().reply_err(bytes(as_buffer(payload)), _encoding(encoding), stack=self._answered())
+        self._alive().reply_err(bytes(as_buffer(payload)), as_encoding(encoding), stack=self._answered())
 
     def _reply_sample(self, sample: Sample) -> None:
         """Answer with a sample as it is, with its source and its time."""
@@ -175,7 +176,7 @@ class Query:
         return None if self._stack is None else self._session._stamper.answered(self._stack)
 
     def _key(self, key_expr: KeyExpr | str) -> bytes:
-        key = key_expr if isinstance(key_expr, KeyExpr) else KeyExpr(key_expr)
+        key = as_key(key_expr)
         if self.accepts_replies() is ReplyKeyExpr.MATCHING_QUERY and not key.intersects(self._key_expr):
             raise InvalidValue(
                 f"a reply on `{key}` to a query for `{self._key_expr}`: it does not match, and the one who asked did "
@@ -203,10 +204,6 @@ class Query:
 
     def __reduce__(self) -> Any:
         raise TypeError("a Query belongs to its session and cannot be copied or pickled")
-
-
-def _encoding(encoding: Encoding | str | None) -> Encoding | None:
-    return encoding if encoding is None or isinstance(encoding, Encoding) else Encoding(encoding)
 
 
 def _ignored(name: str, congestion_control: object, priority: object) -> None:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 cimport cython
+from zenlake.api.channel cimport Channel
+from zenlake.network.forward cimport Listener
+from zenlake.wire.cursor cimport Blob
 from zenlake.wire.data cimport Del, Put
 
 cdef class Sample:
@@ -8,6 +11,8 @@ cdef class Sample:
     cdef bint is_put
     cdef object _encoding
     cdef object _timestamp
+    cdef unsigned long long ntp64
+    cdef bytes clock
     cdef int qos
     cdef object _attachment
     cdef public object source_info
@@ -19,9 +24,11 @@ cdef class Keys:
     cpdef valid(self, bytes utf8)
 
 @cython.final
-cdef class Samples:
+cdef class Samples(Listener):
     cdef object push
+    cdef Channel channel
     cdef Keys keys
     cdef object stamper
 
+cdef bytes clock_of(Blob id)
 cpdef Sample sample_of(key_expr, Put put, Del delete, bint is_put, int qos)

@@ -7,7 +7,6 @@ what it becomes in Python (a ZBytes, a Timestamp, an Encoding) is made when it i
 
 import cython
 
-from zenlake.api.zbytes import ZBytes
 from zenlake.choices import CongestionControl, Priority, SampleKind
 from zenlake.encoding import Encoding
 from zenlake.errors import KeyExprError
@@ -15,19 +14,21 @@ from zenlake.keyexpr import KeyExpr
 from zenlake.values import Timestamp
 
 if cython.compiled:
+    from cython.cimports.zenlake.api.zbytes import ZBytes, unwatched, zbytes_of
+    from cython.cimports.zenlake.network.forward import Listener
     from cython.cimports.zenlake.wire.cursor import Blob
     from cython.cimports.zenlake.wire.data import Del, Put
     from cython.cimports.zenlake.wire.fields import Source, Stamp
-    from cython.cimports.zenlake.wire.memory import take
+    from cython.cimports.zenlake.wire.memory import same, take
     from cython.cimports.zenlake.wire.network import Push
-    from cython.cimports.zenlake.wire.reader import Reader
 else:
+    from zenlake.api.zbytes import ZBytes, unwatched, zbytes_of
+    from zenlake.network.forward import Listener
     from zenlake.wire.cursor import Blob
     from zenlake.wire.data import Del, Put  # noqa: F401
     from zenlake.wire.fields import Source, Stamp
-    from zenlake.wire.memory import take
+    from zenlake.wire.memory import same, take
     from zenlake.wire.network import Push
-    from zenlake.wire.reader import Reader
 
 __all__ = ["Keys", "Sample", "Samples", "sample_of"]
 
@@ -36,6 +37,8 @@ BYTES = Encoding.ZENOH_BYTES
 DROP, BLOCK, BLOCK_FIRST = CongestionControl.DROP, CongestionControl.BLOCK, CongestionControl.BLOCK_FIRST
 PRIORITIES = (Priority.REAL_TIME, *Priority)  # by the wire's number; 0 is Zenoh's own and never a sample's
 MOST_KEYS = 4096
+
+LAST_CLOCK = cython.declare(bytes, b"")
 
 BLOCK_BIT = cython.declare(cython.int, 0x08)
 EXPRESS_BIT = cython.declare(cython.int, 0x10)
@@ -64,6 +67,8 @@ class Sample:
         self.is_put = kind == PUT
         self._encoding = encoding
         self._timestamp = timestamp
+        self.ntp64 = 0
+        self.clock = None
         self.qos = (
             int(priority)
             | (
@@ -82,7 +87,7 @@ class Sample:
     @property
     def payload(self) -> ZBytes:
         if isinstance(self._payload, bytes):
-            self._payload = ZBytes(self._payload)
+            self._payload = zbytes_of(self._payload)
         return self._payload
 
     @property
@@ -99,8 +104,9 @@ class Sample:
 
     @property
     def timestamp(self) -> Timestamp | None:
-        if isinstance(self._timestamp, tuple):
-            self._timestamp = Timestamp.from_wire(*self._timestamp)
+        if self.clock is not None:
+            self._timestamp = Timestamp.from_wire(self.ntp64, self.clock)
+            self.clock = None
         return self._timestamp
 
     @property
@@ -118,7 +124,7 @@ class Sample:
     @property
     def attachment(self) -> ZBytes | None:
         if isinstance(self._attachment, bytes):
-            self._attachment = ZBytes(self._attachment)
+            self._attachment = zbytes_of(self._attachment)
         return self._attachment
 
     @attachment.setter
@@ -158,27 +164,41 @@ class Keys:
             return None
 
 
-class Samples:
-    """What a subscriber is: `deliver`, for each message, makes a Sample and pushes it."""
+class Samples(Listener):
+    """What a subscriber is: makes a Sample of each message and pushes it, into the channel if there is one."""
 
-    def __init__(self, push, keys, stamper):
+    def __init__(self, push, channel, keys, stamper):
         self.push = push
+        self.channel = channel
         self.keys = keys
         self.stamper = stamper
 
-    def deliver(self, key: bytes, reader: Reader):
+    def take(self, key, reader):
         key_expr = self.keys.known.get(key) or self.keys.valid(key)
         if key_expr is not None:
             message: Push = reader.push
             sample: Sample = sample_of(key_expr, message.put, message.delete, message.is_put, message.qos)
             if message.timestamp_stack.size >= 0:
                 sample.timestamp_stack = self.stamper.received(message.timestamp_stack.value)
-            self.push(sample)
+            if self.channel is not None:
+                self.channel.push(sample)
+            else:
+                self.push(sample)
+        return 0
+
+
+def clock_of(id):
+    """The same few clocks stamp all samples: often the one of the sample before."""
+    global LAST_CLOCK
+    if id.size != len(LAST_CLOCK) or not same(id.data, id.at, LAST_CLOCK, 0, id.size):
+        LAST_CLOCK = take(id.data, id.at, id.size)
+    return LAST_CLOCK
 
 
 def sample_of(key_expr, put, delete, is_put, qos):
     """From the records of a message's body."""
     sample: Sample = Sample.__new__(Sample)
+    unwatched(sample)
     sample.key_expr = key_expr
     sample.is_put = is_put
     sample.qos = qos
@@ -193,7 +213,9 @@ def sample_of(key_expr, put, delete, is_put, qos):
             sample._payload = take(put.payload.data, put.payload.at, put.payload.size)
         if put.encoding.id != 0 or put.encoding.schema.size >= 0:
             sample._encoding = (put.encoding.id, put.encoding.schema.value)
-    sample._timestamp = None if stamp.id.size < 0 else (stamp.ntp64, take(stamp.id.data, stamp.id.at, stamp.id.size))
+    sample._timestamp = None
+    sample.ntp64 = stamp.ntp64
+    sample.clock = None if stamp.id.size < 0 else clock_of(stamp.id)
     sample._attachment = None if attachment.size < 0 else take(attachment.data, attachment.at, attachment.size)
     sample.source_info = None if source.entity.zid.size < 0 else source.value
     return sample

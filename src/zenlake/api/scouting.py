@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`scout`: who is there? Asks the multicast group and hands on each answer."""
 
-from dataclasses import dataclass
 from types import GenericAlias
 from typing import Any, Generic, TypeVar
 
@@ -10,6 +9,7 @@ from zenlake.api.handlers import Receiver, receiver
 from zenlake.choices import WhatAmI, WhatAmIMatcher
 from zenlake.config import Config
 from zenlake.errors import ClosedError
+from zenlake.record import dataclass
 from zenlake.runtime.scout import Lookout
 from zenlake.values import ZenohId
 from zenlake.wire import scouting

@@ -2,10 +2,10 @@
 """The timestamp stack as users see it: where a message was stamped on its way, and when."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from zenlake.choices import InterceptionPoint, WhatAmI
 from zenlake.errors import InvalidValue
+from zenlake.record import dataclass
 from zenlake.values import Timestamp, ZenohId
 from zenlake.wire import timestamp_stack as wire
 

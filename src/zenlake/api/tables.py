@@ -61,7 +61,8 @@ class Rows:
 
     def route(self, key):
         """Work out where rows on a key go; its number."""
-        route: Route = self.node.routes.published(KeyExpr(key).utf8 if isinstance(key, str) else key)
+        own: bytes = KeyExpr(key).utf8 if isinstance(key, str) else key
+        route: Route = self.node.routes.published(self.node.application.namespace.whole(own))
         target: Target
         wires = [wire_key((0, True, route.key))]
         for target in route.targets:

@@ -88,6 +88,18 @@ class ZBytes:
         return ZBytes, (self.to_bytes(),)
 
 
+if not cython.compiled:  # compiled: inline, in the .pxd
+
+    def unwatched(made):
+        """Values hold nothing that could hold them: spare the garbage collector looking at each of thousands."""
+
+    def zbytes_of(data):
+        """As ZBytes(data), for bytes."""
+        made = ZBytes.__new__(ZBytes)
+        made._data = data
+        return made
+
+
 def _kept(data):
     """Something that will not change: views of what can are copied."""
     if isinstance(data, _bytes):

@@ -9,4 +9,5 @@ cdef class LiveSamples:
     cdef Place place
     cdef Py_ssize_t rows
     cdef Py_ssize_t size
+    cpdef bint add_push(self, bytes key, Reader reader, long long received_ns) except -1
     cdef bint end(self, Reader reader, int qos, long long received_ns) except -1

@@ -36,7 +36,7 @@ class LiveSamples:
     def __len__(self):
         return self.samples.row
 
-    def add_push(self, key: bytes, reader: Reader, received_ns: cython.longlong):
+    def add_push(self, key, reader, received_ns):
         """A publication: the record is `reader.push`, its whole key is told."""
         samples: Samples = self.samples
         push: Push = reader.push
@@ -59,14 +59,22 @@ class LiveSamples:
         return self.end(reader, response.qos if response.reply.is_put else DEL | response.qos, received_ns)
 
     def end(self, reader, qos, received_ns):
-        self.place.received_ns = received_ns
-        self.place.in_lane = reader.in_frame
-        self.place.reliable = reader.frame.reliable
-        self.place.sn = reader.frame.sn
-        self.samples.put_rest(self.place, qos)
-        self.samples.settle(self.place)  # each row has a time of its own
+        place: Place = self.place
+        if (
+            received_ns != place.received_ns
+            or reader.frame.sn != place.sn
+            or reader.frame.reliable != place.reliable
+            or reader.in_frame != place.in_lane
+        ):
+            self.samples.settle(place)  # the rows before
+            place.received_ns = received_ns
+            place.in_lane = reader.in_frame
+            place.reliable = reader.frame.reliable
+            place.sn = reader.frame.sn
+        self.samples.put_rest(place, qos)
         return self.samples.row >= self.rows or self.samples.held() >= self.size
 
     def finish(self):
         """What has gathered, as a RecordBatch; then it is empty again."""
+        self.samples.settle(self.place)
         return self.samples.finish()

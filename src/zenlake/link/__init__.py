@@ -13,7 +13,7 @@ from zenlake.endpoint import EndPoint
 from zenlake.errors import EndpointError, LinkError
 from zenlake.link.base import Address, Link, Listener, Port, addresses
 from zenlake.link.base import needs_asking as _needs_asking
-from zenlake.link.tls import Tls
+from zenlake.link.certificates import Tls
 
 __all__ = ["Address", "Link", "Listener", "Port", "Tls", "ask", "connect", "listen", "needs_asking"]
 

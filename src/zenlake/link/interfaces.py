@@ -7,9 +7,10 @@ import socket
 import struct
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
+
+from zenlake.record import dataclass
 
 __all__ = ["ANY", "Interface", "having", "named", "with_multicast"]
 

@@ -33,8 +33,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from zenlake.endpoint import EndPoint
 from zenlake.errors import LinkError
 from zenlake.link.base import Address, Link, Listener, Port, describe, locator
+from zenlake.link.certificates import Tls
 from zenlake.link.tcp import bind
-from zenlake.link.tls import Tls
 from zenlake.link.udp import UdpPort
 
 __all__ = ["connect", "listen"]

@@ -6,7 +6,6 @@ One batch a datagram, nothing resent. A listener tells its links apart by where 
 
 import logging
 import socket
-from ipaddress import ip_address
 
 from zenlake.endpoint import EndPoint
 from zenlake.errors import EndpointError, LinkError
@@ -26,6 +25,8 @@ runtime's bound on handshakes under way, which is far lower."""
 
 
 def is_multicast(endpoint: EndPoint) -> bool:
+    from ipaddress import ip_address
+
     try:
         return ip_address(endpoint.host_and_port()[0]).is_multicast
     except ValueError:

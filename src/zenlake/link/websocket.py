@@ -18,9 +18,10 @@ from websockets.uri import parse_uri
 from zenlake.endpoint import EndPoint
 from zenlake.errors import LinkError
 from zenlake.link.base import Address, Link, Listener
+from zenlake.link.certificates import Tls
 from zenlake.link.stream import Layer, LayeredLink, StreamListener, dial
 from zenlake.link.tcp import bind
-from zenlake.link.tls import Tls, TlsLayer
+from zenlake.link.tls import TlsLayer
 
 __all__ = ["WebSocketLayer", "connect", "listen"]
 

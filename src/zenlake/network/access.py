@@ -10,12 +10,12 @@ Each neighbour has a `Guard` that remembers its decisions, or none where everyth
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from zenlake.errors import ConfigError
 from zenlake.keyexpr import includes
 from zenlake.network.face import QUERYABLE, SUBSCRIBER, TOKEN
+from zenlake.record import dataclass
 
 __all__ = ["DECLARING", "EGRESS", "INGRESS", "AccessControl", "Guard", "Who"]
 

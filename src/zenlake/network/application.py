@@ -6,17 +6,34 @@ the record is good until they return. `docs/design/network.md` lists the whole i
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from zenlake.encoding import Encoding
 from zenlake.errors import LocalError
 from zenlake.keyexpr import includes, intersects
 from zenlake.network.asking import Get, LivelinessGet, Query
 from zenlake.network.declarations import COMPLETE, passes
+from zenlake.network.entities import (
+    Declared,
+    Deliver,
+    Entity,
+    LivelinessSubscriber,
+    Publisher,
+    Querier,
+    Queryable,
+    Subscriber,
+    Token,
+    Watcher,
+    Watching,
+    listed,
+    unlisted,
+)  # fmt: skip
 from zenlake.network.face import CURRENT, FUTURE, QUERYABLE, RESTRICTED, SUBSCRIBER, TOKEN, Face, Outlet
+from zenlake.network.forward import Listener
+from zenlake.network.namespace import Namespace
 from zenlake.network.publishing import Post
 from zenlake.network.tree import KeyTree
-from zenlake.values import ConsolidationMode, EntityGlobalId, Locality, SourceInfo, Timestamp, WhatAmI, ZenohId
+from zenlake.values import ConsolidationMode, Locality, SourceInfo, Timestamp, WhatAmI
 from zenlake.wire.data import Query as QueryBody
 from zenlake.wire.network import Push, Request
 
@@ -29,88 +46,6 @@ __all__ = [
 
 LOCAL, REMOTE, ANY = Locality.SESSION_LOCAL, Locality.REMOTE, Locality.ANY
 Buffer = bytes | bytearray | memoryview
-
-
-class Entity:
-    """Something that the application declared."""
-
-    kind = 0
-
-    def __init__(self, application: "Application", key: bytes) -> None:
-        self.application = application
-        self.key = key
-        self.id = application.next_id()
-        self.is_declared = True
-
-    @property
-    def global_id(self) -> EntityGlobalId:
-        return EntityGlobalId(ZenohId.from_wire(self.application.node.zid), self.id)
-
-    def undeclare(self) -> None:
-        self.application.undeclare_entity(self)
-
-
-class Subscriber(Entity):
-    kind = SUBSCRIBER
-
-    def __init__(
-        self, application: "Application", key: bytes, deliver: Callable[..., object] | None, origin: Locality
-    ) -> None:
-        super().__init__(application, key)
-        self.deliver = deliver
-        self.origin = origin
-
-
-class Queryable(Entity):
-    kind = QUERYABLE
-
-    def __init__(
-        self, application: "Application", key: bytes, deliver: Callable[..., object], origin: Locality, complete: bool
-    ) -> None:
-        super().__init__(application, key)
-        self.deliver = deliver
-        self.origin = origin
-        self.complete = complete
-
-
-class Token(Entity):
-    kind = TOKEN
-
-
-class Watcher(Entity):
-    """A publisher or a querier: wants to know whether anybody is there."""
-
-    def __init__(self, application: "Application", key: bytes, destination: Locality) -> None:
-        super().__init__(application, key)
-        self.destination = destination
-        self.on_matching: Callable[[bool], object] | None = None
-        """Called with the new state at each change."""
-        self.last = False
-
-    @property
-    def matching(self) -> bool:
-        """Whether anybody is there now."""
-        with self.application.node.lock:
-            return self.application.is_matched(self.kind, self.key, self.destination)
-
-
-class Publisher(Watcher):
-    kind = SUBSCRIBER
-
-
-class Querier(Watcher):
-    kind = QUERYABLE
-
-
-class LivelinessSubscriber(Entity):
-    def __init__(self, application: "Application", key: bytes, deliver: Callable[[bytes, bool], object]) -> None:
-        super().__init__(application, key)
-        self.deliver = deliver
-        self.alive: set[bytes] = set()
-
-
-Declared = TypeVar("Declared", bound=Entity)
-Watching = TypeVar("Watching", bound=Watcher)
 
 
 class Application(Face):
@@ -127,18 +62,18 @@ class Application(Face):
         self.liveliness_gets: dict[int, LivelinessGet] = {}
         self.gets: dict[int, Get] = {}
         self.entities: dict[int, Entity] = {}
+        self.namespace = Namespace()
         self.is_closed = False
         self._pushes: list[Push] = []
 
     # Declaring
 
-    def declare_subscriber(
-        self, key: bytes, deliver: Callable[..., object] | None, origin: Locality = ANY
-    ) -> Subscriber:
-        """`deliver(key, reader)` for each sample: the message is `reader.push`.
+    def declare_subscriber(self, key: bytes, deliver: Deliver, origin: Locality = ANY) -> Subscriber:
+        """`deliver(key, reader)`, or a Listener's `take`, for each sample: the message is `reader.push`.
 
         With None, samples are asked for and shown to nobody: they come, and a recording has them.
         """
+        key = self.namespace.whole(key)
         with self.node.lock:
             subscriber = self._add(Subscriber(self, key, deliver, origin))
             listed(self.subscribers, subscriber)
@@ -152,6 +87,7 @@ class Application(Face):
         self, key: bytes, deliver: Callable[..., object], complete: bool = False, origin: Locality = ANY
     ) -> Queryable:
         """`deliver(query, reader)` for each query: the message is `reader.request`; `query` is how to answer it."""
+        key = self.namespace.whole(key)
         with self.node.lock:
             queryable = self._add(Queryable(self, key, deliver, origin, complete))
             listed(self.queryables, queryable)
@@ -163,6 +99,7 @@ class Application(Face):
 
     def declare_token(self, key: bytes) -> Token:
         """As long as it is declared, and the node is there, the key is alive."""
+        key = self.namespace.whole(key)
         with self.node.lock:
             token = self._add(Token(self, key))
             self.node.declarations.declare(self, TOKEN, token.id, key)
@@ -171,11 +108,11 @@ class Application(Face):
 
     def declare_publisher(self, key: bytes, destination: Locality = ANY) -> Publisher:
         """Ask who subscribes to the key: what is put on it goes only where somebody does."""
-        return self._watch(Publisher(self, key, destination), 0x02)
+        return self._watch(Publisher(self, self.namespace.whole(key), destination), 0x02)
 
     def declare_querier(self, key: bytes, destination: Locality = ANY) -> Querier:
         """Ask who answers queries on the key."""
-        return self._watch(Querier(self, key, destination), 0x04)
+        return self._watch(Querier(self, self.namespace.whole(key), destination), 0x04)
 
     def _watch(self, watcher: Watching, option: int) -> Watching:
         node = self.node
@@ -192,7 +129,7 @@ class Application(Face):
         self, key: bytes, deliver: Callable[[bytes, bool], object], history: bool = False
     ) -> LivelinessSubscriber:
         """`deliver(key, alive)` whenever a token on such a key appears or is gone; with history, of those of now too."""
-        node = self.node
+        node, key = self.node, self.namespace.whole(key)
         with node.lock:
             subscriber = self._add(LivelinessSubscriber(self, key, deliver))
             self.liveliness[subscriber.id] = subscriber
@@ -205,7 +142,7 @@ class Application(Face):
         self, key: bytes, deliver: Callable[[bytes], object], done: Callable[[bool], object], timeout: float = 10.0
     ) -> LivelinessGet:
         """`deliver(key)` for each token of now, then `done(timed_out)`."""
-        node = self.node
+        node, key = self.node, self.namespace.whole(key)
         with node.lock:
             self._check()
             get = LivelinessGet(self, self.next_id(), deliver, done, node.now() + timeout)
@@ -307,7 +244,7 @@ class Application(Face):
         self._pushes.append(push)
         has_exts = message[0] & 0x80 != 0
         return self.node.routes.publish(
-            key, message[2:], has_exts, qos, reliable, destination is not REMOTE, destination is not LOCAL,
+            self.namespace.whole(key), message[2:], has_exts, qos, reliable, destination is not REMOTE, destination is not LOCAL,
             push.is_put != 0,
         )  # fmt: skip
 
@@ -319,17 +256,18 @@ class Application(Face):
         if self.node.stamps:
             return None
         qos = quality(priority, congestion, express)
-        return Post(self.node, key, encoding, qos, reliable, destination is not REMOTE, destination is not LOCAL)
+        local, remote = destination is not REMOTE, destination is not LOCAL
+        return Post(self.node, self.namespace.whole(key), encoding, qos, reliable, local, remote)
 
-    def receivers(self, key: bytes, source: Face) -> tuple[Subscriber, ...]:
-        """With the lock held: the subscribers that a sample on a key from a face is shown to."""
+    def receivers(self, key: bytes, source: Face) -> tuple[Listener, ...]:
+        """With the lock held: whom a sample on a key from a face is shown to."""
         refused = REMOTE if source is self else LOCAL
         found = self.subscribers.matching(key)
         return tuple(
-            subscriber
+            subscriber.listener
             for those in found
             for subscriber in those
-            if subscriber.origin is not refused and subscriber.deliver is not None
+            if subscriber.origin is not refused and subscriber.listener is not None
         )
 
     # Asking
@@ -339,15 +277,15 @@ class Application(Face):
         target: int = 0, consolidation: ConsolidationMode = ConsolidationMode.AUTO, timeout: float = 10.0,
         payload: Buffer | None = None, encoding: Encoding | None = None, attachment: Buffer | None = None,
         source: SourceInfo | None = None, priority: int = 5, congestion: int = 1, express: bool = False,
-        destination: Locality = ANY, accept_any: bool = False, stack: bytes | None = None,
+        destination: Locality = ANY, accept_any: bool = False, budget: int = 0, stack: bytes | None = None,
     ) -> Get:  # fmt: skip
         """Ask the queryables of a key.
 
         `deliver(key, reader)` for each answer that consolidation lets through: the message is `reader.response`, its key
-        None for an error without one. Then `done()`, once.
+        None for an error without one. Then `done()`, once. With a `budget`, after so many answers of all at the latest.
         """
         self._check()
-        node = self.node
+        node, key = self.node, self.namespace.whole(key)
         qos = quality(priority, congestion, express)
         get = Get(self, key, deliver, done, parameters, consolidation, accept_any)
         body = QueryBody(
@@ -360,7 +298,7 @@ class Application(Face):
             self.gets[get.id] = get
             request = Request(
                 id=get.id, key=key.decode(), qos=qos, target=target, timeout=max(1, round(timeout * 1000)), body=body,
-                timestamp_stack=stack,
+                budget=budget, timestamp_stack=stack,
             ).encode()  # fmt: skip
             local = destination is not REMOTE and any(
                 queryable.origin is not REMOTE for those in self.queryables.matching(key) for queryable in those
@@ -417,7 +355,8 @@ class Application(Face):
                 if queryable.origin is not refused
                 and (not complete_only or (queryable.complete and includes(queryable.key, key)))
             ]  # fmt: skip
-            queries = [Query(self, id, question, key, queryable.global_id) for queryable in chosen]
+            own = self.namespace.own(key) or key
+            queries = [Query(self, id, question, own, queryable.global_id) for queryable in chosen]
             for query in queries:
                 query.together = queries
             any_key = b"_anyke" in (reader.request.query.parameters.value or b"")
@@ -460,24 +399,28 @@ class Application(Face):
         """Told of a declaration: of tokens we want to hear."""
         if kind != TOKEN:
             return
+        own = self.namespace.own(key)
+        if own is None:
+            return
         get = None if interest_id is None else self.liveliness_gets.get(interest_id)
         if get is not None:
-            self.node.later(lambda: get.found(key))
+            self.node.later(lambda: get.found(own))
             return
         for subscriber in self.liveliness.values():
             if interest_id not in (None, subscriber.id) or key in subscriber.alive:
                 continue
             if intersects(subscriber.key, key):
                 subscriber.alive.add(key)
-                self.node.later(lambda deliver=subscriber.deliver: deliver(key, True))  # type: ignore[misc]
+                self.node.later(lambda deliver=subscriber.deliver: deliver(own, True))  # type: ignore[misc]
 
     def undeclare(self, kind: int, id: int, key: bytes) -> None:
         if kind != TOKEN:
             return
+        own = self.namespace.own(key)
         for subscriber in self.liveliness.values():
             if key in subscriber.alive:
                 subscriber.alive.discard(key)
-                self.node.later(lambda deliver=subscriber.deliver: deliver(key, False))  # type: ignore[misc]
+                self.node.later(lambda deliver=subscriber.deliver: deliver(own, False))  # type: ignore[misc]
 
     def final(self, interest_id: int) -> None:
         get = self.liveliness_gets.pop(interest_id, None)
@@ -492,19 +435,3 @@ class Application(Face):
 def quality(priority: int, congestion: int, express: bool) -> int:
     """The QoS byte: congestion 0 drop, 1 block, 2 block the first only."""
     return priority | (0x08 if congestion == 1 else 0x20 if congestion == 2 else 0) | (0x10 if express else 0)
-
-
-def listed(tree: KeyTree[Any], entity: Any) -> None:
-    those = tree.get(entity.key)
-    if those is None:
-        tree.insert(entity.key, [entity])
-    else:
-        those.append(entity)
-
-
-def unlisted(tree: KeyTree[Any], entity: Any) -> None:
-    those = tree.get(entity.key)
-    if those is not None and entity in those:
-        those.remove(entity)
-        if not those:
-            tree.remove(entity.key)

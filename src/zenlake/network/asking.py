@@ -43,18 +43,19 @@ class Get:
         """An answer, live in its reader."""
         response = reader.response
         key: bytes | None = response.key.suffix.value
+        own = None if key is None else self.application.namespace.own(key)
         with self._lock:
             if self.is_done:
                 return
             if response.is_reply:
-                if key is None or not (self._accept_any or intersects(self.key, key)):
+                if key is None or own is None or not (self._accept_any or intersects(self.key, key)):
                     self.application.node.counters["answers on a key that was not asked for"] += 1
                     return
                 stamp = response.reply.body.timestamp
                 time = None if stamp.id.size < 0 else (stamp.ntp64, stamp.id.value)
-                if not self.consolidation.see(key, time, message):
+                if not self.consolidation.see(own, time, message):
                     return
-            self.application.node.call(self._deliver, key, reader)
+            self.application.node.call(self._deliver, own, reader)
 
     def end(self) -> None:
         """No more answers: show what was kept, and say so."""
@@ -134,7 +135,7 @@ class Query:
             )
 
     def _answer(self, key: bytes, body: Reply | Err, express: bool, stack: bytes | None) -> None:
-        node = self.application.node
+        node, key = self.application.node, self.application.namespace.whole(key)
         if self.is_finished:
             raise InvalidValue("this query is finished: reply before `finish`")
         qos = self._question.qos | (0x10 if express else 0)

@@ -6,7 +6,6 @@ in the face's backlog; while something is there, whoever sent us that message is
 """
 
 from collections import deque
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from zenlake.errors import CloseReason
@@ -14,6 +13,7 @@ from zenlake.network.forward import Lane
 from zenlake.network.publishing import Way
 from zenlake.network.roles import Stand, group, stand
 from zenlake.network.tree import KeyTree
+from zenlake.record import dataclass, field
 from zenlake.session.keys import KeyTable
 from zenlake.values import WhatAmI
 from zenlake.wire.declare import Declare, DeclareEntity, DeclareFinal, UndeclareEntity

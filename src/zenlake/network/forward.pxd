@@ -13,6 +13,17 @@ cdef class Epoch:
     cdef public unsigned long long number
 
 @cython.final
+cdef class Reading:
+    cdef public object face
+
+cdef class Listener:
+    cpdef int take(self, bytes key, Reader reader) except -1
+
+@cython.final
+cdef class Called(Listener):
+    cdef object deliver
+
+@cython.final
 cdef class Lane:
     cdef Queue queue
     cdef object acquire
@@ -37,6 +48,7 @@ cdef class Target:
 cdef class Route:
     cdef readonly unsigned long long epoch
     cdef readonly bytes key
+    cdef readonly bytes shown
     cdef readonly tuple receivers
     cdef readonly tuple targets
     cdef readonly Target whole
@@ -53,12 +65,14 @@ cdef class Door(Sink):
     cdef dict tree_routes
     cdef bint is_tree
     cdef Epoch epoch
+    cdef Reading reading
     cdef HybridClock clock
     cdef public bint stamps
     cdef Blob own_id
     cdef list held
     cdef Route last
     cdef bytes last_suffix
+    cdef Py_ssize_t last_size
     cdef unsigned long long last_scope
     cdef int last_node_id
     cdef unsigned long long now
@@ -69,6 +83,7 @@ cdef class Door(Sink):
     cdef Py_ssize_t rest_end
     cpdef enter(self, face)
     cpdef int push(self, Reader reader) except -1
+    cdef int show(self, Route route, Reader reader) except -1
     cdef int stamp(self, Writer w, Push push) except -1
     cdef Route find(self, WireExpr wire, int node_id)
     cdef int header(self, Target target) noexcept

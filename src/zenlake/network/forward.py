@@ -46,6 +46,32 @@ class Epoch:
         self.number = 0
 
 
+class Reading:
+    """Whose message is being handled now; None outside the loop's thread and between messages."""
+
+    def __init__(self):
+        self.face = None
+
+
+class Listener:
+    """Who is shown the samples of a subscription. Subclass it where each sample counts."""
+
+    def take(self, key, reader):
+        """One sample, on this key, in `reader.push` until this returns."""
+        return 0
+
+
+class Called(Listener):
+    """A function as a listener."""
+
+    def __init__(self, deliver):
+        self.deliver = deliver
+
+    def take(self, key, reader):
+        self.deliver(key, reader)
+        return 0
+
+
 class Lane:
     """The way into a connection's queue from the loop's thread, without a detour."""
 
@@ -106,10 +132,11 @@ class Target:
 class Route:
     """Where the samples of one key from one face go, along one tree."""
 
-    def __init__(self, epoch, key, receivers, targets, whole, deleting=None, denied=None):
+    def __init__(self, epoch, key, receivers, targets, whole, deleting=None, denied=None, shown=None):
         self.epoch = epoch
         self.key = key
-        self.receivers = receivers  # subscribers of the application
+        self.shown = key if shown is None else shown  # the key as the application knows it
+        self.receivers = receivers  # listeners of the application
         self.targets = targets
         self.whole = whole  # the key written in full
         self.deleting = deleting  # where deletions go, if they may go elsewhere
@@ -128,12 +155,14 @@ class Door(Sink):
         self.tree_routes = {}
         self.is_tree = False
         self.epoch = node.declarations.epoch
+        self.reading = node.reading
         self.clock = node.clock
         self.stamps = node.stamps
         self.own_id = Blob(node.zid)
         self.held = []
         self.last = None
         self.last_suffix = b""
+        self.last_size = 0
         self.last_scope = 0
         self.last_node_id = 0
         self.now = 0
@@ -209,11 +238,23 @@ class Door(Sink):
             if stamped:
                 self.node.routes.show(route, self.written(route.whole), reader)
             else:
-                self.node.show(self.face, route, reader)
+                self.show(route, reader)
         reliable: cython.bint = reader.frame.reliable
         target: Target
         for target in route.targets:
             self.send(target, push, reliable)
+        return 0
+
+    def show(self, route, reader):
+        """To the application."""
+        listener: Listener
+        self.reading.face = self.face
+        for listener in route.receivers:
+            try:
+                listener.take(route.shown, reader)
+            except Exception as error:
+                self.node.on_error(error)
+        self.reading.face = None
         return 0
 
     def stamp(self, w, push):
@@ -240,16 +281,17 @@ class Door(Sink):
             route is not None
             and scope == self.last_scope
             and node_id == self.last_node_id
-            and size == len(self.last_suffix)
+            and size == self.last_size
             and route.epoch == self.epoch.number
-            and same(wire.suffix.data, wire.suffix.at, self.last_suffix, 0, size)
+            and (size <= 0 or same(wire.suffix.data, wire.suffix.at, self.last_suffix, 0, size))
         ):
             return route  # the same key as the one before
         self.last = None
+        suffix: bytes = b""
         if size < 0:
             name = scope
         else:
-            suffix: bytes = take(wire.suffix.data, wire.suffix.at, size)
+            suffix = take(wire.suffix.data, wire.suffix.at, size)
             name = suffix if wire.scope == 0 else (scope, suffix)
         routes: dict = self.routes
         if node_id != 0:
@@ -259,11 +301,11 @@ class Door(Sink):
         if route is None or route.epoch != self.epoch.number:
             self.finish()
             route = self.node.routes.find(self.face, wire.scope, wire.sender != 0, wire.suffix.value, name, node_id)
-        if size >= 0:
-            self.last = route
-            self.last_scope = scope
-            self.last_node_id = node_id
-            self.last_suffix = suffix
+        self.last = route
+        self.last_scope = scope
+        self.last_node_id = node_id
+        self.last_suffix = suffix
+        self.last_size = size
         return route
 
     def header(self, target):

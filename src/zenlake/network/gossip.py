@@ -11,12 +11,12 @@ only one of them passes on between it and other routers.
 Between routers OAM 1 is the link state: `routers`.
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zenlake.errors import DecodeError
 from zenlake.network.face import CONTROL_QOS, Face
 from zenlake.network.roles import Stand
+from zenlake.record import dataclass
 from zenlake.values import WhatAmI, ZenohId
 from zenlake.wire import linkstate
 from zenlake.wire.linkstate import LinkState

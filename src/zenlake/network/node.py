@@ -19,6 +19,7 @@ from zenlake.network.access import DECLARING, INGRESS
 from zenlake.network.application import Application
 from zenlake.network.declarations import Declarations
 from zenlake.network.face import CURRENT, KINDS, RESTRICTED, TOKEN, Face
+from zenlake.network.forward import Reading
 from zenlake.network.gossip import Gossip
 from zenlake.network.interests import Interests
 from zenlake.network.queries import Queries, Send
@@ -74,7 +75,7 @@ class Node:
         if whatami is WhatAmI.ROUTER:
             self.declarations.faces.append(self.routers.own)
         self.declarations.on_change = self.application.changed
-        self.reading: Face | None = None
+        self.reading = Reading()
         self.dirty: set[Face] = set()
         self.wake: Callable[[], None] = lambda: None
         """Asks for a `flush` in the thread that may send."""
@@ -134,7 +135,7 @@ class Node:
 
     def on_message(self, face: Face, kind: int, reader: Any) -> None:
         """One network message but PUSH (see `forward`), live in its reader, from a face."""
-        self.reading = face
+        self.reading.face = face
         try:
             if kind == DECLARE:
                 self._declare(face, reader.declare)
@@ -160,7 +161,7 @@ class Node:
                     self.on_discover(zid, whatami, locators)
                 self._after()
         finally:
-            self.reading = None
+            self.reading.face = None
 
     def _key(self, face: Face, wire: Any) -> bytes | None:
         """The whole key of a message; None, and counted, if there is none."""
@@ -288,16 +289,6 @@ class Node:
             sends = self.queries.response(face, reader.response.id, key, raw(reader))
         self._perform(sends)
 
-    def show(self, face: Face, route: Any, reader: Any) -> None:
-        """A sample for subscribers of the application."""
-        self.reading = face
-        for receiver in route.receivers:
-            try:  # as `call` does; this is for every sample
-                receiver.deliver(route.key, reader)
-            except Exception as error:
-                self.on_error(error)
-        self.reading = None
-
     # What follows from a message
 
     def _perform(self, sends: list[Send]) -> None:
@@ -351,7 +342,7 @@ class Node:
                 poor = face.lane is not None and face.lane.is_poor
                 self.counters[f"messages dropped: no {'memory' if poor else 'room'}"] += 1
             return
-        self._hold(face, source or self.reading)
+        self._hold(face, source or self.reading.face)
 
     def overfull(self, face: Face, source: Face) -> None:
         """More waits for this face than should: if writing does not help, read no more from where it came."""

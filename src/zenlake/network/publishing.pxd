@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 cimport cython
 from zenlake.network.forward cimport Epoch, Route
 from zenlake.wire.cursor cimport Blob

@@ -80,7 +80,7 @@ class Routes:
             target for target in route.targets
             if target.face.guard is None or target.face.guard.allows(EGRESS, message, key)
         )  # fmt: skip
-        return Route(route.epoch, key, route.receivers, targets, route.whole, deleting)
+        return Route(route.epoch, key, route.receivers, targets, route.whole, deleting, shown=route.shown)
 
     def _route(self, source: Face, root: Router, key: bytes) -> Route:
         declarations, elected = self.node.declarations, self.node.routers.elected
@@ -97,7 +97,8 @@ class Routes:
         for face in declarations.faces:
             if face.is_asked and face not in faces and passes(source, face) and not Interests.covers(face, key):
                 faces[face] = None  # nobody told us that there is nobody
-        receivers = self.node.application.receivers(key, source)
+        shown = self.node.application.namespace.own(key)
+        receivers = () if shown is None else self.node.application.receivers(key, source)
         whole = Target(None, *head((0, True, key)))
         # Shared: with many keys, memory is what costs time.
         heads: dict[tuple[WrittenKey, int], tuple[int, Blob, Blob]] = {
@@ -109,7 +110,7 @@ class Routes:
             if name not in heads:
                 heads[name] = head(*name)
             targets.append(Target(face, *heads[name]))
-        return Route(declarations.epoch.number, key, receivers, tuple(targets), whole)
+        return Route(declarations.epoch.number, key, receivers, tuple(targets), whole, shown=shown)
 
     # What the application publishes
 
@@ -151,7 +152,7 @@ class Routes:
         try:
             reader.next()
             for receiver in route.receivers:
-                self.node.call(receiver.deliver, route.key, reader)
+                self.node.call(receiver.take, route.shown, reader)
         finally:
             self.node.done(reader)
 

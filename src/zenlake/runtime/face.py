@@ -18,6 +18,7 @@ from time import monotonic
 from zenlake.errors import CloseReason, LinkError, RemoteError
 from zenlake.link.base import Link
 from zenlake.runtime.engine import Engine, Timer
+from zenlake.runtime.lock import Lock
 from zenlake.runtime.sending import Sending
 from zenlake.session.session import Session
 from zenlake.transport.inbox import Sink
@@ -65,8 +66,8 @@ class Face:
         self.link_error: LinkError | None = None
         self.bytes_out = 0
         self._engine = engine
-        self.lock = threading.RLock()
-        self._room = threading.Condition(self.lock)
+        self.lock = Lock()
+        self._room = threading.Condition(self.lock)  # type: ignore[arg-type]
         self._waiters = 0
         self.way = Sending(
             self.lock,

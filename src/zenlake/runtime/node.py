@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from zenlake import __version__
@@ -23,9 +22,11 @@ from zenlake.network import face as network
 from zenlake.network import node as nodes
 from zenlake.network.access import AccessControl, Who
 from zenlake.network.admin import Admin
-from zenlake.network.application import Entity
+from zenlake.network.entities import Entity
 from zenlake.network.forward import Door, Lane
+from zenlake.network.namespace import Namespace
 from zenlake.network.roles import Stand
+from zenlake.record import dataclass, field
 from zenlake.runtime.engine import Timer
 from zenlake.runtime.face import Face, Node
 from zenlake.runtime.runtime import MEMORY, Backoff, Connection, Runtime
@@ -99,6 +100,8 @@ class NodeConfig:
     """Whether samples are stamped; None: by routers."""
     query_timeout: float = 10.0
     interest_timeout: float = 10.0
+    namespace: bytes = b""
+    """A prefix of all keys of the application, which it does not see."""
     admin: bool | None = None
     """Whether others may ask about the node; None: a router's may."""
 
@@ -173,6 +176,7 @@ class LiveNode(Node):
         self._changed = threading.Condition()
         self._closed = False
         application = self.node.application
+        application.namespace = Namespace(config.namespace)
         self.declare_subscriber = application.declare_subscriber
         self.declare_publisher = application.declare_publisher
         self.declare_queryable = application.declare_queryable

@@ -7,24 +7,28 @@ Threads: the loop, and, while a host name is being asked for, one more; however 
 import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import Future
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from zenlake import link as links
 from zenlake.endpoint import EndPoint
 from zenlake.errors import CloseReason, EndpointError, LinkError, ZenlakeError
-from zenlake.link import multicast
 from zenlake.link.base import Link, Listener
+from zenlake.record import dataclass
 from zenlake.runtime.engine import Engine, Timer
 from zenlake.runtime.face import Face, Node
-from zenlake.runtime.group import Group, Members
 from zenlake.transport.budget import Budget
 from zenlake.transport.config import Settings
 from zenlake.transport.handshake import Acceptor, Opener, State
 from zenlake.transport.inbox import Arena
 from zenlake.transport.unicast import Closed, Unicast
 from zenlake.wire.qos_link import QosLink
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from zenlake.runtime.group import Group, Members
 
 __all__ = ["MEMORY", "Backoff", "Connection", "Runtime"]
 
@@ -140,14 +144,14 @@ class Runtime(Node):
         self.faces: dict[bytes, Face] = {}
         self.listeners: list[Listener] = []
         self.connections: list[Connection] = []
-        self.groups: list[Group] = []
+        self.groups: "list[Group]" = []
         self.refused = 0
         """Links turned away: too many handshakes were under way, or the memory was used up."""
         self._arena = Arena()
         self._secret = os.urandom(32)
         self._pending = 0
         self._all: dict[Face, Connection | None] = {}
-        self._resolver: ThreadPoolExecutor | None = None
+        self._resolver: "ThreadPoolExecutor | None" = None
         self._gone = threading.Condition()
         self._closing = False
         self.engine.start()
@@ -208,12 +212,15 @@ class Runtime(Node):
                 return connection
         raise failure or EndpointError("no endpoint to connect to: name one, like tcp/127.0.0.1:7447")
 
-    def join(self, endpoint: str | EndPoint, members: Members) -> Group:
+    def join(self, endpoint: str | EndPoint, members: "Members") -> "Group":
         """Become a member of a multicast group."""
+        from zenlake.link import multicast
+        from zenlake.runtime.group import Group
+
         end = EndPoint.parse(endpoint) if isinstance(endpoint, str) else endpoint
         link = multicast.join(end)
 
-        def begin() -> Group:
+        def begin() -> "Group":
             group = Group(self.engine, link, self.settings, members, self._arena)
             self.groups.append(group)
             self.engine.add(link)
@@ -257,6 +264,8 @@ class Runtime(Node):
         if not links.needs_asking(endpoint):
             return then(links.ask(endpoint))
         if self._resolver is None:
+            from concurrent.futures import ThreadPoolExecutor
+
             self._resolver = ThreadPoolExecutor(1, thread_name_prefix="zenlake-names")
 
         def done(answer: Future[list[links.Address | None]]) -> None:

@@ -5,13 +5,13 @@
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from ipaddress import ip_address
 from time import monotonic
 
 from zenlake.endpoint import EndPoint, Locator
 from zenlake.link import scouting as sockets
 from zenlake.link.interfaces import having, with_multicast
+from zenlake.record import dataclass
 from zenlake.runtime.engine import Engine, Timer
 from zenlake.transport.scouting import Responder, Scouter
 from zenlake.values import WhatAmI, WhatAmIMatcher

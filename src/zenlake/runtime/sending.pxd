@@ -1,12 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
 cimport cython
+from zenlake.runtime.lock cimport Lock
 from zenlake.network.publishing cimport Way
 from zenlake.transport.queue cimport Queue
 
 @cython.final
 cdef class Sending(Way):
     cdef public Queue queue
-    cdef object acquire
-    cdef object release
+    cdef Lock lock
     cdef bint direct
     cdef unsigned long loop
     cdef object flush

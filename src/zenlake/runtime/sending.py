@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """When what a thread sends is written, and by whom: the rules that `face` tells, for every message, compiled."""
 
-from time import monotonic
-
 import cython
 
 if cython.compiled:
     from cython.cimports.cpython.pythread import PyThread_get_thread_ident as get_ident
+    from cython.cimports.cpython.time import monotonic
     from cython.cimports.zenlake.network.publishing import Way
     from cython.cimports.zenlake.transport.queue import Queue
 else:
     from threading import get_ident
+    from time import monotonic
 
     from zenlake.network.publishing import Way
     from zenlake.transport.queue import Queue
@@ -31,8 +31,7 @@ class Sending(Way):
 
     def __init__(self, lock, direct, loop, flush, turn, watch):
         self.queue = None
-        self.acquire = lock.acquire
-        self.release = lock.release
+        self.lock = lock
         self.direct = direct  # whether the thread that sends may write
         self.loop = loop
         self.flush = flush
@@ -44,17 +43,17 @@ class Sending(Way):
         self.flushed = 0.0
 
     def send(self, message, qos, reliable):
-        self.acquire()
+        self.lock.acquire()
         try:
             if not self.add(message, qos, reliable):
                 return False
             self.sent(qos & EXPRESS != 0, self.queue.complete)
         finally:
-            self.release()
+            self.lock.release()
         return True
 
     def begin(self):
-        self.acquire()
+        self.lock.acquire()
 
     def add(self, message, qos, reliable):
         queue: Queue = self.queue
@@ -66,7 +65,7 @@ class Sending(Way):
         try:
             self.sent(False, self.queue.complete)
         finally:
-            self.release()
+            self.lock.release()
 
     def sent(self, express, complete):
         """Something was queued, `complete` full batches wait: write it now, or have it written."""

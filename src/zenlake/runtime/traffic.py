@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How much goes through a node, by the role of those at the other end."""
 
-from dataclasses import astuple, dataclass
-
 from zenlake.network.face import Face as Neighbour
+from zenlake.record import dataclass
 from zenlake.runtime.face import Face
 
 __all__ = ["Traffic"]
@@ -22,6 +21,8 @@ class Traffic:
     """Messages for which a queue had no room."""
 
     def __add__(self, other: "Traffic") -> "Traffic":
+        from dataclasses import astuple
+
         return Traffic(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     @classmethod

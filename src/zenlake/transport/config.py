@@ -6,9 +6,9 @@ that contradicts itself is refused here, before anything is sent.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from zenlake.errors import ConfigError
+from zenlake.record import dataclass, field
 from zenlake.values import WhatAmI
 
 __all__ = ["Settings"]

@@ -6,8 +6,6 @@ addresses. So a flood of InitSyn costs no memory, and a cookie that was forged, 
 late is refused.
 """
 
-import hashlib
-import hmac
 import struct
 
 from zenlake.errors import CloseReason, RemoteError
@@ -21,6 +19,9 @@ TIME = struct.Struct("<d")
 
 
 def _tag(secret: bytes, context: bytes, body: bytes) -> bytes:
+    import hashlib
+    import hmac
+
     return hmac.digest(secret, len(context).to_bytes(4, "little") + context + body, hashlib.sha256)[:TAG]
 
 
@@ -32,6 +33,8 @@ def bake(secret: bytes, context: bytes, agreed: Init, now: float) -> bytes:
 
 def open_cookie(secret: bytes, context: bytes, cookie: bytes, now: float, lifetime: float) -> Init:
     """The INIT that the cookie holds."""
+    import hmac
+
     tag, body = cookie[:TAG], cookie[TAG:]
     if not hmac.compare_digest(tag, _tag(secret, context, body)):
         raise RemoteError("a cookie that we did not give to this link", CloseReason.INVALID)
@@ -43,6 +46,9 @@ def open_cookie(secret: bytes, context: bytes, cookie: bytes, now: float, lifeti
 
 def nonce(secret: bytes, agreed: Init, now: float) -> int:
     """A number that nobody can foresee, and that needs no remembering: the cookie carries what it is made of."""
+    import hashlib
+    import hmac
+
     digest = hmac.digest(secret, b"nonce" + TIME.pack(now) + agreed.encode(), hashlib.sha256)
     return int.from_bytes(digest[:8], "little")
 

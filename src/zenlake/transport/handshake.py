@@ -20,7 +20,6 @@ its batch, uncompressed; low latency and compression hold from the batch after O
 randomness here.
 """
 
-import hashlib
 from collections.abc import Callable
 from enum import Enum, auto
 
@@ -84,6 +83,8 @@ TABLE: dict[tuple[State, Event], tuple[str, State]] = {
 
 def initial_sn(own: bytes, peer: bytes, mask: int) -> int:
     """Where our lanes begin, so that all links of a session agree: as 1.10.2 derives it (companion session.md)."""
+    import hashlib  # OpenSSL's, which takes its time: at the first connection
+
     return int.from_bytes(hashlib.shake_128(own + peer).digest(4), "little") & mask
 
 

@@ -8,9 +8,9 @@ it. What we send goes to all, from one set of lanes. Sans-IO, as `unicast`.
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field
 
 from zenlake.errors import CloseReason, DecodeError, ProtocolError
+from zenlake.record import dataclass, field
 from zenlake.session.lanes import mask_of
 from zenlake.session.session import Session
 from zenlake.transport.config import Settings

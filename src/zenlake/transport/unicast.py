@@ -23,10 +23,10 @@ these cases; it reads the CLOSE all the same.)
 from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Protocol
 
 from zenlake.errors import CloseReason, DecodeError, LocalError, ProtocolError, RemoteError
+from zenlake.record import dataclass
 from zenlake.session.lanes import mask_of
 from zenlake.session.session import Session
 from zenlake.transport.budget import Budget

@@ -15,11 +15,8 @@ secret and an RSA implementation, and this chapter only lays out bytes (and comp
 layout).
 """
 
-import hashlib
-import hmac
-from dataclasses import dataclass
-
 from zenlake.errors import DecodeError
+from zenlake.record import dataclass
 from zenlake.wire.cursor import Blob, Cursor
 from zenlake.wire.writer import Writer
 
@@ -36,6 +33,9 @@ EXTS = {0x41: "pubkey", 0x01: "pubkey", 0x02: "usrpwd", 0x22: "usrpwd", 0x42: "u
 
 def password_hmac(password: bytes, nonce: int) -> bytes:
     """HMAC-SHA3-256 of the password under the nonce's eight bytes, little end first."""
+    import hashlib
+    import hmac
+
     return hmac.digest(nonce.to_bytes(8, "little"), password, hashlib.sha3_256)
 
 
@@ -52,6 +52,8 @@ class Credentials:
 
     def prove(self, password: bytes, nonce: int) -> bool:
         """Whether they were made with this password and nonce; the answer takes as long either way."""
+        import hmac
+
         return hmac.compare_digest(self.hmac, password_hmac(password, nonce))
 
 

@@ -7,8 +7,6 @@ one LZ4 block. This chapter knows nothing of what a batch says, nor of sockets: 
 leave as batches.
 """
 
-import lz4.block
-
 from zenlake.errors import DecodeError, EncodeError
 
 __all__ = ["LARGEST_BATCH", "Splitter", "compressed", "decompressed", "prefixed", "room_on_stream"]
@@ -78,6 +76,8 @@ def prefixed(batch: bytes, batch_size: int = LARGEST_BATCH, low_latency: bool = 
 
 def compressed(batch: bytes) -> bytes:
     """The batch behind its compression header: an LZ4 block if that is smaller, else as it is."""
+    import lz4.block  # only where batches are compressed
+
     block = lz4.block.compress(batch, store_size=False)
     return bytes((LZ4,)) + block if len(block) < len(batch) else b"\0" + batch
 
@@ -90,6 +90,8 @@ def decompressed(batch: bytes, batch_size: int = LARGEST_BATCH) -> bytes:
         raise DecodeError("compression.header", 0, f"bits 7:1 of {batch[0]:#04x} must be 0")
     if not batch[0]:
         return batch[1:]
+    import lz4.block
+
     try:
         return bytes(lz4.block.decompress(batch[1:], uncompressed_size=batch_size))
     except lz4.block.LZ4BlockError:

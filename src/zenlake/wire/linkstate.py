@@ -27,9 +27,9 @@ is kept and its field, if it had one, would surface as an error further on.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from zenlake.errors import DecodeError, EncodeError
+from zenlake.record import dataclass
 from zenlake.values import WhatAmI, ZenohId
 from zenlake.wire.cursor import Blob, Cursor
 from zenlake.wire.writer import Writer

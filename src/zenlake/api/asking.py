@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a session asks: `get`, `get_table`, and queriers."""
+
+from typing import TYPE_CHECKING, Any, cast
+
+from zenlake.api.arguments import as_encoding, as_key, as_locality
+from zenlake.api.cancellation import CancellationToken
+from zenlake.api.declared import Querier
+from zenlake.api.handlers import Receiver
+from zenlake.api.sample import Keys
+from zenlake.api.samples import Reply, reply_from_response
+from zenlake.api.stamps import Stamper, TimestampInstrumentation
+from zenlake.api.zbytes import as_buffer
+from zenlake.choices import (
+    CongestionControl,
+    ConsolidationMode,
+    Locality,
+    Priority,
+    QueryConsolidation,
+    QueryTarget,
+    ReplyKeyExpr,
+)
+from zenlake.encoding import Encoding
+from zenlake.errors import InvalidValue
+from zenlake.keyexpr import KeyExpr
+from zenlake.parameters import Selector
+from zenlake.values import SourceInfo
+
+if TYPE_CHECKING:
+    from zenlake.api.session import Session
+
+__all__ = ["Asking"]
+
+
+class Asking:
+    """The half of a Session that asks."""
+
+    _default_timeout: float
+    _keys: Keys
+    _stamper: Stamper
+
+    def _live(self) -> Any:
+        raise NotImplementedError
+
+    def _receiver(self, handler: Any) -> Receiver[Any]:
+        raise NotImplementedError
+
+    def get(
+        self,
+        /,
+        selector: Selector | KeyExpr | str,
+        handler: Any = None,
+        *,
+        target: QueryTarget | None = None,
+        consolidation: ConsolidationMode | QueryConsolidation | None = None,
+        accept_replies: ReplyKeyExpr | None = None,
+        timeout: float | None = None,
+        congestion_control: CongestionControl | None = None,
+        priority: Priority | None = None,
+        express: bool | None = None,
+        payload: Any = None,
+        encoding: Encoding | str | None = None,
+        attachment: Any = None,
+        allowed_destination: Locality | None = None,
+        source_info: SourceInfo | None = None,
+        cancellation_token: CancellationToken | None = None,
+        timestamp_instrumentation: TimestampInstrumentation | None = None,
+        budget: int | None = None,
+    ) -> Any:
+        """Ask, and receive a Reply for each answer; the channel closes when all have answered.
+
+        With a `budget`, after so many replies at the latest.
+        """
+        chosen = selector if isinstance(selector, Selector) else Selector(selector)
+        fixed = self._asking(
+            target, consolidation, accept_replies, timeout, congestion_control, priority, express, allowed_destination
+        )
+        return self._get(
+            chosen.key_expr,
+            str(chosen.parameters),
+            handler,
+            payload,
+            encoding,
+            attachment,
+            source_info,
+            cancellation_token,
+            timestamp_instrumentation,
+            budget,
+            fixed,
+        )
+
+    def get_table(self, /, selector: Selector | KeyExpr | str, **options: Any) -> Any:
+        """Ask, wait for all answers, and give them as a pyarrow.Table: a row for each reply. Options are those of `get`."""
+        from zenlake.api.arrow import get_table
+
+        return get_table(cast("Session", self), selector, **options)
+
+    def declare_querier(
+        self,
+        /,
+        key_expr: KeyExpr | str,
+        *,
+        target: QueryTarget | None = None,
+        consolidation: ConsolidationMode | QueryConsolidation | None = None,
+        accept_replies: ReplyKeyExpr | None = None,
+        timeout: float | None = None,
+        congestion_control: CongestionControl | None = None,
+        priority: Priority | None = None,
+        express: bool | None = None,
+        allowed_destination: Locality | None = None,
+    ) -> Querier:
+        """Something to ask with on one key expression, again and again."""
+        key = as_key(key_expr)
+        fixed = self._asking(
+            target, consolidation, accept_replies, timeout, congestion_control, priority, express, allowed_destination
+        )
+        node = self._live()
+        entity = node.declare_querier(key.utf8, as_locality(allowed_destination))
+        node.settle()
+        accepts = ReplyKeyExpr.DEFAULT if accept_replies is None else accept_replies
+        return Querier(cast("Session", self), key, entity, accepts, fixed)
+
+    def _asking(
+        self,
+        target: QueryTarget | None,
+        consolidation: ConsolidationMode | QueryConsolidation | None,
+        accept_replies: ReplyKeyExpr | None,
+        timeout: float | None,
+        congestion_control: CongestionControl | None,
+        priority: Priority | None,
+        express: bool | None,
+        destination: Locality | None,
+    ) -> dict[str, Any]:
+        if timeout is not None and timeout < 0:
+            raise ValueError("negative timeout")
+        mode = consolidation.mode if isinstance(consolidation, QueryConsolidation) else consolidation
+        return {
+            "target": QueryTarget.DEFAULT if target is None else target,
+            "consolidation": ConsolidationMode.AUTO if mode is None else mode,
+            "accept_any": accept_replies == ReplyKeyExpr.ANY,
+            "timeout": self._default_timeout if timeout is None else timeout,
+            "congestion": CongestionControl.BLOCK if congestion_control is None else congestion_control,
+            "priority": Priority.DATA if priority is None else priority,
+            "express": bool(express),
+            "destination": as_locality(destination),
+        }
+
+    def _get(
+        self,
+        key_expr: KeyExpr,
+        parameters: str,
+        handler: Any,
+        payload: Any,
+        encoding: Encoding | str | None,
+        attachment: Any,
+        source: SourceInfo | None,
+        token: CancellationToken | None,
+        instrumentation: TimestampInstrumentation | None,
+        budget: int | None,
+        fixed: dict[str, Any],
+    ) -> Any:
+        if budget is not None and budget < 1:
+            raise InvalidValue(f"a budget of {budget} replies: at least one, or None for all")
+        node = self._live()
+        if token is not None:
+            token.check()
+        if fixed["accept_any"] and "_anyke" not in parameters:
+            parameters = f"{parameters};_anyke" if parameters else "_anyke"
+        target: Receiver[Reply] = self._receiver(handler)
+        keys, push, stamper = self._keys, target.push, self._stamper
+        asking: Any = None
+
+        def deliver(key: bytes | None, reader: Any) -> None:
+            if target.deliver is not None:
+                target.deliver(key, reader)
+            else:
+                push(reply_from_response(None if key is None else keys.valid(key), reader.response, stamper))
+
+        def done() -> None:
+            target.close()
+            if token is not None:
+                token.remove(target)
+
+        def cancel() -> None:
+            if asking is not None:
+                asking.cancel()
+            target.close(True)
+
+        options = fixed if instrumentation is None else {**fixed, "stack": self._stamper.sent(instrumentation)}
+        asking = node.get(
+            key_expr.utf8,
+            deliver,
+            done,
+            parameters=parameters,
+            payload=None if payload is None else bytes(as_buffer(payload)),
+            encoding=as_encoding(encoding),
+            attachment=None if attachment is None else bytes(as_buffer(attachment)),
+            source=source,
+            budget=budget or 0,
+            **options,
+        )
+        if token is not None:
+            token.add(target, cancel, target.idle)
+        return target.handler

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+# cython: annotation_typing=False
+"""What is received waits here until it is read. Compiled: every sample goes through one.
+
+A channel never makes the node's thread wait. A FIFO that is full asks its `source` (the node, for its connections) to
+pause and lets go when it has been read half empty; what was already under way is kept, so nothing is lost and memory
+stays bounded by what one read of the network brings. A ring that is full forgets its oldest item, and counts it.
+"""
+
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from typing import Any
+
+from zenlake.errors import ClosedError
+
+__all__ = ["Channel"]
+
+DEFAULT_CAPACITY = 256
+# A wait without a limit is many of these: only a lock with a timeout can be interrupted everywhere.
+LONGEST_WAIT = 3600.0
+
+
+class Channel:
+    """Both ends: `_push` and `_close` fill it, what has no underscore reads it. No item is None."""
+
+    def __init__(self, capacity: int = DEFAULT_CAPACITY, ring: bool = False) -> None:
+        self.items: deque[Any] = deque()
+        self.append = self.items.append
+        self.popleft = self.items.popleft
+        self.capacity = capacity
+        self.ring = ring
+        self.lock = threading.Lock()
+        self.waiting: deque[Any] = deque()
+        self.closed = False
+        self.paused = False
+        self.source: Any = None
+        self.wake: Any = None
+        self.dropped = 0  # items that a full ring forgot
+
+    # The reading end
+
+    def try_recv(self, /) -> Any:
+        """The next item, or None if there is none now. ClosedError when none will ever come."""
+        item = self.pop()
+        if item is None and self.closed and not self.items:
+            raise ClosedError("the channel is empty and closed")
+        if self.paused:
+            self.let_go()
+        return item
+
+    def recv(self, /, timeout: float | None = None) -> Any:
+        """The next item; waits for it, but not longer than `timeout` seconds (then TimeoutError)."""
+        item = self.pop()
+        if item is None:
+            item = self.wait(timeout)
+        if self.paused:
+            self.let_go()
+        return item
+
+    def pop(self):
+        if len(self.items) == 0:
+            return None
+        try:
+            return self.popleft()
+        except IndexError:  # uncompiled: somebody else was quicker
+            return None
+
+    def wait(self, timeout):
+        """Each who waits has a lock of its own, shut: whoever pushes takes the first and opens it."""
+        end = None if timeout is None else time.monotonic() + timeout
+        door = threading.Lock()
+        door.acquire()
+        self.waiting.append(door)  # before looking: so whoever pushes after the look sees it
+        try:
+            while True:
+                item = self.pop()
+                if item is not None:
+                    return item
+                if self.closed:
+                    raise ClosedError("the channel is empty and closed")
+                left = LONGEST_WAIT if end is None else end - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError(f"nothing came in {timeout:g} s")
+                if door.acquire(True, left):
+                    self.waiting.append(door)  # somebody else may have been quicker
+        finally:
+            try:
+                self.waiting.remove(door)
+            except ValueError:  # opened in this moment, for an item that is left to another
+                if self.items:
+                    self.notify()
+
+    def notify(self):
+        """Something came: one of those who wait may look."""
+        with suppress(IndexError):  # uncompiled: it has just gone
+            self.waiting.popleft().release()
+        return 0
+
+    def _feed(self, callback: Any, failed: Any) -> None:
+        """Call it with every item, until there will be no more; `failed()` whenever it raises."""
+        while True:
+            try:
+                item = self.recv()
+            except ClosedError:
+                return
+            try:
+                callback(item)
+            except Exception:
+                failed()
+            item = None  # a query that is let go is finished
+
+    def __next__(self, /) -> Any:
+        try:
+            return self.recv()
+        except ClosedError:
+            raise StopIteration from None
+
+    def __iter__(self, /) -> Any:
+        return self
+
+    def __len__(self, /) -> int:
+        """How many items wait."""
+        return len(self.items)
+
+    def __bool__(self, /) -> bool:
+        return True  # an empty channel is still a channel
+
+    def __repr__(self, /) -> str:
+        return f"Handler({len(self.items)} of {self.capacity}{', closed' if self.closed else ''})"
+
+    # The filling end
+
+    def _push(self, item: Any) -> None:
+        self.push(item)
+
+    def push(self, item):
+        if self.closed:
+            return 0
+        if len(self.items) >= self.capacity and self.full():
+            return 0
+        self.append(item)
+        if len(self.waiting) != 0:
+            self.notify()
+        if self.wake is not None:
+            self.wake()
+        return 0
+
+    def full(self):
+        """Make room in a ring, have a FIFO's source pause. True if there is no room for anything, ever."""
+        if self.ring:
+            if self.capacity == 0:
+                self.dropped += 1
+                return 1
+            with self.lock:
+                if len(self.items) >= self.capacity:
+                    self.popleft()
+                    self.dropped += 1
+        elif not self.paused and self.source is not None:
+            self.paused = True
+            self.source.pause(self)
+        return 0
+
+    def let_go(self):
+        if len(self.items) <= self.capacity // 2:
+            with self.lock:
+                if not self.paused:
+                    return 0
+                self.paused = False
+            if self.source is not None:
+                self.source.resume(self)
+        return 0
+
+    def _close(self, discard: bool = False) -> None:
+        """Nothing will come any more; what is there can still be read, unless it is to be discarded."""
+        with self.lock:
+            self.closed = True
+            if discard:
+                self.items.clear()
+            paused, self.paused = self.paused, False
+        while self.waiting:
+            self.notify()
+        if paused and self.source is not None:
+            self.source.resume(self)
+        if self.wake is not None:
+            self.wake()
+
+    def _orphan(self) -> None:
+        """In a child that was forked: nothing will come, and the locks may be held by threads that are not here."""
+        self.lock = threading.Lock()
+        self.waiting = deque()
+        self.source = self.wake = None
+        self.closed = True

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an application declares: the node's record of each."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from zenlake.network.face import QUERYABLE, SUBSCRIBER, TOKEN
+from zenlake.network.forward import Called, Listener
+from zenlake.network.tree import KeyTree
+from zenlake.values import EntityGlobalId, Locality, ZenohId
+
+if TYPE_CHECKING:
+    from zenlake.network.application import Application
+
+__all__ = [
+    "Declared", "Deliver", "Entity", "LivelinessSubscriber", "Publisher", "Querier", "Queryable", "Subscriber", "Token",
+    "Watcher", "Watching", "listed", "unlisted",
+]  # fmt: skip
+
+Deliver = Listener | Callable[..., object] | None
+
+
+class Entity:
+    """Something that the application declared."""
+
+    kind = 0
+
+    def __init__(self, application: "Application", key: bytes) -> None:
+        self.application = application
+        self.key = key
+        self.id = application.next_id()
+        self.is_declared = True
+
+    @property
+    def global_id(self) -> EntityGlobalId:
+        return EntityGlobalId(ZenohId.from_wire(self.application.node.zid), self.id)
+
+    def undeclare(self) -> None:
+        self.application.undeclare_entity(self)
+
+
+class Subscriber(Entity):
+    kind = SUBSCRIBER
+
+    def __init__(self, application: "Application", key: bytes, deliver: Deliver, origin: Locality) -> None:
+        super().__init__(application, key)
+        self.listener = deliver if deliver is None or isinstance(deliver, Listener) else Called(deliver)
+        self.origin = origin
+
+
+class Queryable(Entity):
+    kind = QUERYABLE
+
+    def __init__(
+        self, application: "Application", key: bytes, deliver: Callable[..., object], origin: Locality, complete: bool
+    ) -> None:
+        super().__init__(application, key)
+        self.deliver = deliver
+        self.origin = origin
+        self.complete = complete
+
+
+class Token(Entity):
+    kind = TOKEN
+
+
+class Watcher(Entity):
+    """A publisher or a querier: wants to know whether anybody is there."""
+
+    def __init__(self, application: "Application", key: bytes, destination: Locality) -> None:
+        super().__init__(application, key)
+        self.destination = destination
+        self.on_matching: Callable[[bool], object] | None = None
+        """Called with the new state at each change."""
+        self.last = False
+
+    @property
+    def matching(self) -> bool:
+        """Whether anybody is there now."""
+        with self.application.node.lock:
+            return self.application.is_matched(self.kind, self.key, self.destination)
+
+
+class Publisher(Watcher):
+    kind = SUBSCRIBER
+
+
+class Querier(Watcher):
+    kind = QUERYABLE
+
+
+class LivelinessSubscriber(Entity):
+    def __init__(self, application: "Application", key: bytes, deliver: Callable[[bytes, bool], object]) -> None:
+        super().__init__(application, key)
+        self.deliver = deliver
+        self.alive: set[bytes] = set()
+
+
+Declared = TypeVar("Declared", bound=Entity)
+Watching = TypeVar("Watching", bound=Watcher)
+
+
+def listed(tree: KeyTree[Any], entity: Any) -> None:
+    those = tree.get(entity.key)
+    if those is None:
+        tree.insert(entity.key, [entity])
+    else:
+        those.append(entity)
+
+
+def unlisted(tree: KeyTree[Any], entity: Any) -> None:
+    those = tree.get(entity.key)
+    if those is not None and entity in those:
+        those.remove(entity)
+        if not those:
+            tree.remove(entity.key)

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program pays at its start only for what it uses."""
+
+import subprocess
+import sys
+
+PROGRAM = """
+import sys
+import zenlake
+config = zenlake.Config.from_json5('{listen: {endpoints: ["tcp/127.0.0.1:0"]}, scouting: {multicast: {enabled: false}}}')
+with zenlake.open(config) as session:
+    session.put("key", b"value")
+print(*sys.modules)
+"""
+
+HEAVY = {
+    "aioquic", "asyncio", "dataclasses", "decimal", "difflib", "duckdb", "hashlib", "inspect", "ipaddress", "lz4",
+    "numpy", "pathlib", "pyarrow", "pyspark", "rich", "ssl", "typer", "websockets",
+}  # fmt: skip
+
+
+def test_a_session_loads_nothing_that_it_does_not_use():
+    command = [sys.executable, "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}\n{PROGRAM}"]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert not answer.stderr
+    loaded = set(answer.stdout.split())
+    assert "zenlake.api.session" in loaded
+    assert not HEAVY & loaded
+    assert not {"zenlake.link.tls", "zenlake.link.quic", "zenlake.api.arrow", "zenlake.api.discovery"} & loaded
