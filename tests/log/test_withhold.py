@@ -49,7 +49,7 @@ def test_the_tables_are_those_of_the_whole_traffic(seed, keys, block_size):
         names = [face.name for part in log.plan() for face in log.segment(part).state(part.last).faces]
         whole = directly(batches, list(dict.fromkeys(names)))
         found = tables(log, log.plan())
-        alone = [tables(log, [part]) for part in log.plan(size=2000)]
+        alone = [tables(log, [part]) for part in log.plan(size=6000)]
         assert not any(one.wrong for one in verify(log))
     for name in found:
         assert pa.concat_tables(part[name] for part in alone) == found[name]
