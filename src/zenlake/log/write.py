@@ -19,6 +19,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
@@ -338,7 +339,7 @@ class Writer:
             pa.array(self._times, pa.int64()).cast(ROWS.field("received").type),
             pa.array(faces, pa.int32()),
             pa.array(self._directions, pa.int8()),
-            pa.array(self._batches, pa.binary()),
+            _joined(self._batches),
             pa.array(self._sizes, pa.int32()),
             pa.array(self._compressed, pa.bool_()),
         ]
@@ -436,3 +437,10 @@ class Writer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _joined(values: list[bytes]) -> pa.Array:
+    """A binary column. Arrow's own way of making it grows its buffer as it goes and copies it thereby."""
+    ends = pa.array(accumulate(map(len, values), initial=0), pa.int32(), size=len(values) + 1)
+    data = pa.py_buffer(b"".join(values))
+    return pa.Array.from_buffers(pa.binary(), len(values), [None, ends.buffers()[1], data])
