@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
@@ -106,7 +106,7 @@ class Keeping:
         self._file: BinaryIO | None = None
         if path is not None:
             with suppress(OSError):
-                self._file = tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", delete=False)  # type: ignore[assignment]
+                self._file = tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", delete=False)  # type: ignore[assignment]  # noqa: SIM115
         self._write(MAGIC)
 
     def __enter__(self) -> "Keeping":
@@ -163,7 +163,7 @@ def folder() -> Path | None:
     return where if stat.st_uid == os.getuid() and not stat.st_mode & 0o022 else None
 
 
-def _pieces(path: Path) -> Iterator[object]:
+def _pieces(path: Path) -> Iterator[Any]:
     with path.open("rb") as file:
         if file.read(len(MAGIC)) != MAGIC:
             raise ValueError
