@@ -155,9 +155,9 @@ class Decoder:
         self.done = {name: [] for name in self.wanted}
         return done
 
-    def finish(self):
-        """Everything that is left, by table."""
-        for name in self.wanted:
+    def finish(self, tables=None):
+        """Everything that is left, by table; if some are named, of these."""
+        for name in self.wanted if tables is None else tables:
             if self.tables[name].row:
                 self.flush(name)
         return self.take()

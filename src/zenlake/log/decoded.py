@@ -60,8 +60,8 @@ class Decoding:
     def __init__(self, log: Log, tables: Mapping[str, Sequence[str] | None], rows: int) -> None:
         self.log = log
         self.tables = tables
-        self.decoder = Decoder(tables, rows)
         self._rows = rows
+        self.decoder = self._decoder({"events": ["packet"]})
         self._shown: Shown | None = None
         self._before: tuple[str, int, int] | None = None
         self._state = State()
@@ -76,7 +76,7 @@ class Decoding:
             self._state = state
             self.decoder.sessions[:] = state.sessions
             if removed and part.first == 0:
-                yield from self._events([self._removed(segment, lane, state) for lane in removed])
+                yield from self._told_with([self._removed(segment, lane, state) for lane in removed])
         state = self._state
         for block in range(part.first, part.last):
             rows = segment.rows(block)
@@ -95,12 +95,12 @@ class Decoding:
                 notes = rows.filter(is_note)
                 rows = rows.filter(pc.invert(is_note))
             self.decoder.decode(rows)
+            if notes is not None and "events" in self.tables:
+                notes = notes.set_column(0, "received", notes.column("received").cast(pa.int64()))
+                yield from self._told_with([self._note(row) for row in notes.to_pylist()])
             yield from self._told(self.decoder.take())
             if self._shown is not None and len(self._shown) > MOST_WITHHELD:
                 yield from self.finish()
-            if notes is not None and "events" in self.tables:
-                notes = notes.set_column(0, "received", notes.column("received").cast(pa.int64()))
-                yield from self._events([self._note(row) for row in notes.to_pylist()])
         self._before = (part.writer, part.segment, part.last)
 
     def finish(self) -> Found:
@@ -115,21 +115,25 @@ class Decoding:
         """From here on decode the columns too that tell where a value was withheld."""
         yield from self.finish()
         self._shown = Shown()
-        tables = {
-            name: None if columns is None else list(dict.fromkeys([*columns, *Shown.NEEDS.get(name, ())]))
-            for name, columns in self.tables.items()
-        }
         sessions = self.decoder.sessions
-        self.decoder = Decoder(tables, self._rows)
+        self.decoder = self._decoder({"events": ["packet"], **Shown.NEEDS})
         self.decoder.sessions[:] = sessions
 
+    def _decoder(self, besides: Mapping[str, Sequence[str]]) -> Decoder:
+        """For the columns asked for, and these."""
+        tables = {
+            name: None if columns is None else list(dict.fromkeys([*columns, *besides.get(name, ())]))
+            for name, columns in self.tables.items()
+        }
+        return Decoder(tables, self._rows)
+
     def _told(self, done: Mapping[str, list[pa.RecordBatch]]) -> Found:
+        """With the columns asked for."""
         for table, batch in told(done):
+            columns = self.tables[table]
             if self._shown is not None:
-                columns = self.tables[table]
                 batch = self._shown.rows(table, batch)
-                batch = batch if columns is None else batch.select(list(columns))
-            yield table, batch
+            yield table, batch if columns is None else batch.select(list(columns))
 
     # Messages that began before the range
 
@@ -209,11 +213,18 @@ class Decoding:
         }  # fmt: skip
         return event(segment.index[0].first, state.sessions[i], segment.first_batch, values)
 
-    def _events(self, rows: list[dict[str, Any]]) -> Found:
-        if "events" in self.tables:
-            columns = self.tables["events"]
-            schema = chosen("events", None if columns is None else list(columns))
-            yield "events", pa.RecordBatch.from_pylist(rows, schema=chosen("events")).select(schema.names)
+    def _told_with(self, rows: list[dict[str, Any]]) -> Found:
+        """These and the events that the decoder has found so far, each in its place among the batches."""
+        if "events" not in self.tables:
+            return
+        done = self.decoder.finish(["events"])
+        columns = self.tables["events"]
+        schema = chosen("events", None if columns is None else list(dict.fromkeys([*columns, "packet"])))
+        noted = pa.RecordBatch.from_pylist(rows, schema=chosen("events")).select(schema.names)
+        events = pa.Table.from_batches([*done["events"], noted], schema=schema)
+        order = pc.array_sort_indices(events.column("packet").combine_chunks())  # a stable order
+        done["events"] = events.take(order).combine_chunks().to_batches()
+        yield from self._told(done)
 
 
 def event(received: int, session: Session | None, packet: int, values: dict[str, Any]) -> dict[str, Any]:

@@ -102,8 +102,8 @@ class Log:
         """The first block of each writer with a row received at that time (ns) or later."""
         found = {}
         for writer in self.writers():
-            there = [segment for segment in self.segments(writer) if len(self.index(writer, segment))]
-            i = bisect.bisect_left(there, time, key=partial(self._last_time, writer))
+            there = self.segments(writer)
+            i = bisect.bisect_left(range(len(there)), time, key=partial(self._last_time, writer, there))
             if i == len(there):
                 found[writer] = self._latest(writer)
             else:
@@ -111,9 +111,13 @@ class Log:
                 found[writer] = [there[i], bisect.bisect_left(index, time, key=lambda record: record.last)]
         return found
 
-    def _last_time(self, writer: str, segment: int) -> int:
-        index = self.index(writer, segment)
-        return index[len(index) - 1].last
+    def _last_time(self, writer: str, segments: list[int], i: int) -> int:
+        """Of the rows up to the end of that segment; one without blocks, which a crash may leave, adds none."""
+        for segment in reversed(segments[: i + 1]):
+            index = self.index(writer, segment)
+            if len(index):
+                return index[len(index) - 1].last
+        return -1
 
     def segments(self, writer: str) -> list[int]:
         """The segments that are visible at all, oldest first."""
