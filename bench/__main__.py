@@ -6,7 +6,7 @@ import sys
 
 from bench.report import save, show
 
-NAMES = ["columns", "capture", "log", "transport", "router", "crowd", "api", "land"]
+NAMES = ["columns", "capture", "log", "tap", "transport", "router", "crowd", "api", "land"]
 
 quick = "--quick" in sys.argv
 chosen = [name for name in sys.argv[1:] if not name.startswith("-")] or NAMES

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capture -> batches, against dpkt parsing the same file down to the TCP payload. Run: python -m bench.capture
+"""Capture -> `samples`, against dpkt parsing the same file down to the TCP payload. Run: python -m bench.capture
 
 Two captures are generated: small packets (about 150 bytes, one PUT each) and full ones (1500 bytes on the link, batches
 of 8 KiB across them). The peer does less: it finds no flow, puts nothing in order, splits no batch. Both are measured
@@ -7,10 +7,12 @@ in seconds of one CPU, which a busy machine disturbs least.
 
 One large flow is then decoded to `samples` by one process and by two, start of the processes included: once dropping the
 rows where they were decoded, as Spark's tasks do not send them to each other either, and once with all of them taken by one
-reader. Peak memory is that of the largest process.
+reader; and once more dropping them when the capture was read before, so that its plan is known. Peak memory is that of the
+largest process.
 """
 
 import itertools
+import os
 import struct
 import subprocess
 import sys
@@ -23,6 +25,7 @@ import dpkt
 
 import zenlake.capture
 from bench.report import Ratio, Result, show
+from zenlake.capture.decoded import decode
 
 ZID = bytes(range(1, 17))
 SERVER = (bytes([10, 0, 0, 1]), 7447)
@@ -108,10 +111,12 @@ def with_dpkt(path: Path, limit: int) -> tuple[float, int]:
     return (time.process_time() - start) / count, count
 
 
-def with_zenlake(path: Path) -> tuple[float, int, int]:
+def with_zenlake(path: Path, columns: list[str] | None) -> float:
+    """Seconds of one CPU for the whole file."""
     start = time.process_time()
-    rows = sum(len(batches) for batches in zenlake.capture.open(path).batches())
-    return time.process_time() - start, rows, path.stat().st_size
+    for _ in decode(zenlake.capture.open(path), {"samples": columns}):
+        pass
+    return time.process_time() - start
 
 
 def measure(name: str, make: Callable[[Connection, int], Iterator[bytes]], count: int, aim: float | None) -> Result:
@@ -122,13 +127,16 @@ def measure(name: str, make: Callable[[Connection, int], Iterator[bytes]], count
         connections = [Connection(i) for i in range(sessions)]
         write(path, [itertools.chain(c.handshake(), make(c, count // sessions)) for c in connections])
         packets = count // sessions * sessions + 6 * sessions
-        with_zenlake(path)
-        ratios = []
+        size = path.stat().st_size
+        with_zenlake(path, None)
+        ratios, rates = [], []
         for _ in range(5):
             peer, _ = with_dpkt(path, 50_000)
-            seconds, _, size = with_zenlake(path)
+            seconds = with_zenlake(path, None)
             ratios.append(Ratio(packets / seconds, 1 / peer))
-    return Result(f"capture to batches, {size // packets} bytes a packet, {name}", "dpkt, packets", ratios, aim)
+            rates.append(size / seconds / 1e9)
+    title = f"capture to samples, {size // packets} bytes a packet, {name}, {max(rates):.2f} GB/s"
+    return Result(title, "dpkt, packets", ratios, aim)
 
 
 def one_flow(connection: Connection, size: int) -> Iterator[bytes]:
@@ -164,10 +172,11 @@ def dropped(batches: Iterator[object]) -> Iterator[object]:
     return iter(())
 
 
-def in_processes(path: Path, count: int, how: str) -> tuple[float, int]:
+def in_processes(path: Path, count: int, how: str, cache: str = "off") -> tuple[float, int]:
     """Seconds, and MiB of the largest process."""
     command = [sys.executable, "-c", DECODE, str(path), str(count), how]
-    seconds, peak = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    env = {**os.environ, "ZENLAKE_CACHE": cache}
+    seconds, peak = subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout.split()
     return float(seconds), int(peak)
 
 
@@ -178,15 +187,18 @@ def measure_flow(size: int, repeats: int) -> list[Result]:
         connection = Connection(0)
         write(path, [itertools.chain(connection.handshake(), one_flow(connection, size))])
         in_processes(path, 1, "dropped")
-        for how, aim in (("dropped", 1.6), ("taken", None)):
+        os.utime(path, (0, 0))  # a file that has just changed is not remembered
+        in_processes(path, 2, "dropped", folder)
+        for how, cache, aim in (("dropped", "off", 1.6), ("dropped", folder, 1.6), ("taken", "off", None)):
             ratios, peaks = [], []
             for _ in range(repeats):
                 one, peak_of_one = in_processes(path, 1, how)
-                two, peak_of_two = in_processes(path, 2, how)
+                two, peak_of_two = in_processes(path, 2, how, cache)
                 ratios.append(Ratio(size / two, size / one))
                 peaks.append((peak_of_one, peak_of_two))
             memory = "peak MiB of one " + "/".join(str(each) for each in map(max, zip(*peaks, strict=True)))
-            title = f"one flow of {size >> 20} MiB to samples, rows {how}, two processes, {memory}"
+            again = "" if cache == "off" else " again"
+            title = f"one flow of {size >> 20} MiB to samples{again}, rows {how}, two processes, {memory}"
             results.append(Result(title, "one process, bytes", ratios, aim))
     return results
 

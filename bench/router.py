@@ -156,9 +156,10 @@ def route_theirs() -> None:
         sys.stdin.read()
 
 
-def partner(*words: object) -> tuple[subprocess.Popen[str], str]:
+def partner(*words: object, module: str = "bench.router") -> tuple[subprocess.Popen[str], str]:
+    """A process of a module's that says when it is ready, and what it then says."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "bench.router", *map(str, words)],
+        [sys.executable, "-m", module, *map(str, words)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdout is not None

@@ -15,6 +15,7 @@ from tests.columns.traffic import Traffic
 from zenlake import capture
 from zenlake.capture import parallel
 from zenlake.capture.decoded import decode, decode_range, notes_of
+from zenlake.capture.ranges import Plan
 from zenlake.capture.skim import kept_of
 from zenlake.columns import TABLES, Decoder, chosen
 from zenlake.errors import DecodeError
@@ -173,7 +174,8 @@ def test_nothing_that_the_wire_layer_reads_as_something_else_is_left_out(batch):
 
 def test_a_plan_leaves_sessions_where_decoding_leaves_them(tmp_path):
     paths = written(tmp_path, packets_of(11), 1, 11)
-    plan = capture.open(paths).plan(1 << 30)
+    source = capture.open(paths)
+    plan = Plan(source.files, source.limits, 1 << 30)
     list(plan.ranges())
     source, decoder = capture.open(paths), Decoder({})
     decoder.files = source.files

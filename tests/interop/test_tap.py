@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A tap on the real router: what it recorded is what was published, and what it missed is told."""
 
+import hashlib
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import zenlake
+from tests.interop.nodes import Theirs
 from tests.interop.partner import Wheel
 from tests.runtime.nodes import until
 from zenlake.errors import InvalidValue, LinkError, LogError
@@ -43,6 +45,11 @@ def publish(where: str, key: str, payloads: list[bytes]) -> None:
 def received(tap: Tap, count: int) -> Callable[[], bool]:
     """So many samples; and the end of the answer to its interest in tokens is a message too."""
     return lambda: tap.stats().messages >= count + 1
+
+
+def ready(tap: Tap) -> None:
+    """The router has answered what it was asked behind the subscription: it knows of that."""
+    until(received(tap, 0))
 
 
 def test_every_sample_is_in_the_log_in_order(where: str, tmp_path: Path) -> None:
@@ -113,3 +120,64 @@ def test_mistakes_are_told(where: str, tmp_path: Path) -> None:
     with Tap(tmp_path, ["**"], connect=[where]), pytest.raises(LogError, match="another process writes"):
         Tap(tmp_path, ["**"], connect=[where])
     wheel.close()
+
+
+def test_of_values_on_some_keys_the_size_and_the_hash_are_kept(where: str, tmp_path: Path) -> None:
+    wheel = Theirs("router", listen=(where,))
+    with Tap(tmp_path, ["fleet/**"], connect=[where], metadata_only=["fleet/*/camera/**"]) as tap:
+        ready(tap)
+        wheel.do("put", "fleet/1/camera/front", 300_000)
+        wheel.do("put", "fleet/1/pose", "north")
+        wheel.do("put", "fleet/2/camera", "small picture")
+        until(received(tap, 3))
+    wheel.close()
+    table = zenlake.read(tmp_path, columns=["key", "payload", "payload_size", "payload_sha256"]).to_pylist()
+    front, pose, small = (tuple(row.values()) for row in table)
+    assert front == ("fleet/1/camera/front", None, 300_000, hashlib.sha256(bytes(300_000)).hexdigest())
+    assert pose == ("fleet/1/pose", b"north", 5, None)
+    assert small == ("fleet/2/camera", None, 13, hashlib.sha256(b"small picture").hexdigest())
+    assert sum(path.stat().st_size for path in tmp_path.glob("*/*.arrow")) < 30_000
+
+
+def test_two_taps_for_safety_end_with_each_sample_once(where: str, tmp_path: Path) -> None:
+    """One of them is gone for a while; both were there for the rest."""
+    wheel = Theirs("router", listen=(where,))
+    base = Tap(tmp_path, ["fleet/**"], connect=[where], name="base")
+    spare = Tap(tmp_path, ["fleet/**"], connect=[where], name="spare")
+    ready(base)
+    ready(spare)
+    sent = [f"{number % 3}" for number in range(60)]  # the same values again and again
+    for payload in sent[:20]:
+        wheel.do("put", "fleet/1/pose", payload)
+    until(received(base, 20))
+    base.close()
+    for payload in sent[20:40]:
+        wheel.do("put", "fleet/1/pose", payload)
+    until(received(spare, 40))
+    with Tap(tmp_path, ["fleet/**"], connect=[where], name="base") as base, spare:
+        ready(base)
+        for payload in sent[40:]:
+            wheel.do("put", "fleet/1/pose", payload)
+        until(received(base, 20))
+        until(received(spare, 60))
+    wheel.close()
+    assert zenlake.read(tmp_path).num_rows == 40 + 60
+    once = zenlake.read(tmp_path, columns=["payload"], once=True)["payload"].to_pylist()
+    assert once == [payload.encode() for payload in sent]
+
+
+def test_taps_that_split_the_keys_give_one_log(where: str, tmp_path: Path) -> None:
+    wheel = Theirs("router", listen=(where,))
+    names = {"arms": "fleet/*/arm", "legs": "fleet/*/leg/**"}
+    taps = [Tap(tmp_path, [keys], connect=[where], name=name) for name, keys in names.items()]
+    for tap in taps:
+        ready(tap)
+    for number in range(10):
+        wheel.do("put", f"fleet/{number}/arm", "a")
+        wheel.do("put", f"fleet/{number}/leg/left", "l")
+    for tap in taps:
+        until(received(tap, 10))
+        tap.close()
+    wheel.close()
+    keys = sorted(zenlake.read(tmp_path, columns=["key"])["key"].to_pylist())
+    assert keys == sorted(f"fleet/{n}/{part}" for n in range(10) for part in ("arm", "leg/left"))

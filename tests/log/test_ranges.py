@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.log.recorded import directly, interleaved, tables, written
+from tests.log.recorded import Hasty, directly, interleaved, tables, written
 from zenlake.columns import TABLES, Decoder
-from zenlake.log import write
-from zenlake.log.layout import ROWS
+from zenlake.log import Log, write
+from zenlake.log.layout import INDEX_HEAD, ROWS, segment_name
 from zenlake.log.track import Tracker
 
 seeds = st.integers(0, 1 << 32)
@@ -69,3 +69,36 @@ def test_a_block_is_found_by_time_without_reading_it(tmp_path):
     assert log.plan(size=1, since=middle.since, until=middle.since + 1) == [middle]
     assert log.plan({"w": [middle.segment, middle.first]}, size=1) == blocks[len(blocks) // 2 :]
     assert log.plan(None, {"w": [middle.segment, middle.first]}, size=1) == blocks[: len(blocks) // 2]
+
+
+@pytest.mark.parametrize("block_size", [1, 1 << 20], ids=["a row a block", "one block"])
+def test_events_of_the_wire_and_notes_come_in_the_order_of_time(tmp_path, block_size):
+    with write.Writer(tmp_path, "w", sync="sealed", disk=Hasty(), block_size=block_size) as writer:
+        faces = [writer.face("tcp", f"10.0.0.{i}:40000", "10.0.0.99:7447") for i in range(3)]
+        for i, direction, data in interleaved(3):
+            writer.note("before", faces[i])
+            writer.append(faces[i], direction, data)
+    log = Log(tmp_path)
+    events = tables(log, log.plan(), {"events": None})["events"]
+    assert {"before", "opened", "gap"} <= set(events["kind"].to_pylist())
+    assert events["packet"].to_pylist() == sorted(events["packet"].to_pylist())
+    assert events["received_ns"].to_pylist() == sorted(events["received_ns"].to_pylist())
+    assert tables(log, log.plan(), {"events": ["kind"]})["events"] == events.select(["kind"])
+
+
+def test_a_time_is_found_by_looking_at_few_segments(tmp_path, monkeypatch):
+    batches = interleaved(7, size=60)
+    log = written(tmp_path, batches, block_size=400, segment_size=800)
+    segments = log.segments("w")
+    assert len(segments) > 32
+    for empty in segments[5:8]:  # as a crash may leave them
+        (tmp_path / "w" / segment_name(empty, "index")).write_bytes(INDEX_HEAD)
+    looked = []
+    real = Log.index
+    monkeypatch.setattr(
+        Log, "index", lambda self, writer, segment: looked.append(segment) or real(self, writer, segment)
+    )
+    for part in log.plan(size=1):
+        looked.clear()
+        assert log.at(part.since) == {"w": [part.segment, part.first]}
+        assert len(looked) < 16

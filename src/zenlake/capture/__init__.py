@@ -17,8 +17,9 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from zenlake.capture.files import Packets, Trouble, windows
+from zenlake.capture.known import KnownPlan
 from zenlake.capture.notes import Face, Note
-from zenlake.capture.ranges import SIZE, Plan, Range, read
+from zenlake.capture.ranges import SIZE, Range, read
 from zenlake.capture.reader import Reader
 from zenlake.capture.rows import Rows
 
@@ -56,9 +57,9 @@ class Capture:
         """The capture in pieces of about `size` bytes that can be pickled and decoded anywhere, in any order."""
         return self.plan(size).ranges()
 
-    def plan(self, size: int = SIZE) -> Plan:
-        """The pass that finds ranges; it is also the one that knows the capture's notes."""
-        return Plan(self.files, self.limits, size)
+    def plan(self, size: int = SIZE) -> KnownPlan:
+        """The pass that finds ranges, or what an earlier one found; it also knows the capture's notes."""
+        return KnownPlan(self.files, self.limits, size)
 
 
 def open(

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A capture as decoded tables: its batches through the one decoder, its notes as events."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
 from zenlake.capture import Capture
+from zenlake.capture.known import KnownPlan
 from zenlake.capture.notes import Note
-from zenlake.capture.ranges import Plan, Range
+from zenlake.capture.ranges import Range
 from zenlake.capture.sessions import Sessions
 from zenlake.columns import Decoder
 from zenlake.columns.schemas import chosen
@@ -32,7 +33,7 @@ def decode(source: Capture, tables: Tables, rows: int = ROWS) -> Decoded:
     sessions.introduce(source.reader)  # those from whom no batch came: encrypted ones
     refuse_if_nothing_was_a_capture(source.files, source.notes())
     yield from told(decoder.finish())
-    yield from noted(source.files, source.notes(), sessions, tables)
+    yield from noted(source.files, source.notes(), sessions.name, tables)
 
 
 def decode_range(of: Range, tables: Tables, rows: int = ROWS) -> Decoded:
@@ -43,11 +44,11 @@ def decode_range(of: Range, tables: Tables, rows: int = ROWS) -> Decoded:
     yield from told(decoder.finish())
 
 
-def notes_of(plan: Plan, tables: Tables) -> Decoded:
+def notes_of(plan: KnownPlan, tables: Tables) -> Decoded:
     """The capture's notes, once the plan is complete."""
-    notes = plan.reader.notes.rows()
+    notes = plan.notes()
     refuse_if_nothing_was_a_capture(plan.files, notes)
-    return noted(plan.files, notes, plan.sessions, tables)
+    return noted(plan.files, notes, plan.name, tables)
 
 
 def refuse_if_nothing_was_a_capture(files: list[str], notes: list[Note]) -> None:
@@ -63,14 +64,14 @@ def told(done: Mapping[str, list[pa.RecordBatch]]) -> Decoded:
             yield table, batch
 
 
-def noted(files: list[str], notes: list[Note], sessions: Sessions, tables: Tables) -> Decoded:
+def noted(files: list[str], notes: list[Note], name: Callable[[int], str], tables: Tables) -> Decoded:
     """What the capture skipped or repaired, as rows of `events`: nothing is dropped silently."""
     if "events" not in tables or not notes:
         return
     columns = tables["events"]
     rows = [
         {
-            "session": sessions.name(note.face),
+            "session": name(note.face),
             "direction": 0,
             "file": files[note.file],
             "packet": note.packet,

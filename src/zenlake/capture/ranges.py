@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from zenlake.capture.files import Packets, Trouble, can_be_mapped, windows
+from zenlake.capture.notes import Note
 from zenlake.capture.reader import Reader
 from zenlake.capture.rows import Rows
 from zenlake.capture.sessions import Sessions
@@ -148,6 +149,14 @@ class Plan:
         self.reader.finish()
         names = self._flush()
         yield Range(self.files, first, (len(self.files), 0), self.limits, state, names)
+
+    def notes(self) -> list[Note]:
+        """Those of the whole capture, behind the last range."""
+        return self.reader.notes.rows()
+
+    def name(self, face: int) -> str:
+        """Of a session that a note is about."""
+        return self.sessions.name(face)
 
     def _walk(self, batches: pa.RecordBatch) -> None:
         self.sessions.introduce(self.reader)

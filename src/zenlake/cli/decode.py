@@ -25,6 +25,9 @@ def decode(
     key: Annotated[str | None, typer.Option("--key", help="Rows whose key this expression intersects.")] = None,
     since: Annotated[datetime | None, typer.Option("--since", help="Rows received from then on, UTC.")] = None,
     until: Annotated[datetime | None, typer.Option("--until", help="Rows received before then, UTC.")] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Each published sample once, however many taps or sessions recorded it.")
+    ] = False,
     format: Annotated[
         Format | None, typer.Option("--format", "-f", help="As what; else by the name of OUT.", show_default="table")
     ] = None,
@@ -41,11 +44,13 @@ def decode(
     if format is None:
         format = SUFFIXES.get(out.suffix, Format.table) if out is not None else Format.table
     wanted = None if columns is None else [name.strip() for name in columns.split(",")]
-    if table in TABLES:
+    if table in TABLES and not once:
         rows = batches(paths, table, columns=wanted, keys=key, since=since, until=until, processes=processes)
         schema = chosen(table, wanted)
     else:
-        whole: pa.Table = read(paths, table, columns=wanted, keys=key, since=since, until=until, processes=processes)
+        whole: pa.Table = read(
+            paths, table, columns=wanted, keys=key, since=since, until=until, processes=processes, once=once
+        )
         rows, schema = iter(whole.to_batches()), whole.schema
     count = write(schema, rows, format, out)
     if out is not None:

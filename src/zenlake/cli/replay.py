@@ -160,7 +160,7 @@ def _tell(outcome: "Outcome", speed: float, as_json: bool) -> None:
     if outcome.dropped:
         words.append(f"{outcome.dropped} dropped by a full queue")
     if outcome.skipped:
-        words.append(f"{outcome.skipped} skipped (key not seen, or value in shared memory)")
+        words.append(f"{outcome.skipped} skipped (key not seen, or value not there)")
     if late:
         words.append("late by " + ", ".join(f"{name} {1e3 * value:.2f} ms" for name, value in late.items()))
     print("; ".join(words), flush=True)

@@ -49,6 +49,12 @@ def router(
             show_default="**",
         ),
     ] = None,
+    metadata_only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metadata-only", metavar="KEY", help="Of values on these keys keep the size and the hash, not the bytes."
+        ),
+    ] = None,
     name: Annotated[
         str, typer.Option("--name", help="This router's name in the log, its own for ever.", show_default=True)
     ] = "router",
@@ -69,7 +75,7 @@ def router(
         stop = stack.enter_context(until_stopped())
         recorder = None
         if log is not None:
-            recorder = stack.enter_context(Recorder(Writer(log, name)))
+            recorder = stack.enter_context(Recorder(Writer(log, name, metadata_only=metadata_only or ())))
         recording = None if recorder is None else Recording(recorder)
         running = open_node(chosen, recording=recording, max_memory=memory << 20)
         stack.callback(running.close)

@@ -42,6 +42,12 @@ def tap(
     when_full: Annotated[
         str, typer.Option("--when-full", help="If the disk is too slow: lose (counted), or block the router.")
     ] = "lose",
+    metadata_only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metadata-only", metavar="KEY", help="Of values on these keys keep the size and the hash, not the bytes."
+        ),
+    ] = None,
     metrics: Annotated[
         str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Serve /metrics and /health there.")
     ] = None,
@@ -67,6 +73,7 @@ def tap(
                 sync=_sync(sync),
                 retention=None if retention == Retention() else retention,
                 when_full=when_full,  # type: ignore[arg-type]
+                metadata_only=metadata_only or (),
                 transport=network.transport,
                 tls=network.tls,
                 timeout=network.connect_timeout,

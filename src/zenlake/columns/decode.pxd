@@ -2,6 +2,7 @@ cimport cython
 from zenlake.columns.rows cimport Messages, Place, Rare, Samples
 from zenlake.session.keys cimport KeyTable
 from zenlake.session.session cimport Session
+from zenlake.wire.cursor cimport Blob
 from zenlake.wire.reader cimport Reader
 
 @cython.final
@@ -12,6 +13,7 @@ cdef class Decoder:
     cdef Reader rejoined
     cdef Place place
     cdef readonly list sessions
+    cdef dict names
     cdef public list files
     cdef int file
     cdef Py_ssize_t current
@@ -31,6 +33,7 @@ cdef class Decoder:
     cdef const long long[::1] packets
 
     cpdef Session session(self, Py_ssize_t face)
+    cdef Blob name(self, int face, Session session)
     cdef int flush_full(self) except -1 with gil
     cdef int decode_run(self, Session session, Py_ssize_t first, Py_ssize_t last) except -1
     cdef int settle(self) except -1 nogil

@@ -19,6 +19,7 @@ if cython.compiled:
     from cython.cimports.zenlake.columns.rows import Messages, Place, Rare, Samples
     from cython.cimports.zenlake.session.lanes import JOINED, OUT_OF_RANGE, WAITING, Lanes, lane_of
     from cython.cimports.zenlake.session.session import Session, Side
+    from cython.cimports.zenlake.wire.cursor import Blob
     from cython.cimports.zenlake.wire.message import Message
     from cython.cimports.zenlake.wire.reader import Reader
 else:
@@ -26,6 +27,7 @@ else:
     from zenlake.session.lanes import JOINED, OUT_OF_RANGE, WAITING, Lanes, lane_of
     from zenlake.session.session import Session, Side
     from zenlake.wire import ids
+    from zenlake.wire.cursor import Blob
     from zenlake.wire.message import Message
     from zenlake.wire.reader import Reader
 
@@ -34,6 +36,7 @@ ENTITIES = {2: "subscriber", 4: "queryable", 6: "token"}
 MODES = {1: "current", 2: "future", 3: "both"}
 WANTS = ((0x01, "K"), (0x02, "S"), (0x04, "Q"), (0x08, "T"), (0x80, "A"))
 LONGEST_ERROR = 65536
+MOST_NAMES = 65536
 
 
 class Decoder:
@@ -49,6 +52,7 @@ class Decoder:
         self.rejoined = Reader()
         self.place = Place()
         self.sessions = []
+        self.names = {}
         self.files = []
         self.file = -1
         self.current = 0
@@ -78,6 +82,15 @@ class Decoder:
             self.sessions.append(Session(f"face {len(self.sessions)}"))
         return self.sessions[face]
 
+    def name(self, face, session):
+        """A session's name in bytes, made once: where sessions take turns with every batch it is asked for as often."""
+        known = self.names.get(face)
+        if known is None or known[0] is not session.name:
+            if len(self.names) >= MOST_NAMES:
+                self.names.clear()
+            known = self.names[face] = (session.name, Blob(session.name.encode()))
+        return known[1]
+
     def decode(self, batches):
         """Decode a record batch of the batches schema; what fills whole record batches comes out of `take`."""
         count: cython.Py_ssize_t = batches.num_rows
@@ -102,13 +115,13 @@ class Decoder:
         if files is not None and files[0] != self.file:
             self.file = files[0]
             self.place.packet = -1
+        self.place.file.set(self.files[files[0]].encode() if files is not None else None)
         while first < count:
             last = first + 1
             while last < count and self.faces[last] == self.faces[first]:
                 last += 1
             session = self.session(self.faces[first])
-            self.place.session.set(session.name.encode())
-            self.place.file.set(self.files[files[first]].encode() if files is not None else None)
+            self.place.session = self.name(self.faces[first], session)
             try:
                 self.decode_run(session, first, last)
             finally:
@@ -121,9 +134,9 @@ class Decoder:
         self.done = {name: [] for name in self.wanted}
         return done
 
-    def finish(self):
-        """Everything that is left, by table."""
-        for name in self.wanted:
+    def finish(self, tables=None):
+        """Everything that is left, by table; if some are named, of these."""
+        for name in self.wanted if tables is None else tables:
             if self.tables[name].row:
                 self.flush(name)
         return self.take()

@@ -9,14 +9,25 @@ shows custom metadata only together with the body.
 import json
 import struct
 import zlib
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from zenlake.errors import LogError
 from zenlake.log.layout import ROWS
 
-__all__ = ["END", "about", "block_bytes", "checksum", "custom_metadata", "head_bytes", "pack", "prefix_size", "unpack"]
+__all__ = [
+    "END",
+    "About",
+    "about",
+    "block_bytes",
+    "checksum",
+    "custom_metadata",
+    "head_bytes",
+    "pack",
+    "prefix_size",
+    "unpack",
+]
 
 END = b"\xff\xff\xff\xff\0\0\0\0"  # the end of an IPC stream
 CONTINUATION = 0xFFFFFFFF
@@ -41,17 +52,29 @@ def head_bytes(metadata: dict[str, bytes]) -> bytes:
     return bytes(sink.getvalue())[: -len(END)]
 
 
+class About(NamedTuple):
+    """What a block says about itself."""
+
+    facts: dict[str, int]
+    changes: bytes | None
+    withheld: bytes | None
+    body: int  # bytes
+
+
 def block_bytes(
-    rows: pa.RecordBatch, row: int, notes: int, faces: int, changes: bytes | None, options: pa.ipc.IpcWriteOptions
-) -> pa.Buffer:
+    rows: pa.RecordBatch, row: int, notes: int, faces: int, changes: bytes | None, withheld: bytes | None,
+    options: pa.ipc.IpcWriteOptions,
+) -> pa.Buffer:  # fmt: skip
     """A block, ready to be written; so many of its rows are notes, so many faces are new in it."""
     times = rows.column("received").cast(pa.int64())
     facts = {"row": row, "rows": rows.num_rows, "first": times[0].as_py(), "last": times[-1].as_py(), "notes": notes}
     facts["faces"] = faces
-    facts["crc"] = checksum(rows, changes)
+    facts["crc"] = checksum(rows, changes, withheld)
     metadata = {"block": json.dumps(facts, separators=(",", ":")).encode()}
     if changes is not None:
         metadata["changes"] = changes
+    if withheld is not None:
+        metadata["withheld"] = withheld
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema, options=options) as stream:
         stream.write_batch(rows, custom_metadata=metadata)
@@ -59,9 +82,9 @@ def block_bytes(
     return whole[prefix_size(bytes(whole[:8])) : whole.size - len(END)]
 
 
-def checksum(rows: pa.RecordBatch, changes: bytes | None) -> int:
+def checksum(rows: pa.RecordBatch, changes: bytes | None, withheld: bytes | None) -> int:
     """Over the values, not over their encoding: padding and compression do not count."""
-    crc = zlib.crc32(changes or b"")
+    crc = zlib.crc32(withheld or b"", zlib.crc32(changes or b""))
     count = rows.num_rows
     for name in rows.schema.names:
         column = rows.column(name)
@@ -87,14 +110,14 @@ def prefix_size(start: bytes) -> int:
     return 8 + int(size)
 
 
-def about(prefix: bytes | memoryview) -> tuple[dict[str, int], bytes | None, int]:
-    """What a block says about itself, the changes that it makes, and the size of its body; from the bytes before that."""
+def about(prefix: bytes | memoryview) -> About:
+    """What a block says about itself, from the bytes before its body."""
     try:
         found, body = custom_metadata(memoryview(prefix)[8:])
         facts = json.loads(found[b"block"])
     except (struct.error, KeyError, ValueError, IndexError):
         raise LogError("no whole block") from None
-    return facts, found.get(b"changes"), body
+    return About(facts, found.get(b"changes"), found.get(b"withheld"), body)
 
 
 def custom_metadata(message: memoryview) -> tuple[dict[bytes, bytes], int]:

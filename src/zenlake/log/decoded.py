@@ -13,15 +13,18 @@ import pyarrow.compute as pc
 
 from zenlake.columns import Decoder
 from zenlake.columns.schemas import chosen
+from zenlake.log.block import unpack
 from zenlake.log.layout import NOTE
 from zenlake.log.read import Log, Range, Segment
 from zenlake.log.state import Pointer, State
 from zenlake.log.track import Tracker
+from zenlake.log.withhold import Shown
 from zenlake.session.session import Session
 
 __all__ = ["decode", "decode_ranges"]
 
 ROWS = 16384
+MOST_WITHHELD = 1 << 16
 Found = Iterator[tuple[str, pa.RecordBatch]]
 
 
@@ -48,7 +51,7 @@ def decode_ranges(
     decoding = Decoding(log, tables, rows)
     for part in ranges:
         yield from decoding.run(part)
-    yield from told(decoding.decoder.finish())
+    yield from decoding.finish()
 
 
 class Decoding:
@@ -57,39 +60,80 @@ class Decoding:
     def __init__(self, log: Log, tables: Mapping[str, Sequence[str] | None], rows: int) -> None:
         self.log = log
         self.tables = tables
-        self.decoder = Decoder(tables, rows)
+        self._rows = rows
+        self.decoder = self._decoder({"events": ["packet"]})
+        self._shown: Shown | None = None
         self._before: tuple[str, int, int] | None = None
         self._state = State()
 
     def run(self, part: Range) -> Found:
         segment = self.log.segment(part)
+        if segment.withholds and self._shown is None:
+            yield from self._expect_withheld()
         if self._before != (part.writer, part.segment, part.first):
             state = segment.state(part.first)
             removed = self._half_received(part, self._state, state)
             self._state = state
             self.decoder.sessions[:] = state.sessions
             if removed and part.first == 0:
-                yield from self._events([self._removed(segment, lane, state) for lane in removed])
+                yield from self._told_with([self._removed(segment, lane, state) for lane in removed])
         state = self._state
         for block in range(part.first, part.last):
             rows = segment.rows(block)
-            facts, changes = segment.about(block)
-            for face in segment.introduced(facts, changes):
+            about = segment.about(block)
+            for face in segment.introduced(about):
                 state.introduce(face)
                 self.decoder.sessions.append(state.sessions[-1])
             segment.checked(rows, block, len(state.faces))
-            rows = numbered(rows, segment.first_batch + facts["row"])
+            first = segment.first_batch + about.facts["row"]
+            rows = numbered(rows, first)
+            if self._shown is not None and about.withheld is not None:
+                self._shown.add(unpack(about.withheld), first)
             notes = None
-            if facts["notes"]:
+            if about.facts["notes"]:
                 is_note = pc.equal(rows.column("direction"), NOTE)
                 notes = rows.filter(is_note)
                 rows = rows.filter(pc.invert(is_note))
             self.decoder.decode(rows)
-            yield from told(self.decoder.take())
             if notes is not None and "events" in self.tables:
                 notes = notes.set_column(0, "received", notes.column("received").cast(pa.int64()))
-                yield from self._events([self._note(row) for row in notes.to_pylist()])
+                yield from self._told_with([self._note(row) for row in notes.to_pylist()])
+            yield from self._told(self.decoder.take())
+            if self._shown is not None and len(self._shown) > MOST_WITHHELD:
+                yield from self.finish()
         self._before = (part.writer, part.segment, part.last)
+
+    def finish(self) -> Found:
+        """The rows that wait for their record batch to be full."""
+        yield from self._told(self.decoder.finish())
+        if self._shown is not None:
+            self._shown.clear()
+
+    # Values of which only the size and the hash are there
+
+    def _expect_withheld(self) -> Found:
+        """From here on decode the columns too that tell where a value was withheld."""
+        yield from self.finish()
+        self._shown = Shown()
+        sessions = self.decoder.sessions
+        self.decoder = self._decoder({"events": ["packet"], **Shown.NEEDS})
+        self.decoder.sessions[:] = sessions
+
+    def _decoder(self, besides: Mapping[str, Sequence[str]]) -> Decoder:
+        """For the columns asked for, and these."""
+        tables = {
+            name: None if columns is None else list(dict.fromkeys([*columns, *besides.get(name, ())]))
+            for name, columns in self.tables.items()
+        }
+        return Decoder(tables, self._rows)
+
+    def _told(self, done: Mapping[str, list[pa.RecordBatch]]) -> Found:
+        """With the columns asked for."""
+        for table, batch in told(done):
+            columns = self.tables[table]
+            if self._shown is not None:
+                batch = self._shown.rows(table, batch)
+            yield table, batch if columns is None else batch.select(list(columns))
 
     # Messages that began before the range
 
@@ -169,11 +213,18 @@ class Decoding:
         }  # fmt: skip
         return event(segment.index[0].first, state.sessions[i], segment.first_batch, values)
 
-    def _events(self, rows: list[dict[str, Any]]) -> Found:
-        if "events" in self.tables:
-            columns = self.tables["events"]
-            schema = chosen("events", None if columns is None else list(columns))
-            yield "events", pa.RecordBatch.from_pylist(rows, schema=chosen("events")).select(schema.names)
+    def _told_with(self, rows: list[dict[str, Any]]) -> Found:
+        """These and the events that the decoder has found so far, each in its place among the batches."""
+        if "events" not in self.tables:
+            return
+        done = self.decoder.finish(["events"])
+        columns = self.tables["events"]
+        schema = chosen("events", None if columns is None else list(dict.fromkeys([*columns, "packet"])))
+        noted = pa.RecordBatch.from_pylist(rows, schema=chosen("events")).select(schema.names)
+        events = pa.Table.from_batches([*done["events"], noted], schema=schema)
+        order = pc.array_sort_indices(events.column("packet").combine_chunks())  # a stable order
+        done["events"] = events.take(order).combine_chunks().to_batches()
+        yield from self._told(done)
 
 
 def event(received: int, session: Session | None, packet: int, values: dict[str, Any]) -> dict[str, Any]:

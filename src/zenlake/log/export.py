@@ -57,7 +57,7 @@ def packets(log: Log) -> Iterator[tuple[int, bytes]]:
         tracker = Tracker()
         tracker.sessions[:] = state.sessions
         for block in range(part.first, part.last):
-            for face in segment.introduced(*segment.about(block)):
+            for face in segment.introduced(segment.about(block)):
                 state.introduce(face)
                 tracker.sessions.append(state.sessions[-1])
             rows = segment.checked(segment.rows(block), block, len(state.faces))

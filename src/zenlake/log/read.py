@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
 from zenlake.errors import InvalidValue, LogError, LogRemoved
-from zenlake.log.block import about, checksum, prefix_size, unpack
+from zenlake.log.block import About, about, checksum, prefix_size, unpack
 from zenlake.log.files import Files, Index
 from zenlake.log.layout import FORMAT, MARKER, NOTE, READERS, ROWS, WRITER, Record, described, segment_name
 from zenlake.log.state import State
@@ -102,8 +102,8 @@ class Log:
         """The first block of each writer with a row received at that time (ns) or later."""
         found = {}
         for writer in self.writers():
-            there = [segment for segment in self.segments(writer) if len(self.index(writer, segment))]
-            i = bisect.bisect_left(there, time, key=partial(self._last_time, writer))
+            there = self.segments(writer)
+            i = bisect.bisect_left(range(len(there)), time, key=partial(self._last_time, writer, there))
             if i == len(there):
                 found[writer] = self._latest(writer)
             else:
@@ -111,9 +111,13 @@ class Log:
                 found[writer] = [there[i], bisect.bisect_left(index, time, key=lambda record: record.last)]
         return found
 
-    def _last_time(self, writer: str, segment: int) -> int:
-        index = self.index(writer, segment)
-        return index[len(index) - 1].last
+    def _last_time(self, writer: str, segments: list[int], i: int) -> int:
+        """Of the rows up to the end of that segment; one without blocks, which a crash may leave, adds none."""
+        for segment in reversed(segments[: i + 1]):
+            index = self.index(writer, segment)
+            if len(index):
+                return index[len(index) - 1].last
+        return -1
 
     def segments(self, writer: str) -> list[int]:
         """The segments that are visible at all, oldest first."""
@@ -205,22 +209,23 @@ class Segment:
             raise LogError(f"{self.where} does not have the columns of a log")
         self.first_batch = int(metadata[b"batch"])
         self._head = metadata[b"state"]
+        self.withholds = b"metadata_only" in metadata
+        """Whether values may be missing of which the size and the hash were kept (`withhold`)."""
 
-    def about(self, block: int) -> tuple[dict[str, int], bytes | None]:
-        """What a block says of itself, and its changes, without its rows."""
+    def about(self, block: int) -> About:
+        """What a block says of itself, without its rows."""
         record = self.index[block]
         start = self.source.read(record.offset, min(GUESS, record.size))
         size = prefix_size(bytes(start[:8]))
         if size > start.size:
             start = self.source.read(record.offset, size)
-        facts, changes, _ = about(start[:size])
-        return facts, changes
+        return about(start[:size])
 
     def state(self, block: int) -> State:
         """Where all faces stand before that block; the faces that it introduces are not yet there."""
         state = State.from_head(unpack(self._head))
         for earlier in range(block):
-            _, changes = self.about(earlier)
+            changes = self.about(earlier).changes
             if changes is not None:
                 changed = unpack(changes)
                 for face in changed["faces"]:
@@ -228,9 +233,11 @@ class Segment:
                 state.apply(changed)
         return state
 
-    def introduced(self, facts: dict[str, int], changes: bytes | None) -> list[dict[str, str]]:
+    def introduced(self, block: About) -> list[dict[str, str]]:
         """The faces that are new in a block, of which `about` tells this."""
-        found: list[dict[str, str]] = unpack(changes)["faces"] if changes is not None and facts["faces"] else []
+        if block.changes is None or not block.facts["faces"]:
+            return []
+        found: list[dict[str, str]] = unpack(block.changes)["faces"]
         return found
 
     def rows(self, block: int, check: bool = False) -> pa.RecordBatch:
@@ -244,8 +251,8 @@ class Segment:
         except (pa.ArrowInvalid, OSError, EOFError) as error:
             raise LogError(f"{self.where}, block {block}: {error}") from None
         if check:
-            facts, changes = self.about(block)
-            if facts["rows"] != rows.num_rows or checksum(rows, changes) != facts["crc"]:
+            facts, changes, withheld, _ = self.about(block)
+            if facts["rows"] != rows.num_rows or checksum(rows, changes, withheld) != facts["crc"]:
                 raise LogError(f"{self.where}, block {block}: the checksum does not match its bytes")
         return rows
 

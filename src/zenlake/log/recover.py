@@ -154,13 +154,13 @@ def whole_blocks(path: Path, at: int) -> Iterator[Record]:
         while at + 8 < data.size:
             try:
                 prefix = data[at : at + prefix_size(bytes(data[at : at + 8]))]
-                facts, changes, body = about(prefix)
+                facts, changes, withheld, body = about(prefix)
                 size = prefix.size + body
                 if at + size > data.size or (row is not None and facts["row"] != row):
                     return
                 rows = pa.ipc.read_record_batch(pa.ipc.read_message(data[at : at + size]), schema)
                 rows.validate(full=True)
-                if facts["rows"] != rows.num_rows or checksum(rows, changes) != facts["crc"]:
+                if facts["rows"] != rows.num_rows or checksum(rows, changes, withheld) != facts["crc"]:
                     return
             except (LogError, pa.ArrowInvalid, OSError, EOFError, KeyError, TypeError):
                 return

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from zenlake.log.track import Tracker
 from zenlake.session.session import Session
 
-__all__ = ["Face", "Followed", "Pointer", "State"]
+__all__ = ["Face", "Followed", "Pointer", "State", "fresh"]
 
 Pointer = tuple[int, int, int, int]  # segment, block, row, message in that row
 Lane = tuple[int, int, int]  # face, direction, lane
@@ -51,7 +51,7 @@ class State:
 
     def introduce(self, face: dict[str, str]) -> None:
         self.faces.append(Face(**face))
-        self.sessions.append(_fresh(self.faces[-1]))
+        self.sessions.append(fresh(self.faces[-1]))
 
     def apply(self, changes: dict[str, Any]) -> None:
         """After the block that made these changes; its new faces have been introduced."""
@@ -112,7 +112,7 @@ class Followed:
         if found is not None:
             return found
         introduced.append(face)
-        return self._add(face, _fresh(face))
+        return self._add(face, fresh(face))
 
     def head(self) -> list[dict[str, Any]]:
         return [
@@ -167,7 +167,8 @@ class Followed:
         return [[direction, lane, *p] for (of, direction, lane), p in sorted(self._waiting.items()) if of == i]
 
 
-def _fresh(face: Face) -> Session:
+def fresh(face: Face) -> Session:
+    """The session of a face that has said nothing yet."""
     session = Session(face.name)
     session.is_scouting = face.protocol == "scouting"
     session.is_multicast = face.protocol == "multicast"

@@ -12,11 +12,11 @@ from zenlake.errors import DecodeError
 
 if cython.compiled:
     import cython.cimports.zenlake.wire.ids as ids
-    from cython.cimports.zenlake.session.lanes import JOINED, OUT_OF_RANGE, WAITING, Lanes, lane_of
+    from cython.cimports.zenlake.session.lanes import JOINED, OLD, OUT_OF_RANGE, WAITING, Lanes, lane_of
     from cython.cimports.zenlake.session.session import Session, Side
     from cython.cimports.zenlake.wire.reader import Reader
 else:
-    from zenlake.session.lanes import JOINED, OUT_OF_RANGE, WAITING, Lanes, lane_of
+    from zenlake.session.lanes import JOINED, OLD, OUT_OF_RANGE, WAITING, Lanes, lane_of
     from zenlake.session.session import Session, Side
     from zenlake.wire import ids
     from zenlake.wire.reader import Reader
@@ -28,14 +28,20 @@ class Tracker:
     `declared` collects (face, direction, id) of key ids that were declared or undeclared, `begun` where the message that a
     lane is in the middle of began: (face, direction, lane) -> (row, message) of the block that was followed last. Both
     are for the caller to empty.
+
+    `watch`, if given, is told where values lie: `watch.value(row, index, key, at, size)` for a PUT in a message that came whole,
+    `watch.fragment(session, where, row, index, outcome, pieces, at, size)` for each fragment, before anything reads what it
+    completes. Positions are those of the block's bytes.
     """
 
-    def __init__(self):
+    def __init__(self, watch=None):
         self.sessions = []
         self.declared = set()
         self.begun = {}
         self.reader = Reader()
         self.rejoined = Reader()
+        self.watch = watch
+        self.watched = watch is not None
 
     def session(self, face):
         """The session of a face; a new one if it was not seen before."""
@@ -104,6 +110,11 @@ class Tracker:
                         )  # fmt: skip
                         if fresh:
                             self.fragment(session)
+                        elif self.watched:
+                            self.old_fragment(session)
+                    elif kind in (ids.PUSH, ids.RESPONSE):
+                        if self.watched:
+                            self.value(session, kind)
                     elif kind in (ids.INIT, ids.OPEN, ids.CLOSE, ids.JOIN):
                         self.transport(session, kind)
                 self.index += 1
@@ -130,6 +141,9 @@ class Tracker:
         lane: cython.int = lane_of(f.priority, f.reliable)
         joined: cython.int = lanes.join(lane, f)
         where = (self.face, self.direction, lane)
+        if self.watched:
+            pieces = lanes.pieces[lane]
+            self.watch.fragment(session, where, self.row, self.index, joined, pieces, f.payload.at, f.payload.size)
         if joined == WAITING:
             if lanes.pieces[lane] == 1:
                 self.begun[where] = (self.row, self.index)
@@ -142,6 +156,26 @@ class Tracker:
             if self.rejoined.next() == ids.DECLARE:
                 self.declaration(session, self.rejoined)
             self.rejoined.bind(b"")
+        return 0
+
+    def old_fragment(self, session):
+        """One that receivers ignore."""
+        f = self.reader.fragment
+        where = (self.face, self.direction, lane_of(f.priority, f.reliable))
+        self.watch.fragment(session, where, self.row, self.index, OLD, 0, f.payload.at, f.payload.size)
+        return 0
+
+    def value(self, session, kind):
+        push = self.reader.push
+        response = self.reader.response
+        if kind == ids.PUSH:
+            if push.is_put:
+                key = session.key(self.direction, push.key)
+                self.watch.value(self.row, self.index, key, push.put.payload.at, push.put.payload.size)
+        elif response.is_reply and response.reply.is_put:
+            key = session.key(self.direction, response.key)
+            payload = response.reply.put.payload
+            self.watch.value(self.row, self.index, key, payload.at, payload.size)
         return 0
 
     def transport(self, session, kind):

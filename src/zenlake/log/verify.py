@@ -38,7 +38,7 @@ def verify(log: Log) -> Iterator[Checked]:
                 segment = Segment(log.files, writer, number)
                 for blocks, record in enumerate(segment.index, 1):
                     found = segment.rows(blocks - 1, check=True)
-                    facts, _ = segment.about(blocks - 1)
+                    facts = segment.about(blocks - 1).facts
                     if (facts["row"], facts["rows"]) != (record.row, record.rows) or record.row != rows:
                         raise LogError(f"block {blocks - 1}: the index tells other rows than the block")
                     if not last <= record.first <= record.last:

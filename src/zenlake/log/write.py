@@ -17,8 +17,9 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,6 +45,7 @@ from zenlake.log.layout import (
 )  # fmt: skip
 from zenlake.log.recover import recover
 from zenlake.log.state import Face, Followed
+from zenlake.log.withhold import Withholding
 
 __all__ = ["Writer", "note_text"]
 
@@ -68,7 +70,8 @@ class Writer:
     """One named writer in a log. `sync` is "block", "sealed", or a number of seconds between syncs.
 
     A block is cut when it holds `block_size` bytes, a segment is sealed at `segment_size` bytes or after `segment_age`
-    seconds. `compression` is Arrow's (None, "lz4" or "zstd"). `clock` gives nanoseconds since 1970.
+    seconds. `compression` is Arrow's (None, "lz4" or "zstd"). Of values on keys that one of `metadata_only` intersects, size and
+    hash are kept. `clock` gives nanoseconds since 1970.
     """
 
     def __init__(
@@ -81,6 +84,7 @@ class Writer:
         segment_size: int = 64 << 20,
         segment_age: float = 3600.0,
         compression: Literal["lz4", "zstd"] | None = None,
+        metadata_only: Sequence[str] = (),
         clock: Callable[[], int] = time.time_ns,
         disk: Disk | None = None,
     ) -> None:
@@ -106,6 +110,7 @@ class Writer:
         self._live: dict[str, Face] = {}
         self._leaving: list[Face] = []
         self._followed = Followed()
+        self._withholding = Withholding(metadata_only) if metadata_only else None
         self._clear_rows()
         self._file: int | None = None
         self._prepared: tuple[pa.Buffer, Record, int] | None = None
@@ -263,6 +268,8 @@ class Writer:
             "zenlake.log.format": FORMAT, "writer": self.name, "epoch": self.epoch, "segment": segment,
             "batch": self._batch, "created": self._clock(),
         }  # fmt: skip
+        if self._withholding is not None:
+            metadata["metadata_only"] = json.dumps([str(key) for key in self._withholding.keys])
         head = head_bytes({**{name: str(value).encode() for name, value in metadata.items()}, "state": state})
         path = self.folder / segment_name(segment)
         file = self.disk.create(path)
@@ -290,14 +297,21 @@ class Writer:
         """Following the rows changes the state, so it is done once, also if the disk has no room for the result yet."""
         introduced: list[Face] = []
         rows = self._as_arrow(introduced)
+        withheld: list[int] = []
+        if self._withholding is not None:
+            rows, withheld = self._withholding.withhold(rows, self._followed.faces)
         changes = self._followed.follow(rows, introduced, self.segment, self.block)
         packed = None if changes is None else pack(changes)
-        data = block_bytes(rows, self._row, self._notes, len(introduced), packed, self._options)
+        told = pack(withheld) if withheld else None
+        data = block_bytes(rows, self._row, self._notes, len(introduced), packed, told, self._options)
         record = Record(self._size, data.size, self._times[0], self._times[-1], self._row, rows.num_rows)
         self._prepared = (data, record, len(packed or b""))
         self._clear_rows()
         while self._leaving:
-            self._live.pop(self._leaving.pop().name, None)
+            gone = self._leaving.pop()
+            self._live.pop(gone.name, None)
+            if self._withholding is not None:
+                self._withholding.forget(gone)
 
     def _write_block(self) -> None:
         assert self._file is not None
@@ -325,7 +339,7 @@ class Writer:
             pa.array(self._times, pa.int64()).cast(ROWS.field("received").type),
             pa.array(faces, pa.int32()),
             pa.array(self._directions, pa.int8()),
-            pa.array(self._batches, pa.binary()),
+            _joined(self._batches),
             pa.array(self._sizes, pa.int32()),
             pa.array(self._compressed, pa.bool_()),
         ]
@@ -423,3 +437,10 @@ class Writer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _joined(values: list[bytes]) -> pa.Array:
+    """A binary column. Arrow's own way of making it grows its buffer as it goes and copies it thereby."""
+    ends = pa.array(accumulate(map(len, values), initial=0), pa.int32(), size=len(values) + 1)
+    data = pa.py_buffer(b"".join(values))
+    return pa.Array.from_buffers(pa.binary(), len(values), [None, ends.buffers()[1], data])

@@ -37,7 +37,7 @@ class Outcome:
     dropped: int = 0
     """Samples for which a queue had no room."""
     skipped: int = 0
-    """Samples that cannot be sent again: the key was not seen, or the value lay in shared memory."""
+    """Samples that cannot be sent again: the key was not seen, or the value is not there (shared memory, --metadata-only)."""
     seconds: float = 0.0
     """How long it took."""
     latest: float = 0.0

@@ -32,7 +32,7 @@ By = Literal["received", "timestamp"]
 SentBy = Literal["opener", "acceptor", "all"]
 Moment = datetime | timedelta  # a time, or how long after the beginning of the recording
 
-ABOUT = ["received_ns", "timestamp", "direction", "request_id", "shm", "packet", "index"]
+ABOUT = ["received_ns", "timestamp", "direction", "request_id", "packet", "index"]
 AT, PLACE = "replayed at", "replayed as"  # when, and how manieth: no column of `samples` has such a name
 ROWS = 16384
 
@@ -75,7 +75,8 @@ class Rows:
         """Rows with these columns, when each is due (ns), and how many before them cannot be sent."""
         wanted = (batch.filter(self._wanted(batch)) for batch in self._batches([*columns, *ABOUT]))
         for batch in wanted if self.extent.in_order else self._sorted(wanted, [*columns, *ABOUT]):
-            sendable = batch.filter(pc.and_(pc.is_valid(batch.column("key")), pc.is_null(batch.column("shm"))))
+            has_value = pc.or_(pc.is_valid(batch.column("payload")), pc.equal(batch.column("kind"), "del"))
+            sendable = batch.filter(pc.and_(pc.is_valid(batch.column("key")), has_value))
             times = self._times(sendable).to_pylist()
             yield sendable.select(columns), times, batch.num_rows - sendable.num_rows
 

@@ -16,6 +16,7 @@ from zenlake.keyexpr import KeyExpr
 from zenlake.tables.derive import derive
 from zenlake.tables.derived import DERIVED, definition
 from zenlake.tables.files import PATHS, files
+from zenlake.tables.once import NEEDS, each_once
 from zenlake.tables.schemas import TABLES, chosen, decode, decode_part
 
 SMALLEST = 1 << 16  # bytes of a part
@@ -30,6 +31,7 @@ def read(
     since: datetime | None = None,
     until: datetime | None = None,
     processes: int | None = None,
+    once: bool = False,
 ) -> pa.Table:
     """A table of captures (files of a rotation, folders of them, patterns) or logs as an Arrow table: decoded, or derived by
     DuckDB.
@@ -37,9 +39,16 @@ def read(
     `columns` leaves out what you do not need: decoding is then faster. `keys` is a key expression that a row's key must
     intersect, `since` and `until` bound the received time (from, inclusive; to, exclusive). A derived table is derived from the
     whole recording first: a query that began in time keeps the replies that came later. A large capture is decoded by
-    several processes; `processes` says by how many.
+    several processes; `processes` says by how many. `once` gives each published sample once that several taps, or several
+    sessions of a router, have recorded (`zenlake.tables.once`).
     """
     asked, choice = _checked(table, columns, keys, since, until)
+    if once:
+        if table != "samples":
+            raise InvalidValue(f"samples can be given once each, not {table}")
+        needed = list(dict.fromkeys([*asked, *NEEDS]))
+        found = _decoded(path, table, needed, choice, processes)
+        return each_once(pa.Table.from_batches(found, schema=chosen(table, needed)), asked)
     if table in TABLES:
         return pa.Table.from_batches(_decoded(path, table, asked, choice, processes), schema=chosen(table, asked))
     whole = derive(path, processes)[table]

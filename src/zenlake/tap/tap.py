@@ -72,6 +72,7 @@ class Tap(Node):
         sync: Literal["block", "sealed"] | float = "block",
         retention: Retention | None = None,
         when_full: Literal["lose", "block"] = "lose",
+        metadata_only: Sequence[str] = (),
         liveliness: bool = True,
         transport: dict[str, Any] | None = None,
         tls: Tls | None = None,
@@ -87,7 +88,8 @@ class Tap(Node):
         self._gone_since: float | None = None
         self._reconnects = 0
         self._ended = threading.Event()
-        self.recorder = Recorder(Writer(log, name, sync=sync), when_full=when_full, retention=retention)
+        writer = Writer(log, name, sync=sync, metadata_only=metadata_only)
+        self.recorder = Recorder(writer, when_full=when_full, retention=retention)
         self._recording = Recording(self.recorder)
         self._runtime: Runtime | None = None
         try:

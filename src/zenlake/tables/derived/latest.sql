@@ -19,8 +19,9 @@ ranked as (
 select
     received as received,  -- When it was received
     key as key,  -- The key
-    payload as payload,  -- The value; null if it lies in shared memory
-    payload_size as payload_size,  -- Bytes of the value; null where payload is
+    payload as payload,  -- The value; null if it lies in shared memory or was not kept
+    payload_size as payload_size,  -- Bytes of the value, also if it was not kept; null for shared memory
+    payload_sha256 as payload_sha256,  -- SHA-256 of a value that was not kept, in hex; null otherwise
     encoding as encoding,  -- The content type as text
     schema as schema,  -- The encoding's schema, as bytes; null if it has none
     attachment as attachment,  -- The attachment; null if there is none

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The processor time of a tap that records, and of a recording router, against a zenoh-python subscriber that only counts.
+
+Each is a process of its own. To the tap and to the subscriber a bare socket plays the router and sends the same batches, made
+beforehand, as fast as they are read; to the recording router it plays a publisher. What is counted is processor time, the kernel's
+included, from the first batch until the last one was counted, or is on the disk. The aim is a quarter: a ratio of 4, for messages
+whose handling costs more than their bytes; of a kilobyte each, copying them to the disk is most of what a recorder does.
+
+    python -m bench tap
+"""
+
+import shutil
+import socket
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+from bench import raw
+from bench.report import Ratio, Result, show
+from bench.router import batches, processor_time
+from bench.router import partner as started
+
+PARTNER = "bench.tap"
+COUNT = 2_000_000
+
+
+def tap() -> None:
+    """The process of the tap: port, how many samples, where to."""
+    from zenlake.tap.tap import Tap
+
+    port, count, folder = int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    with Tap(folder, ["**"], connect=[f"tcp/127.0.0.1:{port}"], when_full="block") as running:
+        print("ready", flush=True)
+        while running.stats().messages < count:
+            running.wait(0.05)
+        running.recorder.flush()
+        assert running.stats().lost == 0
+        print("done", flush=True)
+        sys.stdin.read()
+
+
+def record() -> None:
+    """The process of the recording router."""
+    from zenlake.log.record import Recorder
+    from zenlake.log.write import Writer
+    from zenlake.runtime.node import NodeConfig, open_node
+    from zenlake.tap.recording import Recording
+    from zenlake.values import WhatAmI
+
+    count, folder = int(sys.argv[2]), sys.argv[3]
+    with Recorder(Writer(folder, "router"), when_full="block") as recorder:
+        config = NodeConfig(WhatAmI.ROUTER, listen=("tcp/127.0.0.1:0",), recording=Recording(recorder))
+        with open_node(config) as node:
+            node.declare_subscriber(b"**", None)
+            print(node.locators[0].rpartition(":")[2], flush=True)
+            while sum(traffic.messages_in for traffic in node.traffic().values()) < count:
+                threading.Event().wait(0.05)
+            recorder.flush()
+            assert recorder.lost == 0
+            print("done", flush=True)
+            sys.stdin.read()
+
+
+def count() -> None:
+    """The process of the subscriber: port, how many samples."""
+    import zenoh
+
+    port, wanted = int(sys.argv[2]), int(sys.argv[3])
+    config = zenoh.Config()
+    for key, value in {
+        "mode": '"client"',
+        "connect/endpoints": f'["tcp/127.0.0.1:{port}"]',
+        "scouting/multicast/enabled": "false",
+    }.items():
+        config.insert_json5(key, value)
+    came = 0
+    done = threading.Event()
+
+    def got(sample: object) -> None:
+        nonlocal came
+        came += 1
+        if came == wanted:
+            done.set()
+
+    with zenoh.open(config) as session:
+        subscriber = session.declare_subscriber("**", got)
+        print("ready", flush=True)
+        done.wait()
+        print("done", flush=True)
+        sys.stdin.read()
+        subscriber.undeclare()
+
+
+def drain(link: socket.socket) -> None:
+    """Read and forget what the other end says, so that it never waits for us."""
+    try:
+        while link.recv(1 << 16):
+            pass
+    except OSError:
+        pass
+
+
+def computed(role: str, size: int, samples: int) -> float:
+    """Samples for each second that the process computed."""
+    load = list(batches(size, 100, samples))
+    folder = Path(tempfile.mkdtemp())
+    stop = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        words = (role, samples, folder) if role == "record" else (role, port, samples, folder)
+        if role == "record":
+            process, own = started(*words, module=PARTNER)
+            link = raw.opened(int(own))
+        else:
+            links: list[socket.socket] = []
+            accepting = threading.Thread(target=lambda: links.append(raw.accepted(listener)))
+            accepting.start()
+            process, _ = started(*words, module=PARTNER)
+            accepting.join()
+            [link] = links
+        try:
+            link.settimeout(None)
+            threading.Thread(target=drain, args=(link,), daemon=True).start()
+            threading.Event().wait(0.5)  # let it do what it does at its start
+            before = processor_time(process.pid)
+            for batch in load:
+                link.sendall(batch)
+            threading.Thread(target=raw.keep_alive, args=(link, stop), daemon=True).start()
+            assert process.stdout is not None
+            assert process.stdout.readline().strip() == "done"
+            return samples / (processor_time(process.pid) - before)
+        finally:
+            stop.set()
+            process.communicate()
+            link.close()
+            shutil.rmtree(folder)
+
+
+def run(quick: bool) -> list[Result]:
+    samples, repeats = (COUNT // 4, 3) if quick else (COUNT, 5)
+    results = []
+    for size in (8, 64, 1000):
+        some = samples // (4 if size == 1000 else 1)
+        three = [[computed(role, size, some) for role in ("count", "tap", "record")] for _ in range(repeats)]
+        aim = 4.0 if size < 1000 else None
+        told = f"{size} bytes, samples a second of processor time"
+        peer = "zenoh-python counting"
+        results.append(Result(f"tap, {told}", peer, [Ratio(tap, counts) for counts, tap, _ in three], aim))
+        results.append(Result(f"recording router, {told}", peer, [Ratio(own, counts) for counts, _, own in three]))
+    return results
+
+
+if __name__ == "__main__":
+    roles = {"tap": tap, "record": record, "count": count}
+    if len(sys.argv) > 1 and sys.argv[1] in roles:
+        roles[sys.argv[1]]()
+    else:
+        show(run("--quick" in sys.argv))

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans of captures that were read before: the second reading of a large capture begins to decode at once.
+
+The pass that finds ranges leaves them in a file of the user's cache, under a name made of everything they depend on: the files
+(path, size, time of change), the limits, and this version of Zenlake. What cannot be written, or is not whole, is as if it were
+not there. Plans are pickles, so they are read only from a folder that belongs to this user and that nobody else may write to; they
+never lie beside a capture, which may come from anybody.
+
+    ZENLAKE_CACHE=/some/folder   where instead of ~/.cache/zenlake
+    ZENLAKE_CACHE=off            keep nothing
+"""
+
+import hashlib
+import os
+import pickle
+import struct
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from zenlake import __version__
+from zenlake.capture.notes import Note
+from zenlake.capture.ranges import Limits, Plan, Range, size_that_can_be_cut
+
+__all__ = ["KnownPlan", "folder"]
+
+WORTH = 64 << 20  # bytes of a capture whose pass is worth remembering
+MOST = 1 << 30  # bytes of all plans together; the oldest go
+SETTLED = 2.0  # seconds: a file that changed just now may change again without its time saying so
+CODE = ("capture", "columns", "session", "wire")
+
+MAGIC = b"ZLPLAN1\n"
+SIZE = struct.Struct("<QQ")  # of a piece, compressed and not
+ZSTD = pa.Codec("zstd", compression_level=1)
+
+
+class KnownPlan:
+    """As `ranges.Plan`; remembers what that finds, or finds it remembered. `notes` and `name` are complete after the last range."""
+
+    def __init__(self, files: list[str], limits: Limits, size: int) -> None:
+        self.files = files
+        self._made = (files, limits, size)
+        self._notes: list[Note] = []
+        self._names: dict[int, str] = {}
+
+    def ranges(self) -> Iterator[Range]:
+        path = self._path()
+        given = 0
+        if path is not None:
+            with suppress(OSError, ValueError, EOFError, pickle.UnpicklingError, pa.ArrowException):
+                for piece in _pieces(path):
+                    if isinstance(piece, Range):
+                        yield piece
+                        given += 1
+                    else:
+                        self._notes, self._names = piece
+                        return
+        yield from self._found(given, path)
+
+    def notes(self) -> list[Note]:
+        return self._notes
+
+    def name(self, face: int) -> str:
+        return self._names.get(face, "")
+
+    def _found(self, given: int, path: Path | None) -> Iterator[Range]:
+        """What the pass finds, but for those ranges that were given already: it always finds the same."""
+        plan = Plan(*self._made)
+        with Keeping(path) as kept:
+            for i, each in enumerate(plan.ranges()):
+                kept.add(each)
+                if i >= given:
+                    yield each
+            self._notes = plan.notes()
+            self._names = {note.face: plan.name(note.face) for note in self._notes}
+            if path is not None and path == self._path():  # the files are what they were
+                kept.add((self._notes, self._names))
+                kept.finish(path)
+
+    def _path(self) -> Path | None:
+        """Where this plan is, or would be; None if it is not to be kept."""
+        files, limits, size = self._made
+        try:
+            where = folder()
+            if where is None or size_that_can_be_cut(files) < WORTH:
+                return None
+            stats = [os.stat(file) for file in files]
+            if max(stat.st_mtime for stat in stats) > time.time() - SETTLED:
+                return None
+        except OSError:
+            return None
+        about = [(os.path.abspath(f), s.st_size, s.st_mtime_ns, s.st_ino) for f, s in zip(files, stats, strict=True)]
+        key = repr((__version__, _code(), files, about, limits, size))
+        return where / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}.plan"
+
+
+class Keeping:
+    """A plan while it is written: visible when it is whole, and given up at the first trouble."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._file: BinaryIO | None = None
+        if path is not None:
+            with suppress(OSError):
+                self._file = tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", delete=False)  # type: ignore[assignment]  # noqa: SIM115
+        self._write(MAGIC)
+
+    def __enter__(self) -> "Keeping":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:  # the pass was left before its end
+            self._give_up()
+
+    def add(self, piece: object) -> None:
+        if self._file is not None:
+            plain = pickle.dumps(piece, protocol=5)
+            packed = ZSTD.compress(plain, asbytes=True)
+            self._write(SIZE.pack(len(packed), len(plain)) + packed)
+            if self._file is not None and self._file.tell() > MOST:
+                self._give_up()
+
+    def finish(self, path: Path) -> None:
+        if self._file is None:
+            return
+        try:
+            self._file.close()
+            os.replace(self._file.name, path)
+        except OSError:
+            self._give_up()
+        self._file = None
+        _make_room(path)
+
+    def _write(self, data: bytes) -> None:
+        try:
+            if self._file is not None:
+                self._file.write(data)
+        except OSError:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            with suppress(OSError):
+                os.unlink(file.name)
+            with suppress(OSError):
+                file.close()
+
+
+def folder() -> Path | None:
+    """Where plans are kept; None if nowhere, or where somebody else might have put them."""
+    given = os.environ.get("ZENLAKE_CACHE")
+    if given == "off":
+        return None
+    base = Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zenlake"
+    where = base / "captures"
+    where.mkdir(mode=0o700, parents=True, exist_ok=True)
+    stat = where.stat()
+    return where if stat.st_uid == os.getuid() and not stat.st_mode & 0o022 else None
+
+
+def _pieces(path: Path) -> Iterator[Any]:
+    with path.open("rb") as file:
+        if file.read(len(MAGIC)) != MAGIC:
+            raise ValueError
+        while True:
+            packed, plain = SIZE.unpack(file.read(SIZE.size).ljust(SIZE.size, b"\0"))
+            if not packed:
+                raise EOFError
+            yield pickle.loads(ZSTD.decompress(file.read(packed), plain, asbytes=True))
+
+
+def _make_room(kept: Path) -> None:
+    """The oldest plans go; those that were left half-written by a crash too."""
+    with suppress(OSError):
+        found = sorted((each.stat().st_mtime, each.stat().st_size, each) for each in kept.parent.iterdir())
+        total = sum(size for _, size, _ in found)
+        for changed, size, each in found:
+            abandoned = each.name.startswith(".") and changed < time.time() - 86400
+            if each != kept and (total > MOST or abandoned):
+                each.unlink(missing_ok=True)
+                total -= size
+
+
+def _code() -> int:
+    """Changes when what is pickled may mean something else: to whoever works on Zenlake its version tells too little."""
+    root = Path(__file__).parents[1]
+    return max(entry.stat().st_mtime_ns for name in CODE for entry in os.scandir(root / name) if entry.is_file())

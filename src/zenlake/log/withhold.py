@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values of which a log keeps only the size and the hash: `--metadata-only`.
+
+In the batch the value's place is taken by its SHA-256; everything else stays as it came. The block says which messages these
+are (row, message in the row, true size), so nobody can send bytes that pass for a value withheld. Of a message in fragments
+the first one keeps what stands before the value, the last one gets the hash, and those between are empty: sequence numbers
+and the count of fragments stay true, and a block can be written before the message's end has come.
+
+Kept all the same: bytes that cannot be decoded, and a message whose first fragment ends before its value begins (a huge
+attachment). Fragments that receivers ignore, or that belong to no message, lose their bytes: nobody could say whose they are.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from zenlake.errors import DecodeError
+from zenlake.keyexpr import KeyExpr
+from zenlake.log.layout import ROWS
+from zenlake.log.state import Face, fresh
+from zenlake.log.track import Tracker
+from zenlake.session.session import Session
+from zenlake.wire.reader import Reader
+
+__all__ = ["Shown", "Withholding"]
+
+HASH = hashlib.sha256
+HASH_SIZE = 32
+LENGTH = bytes([HASH_SIZE])  # as VLE
+LONGEST_VLE = 9
+JOINED, WAITING = 1, 0
+RESPONSE, PUSH = 0x1B, 0x1D
+MOST_KEYS = 1 << 16
+
+Lane = tuple[int, int, int]  # face, direction, lane
+
+
+class Change(NamedTuple):
+    """These bytes of a block give way to those."""
+
+    row: int
+    start: int
+    end: int
+    new: bytes
+
+
+class Half:
+    """A value in fragments, as far as it has come."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.came = 0
+        self.hash = HASH()
+
+    def add(self, data: memoryview) -> None:
+        self.came += len(data)
+        self.hash.update(data)
+
+    def digest(self) -> bytes:
+        """Nothing if the value is not of the size that it said: then it cannot be decoded here either."""
+        return self.hash.digest() if self.came == self.size else b""
+
+
+class Withholding:
+    """At the writer: takes the values on these keys out of blocks. It follows the sessions over the bytes that came."""
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self.keys = [KeyExpr(key) for key in keys]
+        self._tracker = Tracker(self)
+        self._sessions: dict[str, Session] = {}
+        self._halves: dict[tuple[str, int, int], Half] = {}
+        self._wanted: dict[str, bool] = {}
+        self._reader = Reader()
+
+    def withhold(self, rows: pa.RecordBatch, faces: Sequence[Face]) -> tuple[pa.RecordBatch, list[int]]:
+        """The block without these values, and of which messages: row, index and size, one message after the other."""
+        self._faces = faces
+        self._tracker.sessions[:] = [self._sessions.setdefault(face.name, fresh(face)) for face in faces]
+        self._tracker.declared.clear()
+        self._tracker.begun.clear()
+        column = rows.column("batch")
+        data = column.buffers()[2]
+        self._data = memoryview(b"" if data is None else data).cast("B")
+        self._changes: list[Change] = []
+        self._told: list[int] = []
+        self._tracker.follow(rows)
+        if self._changes:
+            sizes = pc.binary_length(column).to_pylist()
+            rows = rows.set_column(rows.schema.get_field_index("batch"), ROWS.field("batch"), self._changed(sizes))
+        return rows, self._told
+
+    def forget(self, face: Face) -> None:
+        self._sessions.pop(face.name, None)
+        self._halves = {where: half for where, half in self._halves.items() if where[0] != face.name}
+
+    def _changed(self, sizes: list[int]) -> pa.Array:
+        pieces: list[bytes | memoryview] = []
+        at = 0
+        for row, start, end, new in self._changes:
+            pieces += (self._data[at:start], new)
+            sizes[row] += len(new) - (end - start)
+            at = end
+        data = b"".join([*pieces, self._data[at:]])
+        ends = pa.array([0, *pc.cumulative_sum(pa.array(sizes, pa.int32())).to_pylist()], pa.int32())
+        return pa.Array.from_buffers(pa.binary(), len(sizes), [None, ends.buffers()[1], pa.py_buffer(data)])
+
+    # What the tracker tells
+
+    def value(self, row: int, index: int, key: str | None, at: int, size: int) -> None:
+        if size <= 0 or key is None or not self._is_wanted(key):
+            return
+        data = self._data[at : at + size]
+        start = at - _length_size(self._data, at, size)
+        self._changes.append(Change(row, start, at + size, LENGTH + HASH(data).digest()))
+        self._told += (row, index, size)
+
+    def fragment(
+        self, session: Session, lane: Lane, row: int, index: int, outcome: int, pieces: int, at: int, size: int
+    ) -> None:
+        where = (self._faces[lane[0]].name, *lane[1:])
+        if outcome not in (WAITING, JOINED):
+            self._halves.pop(where, None)
+            self._changes.append(Change(row, at, at + size, b""))
+            return
+        data = self._data[at : at + size]
+        if pieces == 1:
+            self._halves.pop(where, None)
+            begins = self._begins(session, lane[1], data)
+            if begins is not None and outcome == WAITING:
+                head, length_size, half = begins
+                half.add(data[head + length_size :])
+                self._halves[where] = half
+                self._changes.append(Change(row, at + head, at + size, LENGTH))
+            return
+        found = self._halves.get(where)
+        if found is None:
+            return
+        found.add(data)
+        if outcome == WAITING:
+            self._changes.append(Change(row, at, at + size, b""))
+        else:
+            del self._halves[where]
+            self._changes.append(Change(row, at, at + size, found.digest()))
+            self._told += (row, index, found.size)
+
+    def _begins(self, session: Session, direction: int, data: memoryview) -> tuple[int, int, Half] | None:
+        """Where in a first fragment the length of a value to withhold stands, and how long that is: there reading stops, for
+        the value is not all there."""
+        reader = self._reader
+        reader.bind(data)
+        reader.begin_network(0, len(data))
+        try:
+            reader.next()
+            return None
+        except DecodeError as error:
+            if error.field != "PUT.payload":
+                return None
+            head = error.at
+            message = reader.push if data[0] & 0x1F == PUSH else reader.response
+            key = session.key(direction, message.key)
+        finally:
+            reader.bind(b"")
+        if key is None or not self._is_wanted(key):
+            return None
+        length, size = _vle(data[head : head + LONGEST_VLE])
+        return head, size, Half(length)
+
+    def _is_wanted(self, key: str) -> bool:
+        wanted = self._wanted.get(key)
+        if wanted is None:
+            if len(self._wanted) >= MOST_KEYS:
+                self._wanted.clear()
+            try:
+                given = KeyExpr(key)
+            except ValueError:
+                return False
+            wanted = self._wanted[key] = any(each.intersects(given) for each in self.keys)
+        return wanted
+
+
+class Shown:
+    """At a reader: decoded rows as they would be had the values been kept, except that these are not there."""
+
+    NEEDS = {"samples": ("packet", "index", "payload"), "messages": ("packet", "index", "type")}
+
+    def __init__(self) -> None:
+        self._places: list[int] = []
+        self._sizes: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def add(self, told: Sequence[int], first: int) -> None:
+        """What a block tells, and the number of its first batch."""
+        for row, index, size in zip(told[::3], told[1::3], told[2::3], strict=True):
+            self._places.append((first + row) << 16 | index)
+            self._sizes.append(size)
+
+    def clear(self) -> None:
+        self._places.clear()
+        self._sizes.clear()
+
+    def rows(self, table: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if table not in self.NEEDS or not self._places:
+            return batch
+        places = pc.bit_wise_or(pc.shift_left(batch.column("packet"), 16), batch.column("index").cast(pa.int64()))
+        found = pc.index_in(places, pa.array(self._places, pa.int64()))
+        if table == "messages":
+            found = pc.if_else(pc.equal(batch.column("type"), "FRAGMENT"), None, found)
+        if found.null_count == len(found):
+            return batch
+        is_withheld = found.is_valid()
+        sizes = pc.take(pa.array(self._sizes, pa.int64()), found)
+        return _samples(batch, is_withheld, sizes) if table == "samples" else _messages(batch, is_withheld, sizes)
+
+
+def _samples(batch: pa.RecordBatch, is_withheld: pa.Array, sizes: pa.Array) -> pa.RecordBatch:
+    payloads = batch.column("payload")
+    if "payload_sha256" in batch.schema.names:
+        hashes = [
+            value.hex() if of else None for value, of in zip(payloads.to_pylist(), is_withheld.to_pylist(), strict=True)
+        ]
+        batch = _with(batch, "payload_sha256", pa.array(hashes, pa.string()))
+    batch = _with(batch, "payload", pc.if_else(is_withheld, None, payloads))
+    if "payload_size" in batch.schema.names:
+        batch = _with(batch, "payload_size", pc.if_else(is_withheld, sizes, batch.column("payload_size")))
+    return batch
+
+
+def _messages(batch: pa.RecordBatch, is_withheld: pa.Array, sizes: pa.Array) -> pa.RecordBatch:
+    if "payload_size" in batch.schema.names:
+        batch = _with(batch, "payload_size", pc.if_else(is_withheld, sizes, batch.column("payload_size")))
+    if "size" in batch.schema.names:
+        more = pa.array([None if size is None else _whole(size) for size in sizes.to_pylist()], pa.int64())
+        more = pc.subtract(more, len(LENGTH) + HASH_SIZE)
+        batch = _with(batch, "size", pc.if_else(is_withheld, pc.add(batch.column("size"), more), batch.column("size")))
+    return batch
+
+
+def _with(batch: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
+    i = batch.schema.get_field_index(name)
+    return batch.set_column(i, batch.schema.field(i), values)
+
+
+def _whole(size: int) -> int:
+    """Bytes of a value and its length."""
+    return size + max(1, min((size.bit_length() + 6) // 7, LONGEST_VLE))
+
+
+def _vle(data: memoryview) -> tuple[int, int]:
+    """A number, and how many bytes it takes."""
+    value = 0
+    for i, byte in enumerate(data):
+        if i == LONGEST_VLE - 1:
+            return value | byte << 7 * i, i + 1
+        value |= (byte & 0x7F) << 7 * i
+        if byte < 0x80:
+            return value, i + 1
+    return value, len(data)
+
+
+def _length_size(data: memoryview, end: int, size: int) -> int:
+    """How many bytes tell this size, ending there: a sender may have used more than it needs."""
+    return next(n for n in range(1, LONGEST_VLE + 1) if _vle(data[end - n : end]) == (size, n))
