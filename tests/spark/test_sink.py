@@ -7,10 +7,12 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 import zenlake
 from tests.interop.nodes import PATIENCE, Theirs
 from zenlake.api.arrow import ArrowChannel
+from zenlake.spark.zenoh_source import ZenohSource
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.timeout(300)]
 
@@ -152,27 +154,35 @@ def test_replies_are_rows(spark, router):
     ],
     ids=str,
 )
-def test_a_mistake_is_told_in_one_line(spark, options, line):
+def test_a_mistake_is_told_in_one_line(options, line):
+    rows = StructType([StructField("payload", StringType())])
+    with pytest.raises(ValueError, match=r"^zenoh: ") as caught:
+        ZenohSource({"connect": "tcp/127.0.0.1:1", **options}).writer(rows, False)
+    assert str(caught.value).startswith(f"zenoh: {line}")
+
+
+def test_a_mistake_is_told_before_anything_is_sent(spark):
     rows = spark.createDataFrame([("x",)], "payload string")
     with pytest.raises(Exception, match="zenoh: ") as caught:
-        rows.write.format("zenoh").options(**{"connect": "tcp/127.0.0.1:1", **options}).mode("append").save()
+        rows.write.format("zenoh").option("connect", "tcp/127.0.0.1:1").mode("append").save()
     [told] = [each for each in str(caught.value).splitlines() if each.startswith("ValueError: ")]
-    assert told.startswith(f"ValueError: zenoh: {line}")
+    assert told == "ValueError: zenoh: the rows have no column 'key'; they have payload"
 
 
-def test_columns_of_no_use_and_of_wrong_types_are_refused(spark):
-    for columns, line in (
-        ("key string, payload string, encodng string", "no use for column 'encodng'; there are key, payload, "),
-        ("key string, payload int", "column 'payload' is int; it must be binary or string: cast it"),
+def test_columns_of_no_use_and_of_wrong_types_are_refused():
+    for name, kind, line in (
+        ("encodng", StringType(), "no use for column 'encodng'; there are key, payload, "),
+        ("payload", IntegerType(), "column 'payload' is int; it must be binary or string: cast it"),
     ):
-        rows = spark.createDataFrame([], columns)
-        with pytest.raises(Exception, match=line):
-            rows.write.format("zenoh").option("connect", "tcp/127.0.0.1:1").mode("append").save()
+        rows = StructType([StructField("key", StringType()), StructField("payload", StringType())])
+        rows = StructType([*(field for field in rows if field.name != name), StructField(name, kind)])
+        with pytest.raises(ValueError, match=line):
+            ZenohSource({"connect": "tcp/127.0.0.1:1"}).writer(rows, False)
 
 
-def test_reading_with_connect_alone_says_what_is_missing(spark):
-    with pytest.raises(Exception, match=r"recording while reading needs .*; asking needs 'selector'"):
-        spark.read.format("zenoh").option("connect", "tcp/127.0.0.1:1").load()
+def test_reading_with_connect_alone_says_what_is_missing():
+    with pytest.raises(ValueError, match=r"recording while reading needs .*; asking needs 'selector'"):
+        ZenohSource({"connect": "tcp/127.0.0.1:1"}).schema()
 
 
 def test_nobody_there_fails_the_write(spark):
