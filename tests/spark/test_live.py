@@ -7,19 +7,16 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
 
 import zenlake
 from tests.interop.nodes import Theirs
-from tests.spark.landing import members
+from tests.spark.landing import PATIENCE, members, until
 from zenlake.log import readers
 from zenlake.spark.recorder import PLACE
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.timeout(300)]
-
-PATIENCE = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -31,13 +28,6 @@ def router():
     node.where = where
     yield node
     node.close()
-
-
-def until(true, what):
-    end = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < end, f"{what}: not in {PATIENCE:g} s"
-        time.sleep(0.05)
 
 
 def recorder(log):
@@ -86,8 +76,7 @@ def test_a_recorder_lives_as_long_as_its_query_and_is_replaced_when_it_is_lost(s
     first = Heard(live(spark, router, log, columns="payload", reader="first"), tmp_path / "first")
     process = recorder(log)
     router.do("pub", "live", "live/a")
-    if not router.do("matching", "live"):
-        router.events.wait("matching", "live")
+    until(lambda: router.do("matching", "live"), "it subscribes")
     router.do("publish", "live", "1")
     first.has("1")
     assert readers(log)["first"].keys() <= {"spark"}

@@ -11,7 +11,10 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 import zenlake
 from tests.interop.nodes import PATIENCE, Theirs
+from tests.lake.given import recorded
 from zenlake.api.arrow import ArrowChannel
+from zenlake.errors import InvalidValue
+from zenlake.replay.rows import Rows
 from zenlake.spark.zenoh_source import ZenohSource
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.timeout(300)]
@@ -138,6 +141,26 @@ def test_replies_are_rows(spark, router):
     assert router.events.wait("query", "q")[0][:2] == ["s/ask/**", "x=1"]
     nobody = spark.read.format("zenoh").options(connect=router.where, selector="s/nobody", timeout="2")
     assert nobody.load().count() == 0
+
+
+def test_a_recording_is_replayed_by_several_tasks_in_the_order_of_each_key(spark, router, listening, tmp_path):
+    recorded(tmp_path / "log", size=25)
+    listener = listening("again/**")
+    columns = ["key", "payload", "kind", "encoding", "attachment"]
+    wanted = Rows(tmp_path / "log", None, None, None, "received", None)
+    expected = [row for batch, _, _ in wanted.read(columns) for row in batch.to_pylist()]
+    told = zenlake.spark.replay(
+        spark, tmp_path / "log", connect=[router.where], rename=[("", "again")], speed=0.05, partitions=2
+    )
+    assert told.samples == len(expected) > 20
+    got = listener.take(len(expected)).to_pylist()
+    for key in {row["key"] for row in expected}:
+        of_key = [{**row, "key": f"again/{key}"} for row in expected if row["key"] == key]
+        assert [{name: row[name] for name in columns} for row in got if row["key"] == f"again/{key}"] == of_key
+    took = max(row["received"] for row in got) - min(row["received"] for row in got)
+    assert took.total_seconds() > 0.5 * told.seconds > 0.5
+    with pytest.raises(InvalidValue, match="nothing to replay"):
+        zenlake.spark.replay(spark, tmp_path / "log", connect=[router.where], keys="no/such/key")
 
 
 @pytest.mark.parametrize(

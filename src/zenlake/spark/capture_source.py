@@ -8,7 +8,6 @@ decoding, to find what each part must know of those before it.
 Every Spark session of an environment in which Zenlake is installed imports this: what is heavy is imported where it is used.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 OPTIONS = {
     "path": "the capture files; given by load()",
     "paths": "several of them; given by load([...])",
-    "needs": "several tables at once, for zenlake.spark.tables: JSON, their columns by their names",
     **chosen.OPTIONS,
 }
 
@@ -48,22 +46,14 @@ class CaptureSource(TableSource):
         given = Options(self.name(), options, OPTIONS)
         self.chosen = Wanted(**chosen_by(given), path=path_by(given))
         self.pushdown = given.flag("pushdown")
-        self.needs: dict[str, list[str]] = json.loads(given.text("needs") or "{}")
 
     @classmethod
     def name(cls) -> str:
         return "zenoh_capture"
 
-    def schema(self) -> "StructType | str":
-        if not self.needs:
-            return super().schema()
-        from zenlake.spark.together import schema
-
-        return schema(self.needs)
-
     def reader(self, schema: "StructType") -> DataSourceReader:
-        if self.needs:
-            return TogetherReader(self.chosen.path, self.needs)
+        if self.chosen.needs:
+            return TogetherReader(self.chosen.path, self.chosen.needs)
         return (PushdownReader if self.pushdown else CaptureReader)(self.with_columns(schema))
 
 

@@ -4,6 +4,7 @@
 Every Spark session of an environment in which Zenlake is installed imports this: what is heavy is imported where it is used.
 """
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from zenlake.spark.options import Options
 
 OPTIONS = {
+    "needs": "several tables at once, for zenlake.spark itself: JSON, their columns by their names",
     "table": "a decoded table; samples if not given",
     "columns": "the columns wanted, separated by commas; all if not given",
     "keyExpr": "a key expression that a row's key must intersect",
@@ -39,6 +41,7 @@ class Chosen:
     since: datetime | None
     until: datetime | None
     min_partitions: int
+    needs: dict[str, list[str]]  # by table; if it is empty, one table is wanted
 
 
 def chosen_by(options: "Options") -> dict[str, Any]:
@@ -62,26 +65,33 @@ def chosen_by(options: "Options") -> dict[str, Any]:
         options.refuse_option("keyExpr", f"{table} has no keys to choose by")
     since, until = options.span("startingTimestamp", "endingTimestamp")
     least = options.number("minPartitions", 1) or 1
+    needs = json.loads(options.text("needs") or "{}")
     return {
-        "table": table, "columns": columns, "keys": keys, "since": since, "until": until, "min_partitions": least
+        "table": table, "columns": columns, "keys": keys, "since": since, "until": until, "min_partitions": least,
+        "needs": needs,
     }  # fmt: skip
 
 
 class TableSource(DataSource):  # type: ignore[misc]  # PySpark is not checked
-    """A source of one decoded table."""
+    """A source of one decoded table, or of several at once."""
 
     chosen: Chosen
 
     def schema(self) -> "StructType | str":
+        from zenlake.spark.together import schema
         from zenlake.spark.types import spark_schema
         from zenlake.tables.schemas import chosen
 
+        if self.chosen.needs:
+            return schema(self.chosen.needs)
         return spark_schema(chosen(self.chosen.table, self.chosen.columns))
 
     def with_columns(self, schema: "StructType") -> Any:
         """What was chosen, with the columns in `schema`, which is the user's own if there is one."""
         from zenlake.spark.types import checked
 
+        if self.chosen.needs:
+            return self.chosen
         checked(self.name(), self.chosen.table, schema)
         return replace(self.chosen, columns=schema.fieldNames())
 

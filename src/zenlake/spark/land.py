@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-__all__ = ["land"]
+__all__ = ["cores", "land"]
 
 MOST_BYTES = 256 << 20  # of a log, in one micro-batch, if the caller does not say
 
@@ -67,7 +67,7 @@ def land(
     Lake(folder).recover()
 
     kind = f"{'-'.join(names)}{'-transformed' if transform is not None else ''}"
-    defaults = {"startingoffsets": "earliest", "maxbytespertrigger": MOST_BYTES, "minpartitions": _cores(spark)}
+    defaults = {"startingoffsets": "earliest", "maxbytespertrigger": MOST_BYTES, "minpartitions": cores(spark)}
     if os.access(path, os.W_OK):
         defaults["reader"] = _reader(folder, kind)
     reader = spark.readStream.format("zenoh").options(**{**defaults, **given})
@@ -102,7 +102,7 @@ def _counted(ranges: "DataFrame") -> "DataFrame":
     )
 
 
-def _cores(spark: "SparkSession") -> int:
+def cores(spark: "SparkSession") -> int:
     """How many tasks at once; 2 where only a server knows."""
     try:
         return int(spark.sparkContext.defaultParallelism)

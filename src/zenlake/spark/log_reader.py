@@ -17,6 +17,7 @@ from zenlake.errors import LogError
 from zenlake.log import Log, Range, is_log
 from zenlake.spark.chosen import Pushdown
 from zenlake.spark.offsets import of, refuse_unknown
+from zenlake.spark.together import joined
 from zenlake.tables.read import Choice
 from zenlake.tables.schemas import decode_ranges
 
@@ -108,12 +109,15 @@ def opened(path: str) -> Log:
 def rows(wanted: "Wanted", ranges: Sequence[Range]) -> Iterator[pa.RecordBatch]:
     """The rows of these blocks, as Spark wants them: its schema has no metadata."""
     log = opened(wanted.path)
+    if wanted.fail_on_gap:
+        refuse_gaps(log, ranges)
+    if wanted.needs:
+        yield from joined(decoded(log, ranges, wanted.needs, wanted.fail_on_data_loss), wanted.needs)
+        return
     columns = wanted.columns or []
     choice = Choice(wanted.keys, wanted.since, wanted.until)
     needed = columns + [name for name in choice.needs if name not in columns]
     found = decoded(log, ranges, {wanted.table: needed}, wanted.fail_on_data_loss)
-    if wanted.fail_on_gap:
-        refuse_gaps(log, ranges)
     for batch in choice.rows(batch for _, batch in found):
         batch = batch.select(columns)
         yield pa.RecordBatch.from_arrays(batch.columns, schema=batch.schema.remove_metadata())

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import NoReturn
 
-HIDDEN = ("paths", "needs")  # how Spark passes load([...]), and zenlake.spark.tables its needs; nobody types them
+HIDDEN = ("paths", "needs", "pace")  # how Spark passes load([...]), and zenlake.spark its own wishes; nobody types them
 
 
 class Options:
