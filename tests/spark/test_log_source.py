@@ -9,7 +9,9 @@ import pytest
 
 import zenlake
 from tests.lake.given import MIDNIGHT, add, decoded, recorded, rows
+from zenlake.errors import LogError
 from zenlake.log import Log, Retention, Writer, retain
+from zenlake.spark import log_reader
 from zenlake.spark.zenoh_source import ZenohSource
 from zenlake.tables import DERIVED
 from zenlake.tables.schemas import TABLES
@@ -208,6 +210,15 @@ def test_a_mistake_is_told_at_load(spark, log, kind):
         getattr(spark, kind).format("zenoh").option("maxBytePerTrigger", "1").load(log)
     [told] = [each for each in str(caught.value).splitlines() if each.startswith("ValueError: ")]
     assert told.startswith("ValueError: zenoh: no option 'maxbytepertrigger'; did you mean 'maxBytesPerTrigger'?")
+
+
+def test_an_executor_that_cannot_read_the_log_says_so(tmp_path):
+    """As a task does: it is given what the driver chose, and there is nothing at that path."""
+    there = {"connect": "tcp/127.0.0.1:1", "subscribe": "a", "path": str(tmp_path / "log")}
+    with pytest.raises(
+        LogError, match=r"is no log on the executor .*: put it where the driver and all executors see it"
+    ):
+        next(log_reader.rows(ZenohSource(there).chosen, ()))
 
 
 def test_options_of_streams_and_of_batches_are_not_mixed_up(spark, log, tmp_path):

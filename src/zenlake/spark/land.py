@@ -5,6 +5,7 @@ Spark plans, schedules, retries and remembers how far it is; the lake (`zenlake.
 """
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -67,7 +68,9 @@ def land(
     Lake(folder).recover()
 
     kind = f"{'-'.join(names)}{'-transformed' if transform is not None else ''}"
-    defaults = {"startingoffsets": "earliest", "maxbytespertrigger": MOST_BYTES, "minpartitions": cores(spark)}
+    defaults = {"maxbytespertrigger": str(MOST_BYTES), "minpartitions": str(cores(spark))}
+    if "startingtimestamp" not in given:
+        defaults["startingoffsets"] = "earliest"
     if os.access(path, os.W_OK):
         defaults["reader"] = _reader(folder, kind)
     reader = spark.readStream.format("zenoh").options(**{**defaults, **given})
@@ -88,7 +91,8 @@ def land(
 
 def _reader(lake: Path, kind: str) -> str:
     """Under which name the log knows a landing: the same whenever it is started again."""
-    return f"land-{blake2b(f'{lake}/{kind}'.encode(), digest_size=6).hexdigest()}-{lake.name}"[:60].rstrip(".-")
+    name = re.sub(r"[^A-Za-z0-9_.-]", "_", lake.name)
+    return f"land-{blake2b(f'{lake}/{kind}'.encode(), digest_size=6).hexdigest()}-{name}"[:60]
 
 
 def _counted(ranges: "DataFrame") -> "DataFrame":
