@@ -34,7 +34,7 @@ IMPORTS = {
     "wire": set(), "session": {"wire"}, "columns": {"session"}, "transport": {"session"}, "network": {"transport"},
     "link": set(), "runtime": {"network", "link"}, "api": {"runtime", "columns"}, "log": {"columns"}, "capture": {"columns"},
     "typed": {"columns"}, "tables": {"capture", "log", "typed"}, "lake": {"tables"}, "tap": {"runtime", "log"},
-    "spark": {"lake", "api"}, "report": {"tables"}, "replay": {"lake", "api"},
+    "spark": {"replay", "tap"}, "report": {"tables"}, "replay": {"lake", "api"},
     "cli": {"spark", "report", "tap", "replay"},
 }  # fmt: skip
 

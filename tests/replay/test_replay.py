@@ -16,6 +16,7 @@ from zenlake.errors import InvalidValue
 from zenlake.lake import Batch, Lake
 from zenlake.log import Log
 from zenlake.replay import Outcome, Replay
+from zenlake.replay.publish import renamed
 
 FAST = float("inf")
 
@@ -109,8 +110,9 @@ def test_by_the_senders_clocks(two_writers):
         (("a", ""), "a/x", "x"),
     ],
 )
-def test_renaming_is_by_whole_chunks(two_writers, rename, before, after):
-    assert Replay(two_writers, rename=[rename])._name(before) == after
+def test_renaming_is_by_whole_chunks(rename, before, after):
+    rows = pa.record_batch({"n": [1, 2], "key": [before, before]})
+    assert renamed(rows, [rename]).to_pydict() == {"n": [1, 2], "key": [after, after]}
 
 
 def test_time_goes_by_the_speed(tmp_path):

@@ -17,6 +17,17 @@ query.awaitTermination()
 """
 
 
+PATIENCE = 90.0  # seconds; Spark begins slowly where others work too
+
+
+def until(true, what):
+    """Wait for what no event tells of."""
+    end = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < end, f"{what}: not in {PATIENCE:g} s"
+        time.sleep(0.05)
+
+
 def landing(log, lake, format="parquet", size=9000, point=None, after=0, kind="all"):
     """Run the job until it ends or reaches the point; whether it came to its end."""
     reached = Path(lake).parent / "reached"

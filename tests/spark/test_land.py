@@ -32,7 +32,7 @@ def log(tmp_path_factory):
     return str(path)
 
 
-def land(spark, log, lake, *arguments, size=12000, **named):
+def land(spark, log, lake, *arguments, size=30000, **named):
     query = zenlake.spark.land(spark, log, lake, *arguments, options={"maxBytesPerTrigger": str(size)}, **named)
     query.awaitTermination()
     return query
@@ -65,7 +65,7 @@ def test_a_lake_has_the_tables_of_its_log_also_after_its_checkpoint_is_lost(spar
         assert found.schema.names == expected.schema.names
         assert rows(found) == rows(expected)
     shutil.rmtree(tmp_path / "lake" / "_checkpoints")
-    land(spark, log, lake, size=20000)
+    land(spark, log, lake, size=50000)
     assert_landed_once(spark, log, lake)
     with pytest.raises(Exception, match="samples has rows of this part of the log already"):
         land(spark, log, lake, ["samples"], already="refuse", checkpoint=tmp_path / "new")
@@ -78,7 +78,7 @@ def test_two_queries_at_once_into_one_lake(spark, log, tmp_path):
         zenlake.spark.land(
             spark, log, lake, ["samples", "events"], checkpoint=tmp_path / name, options={"maxBytesPerTrigger": size}
         )
-        for name, size in (("a", "9000"), ("b", "14000"))
+        for name, size in (("a", "20000"), ("b", "32000"))
     ]
     for query in queries:
         query.awaitTermination()
@@ -91,7 +91,7 @@ def test_a_delta_lake_is_read_by_spark_without_jars_and_by_others(spark, log, tm
     lake = str(tmp_path / "lake")
     land(spark, log, lake, ["samples", "events"], format="delta")
     shutil.rmtree(tmp_path / "lake" / "_checkpoints")
-    land(spark, log, lake, ["samples", "events"], format="delta", size=20000)
+    land(spark, log, lake, ["samples", "events"], format="delta", size=50000)
     assert_landed_once(spark, log, lake)
     table = DeltaTable(f"{lake}/samples")
     assert zenlake.spark.read_delta(spark, f"{lake}/samples").count() == zenlake.read(log).num_rows
@@ -166,9 +166,8 @@ def test_a_mistake_is_told_before_anything_runs(spark, log, tmp_path):
     assert not (tmp_path / "lake").exists()
 
 
-@pytest.mark.parametrize(
-    ("point", "kind"), [pytest.param("write", "worker", marks=pytest.mark.slow), ("rename", "all")]
-)
+@pytest.mark.slow  # tests/lake kills at every point without a JVM, in every run
+@pytest.mark.parametrize(("point", "kind"), [("write", "worker"), ("rename", "all")])
 def test_a_killed_landing_goes_on_and_lands_every_row_once(spark, log, tmp_path, point, kind):
     assert not landing(log, tmp_path / "lake", point=point, after=1, kind=kind)
     assert landing(log, tmp_path / "lake")

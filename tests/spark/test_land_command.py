@@ -1,11 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake land`: a log into a lake, and one line about what cannot be done."""
+"""`zenlake land`: a log into a lake, from the network too, with its figures; and one line about what cannot be done."""
+
+import os
+import signal
+import socket
+import threading
+import urllib.error
+import urllib.request
 
 import pytest
 
+from tests.interop.nodes import Theirs
 from tests.lake.given import decoded, recorded
+from tests.spark.landing import until
 from zenlake.cli import main
 from zenlake.lake import Lake
+from zenlake.log import readers
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -16,15 +26,70 @@ def run(capsys, *arguments):
     return ended.value.code, capsys.readouterr().err
 
 
+def free():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{found.getsockname()[1]}"
+
+
 def test_a_log_is_landed_once(spark, tmp_path, capsys):
     recorded(tmp_path / "log", size=20)
     for _ in range(2):
         status, told = run(capsys, tmp_path / "log", tmp_path / "lake", "--tables", "samples, events")
         assert status == 0, told
         assert f"are landed in {tmp_path / 'lake'}" in told
-    assert Lake(tmp_path / "lake").tables() == ["events", "samples"]
-    rows = sum(file.rows for file in Lake(tmp_path / "lake").ledger.last().files if file.table == "samples")
-    assert rows == decoded(tmp_path / "log", ["samples"])["samples"].num_rows > 0
+    last = Lake(tmp_path / "lake").ledger.last()
+    assert last.totals["samples"]["rows"] == decoded(tmp_path / "log", ["samples"])["samples"].num_rows > 0
+    assert sorted(last.totals) == ["events", "samples"]
+    [(name, offsets)] = readers(tmp_path / "log").items()
+    assert name.startswith("land-")
+    assert name.endswith("-lake")
+    assert offsets == {
+        "tap-1": last.coverage("samples").plain()[next(iter(last.coverage("samples").plain()))]["tap-1"][0][2:]
+    }
+
+
+@pytest.mark.interop
+def test_what_is_published_is_landed_and_the_figures_tell_until_it_is_interrupted(spark, tmp_path, capsys):
+    where, page = f"tcp/{free()}", free()
+    router = Theirs("router", listen=(where,))
+    told = []
+
+    def asked():
+        try:
+            with urllib.request.urlopen(f"http://{page}/metrics", timeout=5) as answer:
+                told.append(answer.read().decode())
+        except OSError:
+            return False
+        return 'zenlake_land_rows_total{table="samples"} 2.0' in told[-1]
+
+    def publish_and_interrupt():
+        try:
+            router.do("pub", "p", "fleet/a")
+            until(lambda: router.do("matching", "p"), "it subscribes")
+            for payload in ("1", "2"):
+                router.do("publish", "p", payload)
+            until(asked, "the figures tell of both")
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    helper = threading.Thread(target=publish_and_interrupt)
+    helper.start()
+    live = ["--every", "1 second", "-e", where, "--subscribe", "fleet/**", "--metrics", page, "-t", "samples"]
+    status, _ = run(capsys, tmp_path / "log", tmp_path / "lake", *live)
+    helper.join()
+    router.close()
+    assert status == 0
+    for name in (
+        "zenlake_land_running 1.0",
+        "zenlake_land_lag_bytes",
+        "zenlake_land_lag_seconds",
+        "zenlake_land_batch_seconds",
+    ):
+        assert name in told[-1]
+    assert Lake(tmp_path / "lake").ledger.last().totals["samples"]["rows"] == 2
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(f"http://{page}/metrics", timeout=5)
 
 
 def test_what_is_wrong_is_told_in_one_line(spark, tmp_path, capsys):
@@ -33,3 +98,9 @@ def test_what_is_wrong_is_told_in_one_line(spark, tmp_path, capsys):
     status, told = run(capsys, tmp_path / "log", tmp_path / "lake", "-t", "queries")
     assert status == 1
     assert told.splitlines()[-1].startswith("zenlake: no decoded table 'queries'; there are messages, samples")
+    for wrong, line in (
+        (["--subscribe", "a"], "--connect says from where"),
+        (["-e", "tcp/a:1"], "recording needs --every"),
+    ):
+        status, told = run(capsys, tmp_path / "log", tmp_path / "lake", *wrong)
+        assert (status, line in told) == (2, True)

@@ -9,7 +9,10 @@ import pytest
 
 import zenlake
 from tests.lake.given import MIDNIGHT, add, decoded, recorded, rows
+from zenlake.errors import LogError
 from zenlake.log import Log, Retention, Writer, retain
+from zenlake.spark import log_reader
+from zenlake.spark.zenoh_source import ZenohSource
 from zenlake.tables import DERIVED
 from zenlake.tables.schemas import TABLES
 
@@ -79,12 +82,12 @@ def test_filters_are_applied_by_the_source_when_the_user_wants_that(spark, log):
     assert "Filter" not in found._jdf.queryExecution().executedPlan().toString().replace("RuntimeFilters", "")
 
 
-@pytest.mark.parametrize("limit", [{}, {"maxBytesPerTrigger": 9000}, {"maxOffsetsPerTrigger": 40}])
+@pytest.mark.parametrize("limit", [{}, {"maxBytesPerTrigger": 25000}, {"maxOffsetsPerTrigger": 120}])
 def test_a_stream_gives_every_row_once_whatever_its_limits(spark, log, tmp_path, limit):
     found, progress = stream(spark, log, tmp_path, startingOffsets="earliest", **limit)
     assert rows(found) == rows(zenlake.read(log))
     batches = [each["sources"][0] for each in progress if each["numInputRows"]]
-    assert (len(batches) > 3) if limit else (len(batches) == 1)
+    assert (len(batches) > 2) if limit else (len(batches) == 1)
     assert batches[-1]["endOffset"] == {"#log": Log(log).id, **Log(log).latest()}
     assert all(each["latestOffset"] == batches[-1]["endOffset"] for each in batches)  # the lag can be seen
 
@@ -164,7 +167,7 @@ LIVE = "recording while reading needs 'connect', 'subscribe' and, in load(), a p
     [
         (
             {"maxBytePerTrigger": "1"},
-            "no option 'maxbytepertrigger'; did you mean 'maxBytesPerTrigger'? There are path, ",
+            "no option 'maxBytePerTrigger'; did you mean 'maxBytesPerTrigger'? There are path, ",
         ),
         ({"table": "queries"}, DERIVED_LINE),
         ({"columns": "key,who"}, "option 'columns': samples has no column 'who'; it has "),
@@ -182,22 +185,47 @@ LIVE = "recording while reading needs 'connect', 'subscribe' and, in load(), a p
         ),
         ({"connect": "tcp/127.0.0.1:7447"}, LIVE),
         ({"subscribe": "**"}, LIVE),
+        (
+            {"connect": "tcp/127.0.0.1:7447", "subscribe": "a//b"},
+            "option 'subscribe': key expression `a//b` has a fault",
+        ),
+        ({"connect": "localhost", "subscribe": "a"}, "connect/endpoints: "),
+        ({"keepHours": "1"}, "option 'keepHours': only recording ('connect' and 'subscribe') needs it"),
+        ({"reader": "a/b"}, "option 'reader': a writer or reader is named with letters, digits, "),
         ({"path": ""}, "no log given; load('lake/log') takes the folder of one"),
         ({"path": "/"}, "no log at /; captures are read by format('zenoh_capture')"),
     ],
     ids=lambda value: json.dumps(value)[:40] if isinstance(value, dict) else "",
 )
+def test_a_mistake_is_told_in_one_line(log, options, line):
+    with pytest.raises(ValueError, match=r"^zenoh: ") as caught:
+        ZenohSource({"path": log, **options})
+    assert str(caught.value).startswith(f"zenoh: {line}")
+    assert "\n" not in str(caught.value)
+
+
 @pytest.mark.parametrize("kind", ["read", "readStream"])
-def test_a_mistake_is_told_at_load_in_one_line(spark, log, options, line, kind):
+def test_a_mistake_is_told_at_load(spark, log, kind):
     with pytest.raises(Exception, match="PYTHON_DATA_SOURCE_ERROR") as caught:
-        getattr(spark, kind).format("zenoh").options(**{"path": log, **options}).load()
+        getattr(spark, kind).format("zenoh").option("maxBytePerTrigger", "1").load(log)
     [told] = [each for each in str(caught.value).splitlines() if each.startswith("ValueError: ")]
-    assert told.startswith(f"ValueError: zenoh: {line}")
+    assert told.startswith("ValueError: zenoh: no option 'maxbytepertrigger'; did you mean 'maxBytesPerTrigger'?")
+
+
+def test_an_executor_that_cannot_read_the_log_says_so(tmp_path):
+    """As a task does: it is given what the driver chose, and there is nothing at that path."""
+    there = {"connect": "tcp/127.0.0.1:1", "subscribe": "a", "path": str(tmp_path / "log")}
+    with pytest.raises(
+        LogError, match=r"is no log on the executor .*: put it where the driver and all executors see it"
+    ):
+        next(log_reader.rows(ZenohSource(there).chosen, ()))
 
 
 def test_options_of_streams_and_of_batches_are_not_mixed_up(spark, log, tmp_path):
     with pytest.raises(Exception, match=r"option 'maxBytesPerTrigger': only a stream \(readStream\) has it"):
         read(spark, log, maxBytesPerTrigger="1").count()
+    with pytest.raises(Exception, match=r"option 'connect': only a stream \(readStream\) has it"):
+        read(spark, log, connect="tcp/127.0.0.1:1", subscribe="a").count()
     with pytest.raises(Exception, match=r"option 'endingOffsets': a stream has none; leave it out"):
         stream(spark, log, tmp_path, endingOffsets="latest")
     with pytest.raises(Exception, match=r"no writer 'tap-9' in .*; there are tap-1, tap-2"):

@@ -7,13 +7,21 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 import zenlake
 from tests.interop.nodes import PATIENCE, Theirs
 from zenlake.api.arrow import ArrowChannel
+from zenlake.errors import InvalidValue
+from zenlake.log import Writer
+from zenlake.spark.zenoh_source import ZenohSource
+from zenlake.wire.data import Put
+from zenlake.wire.network import Push
+from zenlake.wire.transport import Frame
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.timeout(300)]
 
+NOT_DROPPED = 0x0D  # QoS: priority data, and wait rather than drop
 SOURCE = ["source_zid", "source_eid", "source_sn"]
 
 
@@ -138,6 +146,29 @@ def test_replies_are_rows(spark, router):
     assert nobody.load().count() == 0
 
 
+def test_a_recording_is_replayed_by_several_tasks_in_the_order_of_each_key(spark, router, listening, tmp_path):
+    sent = [(f"fleet/r{n % 5}", b"%d" % n) for n in range(100)]
+    with Writer(tmp_path / "log", "tap-1", sync="sealed") as writer:
+        face = writer.face("tcp", "10.0.0.1:40000", "10.0.0.2:7447")
+        for sn, (key, payload) in enumerate(sent):
+            push = Push(key=key, qos=NOT_DROPPED, body=Put(payload=payload))
+            batch = Frame(reliable=True, sn=sn).encode() + push.encode()
+            writer.append(face, 0, batch, received=1_700_000_000_000_000_000 + sn * 10_000_000)
+    listener = listening("again/**")
+    told = zenlake.spark.replay(
+        spark, tmp_path / "log", connect=[router.where], keys="fleet/*", rename=[("fleet", "again")], partitions=2
+    )
+    assert (told.samples, told.seconds) == (100, 0.99)
+    got = listener.take(100).to_pylist()
+    for robot in range(5):
+        of_key = [row["payload"] for row in got if row["key"] == f"again/r{robot}"]
+        assert of_key == [b"%d" % n for n in range(robot, 100, 5)]
+    took = max(row["received"] for row in got) - min(row["received"] for row in got)
+    assert took.total_seconds() > 0.4
+    with pytest.raises(InvalidValue, match="nothing to replay"):
+        zenlake.spark.replay(spark, tmp_path / "log", connect=[router.where], keys="no/such/key")
+
+
 @pytest.mark.parametrize(
     ("options", "line"),
     [
@@ -152,27 +183,35 @@ def test_replies_are_rows(spark, router):
     ],
     ids=str,
 )
-def test_a_mistake_is_told_in_one_line(spark, options, line):
+def test_a_mistake_is_told_in_one_line(options, line):
+    rows = StructType([StructField("payload", StringType())])
+    with pytest.raises(ValueError, match=r"^zenoh: ") as caught:
+        ZenohSource({"connect": "tcp/127.0.0.1:1", **options}).writer(rows, False)
+    assert str(caught.value).startswith(f"zenoh: {line}")
+
+
+def test_a_mistake_is_told_before_anything_is_sent(spark):
     rows = spark.createDataFrame([("x",)], "payload string")
     with pytest.raises(Exception, match="zenoh: ") as caught:
-        rows.write.format("zenoh").options(**{"connect": "tcp/127.0.0.1:1", **options}).mode("append").save()
+        rows.write.format("zenoh").option("connect", "tcp/127.0.0.1:1").mode("append").save()
     [told] = [each for each in str(caught.value).splitlines() if each.startswith("ValueError: ")]
-    assert told.startswith(f"ValueError: zenoh: {line}")
+    assert told == "ValueError: zenoh: the rows have no column 'key'; they have payload"
 
 
-def test_columns_of_no_use_and_of_wrong_types_are_refused(spark):
-    for columns, line in (
-        ("key string, payload string, encodng string", "no use for column 'encodng'; there are key, payload, "),
-        ("key string, payload int", "column 'payload' is int; it must be binary or string: cast it"),
+def test_columns_of_no_use_and_of_wrong_types_are_refused():
+    for name, kind, line in (
+        ("encodng", StringType(), "no use for column 'encodng'; there are key, payload, "),
+        ("payload", IntegerType(), "column 'payload' is int; it must be binary or string: cast it"),
     ):
-        rows = spark.createDataFrame([], columns)
-        with pytest.raises(Exception, match=line):
-            rows.write.format("zenoh").option("connect", "tcp/127.0.0.1:1").mode("append").save()
+        rows = StructType([StructField("key", StringType()), StructField("payload", StringType())])
+        rows = StructType([*(field for field in rows if field.name != name), StructField(name, kind)])
+        with pytest.raises(ValueError, match=line):
+            ZenohSource({"connect": "tcp/127.0.0.1:1"}).writer(rows, False)
 
 
-def test_reading_with_connect_alone_says_what_is_missing(spark):
-    with pytest.raises(Exception, match=r"recording while reading needs .*; asking needs 'selector'"):
-        spark.read.format("zenoh").option("connect", "tcp/127.0.0.1:1").load()
+def test_reading_with_connect_alone_says_what_is_missing():
+    with pytest.raises(ValueError, match=r"recording while reading needs .*; asking needs 'selector'"):
+        ZenohSource({"connect": "tcp/127.0.0.1:1"}).schema()
 
 
 def test_nobody_there_fails_the_write(spark):

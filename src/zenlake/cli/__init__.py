@@ -20,7 +20,7 @@ __all__ = ["app", "main"]
 
 PANELS = {
     "Look": "report decode sql explain",
-    "Record": "tap router land log replay",
+    "Record": "tap router land lake log replay",
     "Network": "scout info put pub sub echo get queryable liveliness ping hz bw",
     "Set up": "demo doctor",
 }

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zenlake land`: a log becomes tables in a lake, by Spark."""
 
+from contextlib import ExitStack
 from typing import Annotated, Literal
 
 import typer
 
+from zenlake.cli.network import until_stopped
 from zenlake.tables.schemas import TABLES
+
+PAUSE = 0.25  # seconds between two looks at whether somebody wants it to stop
+LIVE = "Recording while landing"
 
 
 def land(
@@ -28,15 +33,34 @@ def land(
         bool, typer.Option("--refuse", help="Stop, rather than skip, where a part is landed already.")
     ] = False,
     master: Annotated[str | None, typer.Option("--master", help="Spark's master.", show_default="this machine")] = None,
+    metrics: Annotated[
+        str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Serve /metrics and /health there.")
+    ] = None,
+    connect: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--connect", "-e", metavar="ENDPOINT", help="Record LOG from this node meanwhile.", rich_help_panel=LIVE
+        ),
+    ] = None,
+    subscribe: Annotated[
+        list[str] | None,
+        typer.Option("--subscribe", metavar="KEY", help="The keys to record.", show_default="**", rich_help_panel=LIVE),
+    ] = None,
 ) -> int:
     """Land a log in a lake: every row once, also if this is killed and run again."""
     from zenlake.errors import LakeError
+    from zenlake.runtime.metrics import MetricsPage
     from zenlake.spark import land as start
     from zenlake.spark import session
+    from zenlake.spark.figures import figures, trouble
 
-    spark = session(master)
+    if subscribe and not connect:
+        raise typer.BadParameter("--connect says from where", param_hint="--subscribe")
+    if connect and every is None:
+        raise typer.BadParameter("recording needs --every, or it ends as soon as it has begun", param_hint="--connect")
+    options = {"connect": ",".join(connect), "subscribe": ",".join(subscribe or ["**"])} if connect else {}
     query = start(
-        spark,
+        session(master),
         log,
         lake,
         None if tables is None else [name.strip() for name in tables.split(",")],
@@ -44,13 +68,20 @@ def land(
         trigger=every or "availableNow",
         checkpoint=checkpoint,
         already="refuse" if refuse else "skip",
+        options=options,
     )
-    try:
-        query.awaitTermination()
-    except KeyboardInterrupt:
-        query.stop()
-    except Exception as error:  # Spark's own class, which this layer does not know
-        raise LakeError(_last_line(str(error))) from None
+    with ExitStack() as stack:
+        stack.callback(query.stop)
+        if metrics is not None:
+            page = MetricsPage(metrics, lambda: figures(query, log, lake), lambda: trouble(query))
+            stack.callback(page.close)
+        stop = stack.enter_context(until_stopped())
+        try:
+            # In short waits: a signal in the midst of a call into the JVM breaks the connection to it.
+            while not stop.is_set() and not query.awaitTermination(PAUSE):
+                pass
+        except Exception as error:  # Spark's own class, which this layer does not know
+            raise LakeError(_last_line(str(error))) from None
     told = [each["observedMetrics"]["landed"] for each in query.recentProgress if "landed" in each["observedMetrics"]]
     batches, size = sum(each["batches"] for each in told), sum(each["bytes"] for each in told)
     typer.echo(f"{batches} batches of the network ({size} bytes of {log}) are landed in {lake}", err=True)

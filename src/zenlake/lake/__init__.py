@@ -9,8 +9,12 @@ Knows logs and files, not Spark: whoever plans, retries and remembers offsets is
 """
 
 from zenlake.lake.commit import Lake
+from zenlake.lake.compaction import Compacted, compact
 from zenlake.lake.coverage import Coverage, Piece, pieces, replanned
 from zenlake.lake.layout import Batch, Staged, is_lake
 from zenlake.lake.staging import stage, stage_rows
 
-__all__ = ["Batch", "Coverage", "Lake", "Piece", "Staged", "is_lake", "pieces", "replanned", "stage", "stage_rows"]
+__all__ = [
+    "Batch", "Compacted", "Coverage", "Lake", "Piece", "Staged", "compact", "is_lake", "pieces", "replanned", "stage",
+    "stage_rows",
+]  # fmt: skip

@@ -4,7 +4,8 @@
 A commit takes the ledger's lock, finishes what a crash left undone, leaves out files whose part of the log somebody else has
 landed meanwhile, makes the entry, and puts the files where they belong. Killed before the entry: nothing has happened, and the
 batch comes again. Killed after it: the batch is landed; whoever comes next moves the rest of its files, and the batch, when it
-comes again, finds everything landed. Nothing that lies in a table's folder is ever removed.
+comes again, finds everything landed. Nothing that lies in a table's folder is removed, unless its rows are in another file
+(`compaction`).
 """
 
 import json
@@ -59,7 +60,7 @@ class Lake:
         """Finish what a crash left undone. Every commit does so first."""
         if self.ledger.unapplied():
             with self.ledger.lock():
-                self._apply()
+                self.apply()
 
     def commit(
         self, staged: Iterable[Staged], batch: Batch, restage: Restage | None = None, refuse: bool = False
@@ -70,7 +71,7 @@ class Lake:
         With `refuse` that is an error.
         """
         with self.ledger.lock():
-            self._apply()
+            self.apply()
             last = self.ledger.last()
             files = list(staged)
             if last.queries.get(batch.query, -1) >= batch.number:
@@ -85,7 +86,7 @@ class Lake:
                 reached("commit")
                 self.ledger.append(entry)
                 reached("entered")
-                self._apply()
+                self.apply()
             self._sweep(batch.query)
         return sum(file.rows for file in entry.files)
 
@@ -121,8 +122,8 @@ class Lake:
             if file.rows:
                 entry.add(file)
 
-    def _apply(self) -> None:
-        """Put the files of entries where they belong; what is there already stays."""
+    def apply(self) -> None:
+        """Put the files of entries where they belong; what is there already stays. With the ledger's lock."""
         for entry in self.ledger.unapplied():
             folders = {(self.path / file.final).parent for file in entry.files}
             for folder in folders:
@@ -137,6 +138,9 @@ class Lake:
             for folder in folders:
                 self.ledger.disk.sync_folder(folder)
                 self.ledger.disk.sync_folder(folder.parent)
+            for gone in entry.removed:
+                (self.path / gone).unlink(missing_ok=True)
+                reached("removed")
             if self.format == "delta":
                 from zenlake.lake.delta import add
 

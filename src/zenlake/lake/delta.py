@@ -17,7 +17,7 @@ from zenlake.lake.layout import DAY, Staged
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-__all__ = ["add", "files"]
+__all__ = ["add", "files", "optimize"]
 
 APPLICATION = "zenlake"
 
@@ -48,6 +48,24 @@ def add(table: Path, staged: Sequence[Staged], entry: int) -> None:
     found.create_write_transaction(
         actions, mode="append", schema=found.schema(), partition_by=[DAY], commit_properties=properties
     )
+
+
+def optimize(table: Path, end: str, target: int) -> tuple[int, int]:
+    """Put the small files of days before `end` together, and remove those that no reader of the last week can be reading.
+
+    How many there were, and how many there are instead. Landings may go on meanwhile: they only add.
+    """
+    delta = import_deltalake()
+    if not delta.DeltaTable.is_deltatable(str(table)):
+        return 0, 0
+    found = delta.DeltaTable(str(table))
+    done = found.optimize.compact(
+        partition_filters=[(DAY, "<", end)],
+        target_size=target,
+        writer_properties=delta.WriterProperties(compression="ZSTD"),
+    )
+    delta.DeltaTable(str(table)).vacuum(dry_run=False)
+    return int(done["numFilesRemoved"]), int(done["numFilesAdded"])
 
 
 def opened(table: Path, schema: pa.Schema) -> "DeltaTable":

@@ -38,6 +38,8 @@ class Entry:
     transformed: dict[str, str] = field(default_factory=dict)  # table -> the query that lands it
     queries: dict[str, int] = field(default_factory=dict)  # query -> its last batch
     touched: dict[str, dict[str, int]] = field(default_factory=dict)  # table -> day -> the last entry that added to it
+    removed: list[str] = field(default_factory=list)  # files whose rows are in others now; relative to the lake
+    totals: dict[str, dict[str, int]] = field(default_factory=dict)  # table -> rows, bytes and files landed so far
 
     def coverage(self, table: str) -> Coverage:
         return self.landed.get(table) or Coverage()
@@ -53,6 +55,8 @@ class Entry:
             "transformed": self.transformed,
             "queries": self.queries,
             "touched": self.touched,
+            "removed": self.removed,
+            "totals": self.totals,
         }
 
     @classmethod
@@ -66,6 +70,8 @@ class Entry:
             plain["transformed"],
             plain["queries"],
             plain["touched"],
+            plain.get("removed", []),
+            plain.get("totals", {}),
         )
 
     def following(self, query: str, batch: int) -> "Entry":
@@ -73,11 +79,15 @@ class Entry:
         landed = {table: Coverage(coverage.plain()) for table, coverage in self.landed.items()}
         touched = {table: dict(days) for table, days in self.touched.items()}
         queries = {**self.queries, query: batch}
-        return Entry(self.number + 1, query, batch, [], landed, dict(self.transformed), queries, touched)
+        totals = {table: dict(counts) for table, counts in self.totals.items()}
+        return Entry(self.number + 1, query, batch, [], landed, dict(self.transformed), queries, touched, totals=totals)
 
     def add(self, file: Staged) -> None:
         self.files.append(file)
         self.touched.setdefault(file.table, {})[file.day] = self.number
+        totals = self.totals.setdefault(file.table, {"rows": 0, "bytes": 0, "files": 0})
+        for name, count in (("rows", file.rows), ("bytes", file.size), ("files", 1)):
+            totals[name] += count
 
 
 class Ledger:

@@ -24,7 +24,9 @@ from zenlake.lake.ledger import Ledger
 from zenlake.log.read import Log
 from zenlake.tables.schemas import TABLES, decode_ranges
 
-__all__ = ["ROW_GROUP", "clustered", "stage", "stage_rows"]
+__all__ = ["ROW_GROUP", "SOURCE", "File", "clustered", "stage", "stage_rows"]
+
+SOURCE = b"zenlake.source"  # in a file's metadata: from which part of which log its rows are
 
 ROW_GROUP = 64 << 20  # bytes in memory, of one table
 MOST_ROWS = 1 << 20
@@ -100,7 +102,7 @@ class File:
     def __init__(self, path: Path, schema: pa.Schema, source: Mapping[str, Any], final: str) -> None:
         self.path = path
         self.final = final
-        metadata = {**(schema.metadata or {}), b"zenlake.source": json.dumps(dict(source)).encode()}
+        metadata = {**(schema.metadata or {}), SOURCE: json.dumps(dict(source)).encode()}
         self.schema = schema.with_metadata(metadata)
         self.rows = 0
         self.since: int | None = None

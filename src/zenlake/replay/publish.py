@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from zenlake.api.session import Session
     from zenlake.tables.files import PATHS
 
-__all__ = ["Outcome", "Replay"]
+__all__ = ["Outcome", "Pace", "Replay", "prefixes", "publish", "renamed"]
 
 SENT = ["key", "payload", "kind", "encoding", "schema", "attachment", "priority", "congestion", "express", "reliable"]
 STAMPS = ["ntp64", "timestamp_id"]
@@ -58,6 +58,22 @@ class Outcome:
         return self.latest
 
 
+@dataclass(frozen=True)
+class Pace:
+    """When what was recorded at some time is due: `first` (ns) at `began`, by the monotonic clock, and the rest behind it."""
+
+    first: int
+    began: float
+    speed: float
+
+    def due(self, time: int) -> float:
+        return self.began + (time - self.first) * 1e-9 / self.speed
+
+    def reached(self, now: float) -> float:
+        """The time of which everything is due now."""
+        return math.inf if math.isinf(self.speed) else self.first + (now - self.began) * 1e9 * self.speed
+
+
 class Replay:
     """The samples of captures, logs or lakes, to be published as they came.
 
@@ -83,7 +99,7 @@ class Replay:
         if not speed > 0:
             raise InvalidValue(f"a speed of {speed:g}: it is a number above 0, inf for as fast as it goes")
         self._speed = speed
-        self._rename = tuple(_prefixes(old, new) for old, new in rename)
+        self._rename = tuple(prefixes(old, new) for old, new in rename)
         self._columns = SENT + (STAMPS if keep_timestamps else [])
         self._rows = Rows(path, keys, since, until, by, sent_by)
         self.extent = self._rows.extent
@@ -101,61 +117,63 @@ class Replay:
         for rows, times, skipped in self._rows.read(self._columns):
             began = time.monotonic() if began is None else began
             outcome.skipped += skipped
-            self._publish(session, self._renamed(rows), times, began, stop, outcome, progress)
+            pace = Pace(self.extent.first, began, self._speed)
+            publish(session.put_table, renamed(rows, self._rename), times, pace, stop, outcome, progress)
             if stop.is_set():
                 break
         outcome.seconds = 0.0 if began is None else time.monotonic() - began
         return outcome
 
-    def _publish(
-        self,
-        session: "Session",
-        rows: pa.RecordBatch,
-        times: list[int],
-        began: float,
-        stop: threading.Event,
-        outcome: Outcome,
-        progress: Callable[[Outcome, float], object],
-    ) -> None:
-        """Each row when it is due; all that are due go together."""
-        first, scale = self.extent.first, 1e-9 / self._speed
-        at = 0
-        while at < len(times) and not stop.is_set():
-            due = began + (times[at] - first) * scale
+
+def publish(
+    put: Callable[[pa.RecordBatch], int],
+    rows: pa.RecordBatch,
+    times: list[int],
+    pace: Pace,
+    stop: threading.Event,
+    outcome: Outcome,
+    progress: Callable[[Outcome, float], object] = lambda outcome, seconds: None,
+) -> None:
+    """Each row when it is due; all that are due go together. `put` tells how many of them it took."""
+    at = 0
+    while at < len(times) and not stop.is_set():
+        due = pace.due(times[at])
+        now = time.monotonic()
+        if due > now:
+            progress(outcome, (times[at] - pace.first) / 1e9)
+            if stop.wait(due - now):
+                return
             now = time.monotonic()
-            if due > now:
-                progress(outcome, (times[at] - first) / 1e9)
-                if stop.wait(due - now):
-                    return
-                now = time.monotonic()
-            reached = math.inf if math.isinf(self._speed) else first + (now - began) / scale
-            end = min(bisect_right(times, reached, at), at + LONGEST)
-            end = max(end, at + 1)  # a clock's last digit must not stop it
-            sent = session.put_table(rows.slice(at, end - at))
-            outcome.sent += sent
-            outcome.dropped += end - at - sent
-            if not math.isinf(self._speed):
-                outcome.note(max(0.0, time.monotonic() - due), end - at)
-            at = end
-        if times:
-            progress(outcome, (times[min(at, len(times) - 1)] - first) / 1e9)
-
-    def _renamed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        if not self._rename:
-            return rows
-        keys = pc.dictionary_encode(rows.column("key"))
-        names = pa.array([self._name(key) for key in keys.dictionary.to_pylist()], pa.string())
-        return rows.set_column(rows.schema.get_field_index("key"), "key", names.take(keys.indices))
-
-    def _name(self, key: str) -> str:
-        for old, new in self._rename:
-            if not old or key == old or key.startswith(f"{old}/"):
-                rest = key if not old else key[len(old) + 1 :]
-                return "/".join(part for part in (new, rest) if part)
-        return key
+        end = min(bisect_right(times, pace.reached(now), at), at + LONGEST)
+        end = max(end, at + 1)  # a clock's last digit must not stop it
+        sent = put(rows.slice(at, end - at))
+        outcome.sent += sent
+        outcome.dropped += end - at - sent
+        if not math.isinf(pace.speed):
+            outcome.note(max(0.0, time.monotonic() - due), end - at)
+        at = end
+    if times:
+        progress(outcome, (times[min(at, len(times) - 1)] - pace.first) / 1e9)
 
 
-def _prefixes(old: str, new: str) -> tuple[str, str]:
+def renamed(rows: pa.RecordBatch, rename: Sequence[tuple[str, str]]) -> pa.RecordBatch:
+    """With other keys, by (old, new) pairs of prefixes; the first that fits counts."""
+    if not rename:
+        return rows
+    keys = pc.dictionary_encode(rows.column("key"))
+    names = pa.array([_name(key, rename) for key in keys.dictionary.to_pylist()], pa.string())
+    return rows.set_column(rows.schema.get_field_index("key"), "key", names.take(keys.indices))
+
+
+def _name(key: str, rename: Sequence[tuple[str, str]]) -> str:
+    for old, new in rename:
+        if not old or key == old or key.startswith(f"{old}/"):
+            rest = key if not old else key[len(old) + 1 :]
+            return "/".join(part for part in (new, rest) if part)
+    return key
+
+
+def prefixes(old: str, new: str) -> tuple[str, str]:
     for each in (old, new):
         if each:
             KeyExpr(each)

@@ -12,9 +12,22 @@ Importing this costs nothing: PySpark is imported when a session is asked for.
 
 from zenlake.spark.land import land
 from zenlake.spark.refresh import refresh
+from zenlake.spark.replay import replay
 from zenlake.spark.session import session
 from zenlake.spark.stored import read_delta
+from zenlake.spark.streams import stream
 from zenlake.spark.tables import tables
 from zenlake.spark.values import ros_keys, value_errors, values
 
-__all__ = ["land", "read_delta", "refresh", "ros_keys", "session", "tables", "value_errors", "values"]
+__all__ = [
+    "land",
+    "read_delta",
+    "refresh",
+    "replay",
+    "ros_keys",
+    "session",
+    "stream",
+    "tables",
+    "value_errors",
+    "values",
+]

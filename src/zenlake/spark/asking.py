@@ -70,7 +70,7 @@ def question_by(options: Options) -> Question:
         config,
         selector,
         [],
-        seconds(options, "timeout", 10.0),
+        options.above_zero("timeout", "seconds") or 10.0,
         options.choice("target", TARGETS, "best_matching"),
         options.choice("consolidation", CONSOLIDATIONS, "auto"),
     )
@@ -85,17 +85,6 @@ def with_columns(options: Options, question: Question, columns: list[str]) -> Qu
         if name not in COLUMNS:
             options.refuse(f"a reply has no column {name!r}; it has {', '.join(COLUMNS)}")
     return replace(question, columns=columns)
-
-
-def seconds(options: Options, name: str, default: float) -> float:
-    text = options.text(name)
-    try:
-        found = default if text is None else float(text)
-    except ValueError:
-        found = 0.0
-    if not found > 0:
-        options.refuse_option(name, f"{text!r} is not a number of seconds above 0")
-    return found
 
 
 class Asking(DataSourceReader):  # type: ignore[misc]  # PySpark is not checked

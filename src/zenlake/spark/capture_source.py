@@ -8,118 +8,87 @@ decoding, to find what each part must know of those before it.
 Every Spark session of an environment in which Zenlake is installed imports this: what is heavy is imported where it is used.
 """
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from zenlake.spark import chosen
+from zenlake.spark.chosen import Chosen, Pushdown, TableSource, chosen_by
 from zenlake.spark.options import Options
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
 OPTIONS = {
     "path": "the capture files; given by load()",
     "paths": "several of them; given by load([...])",
-    "needs": "several tables at once, for zenlake.spark.tables: JSON, their columns by their names",
-    "table": "a decoded table; samples if not given",
-    "columns": "the columns wanted, separated by commas; all if not given",
-    "keyExpr": "a key expression that a row's key must intersect",
-    "startingTimestamp": "rows received at this time or later",
-    "endingTimestamp": "rows received before this time",
-    "minPartitions": "in how many parts the capture is decoded, about; 1 if not given",
-    "pushdown": "true: Spark's filters are applied here; needs spark.sql.python.filterPushdown.enabled",
+    **chosen.OPTIONS,
 }
 
 
-class CaptureSource(DataSource):  # type: ignore[misc]  # PySpark is not checked
+@dataclass(frozen=True)
+class Wanted(Chosen):
+    """What the options ask for. Travels to the tasks."""
+
+    path: list[str]
+
+
+class CaptureSource(TableSource):
     """The decoded tables of capture files."""
+
+    chosen: Wanted
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        given = Options("zenoh_capture", options, OPTIONS)
-        self.chosen, self.pushdown = chosen_by(given)
-        self.needs: dict[str, list[str]] = json.loads(given.text("needs") or "{}")
-        self.count = given.number("minPartitions", 1) or 1
+        given = Options(self.name(), options, OPTIONS)
+        self.chosen = Wanted(**chosen_by(given), path=path_by(given))
+        self.pushdown = given.flag("pushdown")
 
     @classmethod
     def name(cls) -> str:
         return "zenoh_capture"
 
-    def schema(self) -> "StructType":
-        if self.needs:
-            from zenlake.spark.together import schema
-
-            return schema(self.needs)
-        from zenlake.spark.types import spark_schema
-        from zenlake.tables.schemas import chosen
-
-        return spark_schema(chosen(self.chosen["table"], self.chosen["columns"]))
-
     def reader(self, schema: "StructType") -> DataSourceReader:
-        """A reader of the columns in `schema`, which is the user's own if there is one."""
-        if self.needs:
-            return TogetherReader(self.chosen["path"], self.needs)
-        from zenlake.spark.types import checked
-
-        checked(self.name(), self.chosen["table"], schema)
-        choice = {**self.chosen, "columns": schema.fieldNames()}
-        return (PushdownReader if self.pushdown else CaptureReader)(choice, self.count)
+        if self.chosen.needs:
+            return TogetherReader(self.chosen.path, self.chosen.needs)
+        return (PushdownReader if self.pushdown else CaptureReader)(self.with_columns(schema))
 
 
-class CaptureReader(DataSourceReader):  # type: ignore[misc]
+class CaptureReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not checked
     """Decodes where Spark runs it; only the choice travels there."""
 
-    def __init__(self, choice: dict[str, Any], count: int) -> None:
-        self.choice = choice
-        self.count = count
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
 
     def partitions(self) -> list[InputPartition]:
         from zenlake.tables import parts
 
-        if self.count == 1:
+        wanted = self.wanted
+        if wanted.min_partitions == 1:
             return [InputPartition(None)]
-        return [InputPartition(part) for part in parts(self.choice["path"], self.choice["table"], self.count)]
+        return [InputPartition(part) for part in parts(wanted.path, wanted.table, wanted.min_partitions)]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         import pyarrow as pa
 
         from zenlake.tables import batches, part_batches
 
+        wanted = self.wanted
+        choice: dict[str, Any] = {"keys": wanted.keys, "since": wanted.since, "until": wanted.until}
         if partition.value is None:
-            found = batches(**self.choice, processes=1)
+            found = batches(wanted.path, wanted.table, columns=wanted.columns, processes=1, **choice)
         else:
-            found = part_batches(partition.value, **{name: self.choice[name] for name in self.choice if name != "path"})
+            found = part_batches(partition.value, wanted.table, columns=wanted.columns, **choice)
         for batch in found:
             # Spark compares the schema with its own, which has no metadata.
             yield pa.RecordBatch.from_arrays(batch.columns, schema=batch.schema.remove_metadata())
 
 
-class PushdownReader(CaptureReader):
-    """Applies Spark's filters itself. A class of its own: Spark refuses one that could unless its setting is on."""
-
-    def __init__(self, choice: dict[str, Any], count: int) -> None:
-        super().__init__(choice, count)
-        self.filters: list[Filter] = []
-
-    def pushFilters(self, filters: list["Filter"]) -> Iterable["Filter"]:
-        from zenlake.spark.filters import expression
-
-        for each in filters:
-            if expression(each) is None:
-                yield each  # Spark's own to apply
-            else:
-                self.filters.append(each)
-
-    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
-        from zenlake.spark.filters import everything, expression
-
-        wanted = everything(expression(each) for each in self.filters)
-        for batch in super().read(partition):
-            yield batch if wanted is None else batch.filter(wanted)
+class PushdownReader(Pushdown, CaptureReader):
+    """Applies Spark's filters itself."""
 
 
 class TogetherReader(DataSourceReader):  # type: ignore[misc]
@@ -138,28 +107,10 @@ class TogetherReader(DataSourceReader):  # type: ignore[misc]
         return batches(self.path, self.needs)
 
 
-def chosen_by(options: Options) -> tuple[dict[str, Any], bool]:
-    """What the options ask for, as arguments of `zenlake.tables.batches`, and whether filters may be pushed down."""
-    from zenlake.tables.derived import DERIVED
+def path_by(options: Options) -> list[str]:
+    """The files, which must be there."""
     from zenlake.tables.files import files
-    from zenlake.tables.schemas import TABLES, chosen
 
-    table = options.text("table") or "samples"
-    if table in DERIVED:
-        options.refuse(
-            f"{table!r} is derived from several tables: zenlake.spark.tables(spark, path)[{table!r}] gives it"
-        )
-    options.choice("table", tuple(TABLES), "samples")
-    columns = options.names("columns")
-    try:
-        chosen(table, columns)
-    except ValueError as error:
-        options.refuse_option("columns", error)
-    keys = options.key_expr("keyExpr")
-    if keys is not None and "key" not in TABLES[table].names:
-        options.refuse_option("keyExpr", f"{table} has no keys to choose by")
-    since, until = options.span("startingTimestamp", "endingTimestamp")
-    pushdown = options.flag("pushdown")
     given = options.paths()
     if not given:
         options.refuse("no capture given; load('captures/*.pcapng') takes files and patterns")
@@ -169,5 +120,4 @@ def chosen_by(options: Options) -> tuple[dict[str, Any], bool]:
         options.refuse(str(error))
     if "-" in path:
         options.refuse("a Spark task has no standard input; save the capture to a file")
-    choice = {"path": path, "table": table, "columns": columns, "keys": keys, "since": since, "until": until}
-    return choice, pushdown
+    return path

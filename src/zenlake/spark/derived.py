@@ -10,13 +10,19 @@ if TYPE_CHECKING:
 __all__ = ["derived"]
 
 
-def derived(spark: "SparkSession", name: str, sources: Mapping[str, "DataFrame"]) -> "DataFrame":
+def derived(
+    spark: "SparkSession", name: str, sources: Mapping[str, "DataFrame"], instead: Mapping[str, str] | None = None
+) -> "DataFrame":
+    """`instead` has, for parts of the query, columns in which the sources hold what these compute."""
     from zenlake.tables.derived import definition
 
     defined = definition(name)
+    sql = defined.sql
+    for part, column in (instead or {}).items():
+        sql = sql.replace(part, column)
     # The query's own names for the decoded tables; Spark puts for {table} a view that lives as long as this call.
     views = ", ".join(f"{table} as (select * from {{{table}}})" for table in sources)
-    query = defined.sql.replace("{", "{{").replace("}", "}}")
+    query = sql.replace("{", "{{").replace("}", "}}")
     found = spark.sql(f"with {views} select * from ({query})", **sources)
     comments = defined.comments
     return found.select(*(found[each].alias(each, metadata={"comment": comments[each]}) for each in found.columns))

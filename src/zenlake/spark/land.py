@@ -5,14 +5,17 @@ Spark plans, schedules, retries and remembers how far it is; the lake (`zenlake.
 """
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-__all__ = ["land"]
+__all__ = ["cores", "land"]
 
 MOST_BYTES = 256 << 20  # of a log, in one micro-batch, if the caller does not say
 
@@ -34,7 +37,8 @@ def land(
 
     `tables` are decoded ones; all if not given. `trigger` is "availableNow" (what is there, then stop) or an interval such as "10
     seconds". Parts of the log that another query, or this one before its checkpoint was lost, has landed are skipped, or refused.
-    `options` go to the source (`maxBytesPerTrigger`, `startingOffsets`, ...).
+    `options` go to the source (`maxBytesPerTrigger`, `startingOffsets`, ...); with `connect` and `subscribe` the log is recorded
+    as well, for as long as the query runs. Unless they name another `reader`, the log keeps what is not landed yet.
 
     With `transform`, one table's rows go through an ordinary DataFrame and land under that table's name. Such rows have no identity
     but the query's: only one query may land there.
@@ -44,6 +48,7 @@ def land(
     from zenlake.lake.layout import CHECKPOINTS
     from zenlake.log import Log
     from zenlake.spark.lake_sink import LakeSink
+    from zenlake.spark.live import made
     from zenlake.tables.schemas import TABLES
 
     names = list(tables) if tables is not None else list(TABLES)
@@ -54,28 +59,40 @@ def land(
         raise InvalidValue("a transform is of one table: name it, as tables=['samples']")
     if already not in ("skip", "refuse"):
         raise InvalidValue(f"already is 'skip' or 'refuse', not {already!r}")
-    path, log = os.path.abspath(source) if "://" not in os.fspath(source) else os.fspath(source), Log(source)
+    path = os.path.abspath(source) if "://" not in os.fspath(source) else os.fspath(source)
+    given = {name.lower(): value for name, value in (options or {}).items()}
+    if "connect" in given:
+        made(path)
+    log = Log(path)
     folder = Lake(lake, create=format).path.absolute()
     Lake(folder).recover()
 
-    reader = (
-        spark.readStream.format("zenoh").option("startingOffsets", "earliest").option("maxBytesPerTrigger", MOST_BYTES)
-    )
-    reader = reader.option("minPartitions", _cores(spark)).options(**(options or {}))
+    kind = f"{'-'.join(names)}{'-transformed' if transform is not None else ''}"
+    defaults = {"maxbytespertrigger": str(MOST_BYTES), "minpartitions": str(cores(spark))}
+    if "startingtimestamp" not in given:
+        defaults["startingoffsets"] = "earliest"
+    if os.access(path, os.W_OK):
+        defaults["reader"] = _reader(folder, kind)
+    reader = spark.readStream.format("zenoh").options(**{**defaults, **given})
     if transform is None:
         rows = _counted(reader.option("output", "ranges").load(path))
     else:
         rows = transform(reader.option("table", names[0]).load(path))
     spark.dataSource.register(LakeSink)
     if checkpoint is None:
-        kind = "-transformed" if transform is not None else ""
-        checkpoint = folder / CHECKPOINTS / f"{log.id[:12]}-{'-'.join(names)}{kind}"
+        checkpoint = folder / CHECKPOINTS / f"{log.id[:12]}-{kind}"
     writer = rows.writeStream.format(LakeSink.name()).option("checkpointLocation", os.fspath(checkpoint))
     writer = writer.option("tables", ",".join(names)).option("already", already)
     if transform is None:
         writer = writer.option("log", path)
     writer = writer.trigger(availableNow=True) if trigger == "availableNow" else writer.trigger(processingTime=trigger)
     return writer.start(str(folder))
+
+
+def _reader(lake: Path, kind: str) -> str:
+    """Under which name the log knows a landing: the same whenever it is started again."""
+    name = re.sub(r"[^A-Za-z0-9_.-]", "_", lake.name)
+    return f"land-{blake2b(f'{lake}/{kind}'.encode(), digest_size=6).hexdigest()}-{name}"[:60]
 
 
 def _counted(ranges: "DataFrame") -> "DataFrame":
@@ -89,7 +106,7 @@ def _counted(ranges: "DataFrame") -> "DataFrame":
     )
 
 
-def _cores(spark: "SparkSession") -> int:
+def cores(spark: "SparkSession") -> int:
     """How many tasks at once; 2 where only a server knows."""
     try:
         return int(spark.sparkContext.defaultParallelism)

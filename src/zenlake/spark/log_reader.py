@@ -3,7 +3,7 @@
 
 import logging
 import socket
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,9 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from zenlake.errors import LogError
 from zenlake.log import Log, Range, is_log
+from zenlake.spark.chosen import Pushdown
 from zenlake.spark.offsets import of, refuse_unknown
+from zenlake.spark.together import joined
 from zenlake.tables.read import Choice
 from zenlake.tables.schemas import decode_ranges
 
@@ -63,24 +65,10 @@ class LogReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not check
         return rows(self.wanted, partition.value or ())
 
 
-class PushdownReader(LogReader):
-    """Applies Spark's filters itself. A class of its own: Spark refuses one that could unless its setting is on."""
+class PushdownReader(Pushdown, LogReader):
+    """Applies Spark's filters itself."""
 
-    def __init__(self, wanted: "Wanted") -> None:
-        super().__init__(wanted)
-        self.filters: list[Filter] = []
-
-    def pushFilters(self, filters: list["Filter"]) -> Iterable["Filter"]:
-        from zenlake.spark.filters import expression
-
-        for each in filters:
-            if expression(each) is None:
-                yield each  # Spark's own to apply
-            else:
-                self.filters.append(each)
-                self._bound(each)
-
-    def _bound(self, filter_: "Filter") -> None:
+    def bound(self, filter_: "Filter") -> None:
         """A bound on the time of receipt spares whole blocks."""
         if getattr(filter_, "attribute", None) != ("received",) or not isinstance(
             getattr(filter_, "value", 0), datetime
@@ -93,13 +81,6 @@ class PushdownReader(LogReader):
         if isinstance(filter_, datasource.LessThan):
             until = time if until is None else min(until, time)
         self.wanted = replace(self.wanted, since=since, until=until)
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from zenlake.spark.filters import everything, expression
-
-        wanted = everything(expression(each) for each in self.filters)
-        for batch in super().read(partition):
-            yield batch if wanted is None else batch.filter(wanted)
 
 
 def parts(ranges: Sequence[Range], least: int, most: int = PARTITION) -> list[tuple[Range, ...]]:
@@ -128,12 +109,15 @@ def opened(path: str) -> Log:
 def rows(wanted: "Wanted", ranges: Sequence[Range]) -> Iterator[pa.RecordBatch]:
     """The rows of these blocks, as Spark wants them: its schema has no metadata."""
     log = opened(wanted.path)
+    if wanted.fail_on_gap:
+        refuse_gaps(log, ranges)
+    if wanted.needs:
+        yield from joined(decoded(log, ranges, wanted.needs, wanted.fail_on_data_loss), wanted.needs)
+        return
     columns = wanted.columns or []
     choice = Choice(wanted.keys, wanted.since, wanted.until)
     needed = columns + [name for name in choice.needs if name not in columns]
     found = decoded(log, ranges, {wanted.table: needed}, wanted.fail_on_data_loss)
-    if wanted.fail_on_gap:
-        refuse_gaps(log, ranges)
     for batch in choice.rows(batch for _, batch in found):
         batch = batch.select(columns)
         yield pa.RecordBatch.from_arrays(batch.columns, schema=batch.schema.remove_metadata())

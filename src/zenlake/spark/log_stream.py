@@ -19,7 +19,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from zenlake.log import Log, Offsets
+from zenlake.log import Log, Offsets, register
+from zenlake.spark.live import began, ended, recorded
 from zenlake.spark.log_reader import PARTITION, ns, parts, rows
 from zenlake.spark.offsets import admitted, continued, of, refuse_unknown, told
 
@@ -44,19 +45,23 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: i
         self.wanted = wanted
         self.trouble = trouble
         self._target: Offsets | None = None
+        self._registered: Offsets | None = None
 
     def initialOffset(self) -> dict[str, Any]:
-        log = self._log()
+        log = self._begun()
         if self.wanted.since is not None:
             return told(log, log.at(ns(self.wanted.since)))
         if isinstance(self.wanted.starting, dict):
             start = of(log, self.wanted.starting)
             refuse_unknown(log, start)
             return told(log, start)
-        return told(log, log.earliest() if self.wanted.starting == "earliest" else log.latest())
+        if self.wanted.starting == "earliest":
+            return told(log, log.earliest())
+        # Asked for twice: what is recorded meanwhile is not to be left out.
+        return told(log, log.latest() if self.wanted.recording is None else began(self.wanted.path))
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = self._log().latest()
+        self._target = self._begun().latest()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         if self.wanted.max_bytes is not None:
@@ -66,9 +71,10 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: i
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        log = self._log()
+        log = self._begun()
         latest = log.latest()
         begin = continued(log, of(log, start), latest, self.wanted.fail_on_data_loss)
+        self._read_up_to(begin)
         end = {
             **begin,
             **{name: offset for name, offset in (self._target or latest).items() if offset > begin.get(name, [])},
@@ -114,6 +120,23 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: i
 
     def commit(self, end: dict[str, Any]) -> None:
         pass
+
+    def stop(self) -> None:
+        """Not called when a query is stopped, which is why a recorder watches this process."""
+        if self.wanted.recording is not None:
+            ended(self.wanted.path)
+
+    def _read_up_to(self, offsets: Offsets) -> None:
+        """Let the log know what need not be kept for us any more: a batch is planned when those before it are done."""
+        if self.wanted.reader is not None and offsets != self._registered:
+            register(self.wanted.path, self.wanted.reader, offsets)
+            self._registered = offsets
+
+    def _begun(self) -> Log:
+        """The log, with a recorder at work if one is wanted."""
+        if self.trouble is None and self.wanted.recording is not None:
+            recorded(self.wanted.path, self.wanted.recording)
+        return self._log()
 
     def _log(self) -> Log:
         if self.trouble is not None:

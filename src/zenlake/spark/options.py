@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import NoReturn
 
-HIDDEN = ("paths", "needs")  # how Spark passes load([...]), and zenlake.spark.tables its needs; nobody types them
+HIDDEN = ("paths", "needs", "pace")  # how Spark passes load([...]), and zenlake.spark its own wishes; nobody types them
 
 
 class Options:
@@ -65,6 +65,19 @@ class Options:
         if not (value.strip().isascii() and value.strip().isdigit() and int(value) >= least):
             self.refuse_option(name, f"{value!r} is not a whole number, {least} or more")
         return int(value)
+
+    def above_zero(self, name: str, unit: str) -> float | None:
+        """An amount, not always whole."""
+        value = self.given.get(name.lower())
+        if value is None:
+            return None
+        try:
+            found = float(value)
+        except ValueError:
+            found = 0.0
+        if not 0 < found < float("inf"):
+            self.refuse_option(name, f"{value!r} is not a number of {unit} above 0")
+        return found
 
     def names(self, name: str) -> list[str] | None:
         """A list, separated by commas, in which nothing stands twice."""

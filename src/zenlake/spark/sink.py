@@ -12,7 +12,7 @@ gets its rows in another order, as it may behind a shuffle, the numbers go with 
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -40,6 +40,7 @@ OPTIONS = {
     "congestion": "drop, block or block_first, of every row, instead of a column; block if there is neither",
     "express": "true: rows do not wait for each other to share a batch",
     "identity": "names this write, so that repeating it gives the same SourceInfo; a stream has its own",
+    "pace": "when rows are put, for zenlake.spark.replay: JSON, as `Wanted.pace` says",
     "checkpointLocation": "Spark's own: where a stream remembers how far it is",
     "asyncProgressTrackingEnabled": "Spark's own",
     "asyncProgressTrackingCheckpointIntervalMs": "Spark's own",
@@ -72,6 +73,9 @@ class Wanted:
     config: str | None
     fixed: dict[str, Any]
     identity: str
+    pace: dict[str, float]
+    """If it is not empty, rows come in the order of `received_ns` and are put when they are due: what was received at `first` (ns)
+    at `start` (seconds since 1970), and what came later so many times (`speed`) faster than it came."""
 
 
 @dataclass
@@ -108,7 +112,8 @@ def putting_by(options: Options) -> Wanted:
     if "express" in options:
         fixed["express"] = options.flag("express")
     identity = options.text("identity") or uuid.uuid4().hex
-    wanted = Wanted(options.names("connect") or [], options.text("config"), fixed, identity)
+    pace = json.loads(options.text("pace") or "{}")
+    wanted = Wanted(options.names("connect") or [], options.text("config"), fixed, identity, pace)
     try:
         configured(wanted.connect, wanted.config)
     except ZenlakeError as error:
@@ -211,16 +216,34 @@ def put_all(wanted: Wanted, rows: Iterator["pa.RecordBatch"], identity: str) -> 
                 lost.append(str(event.transport.zid))
 
         session.info.declare_transport_events_listener(Callback(changed, indirect=False))
+
+        def put(table: "pa.RecordBatch") -> int:
+            nonlocal done
+            named = SourceInfo(source, done)
+            done += table.num_rows
+            return session.put_table(table, congestion_control=CongestionControl.BLOCK, source_info=named)
+
         for batch in _chain(first, rows):
             table = fixed_columns(batch, wanted.fixed)
-            sent += session.put_table(
-                table, congestion_control=CongestionControl.BLOCK, source_info=SourceInfo(source, done)
-            )
-            done += batch.num_rows
+            sent += paced(put, table, wanted.pace) if wanted.pace else put(table)
         received(session)
         if lost or not session.info.transports():
             raise LinkError(wanted.connect[0], "the connection broke while rows were being sent: they are sent again")
     return sent
+
+
+def paced(put: "Callable[[pa.RecordBatch], int]", rows: "pa.RecordBatch", pace: dict[str, float]) -> int:
+    """Put each row when it is due."""
+    import threading
+    import time
+
+    from zenlake.replay.publish import Outcome, Pace, publish
+
+    began = time.monotonic() + pace["start"] - time.time()
+    outcome = Outcome()
+    times = rows.column("received_ns").to_pylist()
+    publish(put, rows, times, Pace(int(pace["first"]), began, pace["speed"]), threading.Event(), outcome)
+    return outcome.sent
 
 
 def received(session: "Session") -> None:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several tables of a capture in one pass: rows with one struct a table, of which only one is not null.
+"""Several tables of a recording in one pass: rows with one struct a table, of which only one is not null.
 
 A source has one schema, and decoding a capture again for each table that a derived one joins costs as much each time. The columns
 of such rows are the tables themselves: `select("messages.*").where("messages is not null")`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -23,9 +23,16 @@ def schema(needs: Mapping[str, Sequence[str]]) -> StructType:
 
 
 def batches(path: list[str], needs: Mapping[str, Sequence[str]]) -> Iterator[pa.RecordBatch]:
+    return joined(decode(path, needs), needs)
+
+
+def joined(
+    decoded: Iterable[tuple[str, pa.RecordBatch]], needs: Mapping[str, Sequence[str]]
+) -> Iterator[pa.RecordBatch]:
+    """What was decoded of several tables as rows of one."""
     plain = {table: [pa.field(each.name, each.type) for each in chosen(table, needs[table])] for table in needs}
     whole = pa.schema([pa.field(table, pa.struct(fields)) for table, fields in plain.items()])
-    for met, batch in decode(path, needs):
+    for met, batch in decoded:
         columns = [
             pa.StructArray.from_arrays(batch.columns, fields=plain[table])
             if table == met

@@ -1,0 +1,8 @@
+-- SPDX-License-Identifier: Apache-2.0
+-- A table of your own, from there on.
+CREATE MATERIALIZED VIEW busiest AS
+SELECT key, sum(samples) AS samples, sum(bytes) AS bytes
+FROM rates
+GROUP BY key
+ORDER BY bytes DESC
+LIMIT 10

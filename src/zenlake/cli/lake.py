@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`zenlake lake`: what is in a lake, and fewer, larger files for it."""
+
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import typer
+
+from zenlake.cli.show import Format, write
+from zenlake.lake import Lake, compact
+
+PATH = Annotated[Path, typer.Argument(metavar="LAKE", help="The folder of a lake.", show_default=False)]
+
+lake = typer.Typer(name="lake", help="A lake: info, compact.", no_args_is_help=True)
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no day like 2026-01-31") from None
+
+
+@lake.command()
+def info(path: PATH) -> int:
+    """Show the tables of a lake: days, files, rows and bytes."""
+    found = Lake(path)
+    rows = []
+    for table in found.tables():
+        files, days = found.files(table), sorted(found.days(table))
+        rows.append(
+            {
+                "table": table,
+                "days": len(days),
+                "since": days[0] if days else None,
+                "until": days[-1] if days else None,
+                "files": len(files),
+                "rows": sum(pq.read_metadata(file).num_rows for file in files),
+                "bytes": sum(Path(file).stat().st_size for file in files),
+            }
+        )
+    table = pa.Table.from_pylist(rows)
+    write(table.schema, table.to_batches(), Format.table, None)
+    return 0
+
+
+@lake.command("compact")
+def compact_command(
+    path: PATH,
+    tables: Annotated[str | None, typer.Option("--tables", "-t", help="Some of its tables, as a,b,c.")] = None,
+    before: Annotated[
+        Any, typer.Option("--before", metavar="DAY", parser=_day, help="Days before this one.", show_default="today")
+    ] = None,
+) -> int:
+    """Put small files together. Parquet: when nobody reads those days; Delta: at any time, also while a log is landed."""
+    names = None if tables is None else [name.strip() for name in tables.split(",")]
+    for done in compact(Lake(path), names, before):
+        typer.echo(
+            f"{done.table}: {done.files} files became {done.into}" if done.files else f"{done.table}: nothing to do"
+        )
+    return 0

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replay as a Spark job: for a recording that is larger than one machine can sort or send.
+
+The samples of a key go to one task, in the order of their receipt, and are put by the sink of `format("zenoh")` when they are due.
+One process (`zenlake replay`) keeps time more exactly and the order of different keys too; take this where it cannot keep up.
+"""
+
+import json
+import math
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from zenlake.tables.files import PATHS
+
+__all__ = ["Replayed", "replay"]
+
+LEAD = 3.0  # seconds in which all tasks have to be there
+FASTEST = 1e12  # times faster: as fast as it goes
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What was published."""
+
+    samples: int
+    seconds: float
+    """From the first to the last, as planned: how long the recording is, divided by the speed."""
+
+
+def replay(
+    spark: "SparkSession",
+    path: "PATHS",
+    *,
+    connect: Sequence[str],
+    config: str | None = None,
+    keys: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    sent_by: Literal["opener", "acceptor", "all"] | None = None,
+    speed: float = 1.0,
+    rename: Sequence[tuple[str, str]] = (),
+    keep_timestamps: bool = False,
+    partitions: int | None = None,
+) -> Replayed:
+    """Publish the samples of a capture, a log or a lake again, at the times at which they came, by several tasks.
+
+    The arguments are those of `zenlake.replay.Replay`; `connect` and `config` are the sink's. There must be room for `partitions`
+    tasks at once (as many as the session has cores, if not given): one that has to wait for another begins late. Clocks of the
+    executors must agree. A task that fails is repeated, and its samples with it, late and under the same `SourceInfo`.
+    """
+    from pyspark import StorageLevel
+    from pyspark.sql import functions
+
+    from zenlake.errors import InvalidValue
+    from zenlake.replay.publish import SENT, STAMPS, prefixes
+    from zenlake.spark.land import cores
+    from zenlake.spark.tables import tables
+
+    if not speed > 0:
+        raise InvalidValue(f"a speed of {speed:g}: it is a number above 0, inf for as fast as it goes")
+    pairs = tuple(prefixes(old, new) for old, new in rename)
+    samples = tables(spark, path)["samples"].where("request_id is null and key is not null and shm is null")
+    if since is not None:
+        samples = samples.where(functions.col("received") >= functions.lit(since))
+    if until is not None:
+        samples = samples.where(functions.col("received") < functions.lit(until))
+    if keys is not None:
+        samples = samples.where(_intersecting(keys))
+    if sent_by != "all":
+        samples = samples.where(functions.col("direction") == _direction(samples, sent_by))
+    columns = SENT + (STAMPS if keep_timestamps else [])
+    ordered = (
+        samples.withColumn("key", _renamed(pairs) if pairs else functions.col("key"))
+        .repartition(partitions or cores(spark), "key")
+        .sortWithinPartitions("received_ns", "packet", "index")
+        .select(*columns, "received_ns")
+        .persist(StorageLevel.DISK_ONLY)  # all of it is in order before the first is put
+    )
+    try:
+        extent = ordered.agg(functions.count("*"), functions.min("received_ns"), functions.max("received_ns")).first()
+        count, first, last = extent
+        if not count:
+            raise InvalidValue("nothing to replay: there is no sample of that key, that time and that side in it")
+        rate = FASTEST if math.isinf(speed) else speed
+        pace = {"first": first, "start": time.time() + LEAD, "speed": rate}
+        writer = ordered.write.format("zenoh").option("connect", ",".join(connect)).option("pace", json.dumps(pace))
+        if config is not None:
+            writer = writer.option("config", os.fspath(config))
+        writer.mode("append").save()
+    finally:
+        ordered.unpersist()
+    return Replayed(count, (last - first) / 1e9 / rate)
+
+
+def _direction(samples: "DataFrame", sent_by: str | None) -> int:
+    """Whose samples: the openers', unless they published nothing."""
+    if sent_by is not None:
+        return 0 if sent_by == "opener" else 1
+    return 0 if samples.where("direction = 0").limit(1).count() else 1
+
+
+def _intersecting(keys: str) -> "Column":
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyspark.sql import functions
+
+    from zenlake.keyexpr import KeyExpr
+
+    wanted = KeyExpr(keys)
+
+    def intersects(column: pa.Array) -> pa.Array:
+        known = pc.dictionary_encode(column)
+        return pa.array([wanted.intersects(key) for key in known.dictionary.to_pylist()], pa.bool_()).take(
+            known.indices
+        )
+
+    return functions.arrow_udf(intersects, "boolean")("key")
+
+
+def _renamed(pairs: Sequence[tuple[str, str]]) -> "Column":
+    import pyarrow as pa
+    from pyspark.sql import functions
+
+    from zenlake.replay.publish import renamed
+
+    def names(column: pa.Array) -> pa.Array:
+        return renamed(pa.record_batch({"key": column}), pairs).column("key")
+
+    return functions.arrow_udf(names, "string")("key")

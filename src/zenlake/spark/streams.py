@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Derived tables as streams, in append mode: a row comes once, when nothing can change it any more.
+
+Both use the one definition of their table. `rates` is that query itself, grouped by a second that has a watermark. `queries`
+ranks rows, which no stream can; but the messages of one conversation can be gathered by a session window, and what was
+gathered is small: the definition is run over it, by DuckDB in the tasks.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["STREAMED", "stream"]
+
+STREAMED = ("queries", "rates")
+SECOND = "date_trunc('second', received)"  # by which the definition of rates groups
+
+# Whose question a message or, in a recording router's log, the note that it was passed on belongs to.
+SESSION = """coalesce(messages.session, regexp_extract(events.detail, '"to_session": "([^"]*)"', 1))"""
+ASKER = """coalesce(
+    if(messages.type = 'REQUEST', messages.direction, 1 - messages.direction),
+    cast(regexp_extract(events.detail, '"to_direction": ([01])', 1) as int)
+)"""
+ID = """coalesce(messages.id, cast(regexp_extract(events.detail, '"to_id": ([0-9]+)', 1) as bigint))"""
+CONVERSATION = {"session": SESSION, "asker": ASKER, "id": ID}
+SAID = "messages.type in ('REQUEST', 'RESPONSE', 'RESPONSE_FINAL') or events.kind = 'forwarded'"
+CLOSED = "events.kind = 'closed' and events.generation is not null"
+REMEMBERED = "interval 1 day"  # that a session's end is known to conversations that were not over then
+
+
+def stream(
+    spark: "SparkSession",
+    log: str | os.PathLike[str],
+    table: str,
+    *,
+    watermark: str = "10 seconds",
+    patience: str = "30 seconds",
+    options: Mapping[str, str] | None = None,
+) -> "DataFrame":
+    """The derived table `queries` or `rates` of a log, as it grows: `stream(spark, "lake/log", "rates").writeStream...`.
+
+    Times are those of receipt. Rows that come more than `watermark` later than others are left out. A row of `rates` comes when
+    its second is over by that much; one of `queries` when, besides, nothing was said of it for `patience`: what is said, or which
+    session ends, later than that is not seen. `options` go to the source (`startingOffsets`, `connect`, ...).
+    """
+    from zenlake.errors import InvalidValue
+
+    if table not in STREAMED:
+        raise InvalidValue(f"no table {table!r} as a stream; there are {', '.join(STREAMED)}")
+    reader = spark.readStream.format("zenoh").options(**(options or {}))
+    if table == "rates":
+        return _rates(
+            spark, reader.option("columns", ",".join(_needs("rates")["samples"])).load(os.fspath(log)), watermark
+        )
+    return _queries(reader.option("needs", json.dumps(_needs("queries"))).load(os.fspath(log)), watermark, patience)
+
+
+def _rates(spark: "SparkSession", samples: "DataFrame", watermark: str) -> "DataFrame":
+    from pyspark.sql import functions
+
+    from zenlake.spark.derived import derived
+
+    samples = samples.withColumn("second", functions.expr(SECOND)).withWatermark("second", watermark)
+    return derived(spark, "rates", {"samples": samples}, {SECOND: "second"})
+
+
+def _queries(both: "DataFrame", watermark: str, patience: str) -> "DataFrame":
+    from pyspark.sql import functions
+
+    from zenlake.spark.conversations import told
+    from zenlake.tables.derived import definition
+
+    both = both.withColumn("received", functions.expr("coalesce(messages.received, events.received)"))
+    both = both.withWatermark("received", watermark)
+    said = both.where(_behind(SAID)).select(
+        "received", "messages", "events", *(functions.expr(sql).alias(name) for name, sql in CONVERSATION.items())
+    )
+    over = (
+        said.groupBy(*CONVERSATION, functions.session_window("received", patience))
+        .agg(functions.collect_list("messages").alias("messages"), functions.collect_list("events").alias("events"))
+        .withColumn("over", functions.window_time("session_window"))
+    )
+    closed = both.where(_behind(CLOSED)).selectExpr(
+        "received as closed", "events.session as closed_session", "events.generation as closed_generation"
+    )
+    closed = closed.dropDuplicatesWithinWatermark(["closed_session"])
+    during = f"session = closed_session and closed <= over and closed >= over - {REMEMBERED}"
+    known = over.join(closed, functions.expr(during), "leftOuter")
+    rows = known.select(functions.explode(told(*CONVERSATION, "messages", "events", "closed_generation")).alias("row"))
+    comments = definition("queries").comments
+    return rows.select(
+        *(functions.col(f"row.{name}").alias(name, metadata={"comment": comments[name]}) for name in comments)
+    )
+
+
+def _behind(condition: str) -> str:
+    """A condition that Spark must not move before the watermark, where rare rows alone would hold the time back."""
+    return f"case when received is not null then {condition} end"
+
+
+def _needs(table: str) -> dict[str, list[str]]:
+    from zenlake.tables.derived import definition
+
+    return definition(table).needs
