@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 COMPILED := $(shell find src/zenlake -name '*.pxd')
 SOURCES := $(COMPILED) $(COMPILED:.pxd=.py) setup.py
 
-NOTHING_COMPILED := cli lake replay report tables typed test_docs.py test_quickstarts.py test_config.py
+NOTHING_COMPILED := cli lake replay report tables typed test_docs.py test_quickstarts.py test_wheel.py test_config.py
 
 .PHONY: setup test fast lint demo bench soak asan docs clean
 .DELETE_ON_ERROR:
@@ -17,7 +17,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --upgrade pip setuptools Cython
 	ZENLAKE_BUILD=no $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-		--no-build-isolation --editable '.[spark,sql,quic,values,ws,delta,metrics]' --group dev
+		--no-build-isolation --editable '.[spark,quic,values,ws,delta,metrics]' --group dev
 	touch $@
 
 # Java for Spark: what the machine has, else a JRE as a Python package; either way it says which.
