@@ -12,17 +12,7 @@ from rich.console import Console
 from rich.live import Live
 
 from zenlake.cli.lines import json_line
-from zenlake.cli.network import (
-    ConfigFile,
-    Connect,
-    Json,
-    Listen,
-    Mode,
-    Set,
-    alone,
-    session,
-    until_stopped,
-)
+from zenlake.cli.network import ConfigFile, Connect, Json, Listen, Mode, Set, alone, session, until_stopped
 
 if TYPE_CHECKING:
     from zenlake.replay import Outcome
