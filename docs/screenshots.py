@@ -1,30 +1,103 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pictures in the documentation, made from the sample capture: `python -m docs.screenshots` (needs chromium)."""
+"""The pictures in the documentation, made from a run of the demo: `python -m docs.screenshots` (needs Java and chromium).
 
+The terminal is drawn by rich from what the demo printed, a few of its tables left out; the page is the demo's own report.
+"""
+
+import os
+import re
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, sync_playwright
+from rich.console import Console
+from rich.terminal_theme import TerminalTheme
+from rich.text import Text
 from tests.report.browser import found, install
 
-from zenlake.examples import sample
-from zenlake.report import page
-
 IMAGES = Path(__file__).parent / "images"
+COLUMNS = 118
+LEFT_OUT = ("messages", "declarations", "errors", "sessions", "gaps", "latest", "rates")
+SCALE = 2  # for screens with many pixels
+
+_ANSI = [
+    (40, 44, 52),
+    (196, 43, 28),
+    (16, 124, 65),
+    (158, 106, 3),
+    (3, 102, 214),
+    (135, 57, 158),
+    (0, 110, 135),
+    (90, 98, 110),
+]
+_BRIGHT = [
+    (60, 64, 72),
+    (232, 80, 60),
+    (60, 190, 120),
+    (220, 170, 60),
+    (90, 170, 250),
+    (200, 130, 220),
+    (70, 190, 210),
+    (225, 228, 232),
+]
+THEMES = {
+    "light": TerminalTheme((255, 255, 255), (29, 35, 48), _ANSI),
+    "dark": TerminalTheme((20, 23, 28), (225, 228, 232), _BRIGHT),
+}
+
+
+def run_demo(folder: Path) -> str:
+    """What the demo prints, with its colours."""
+    env = {**os.environ, "FORCE_COLOR": "1", "TTY_INTERACTIVE": "0", "COLUMNS": str(COLUMNS)}
+    command = [sys.executable, "-c", "from zenlake.cli import main; main()", "demo"]
+    return subprocess.run(command, cwd=folder, env=env, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def telling(printed: str) -> Text:
+    """Some of it: a screen, not a scroll."""
+    paragraphs = re.split(r"\n(?=\n)", printed)
+    names = [Text.from_ansi(each).plain.split(maxsplit=1)[:1] for each in paragraphs]
+    kept = [each for each, name in zip(paragraphs, names, strict=True) if not name or name[0] not in LEFT_OUT]
+    return Text.from_ansi("\n".join(["[1m$ make demo[0m", *kept]).strip())
+
+
+def terminal(text: Text, scheme: str, folder: Path) -> Path:
+    console = Console(record=True, width=COLUMNS, file=open(os.devnull, "w"), force_terminal=True)  # noqa: SIM115
+    console.print(text, soft_wrap=True)
+    drawing = console.export_svg(title="zenlake demo", theme=THEMES[scheme], clear=False)
+    page = folder / f"{scheme}.html"
+    # The drawing asks for a font from elsewhere: what this machine has will do.
+    drawing = re.sub(r"@font-face \{.*?\}\s*", "", drawing, flags=re.DOTALL).replace("Fira Code", "DejaVu Sans Mono")
+    page.write_text(f'<body style="margin:0;background:transparent">{drawing}</body>', encoding="utf-8")
+    return page
 
 
 def main() -> None:
     print(install())
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
-        report = Path(folder) / "report.html"
-        report.write_text(page(sample()), encoding="utf-8")
+    with tempfile.TemporaryDirectory() as name, sync_playwright() as driver:
+        folder = Path(name)
+        text = telling(run_demo(folder))
         browser = driver.chromium.launch(executable_path=found(), args=["--no-sandbox"])
-        for scheme, name in (("light", "report.png"), ("dark", "report-dark.png")):
-            view = browser.new_page(viewport={"width": 1180, "height": 1010}, color_scheme=scheme)
-            view.goto(report.as_uri())
-            view.wait_for_selector("html[data-ready]")
-            view.screenshot(path=IMAGES / name)
+        for scheme, suffix in (("light", ""), ("dark", "-dark")):
+            shoot(browser, terminal(text, scheme, folder), scheme, IMAGES / f"demo{suffix}.png", "svg")
+            shoot(browser, folder / "lake" / "report.html", scheme, IMAGES / f"report{suffix}.png")
         browser.close()
+
+
+def shoot(browser: Browser, page: Path, scheme: str, out: Path, only: str | None = None) -> None:
+    view = browser.new_page(
+        viewport={"width": 1180, "height": 1010}, color_scheme=scheme, device_scale_factor=SCALE if only else 1
+    )
+    view.goto(page.as_uri())
+    if only:
+        view.locator(only).screenshot(path=out, omit_background=True)
+    else:
+        view.wait_for_selector("html[data-ready]")
+        view.screenshot(path=out)
+    view.close()
+    print(out)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,12 @@ from importlib.resources import files
 from statistics import median
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from docs.__main__ import HERE
 
 import zenlake
 from tests.capture import forge
-from tests.report.given import halves, part_of_sample
+from tests.report.given import halves, lake_of, part_of_sample, tables_of_sample
 from tests.report.recomputed import check
 from tests.tables.given import PCAPS, at
 from zenlake import report
@@ -169,18 +168,8 @@ def test_findings_name_every_trouble_that_the_sample_was_made_with(told):
     ]
 
 
-def lake_of(tables, folder):
-    """A lake as others write it: a folder for each table, samples by day."""
-    for name, table in tables.items():
-        (folder / name).mkdir(parents=True)
-        where = folder / name / "day=2026-11-16" if name == "samples" else folder / name
-        where.mkdir(exist_ok=True)
-        pq.write_table(table, where / "part-0.parquet")
-    return folder
-
-
 def test_every_figure_of_a_lake_is_counted_again_by_duckdb_in_its_files(told, tmp_path):
-    check(told, lake_of({name: zenlake.read(sample(), name) for name in (*TABLES, *DERIVED)}, tmp_path / "lake"))
+    check(told, lake_of(tables_of_sample(), tmp_path / "lake"))
 
 
 def test_a_recording_router_tells_whose_connection_broke_and_what_it_dropped(tmp_path):
@@ -212,7 +201,7 @@ def test_a_recording_router_tells_whose_connection_broke_and_what_it_dropped(tmp
 
 @pytest.mark.parametrize("names", [(*TABLES, *DERIVED), tuple(TABLES)], ids=["whole", "decoded only"])
 def test_a_lake_gives_the_figures_of_the_capture_that_it_was_made_from(told, tmp_path, names):
-    lake = lake_of({name: zenlake.read(sample(), name) for name in names}, tmp_path / "it's a lake")
+    lake = lake_of(tables_of_sample(names), tmp_path / "it's a lake")
     [found] = report.data(lake)["recordings"]
     assert (found.pop("name"), found.pop("kind")) == ("it's a lake", "lake")
     assert found == {name: value for name, value in told.items() if name not in ("name", "kind")}
