@@ -8,7 +8,7 @@ SOURCES := $(COMPILED) $(COMPILED:.pxd=.py) setup.py
 
 NOTHING_COMPILED := cli lake replay report tables typed test_docs.py test_quickstarts.py test_wheel.py test_config.py
 
-.PHONY: setup test fast lint demo bench soak asan docs clean
+.PHONY: setup test fast lint demo bench proof soak asan docs clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.built $(VENV)/.java  ## create .venv, install what the project needs, build the compiled modules
@@ -48,8 +48,11 @@ lint: setup
 demo: setup
 	$(BIN)/zenlake demo
 
-bench: setup
-	$(BIN)/python -m bench
+bench: setup  ## every benchmark against its peer; QUICK=1 in less than three minutes
+	$(BIN)/python -m bench $(if $(QUICK),--quick)
+
+proof: setup  ## kill -9 the tap and the landing at random, then count
+	$(BIN)/python -m bench.kill9
 
 soak: setup
 	$(BIN)/python -m pytest -m slow --timeout 3600

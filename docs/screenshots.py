@@ -22,29 +22,18 @@ COLUMNS = 118
 LEFT_OUT = ("messages", "declarations", "errors", "sessions", "gaps", "latest", "rates")
 SCALE = 2  # for screens with many pixels
 
-_ANSI = [
-    (40, 44, 52),
-    (196, 43, 28),
-    (16, 124, 65),
-    (158, 106, 3),
-    (3, 102, 214),
-    (135, 57, 158),
-    (0, 110, 135),
-    (90, 98, 110),
-]
-_BRIGHT = [
-    (60, 64, 72),
-    (232, 80, 60),
-    (60, 190, 120),
-    (220, 170, 60),
-    (90, 170, 250),
-    (200, 130, 220),
-    (70, 190, 210),
-    (225, 228, 232),
-]
+# black, red, green, yellow, blue, magenta, cyan, white
+_INKS = "282c34 c42b1c 107c41 9e6a03 0366d6 87399e 006e87 5a626e"
+_LIGHTS = "3c4048 e8503c 3cbe78 dcaa3c 5aaafa c882dc 46bed2 e1e4e8"
+
+
+def _colours(text: str) -> list[tuple[int, int, int]]:
+    return [(int(each[:2], 16), int(each[2:4], 16), int(each[4:], 16)) for each in text.split()]
+
+
 THEMES = {
-    "light": TerminalTheme((255, 255, 255), (29, 35, 48), _ANSI),
-    "dark": TerminalTheme((20, 23, 28), (225, 228, 232), _BRIGHT),
+    "light": TerminalTheme((255, 255, 255), (29, 35, 48), _colours(_INKS)),
+    "dark": TerminalTheme((20, 23, 28), (225, 228, 232), _colours(_LIGHTS)),
 }
 
 

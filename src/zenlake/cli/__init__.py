@@ -87,7 +87,9 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         _complain(f"{error.format_message()} (`zenlake --help` lists what there is)")
         sys.exit(error.exit_code)
-    except (ZenlakeError, OSError, ImportError) as error:
+    except (
+        Exception
+    ) as error:  # also what Spark, DuckDB or a mistake of ours says: a traceback helps only who asks for it
         if "--debug" in arguments:
             raise
         _complain(f"{_plain(error)} (`zenlake --debug ...` shows where)")
@@ -97,6 +99,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _plain(error: Exception) -> str:
     """An error in words; what the system says of a file comes with the file, and with what to do."""
+    if not isinstance(error, ZenlakeError | OSError | ImportError):
+        first = next((line for line in str(error).splitlines() if line.strip()), "")
+        return f"{type(error).__name__}: {first}"
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error)
     where = f"{error.filename}: " if error.filename is not None else ""

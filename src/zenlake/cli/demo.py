@@ -128,7 +128,14 @@ def live(console: Console, lake: Path, seconds: float) -> int:
         console.print(f"[green]✓[/] a robot has dropped out  {since(started)}")
         told = fleet.finish()
         status.update("landing the rest")
-        query.processAllAvailable()
+        for attempts in (2, 1, 0):
+            try:
+                query.processAllAvailable()
+                break
+            except Exception:  # Spark gives a worker 10 s to start, which is little on a busy machine
+                if not attempts:
+                    raise
+                query = zenlake.spark.land(spark, log, tables, trigger="1 second")  # it lands nothing twice
         query.stop()
         console.print(f"[green]✓[/] everybody is home, and the log is landed  {since(started)}")
         status.update("deriving sessions, queries, gaps, latest, rates")
