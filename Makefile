@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 COMPILED := $(shell find src/zenlake -name '*.pxd')
 SOURCES := $(COMPILED) $(COMPILED:.pxd=.py) setup.py
 
-NOTHING_COMPILED := cli lake replay report tables typed test_docs.py test_quickstarts.py test_wheel.py test_config.py
+NOTHING_COMPILED := cli lake replay report tables typed test_docs.py test_quickstarts.py test_notebook.py test_wheel.py test_config.py
 
 .PHONY: setup test fast lint demo bench proof soak asan docs clean
 .DELETE_ON_ERROR:
