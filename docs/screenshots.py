@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import sync_playwright
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
@@ -20,7 +20,6 @@ from tests.report.browser import found, install
 IMAGES = Path(__file__).parent / "images"
 COLUMNS = 118
 LEFT_OUT = ("messages", "declarations", "errors", "sessions", "gaps", "latest", "rates")
-SCALE = 2  # for screens with many pixels
 
 # black, red, green, yellow, blue, magenta, cyan, white
 _INKS = "282c34 c42b1c 107c41 9e6a03 0366d6 87399e 006e87 5a626e"
@@ -49,18 +48,20 @@ def telling(printed: str) -> Text:
     paragraphs = re.split(r"\n(?=\n)", printed)
     names = [Text.from_ansi(each).plain.split(maxsplit=1)[:1] for each in paragraphs]
     kept = [each for each, name in zip(paragraphs, names, strict=True) if not name or name[0] not in LEFT_OUT]
-    return Text.from_ansi("\n".join(["[1m$ make demo[0m", *kept]).strip())
+    return Text.assemble(("$ make demo\n", "bold"), Text.from_ansi("\n".join(kept).strip()))
 
 
-def terminal(text: Text, scheme: str, folder: Path) -> Path:
-    console = Console(record=True, width=COLUMNS, file=open(os.devnull, "w"), force_terminal=True)  # noqa: SIM115
-    console.print(text, soft_wrap=True)
-    drawing = console.export_svg(title="zenlake demo", theme=THEMES[scheme], clear=False)
-    page = folder / f"{scheme}.html"
-    # The drawing asks for a font from elsewhere: what this machine has will do.
-    drawing = re.sub(r"@font-face \{.*?\}\s*", "", drawing, flags=re.DOTALL).replace("Fira Code", "DejaVu Sans Mono")
-    page.write_text(f'<body style="margin:0;background:transparent">{drawing}</body>', encoding="utf-8")
-    return page
+def draw(text: Text, scheme: str, out: Path) -> None:
+    with open(os.devnull, "w") as nowhere:
+        console = Console(record=True, width=COLUMNS, file=nowhere, force_terminal=True)
+        console.print(text, soft_wrap=True)
+        drawing = console.export_svg(title="", theme=THEMES[scheme], unique_id=f"demo-{scheme}")
+    # The drawing would ask for a font from elsewhere: what the reader's machine has will do.
+    drawing = re.sub(r"@font-face \{.*?\}\s*", "", drawing, flags=re.DOTALL)
+    out.write_text(
+        drawing.replace("Fira Code, monospace", "ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace")
+    )
+    print(out)
 
 
 def main() -> None:
@@ -70,23 +71,13 @@ def main() -> None:
         text = telling(run_demo(folder))
         browser = driver.chromium.launch(executable_path=found(), args=["--no-sandbox"])
         for scheme, suffix in (("light", ""), ("dark", "-dark")):
-            shoot(browser, terminal(text, scheme, folder), scheme, IMAGES / f"demo{suffix}.png", "svg")
-            shoot(browser, folder / "lake" / "report.html", scheme, IMAGES / f"report{suffix}.png")
+            draw(text, scheme, IMAGES / f"demo{suffix}.svg")
+            view = browser.new_page(viewport={"width": 1180, "height": 1100}, color_scheme=scheme)
+            view.goto((folder / "lake" / "report.html").as_uri())
+            view.wait_for_selector("html[data-ready]")
+            view.screenshot(path=IMAGES / f"report{suffix}.png")
+            print(IMAGES / f"report{suffix}.png")
         browser.close()
-
-
-def shoot(browser: Browser, page: Path, scheme: str, out: Path, only: str | None = None) -> None:
-    view = browser.new_page(
-        viewport={"width": 1180, "height": 1010}, color_scheme=scheme, device_scale_factor=SCALE if only else 1
-    )
-    view.goto(page.as_uri())
-    if only:
-        view.locator(only).screenshot(path=out, omit_background=True)
-    else:
-        view.wait_for_selector("html[data-ready]")
-        view.screenshot(path=out)
-    view.close()
-    print(out)
 
 
 if __name__ == "__main__":
