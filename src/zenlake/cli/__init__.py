@@ -47,6 +47,7 @@ INTERRUPTED = 130  # what a shell makes of SIGINT
 app = typer.Typer(
     name="zenlake",
     help="Every Zenoh message, as a table.",
+    epilog="Exit codes: 0 well, 1 it could not be done, 2 it was not asked properly, 130 interrupted before it had begun.",
     cls=group(COMMANDS),
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
