@@ -30,7 +30,7 @@ import zenlake
 from zenlake.lake import Lake
 from zenlake.log import Log
 
-PATIENCE = 180.0
+PATIENCE = 600.0  # a JVM may take long to start on a busy machine
 KEY = "proof/number"
 
 

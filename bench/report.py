@@ -9,6 +9,7 @@ import json
 import os
 import platform
 import statistics
+import sys
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -117,7 +118,7 @@ def show(results: list[Result]) -> None:
         )
     for row in rows(results):
         table.add_row(*row)
-    Console().print(table)
+    (Console() if sys.stdout.isatty() else Console(width=150)).print(table)
 
 
 def save(name: str, results: list[Result], quick: bool) -> Path:

@@ -20,7 +20,10 @@ import pytest
 from tests.report.given import halves, lake_of, log_of, tables_of_sample
 from zenlake.examples import sample
 
-pytestmark = pytest.mark.skipif("ZENLAKE_PURE" in os.environ, reason="the same either way: run once, compiled")
+pytestmark = [
+    pytest.mark.skipif("ZENLAKE_PURE" in os.environ, reason="the same either way: run once, compiled"),
+    pytest.mark.timeout(300),
+]
 ROOT = Path(__file__).parent.parent
 PAGES = [
     ROOT / "README.md",
@@ -84,7 +87,7 @@ def test_code_blocks_run(page, language, code, folder):
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     command = ["bash", "-euo", "pipefail", "-c", code] if language == "sh" else [sys.executable, "-c", code]
     done = subprocess.run(
-        command, cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=110
+        command, cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=280
     )
     assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
 

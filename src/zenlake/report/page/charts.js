@@ -88,7 +88,7 @@ zen.steps = (window) => {
 
 // The labels of an axis of steps: whole seconds once only, tenths where all is short. `HH:MM:SS.mmm` comes in.
 zen.ticks = (window) => (window.last - window.first < 8000 ? { interval: "auto", formatter: (text) => text.slice(0, 10) }
-  : { interval: 0, formatter: (text) => (text.endsWith(".000") ? text.slice(0, 8) : "") });
+  : { interval: 0, textMargin: [0, 14], formatter: (text) => (text.endsWith(".000") ? text.slice(0, 8) : "") });
 
 // Layers over time: rows {t, name, value} -> stacked bars, one for each step.
 zen.stacked = (window, rows, names, colours, value, show) => {
