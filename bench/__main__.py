@@ -1,20 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make bench`: every benchmark against its peer, ratios first. `--quick` takes a few minutes; names choose some."""
+"""`make bench`: every benchmark against its peer in one table, ratios first.
+
+    python -m bench [--quick] [--publish] [NAME ...]
+
+`--quick` takes less than three minutes for all. Results are left in `bench/results`; `--publish` also puts them into the file of
+which `make docs` makes the pages, and refuses to measure on a machine that is busy.
+"""
 
 import importlib
+import os
 import sys
+import time
 
-from bench.report import save, show
+from rich.console import Console
+
+from bench.report import Result, busy, publish, save, show
 
 NAMES = ["columns", "capture", "log", "tap", "transport", "router", "crowd", "api", "land"]
 
-quick = "--quick" in sys.argv
-chosen = [name for name in sys.argv[1:] if not name.startswith("-")] or NAMES
-wrong = [name for name in chosen if name not in NAMES]
-if wrong:
-    sys.exit(f"no benchmark {wrong[0]!r}; there are {', '.join(NAMES)}")
-for name in chosen:
-    module = importlib.import_module(f"bench.{name}")
-    results = module.run(quick)
-    show(results)
-    print(f"saved as {save(name, results)}")
+
+def main() -> None:
+    quick, to_publish = "--quick" in sys.argv, "--publish" in sys.argv
+    wrong = [name for name in sys.argv[1:] if name not in (*NAMES, "--quick", "--publish")]
+    if wrong:
+        sys.exit(f"no benchmark {wrong[0]!r}; there are {', '.join(NAMES)}, --quick and --publish")
+    console = Console(stderr=True, highlight=False)
+    others = busy()
+    if others and to_publish:
+        sys.exit(f"{others}: figures to publish are measured on a quiet machine")
+    if others:
+        console.print(f"[yellow]{others}: the ratios may be right, the figures are not[/]")
+    began = time.monotonic()
+    found: dict[str, list[Result]] = {}
+    for name in [name for name in NAMES if name in sys.argv[1:]] or NAMES:
+        start = time.monotonic()
+        with console.status(f"measuring {name}"):
+            found[name] = importlib.import_module(f"bench.{name}").run(quick)
+        where = os.path.relpath(save(name, found[name], quick))
+        console.print(f"[green]✓[/] {name:<10} [dim]{time.monotonic() - start:4.0f} s[/]  {where}")
+    show([result for results in found.values() for result in results])
+    console.print(f"[dim]{time.monotonic() - began:.0f} s in all[/]")
+    if to_publish:
+        console.print(f"{os.path.relpath(publish(found, quick))} is written; `make docs` makes the pages of it")
+
+
+if __name__ == "__main__":
+    main()

@@ -197,12 +197,12 @@ def starts(package: str) -> float:
             subprocess.run([sys.executable, *command], check=True, env=environment)
             return time.perf_counter() - start
 
-        whole = [took("-c", START, package, "0", "in") for _ in range(6)][1:]
-        return 1 / (statistics.median(whole) - statistics.median(took("-c", "pass") for _ in range(5)))
+        whole = [took("-c", START, package, "0", "in") for _ in range(4)][1:]
+        return 1 / (statistics.median(whole) - statistics.median(took("-c", "pass") for _ in range(3)))
 
 
 def run(quick: bool) -> list[Result]:
-    seconds, repeats = (1.0, 3) if quick else (3.0, 5)
+    seconds, repeats = (0.6, 2) if quick else (3.0, 5)
     results = []
     for how, against, aim in (("table", "session", 15), ("publisher", "publisher", 3), ("session", "session", 3)):
         ratios = [Ratio(put_rate(OURS, how, seconds), put_rate(PEER, against, seconds)) for _ in range(repeats)]

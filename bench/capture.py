@@ -205,7 +205,7 @@ def measure_flow(size: int, repeats: int) -> list[Result]:
 
 def run(quick: bool) -> list[Result]:
     scale = 0.2 if quick else 1.0
-    flow = measure_flow((512 if quick else 2048) << 20, 3 if quick else 5)
+    flow = measure_flow((256 if quick else 2048) << 20, 2 if quick else 5)
     return [
         *flow,
         measure("one PUT each", small, int(1_000_000 * scale), 20),

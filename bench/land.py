@@ -40,7 +40,7 @@ def record(path: Path, samples: int) -> None:
 def run(quick: bool) -> list[Result]:
     import zenlake.spark
 
-    samples, rounds = (2_000_000, 3) if quick else (4_000_000, 5)
+    samples, rounds = (300_000, 2) if quick else (4_000_000, 5)
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         record(log, samples)

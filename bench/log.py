@@ -56,7 +56,7 @@ def append_rate(path: Path, block: pa.RecordBatch) -> float:
 
 
 def run(quick: bool) -> list[Result]:
-    count, repeats = (400_000, 3) if quick else (2_000_000, 5)
+    count, repeats = (400_000, 2) if quick else (2_000_000, 5)
     results = []
     folder = Path(tempfile.mkdtemp())
     try:

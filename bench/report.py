@@ -1,19 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a benchmark tells its result: a ratio to a peer measured in the same run, with its spread."""
+"""How a benchmark tells its result: a ratio to a peer measured in the same run, with its spread.
+
+Every run leaves its results in `bench/results`, which is yours. A figure of a busy machine is worth nothing to others: what
+`docs/bench.json` holds, of which the pages are made, was measured while nobody else was at work.
+"""
 
 import json
+import os
 import platform
 import statistics
+import sys
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import version
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from zenlake import __version__
 from zenlake.wire.memory import COMPILED
 
 RESULTS = Path(__file__).parent / "results"
+PUBLISHED = Path(__file__).parent.parent / "docs" / "bench.json"
+PACKAGES = ("pyarrow", "eclipse-zenoh", "dpkt", "pyspark")
 
 
 @dataclass
@@ -41,39 +54,102 @@ class Result:
     def spread(self) -> tuple[float, float]:
         return min(r.value for r in self.ratios), max(r.value for r in self.ratios)
 
+    @property
+    def middle(self) -> Ratio:
+        """The repetition whose ratio lies in the middle."""
+        return sorted(self.ratios, key=lambda ratio: ratio.value)[len(self.ratios) // 2]
+
+
+@dataclass
+class Measured:
+    """What a run of one benchmark found."""
+
+    name: str
+    machine: dict[str, str]
+    results: list[Result]
+
+
+def busy() -> str:
+    """Who else is at work, if anybody, in words."""
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    return f"{load:.1f} of {cores} cores are busy already" if load > cores / 2 else ""
+
 
 def machine() -> dict[str, str]:
-    return {
-        "python": platform.python_version(),
-        "machine": f"{platform.system()} {platform.machine()}",
+    told = {
+        "zenlake": __version__,
         "compiled": "yes" if COMPILED else "no",
-        "pyarrow": version("pyarrow"),
-        "eclipse-zenoh": version("eclipse-zenoh"),
+        "python": platform.python_version(),
+        "machine": f"{_processor()}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}",
     }
+    for name in PACKAGES:
+        try:
+            told[name] = version(name)
+        except PackageNotFoundError:
+            told[name] = "not installed"
+    return told
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or "unknown processor"
+    return next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown processor"
+    )
+
+
+def rows(results: Iterable[Result]) -> Iterable[tuple[str, ...]]:
+    """What a table shows of each: ratio, spread, aim, what, and the two figures behind the ratio."""
+    for result in results:
+        low, high = result.spread
+        aim = "" if result.aim is None else f"{result.aim:g}x"
+        figures = f"{result.middle.ours:,.0f}", f"{result.middle.peer:,.0f}"
+        yield f"{result.median:.3g}x", f"{low:.3g}-{high:.3g}", aim, f"{result.name} / {result.peer}", *figures
 
 
 def show(results: list[Result]) -> None:
-    """A table on the terminal; ratios first."""
-    table = Table(title=", ".join(f"{name} {value}" for name, value in machine().items()))
-    for title in ("ratio", "spread", "aim", "what", "ours/s", "peer/s"):
-        table.add_column(title, justify="left" if title == "what" else "right")
-    for result in results:
-        low, high = result.spread
-        middle = sorted(result.ratios, key=lambda r: r.value)[len(result.ratios) // 2]
-        table.add_row(
-            f"{result.median:.3g}x",
-            f"{low:.3g}-{high:.3g}",
-            "" if result.aim is None else f"{result.aim:g}x",
-            f"{result.name} / {result.peer}",
-            f"{middle.ours:,.0f}",
-            f"{middle.peer:,.0f}",
+    """All in one table on the terminal; ratios first."""
+    table = Table(box=box.SIMPLE_HEAD, caption=", ".join(f"{name} {value}" for name, value in machine().items()))
+    for title in ("ratio", "spread", "aim", "what / its peer", "ours/s", "peer/s"):
+        table.add_column(
+            title, justify="left" if title.startswith("what") else "right", no_wrap=not title.startswith("what")
         )
-    Console().print(table)
+    for row in rows(results):
+        table.add_row(*row)
+    (Console() if sys.stdout.isatty() else Console(width=150)).print(table)
 
 
-def save(name: str, results: list[Result]) -> Path:
+def save(name: str, results: list[Result], quick: bool) -> Path:
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
-    rows = [{**asdict(result), "median": result.median, "spread": result.spread} for result in results]
-    path.write_text(json.dumps({"machine": machine(), "results": rows}, indent=1))
+    path.write_text(json.dumps(_told(results, quick), indent=1) + "\n")
     return path
+
+
+def publish(measured: dict[str, list[Result]], quick: bool) -> Path:
+    """Put them where the pages take them from; benchmarks that were not run stay as they were."""
+    told = json.loads(PUBLISHED.read_text()) if PUBLISHED.exists() else {}
+    told |= {name: _told(results, quick) for name, results in measured.items()}
+    PUBLISHED.write_text(json.dumps(told, indent=1) + "\n")
+    return PUBLISHED
+
+
+def published() -> dict[str, Measured]:
+    told = json.loads(PUBLISHED.read_text()) if PUBLISHED.exists() else {}
+    return {name: _measured(name, each) for name, each in told.items()}
+
+
+def _told(results: list[Result], quick: bool) -> dict[str, Any]:
+    how = {"when": datetime.now(UTC).strftime("%Y-%m-%d"), "how": "quick" if quick else "full"}
+    rows = [{**asdict(result), "median": result.median, "spread": result.spread} for result in results]
+    return {"machine": machine() | how, "results": rows}
+
+
+def _measured(name: str, told: dict[str, Any]) -> Measured:
+    results = [
+        Result(row["name"], row["peer"], [Ratio(**ratio) for ratio in row["ratios"]], row["aim"])
+        for row in told["results"]
+    ]
+    return Measured(name, told["machine"], results)

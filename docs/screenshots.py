@@ -1,29 +1,82 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pictures in the documentation, made from the sample capture: `python -m docs.screenshots` (needs chromium)."""
+"""The pictures in the documentation, made from a run of the demo: `python -m docs.screenshots` (needs Java and chromium).
 
+The terminal is drawn by rich from what the demo printed, a few of its tables left out; the page is the demo's own report.
+"""
+
+import os
+import re
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
+from rich.console import Console
+from rich.terminal_theme import TerminalTheme
+from rich.text import Text
 from tests.report.browser import found, install
 
-from zenlake.examples import sample
-from zenlake.report import page
-
 IMAGES = Path(__file__).parent / "images"
+COLUMNS = 118
+LEFT_OUT = ("messages", "declarations", "errors", "sessions", "gaps", "latest", "rates")
+
+# black, red, green, yellow, blue, magenta, cyan, white
+_INKS = "282c34 c42b1c 107c41 9e6a03 0366d6 87399e 006e87 5a626e"
+_LIGHTS = "3c4048 e8503c 3cbe78 dcaa3c 5aaafa c882dc 46bed2 e1e4e8"
+
+
+def _colours(text: str) -> list[tuple[int, int, int]]:
+    return [(int(each[:2], 16), int(each[2:4], 16), int(each[4:], 16)) for each in text.split()]
+
+
+THEMES = {
+    "light": TerminalTheme((255, 255, 255), (29, 35, 48), _colours(_INKS)),
+    "dark": TerminalTheme((20, 23, 28), (225, 228, 232), _colours(_LIGHTS)),
+}
+
+
+def run_demo(folder: Path) -> str:
+    """What the demo prints, with its colours."""
+    env = {**os.environ, "FORCE_COLOR": "1", "TTY_INTERACTIVE": "0", "COLUMNS": str(COLUMNS)}
+    command = [sys.executable, "-c", "from zenlake.cli import main; main()", "demo"]
+    return subprocess.run(command, cwd=folder, env=env, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def telling(printed: str) -> Text:
+    """Some of it: a screen, not a scroll."""
+    paragraphs = re.split(r"\n(?=\n)", printed)
+    names = [Text.from_ansi(each).plain.split(maxsplit=1)[:1] for each in paragraphs]
+    kept = [each for each, name in zip(paragraphs, names, strict=True) if not name or name[0] not in LEFT_OUT]
+    return Text.assemble(("$ make demo\n", "bold"), Text.from_ansi("\n".join(kept).strip()))
+
+
+def draw(text: Text, scheme: str, out: Path) -> None:
+    with open(os.devnull, "w") as nowhere:
+        console = Console(record=True, width=COLUMNS, file=nowhere, force_terminal=True)
+        console.print(text, soft_wrap=True)
+        drawing = console.export_svg(title="", theme=THEMES[scheme], unique_id=f"demo-{scheme}")
+    # The drawing would ask for a font from elsewhere: what the reader's machine has will do.
+    drawing = re.sub(r"@font-face \{.*?\}\s*", "", drawing, flags=re.DOTALL)
+    out.write_text(
+        drawing.replace("Fira Code, monospace", "ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace")
+    )
+    print(out)
 
 
 def main() -> None:
     print(install())
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
-        report = Path(folder) / "report.html"
-        report.write_text(page(sample()), encoding="utf-8")
+    with tempfile.TemporaryDirectory() as name, sync_playwright() as driver:
+        folder = Path(name)
+        text = telling(run_demo(folder))
         browser = driver.chromium.launch(executable_path=found(), args=["--no-sandbox"])
-        for scheme, name in (("light", "report.png"), ("dark", "report-dark.png")):
-            view = browser.new_page(viewport={"width": 1180, "height": 1010}, color_scheme=scheme)
-            view.goto(report.as_uri())
+        for scheme, suffix in (("light", ""), ("dark", "-dark")):
+            draw(text, scheme, IMAGES / f"demo{suffix}.svg")
+            view = browser.new_page(viewport={"width": 1180, "height": 1100}, color_scheme=scheme)
+            view.goto((folder / "lake" / "report.html").as_uri())
             view.wait_for_selector("html[data-ready]")
-            view.screenshot(path=IMAGES / name)
+            view.screenshot(path=IMAGES / f"report{suffix}.png")
+            print(IMAGES / f"report{suffix}.png")
         browser.close()
 
 

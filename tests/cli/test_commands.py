@@ -63,7 +63,7 @@ except SystemExit:
         (2, "put a 1 -e 127.0.0.1:1", "is not an endpoint like tcp/localhost:7447"),
         (1, "put a 1 -e tcp/127.0.0.1:1", "nobody listens there"),
         (2, "put a", "give a VALUE or --file"),
-        (1, "put a --file there/is/none", "No such file or directory: 'there/is/none'"),
+        (1, "put a --file there/is/none", "there/is/none: no such file or directory"),
         (2, "put a 1 --priority urgent", "'urgent' is not a priority: real-time"),
         (2, "put a --delete 1", "--delete sends no value"),
         (2, "get a --target any -e tcp/127.0.0.1:1", "'--target'"),

@@ -2,9 +2,15 @@
 """Recordings for the report's tests: the sample, halves of it, and one by somebody who means harm."""
 
 import dpkt
+import pyarrow.parquet as pq
 
+import zenlake
 from tests.capture import forge
+from tests.log.recorded import Hasty
 from zenlake.examples import sample
+from zenlake.log import Writer
+from zenlake.tables import DERIVED
+from zenlake.tables.schemas import TABLES
 
 ROUTER = 17447
 
@@ -66,3 +72,34 @@ def hostile(path):
         for n, packet in enumerate(sent):
             writer.writepkt(packet, 1_700_000_000 + n * 0.1)
     return str(path)
+
+
+def tables_of_sample(names=(*TABLES, *DERIVED)):
+    return {name: zenlake.read(sample(), name) for name in names}
+
+
+def lake_of(tables, folder):
+    """A lake as others write it: a folder for each table, samples by day."""
+    for name, table in tables.items():
+        where = folder / name / "day=2026-11-16" if name == "samples" else folder / name
+        where.mkdir(parents=True)
+        pq.write_table(table, where / "part-0.parquet")
+    return folder
+
+
+def log_of(capture, folder):
+    """The batches of a capture as a wire log, as if a router had recorded them."""
+    recorded = zenlake.capture.open(capture)
+    with Writer(folder, "router", sync="sealed", disk=Hasty()) as writer:
+        faces = {}
+        for batches in recorded.batches():
+            for row in batches.to_pylist():
+                if row["face"] not in faces:
+                    face = recorded.faces[row["face"]]
+                    ends = (f"{host}:{port}" for host, port in (face.client, face.server))
+                    faces[row["face"]] = writer.face(face.protocol, *ends)
+                at = int(row["received"].value)
+                writer.append(
+                    faces[row["face"]], row["direction"], row["batch"], row["wire_size"], row["compressed"], at
+                )
+    return folder

@@ -8,20 +8,27 @@ from importlib.resources import files
 from statistics import median
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from docs.__main__ import HERE
 
 import zenlake
-from tests.report.given import halves, part_of_sample
+from tests.capture import forge
+from tests.report.given import halves, lake_of, part_of_sample, tables_of_sample
+from tests.report.recomputed import check
 from tests.tables.given import PCAPS, at
 from zenlake import report
 from zenlake.errors import InvalidValue
 from zenlake.examples import sample
+from zenlake.log import Writer
 from zenlake.report.figures import losses, queries, timing, traffic
 from zenlake.report.html import embedded
 from zenlake.tables import DERIVED
 from zenlake.tables.schemas import TABLES
+from zenlake.wire.declare import Declare, DeclareEntity
+from zenlake.wire.handshake import Close
+from zenlake.wire.transport import Frame
+
+D_TOKEN = 0x06
 
 
 @pytest.fixture(scope="module")
@@ -161,19 +168,40 @@ def test_findings_name_every_trouble_that_the_sample_was_made_with(told):
     ]
 
 
-def lake_of(tables, folder):
-    """A lake as others write it: a folder for each table, samples by day."""
-    for name, table in tables.items():
-        (folder / name).mkdir(parents=True)
-        where = folder / name / "day=2026-11-16" if name == "samples" else folder / name
-        where.mkdir(exist_ok=True)
-        pq.write_table(table, where / "part-0.parquet")
-    return folder
+def test_every_figure_of_a_lake_is_counted_again_by_duckdb_in_its_files(told, tmp_path):
+    check(told, lake_of(tables_of_sample(), tmp_path / "lake"))
+
+
+def test_a_recording_router_tells_whose_connection_broke_and_what_it_dropped(tmp_path):
+    token = Frame(sn=0).encode() + Declare(body=DeclareEntity(kind=D_TOKEN, id=1, key="robot/alive")).encode()
+    with Writer(tmp_path / "log", "router") as writer:
+        gone, slow = (writer.face("tcp", f"10.0.0.{n}:40000", "10.0.0.9:7447") for n in (1, 2))
+        for face in (gone, slow):
+            for side, batch in forge.HANDSHAKE:
+                writer.append(face, side, batch, received=10**18)
+        writer.append(gone, 0, token, received=10**18 + 10**9)
+        writer.note("disconnected", gone, received=10**18 + 2 * 10**9, detail="the other end hung up")
+        writer.note("dropped", slow, received=10**18 + 3 * 10**9, count=7, detail="the other end read too slowly")
+        writer.append(slow, 0, Close().encode(), received=10**18 + 3 * 10**9)
+    [told] = report.data(tmp_path / "log")["recordings"]
+    assert told["name"] == f"{tmp_path.name}/log"
+    assert (told["overview"]["dropped"], told["overview"]["broken"]) == (7, 1)
+    first, second = told["sessions"]["list"]["rows"]
+    assert (first["why"], first["reason"]) == ("the other end hung up", None)
+    assert (second["why"], second["reason"]) == (None, "GENERIC")
+    [span] = told["liveliness"]["spans"]
+    assert (span["how"], span["until"] - span["begun"]) == ("connection broke", 1000)
+    [dropped] = told["losses"]["dropped"]["rows"]
+    assert (dropped["count"], dropped["detail"]) == (7, "the other end read too slowly")
+    words = [finding["text"] for finding in told["findings"]]
+    assert "7 messages were dropped for neighbours that read too slowly" in words
+    assert "1 connection broke without a CLOSE" in words
+    assert not any("nothing is known to be lost" in text for text in words)
 
 
 @pytest.mark.parametrize("names", [(*TABLES, *DERIVED), tuple(TABLES)], ids=["whole", "decoded only"])
 def test_a_lake_gives_the_figures_of_the_capture_that_it_was_made_from(told, tmp_path, names):
-    lake = lake_of({name: zenlake.read(sample(), name) for name in names}, tmp_path / "it's a lake")
+    lake = lake_of(tables_of_sample(names), tmp_path / "it's a lake")
     [found] = report.data(lake)["recordings"]
     assert (found.pop("name"), found.pop("kind")) == ("it's a lake", "lake")
     assert found == {name: value for name, value in told.items() if name not in ("name", "kind")}

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zenlake demo`: from captures to a lake that another engine reads, as often as one likes."""
 
+import json
+import re
+
 import duckdb
 import pytest
 
 import zenlake
+from tests.report.recomputed import check
 from tests.tables.given import PCAPS
 from zenlake.cli import main
 from zenlake.examples import captures
@@ -52,11 +56,19 @@ def test_a_live_fleet_is_landed_and_every_sample_accounted_for(spark, tmp_path, 
     assert demo("--lake", str(lake), "--seconds", "4") == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "20 robots, half of them on the real Zenoh" in out
-    assert "publishers say they sent are in the lake, each once" in out
+    assert "publishers are in the lake, each once" in out
+    assert "fleet/r09 was killed after" in out
+    assert "the slow subscriber looked at" in out
     samples = in_lake(lake / "tables", "samples")
     robots = {key.split("/")[1] for key in samples["key"].to_pylist() if key.startswith("fleet/")}
     assert len(robots) == 20
-    assert "busy" in (lake / "report.html").read_text("utf-8")  # an answer that was an error
+    told = re.search(
+        r'<script[^>]* id="data"[^>]*>(.*?)</script>', (lake / "report.html").read_text("utf-8"), re.DOTALL
+    )
+    [recording] = json.loads(told[1])["recordings"]
+    check(recording, lake / "tables")
+    assert recording["overview"]["broken"] == 1
+    assert {row["key"]: row["how"] for row in recording["liveliness"]["spans"]}["fleet/r09/alive"] == "connection broke"
     queries = in_lake(lake / "tables", "queries")
     assert {"answered", "error"} <= set(queries["outcome"].to_pylist())
     assert zenlake.read(lake / "log", "samples").num_rows == samples.num_rows

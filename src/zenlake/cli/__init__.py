@@ -6,6 +6,7 @@ A command that fails says why in one line, with a hint; `--debug` shows the trac
 output any more (`| head`) a command ends, and well.
 """
 
+import errno
 import os
 import sys
 from typing import Annotated
@@ -22,7 +23,7 @@ PANELS = {
     "Look": "report decode sql explain",
     "Record": "tap router land lake log replay",
     "Network": "scout info put pub sub echo get queryable liveliness ping hz bw",
-    "Set up": "demo doctor",
+    "Set up": "demo doctor bench",
 }
 FILES = {  # where the file has not the command's name
     "scout": "nodes", "info": "nodes", "put": "publish", "pub": "publish", "sub": "subscribe", "echo": "subscribe",
@@ -31,11 +32,22 @@ FILES = {  # where the file has not the command's name
 COMMANDS = {
     name: (f"zenlake.cli.{FILES.get(name, name)}", panel) for panel, names in PANELS.items() for name in names.split()
 }
+_ELSEWHERE = "choose a folder that you may write to"
+HINTS = {
+    errno.EACCES: _ELSEWHERE,
+    errno.EPERM: _ELSEWHERE,
+    errno.EROFS: _ELSEWHERE,
+    errno.ENOSPC: "make room, or choose another place",
+    errno.EDQUOT: "make room, or choose another place",
+    errno.ENOTDIR: "a part of that path is a file",
+    errno.EMFILE: "raise the limit: ulimit -n 4096",
+}
 INTERRUPTED = 130  # what a shell makes of SIGINT
 
 app = typer.Typer(
     name="zenlake",
     help="Every Zenoh message, as a table.",
+    epilog="Exit codes: 0 well, 1 it could not be done, 2 it was not asked properly, 130 interrupted before it had begun.",
     cls=group(COMMANDS),
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -76,12 +88,26 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         _complain(f"{error.format_message()} (`zenlake --help` lists what there is)")
         sys.exit(error.exit_code)
-    except (ZenlakeError, OSError, ImportError) as error:
+    except (
+        Exception
+    ) as error:  # also what Spark, DuckDB or a mistake of ours says: a traceback helps only who asks for it
         if "--debug" in arguments:
             raise
-        _complain(f"{error} (`zenlake --debug ...` shows where)")
+        _complain(f"{_plain(error)} (`zenlake --debug ...` shows where)")
         sys.exit(2 if isinstance(error, KeyExprError | EndpointError | ConfigError) else 1)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _plain(error: Exception) -> str:
+    """An error in words; what the system says of a file comes with the file, and with what to do."""
+    if not isinstance(error, ZenlakeError | OSError | ImportError):
+        first = next((line for line in str(error).splitlines() if line.strip()), "")
+        return f"{type(error).__name__}: {first}"
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error)
+    where = f"{error.filename}: " if error.filename is not None else ""
+    hint = HINTS.get(error.errno or 0, "")
+    return f"{where}{error.strerror[0].lower()}{error.strerror[1:]}{hint and '; '}{hint}"
 
 
 def _complain(what: str) -> None:

@@ -9,10 +9,22 @@ import pyarrow as pa
 import typer
 
 from zenlake.cli.show import Format, write
+from zenlake.examples import or_sample
 from zenlake.tables import DERIVED, batches, read
 from zenlake.tables.schemas import TABLES, chosen
 
 SUFFIXES = {".jsonl": Format.jsonl, ".csv": Format.csv, ".parquet": Format.parquet, ".arrow": Format.arrow}
+
+Json = Annotated[bool, typer.Option("--json", help="A line of JSON for each row, as --format jsonl.")]
+
+
+def as_what(format: Format | None, as_json: bool, out: Path | None) -> Format:
+    """What the options ask for; else what the name of the file says; else a table."""
+    if as_json and format not in (None, Format.jsonl):
+        raise typer.BadParameter(f"--json and --format {format} are two things")
+    if format is not None or as_json:
+        return format or Format.jsonl
+    return SUFFIXES.get(out.suffix, Format.table) if out is not None else Format.table
 
 
 def decode(
@@ -31,6 +43,7 @@ def decode(
     format: Annotated[
         Format | None, typer.Option("--format", "-f", help="As what; else by the name of OUT.", show_default="table")
     ] = None,
+    as_json: Json = False,
     processes: Annotated[
         int | None,
         typer.Option("--processes", "-j", min=1, help="How many decode a large capture.", show_default="cores"),
@@ -41,8 +54,8 @@ def decode(
 
     All captures given are one: files of a rotation may come in any order. A log is a folder.
     """
-    if format is None:
-        format = SUFFIXES.get(out.suffix, Format.table) if out is not None else Format.table
+    format = as_what(format, as_json, out)
+    paths = or_sample(paths)
     wanted = None if columns is None else [name.strip() for name in columns.split(",")]
     if table in TABLES and not once:
         rows = batches(paths, table, columns=wanted, keys=key, since=since, until=until, processes=processes)

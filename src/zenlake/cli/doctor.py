@@ -82,7 +82,7 @@ def arrow() -> Finding:
 
 
 def duckdb() -> Finding:
-    return package("duckdb", "advice", "derived tables, `sql` and `report` need it: pip install 'zenlake[sql]'")
+    return package("duckdb", "missing", "derived tables, `sql` and `report` need it: pip install duckdb")
 
 
 def package(name: str, without: str, mend: str) -> Finding:

@@ -29,7 +29,11 @@ class Told:
     """What the senders say that they sent, and the operator that it asked and heard."""
 
     sent: Counter[str] = field(default_factory=Counter)
+    killed: Counter[str] = field(default_factory=Counter)
+    """Sent by the robot that was killed, as far as it could tell."""
     asked: Counter[str] = field(default_factory=Counter)
+    looked: int = 0
+    """Pictures that the slow subscriber looked at."""
 
 
 class Program:
@@ -48,7 +52,8 @@ class Program:
     def _read(self) -> None:
         stream = self.process.stderr if self.process.stderr is not None else self.process.stdout
         for line in stream or ():
-            self.last = line.strip()
+            if line.endswith("\n"):  # not what one who was killed began to say
+                self.last = line.strip()
             self.ready.set()
         self.ready.set()
 
@@ -58,6 +63,10 @@ class Program:
             self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             raise ZenlakeError("a part of the fleet did not come to its end") from None
+        return self.said()
+
+    def said(self) -> Any:
+        """What it said last, when it has ended."""
         self._reader.join(PATIENCE)
         return json.loads(self.last) if self.last.startswith("{") else {}
 
@@ -69,6 +78,7 @@ class Program:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        self._reader.join(PATIENCE)
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             if stream is not None:
                 stream.close()
@@ -102,7 +112,7 @@ class Fleet:
     def begin(self) -> None:
         """Everybody comes; returns when all are connected."""
         other = "zenoh" if self.real else "zenlake"
-        self._lost = self._part("zenlake", "robots", "--first", str(LOST))
+        self._lost = self._part("zenlake", "robots", "--first", str(LOST), "--tell")
         self._parts = [
             self._part("zenlake", "robots", "--count", str(LOST)),
             self._part(other, "robots", "--first", str(LOST + 1), "--count", str(ROBOTS - LOST - 1)),
@@ -119,11 +129,11 @@ class Fleet:
 
     def finish(self) -> Told:
         """Wait until everybody has gone home, and the router has sealed its log."""
-        told = Told()
+        told = Told(killed=Counter(self._lost.said().get("sent", {})))
         for program in self._parts:
             told.sent.update(program.wait()["sent"])
         told.asked.update(self._operator.wait()["asked"])
-        self._slow.wait()
+        told.looked = self._slow.wait()["looked"]
         self.router.end()
         return told
 

@@ -10,17 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from zenlake.choices import CongestionControl, Priority
-from zenlake.cli.network import (
-    ConfigFile,
-    Connect,
-    Count,
-    Listen,
-    Mode,
-    Set,
-    alone,
-    session,
-    until_stopped,
-)
+from zenlake.cli.network import ConfigFile, Connect, Count, Listen, Mode, Set, alone, session, until_stopped
 from zenlake.encoding import Encoding
 from zenlake.errors import KeyExprError
 from zenlake.keyexpr import KeyExpr

@@ -21,18 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zenlake.cli.lines import escaped, json_line
-from zenlake.cli.network import (
-    ConfigFile,
-    Connect,
-    Json,
-    Listen,
-    Mode,
-    Seconds,
-    Set,
-    following,
-    session,
-    until_stopped,
-)
+from zenlake.cli.network import ConfigFile, Connect, Json, Listen, Mode, Seconds, Set, following, session, until_stopped
 from zenlake.cli.publish import Key
 
 AGE = 0.05  # seconds that a sample waits for others of its batch

@@ -12,17 +12,8 @@ from rich.console import Console
 from rich.live import Live
 
 from zenlake.cli.lines import json_line
-from zenlake.cli.network import (
-    ConfigFile,
-    Connect,
-    Json,
-    Listen,
-    Mode,
-    Set,
-    alone,
-    session,
-    until_stopped,
-)
+from zenlake.cli.network import ConfigFile, Connect, Json, Listen, Mode, Set, alone, session, until_stopped
+from zenlake.examples import or_sample
 
 if TYPE_CHECKING:
     from zenlake.replay import Outcome
@@ -113,7 +104,7 @@ def replay(
     pairs = [_pair(each) for each in rename or ()]
     console = Console(stderr=True, highlight=False)
     chosen = Replay(
-        paths,
+        or_sample(paths),
         keys=key,
         since=since,
         until=until,

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from zenlake.examples import SAMPLE, sample
+from zenlake.examples import or_sample
 
 
 def report(
@@ -36,7 +36,7 @@ def report(
         )
     from zenlake.report import page  # DuckDB and Arrow take a while: not for `--help`
 
-    found = [sample() if path == SAMPLE and not os.path.exists(path) else path for path in paths]
+    found = or_sample(paths)
     if out.is_dir():
         raise IsADirectoryError(f"{out} is a folder; -o names the page to write")
     if not out.parent.is_dir():

@@ -4,7 +4,8 @@
     python -m zenlake.cli.robots --module zenlake --connect tcp/127.0.0.1:7447 robots --first 0 --count 10 --seconds 10
 
 The same program runs on Zenlake and on the real Zenoh (`--module zenoh`): their APIs have the same names. At its end, or
-when a line comes in on the standard input, it prints what it sent and received as one line of JSON.
+when a line comes in on the standard input, it prints what it sent and received as one line of JSON; with `--tell` also after
+every turn, so that one who is killed has told.
 """
 
 import argparse
@@ -22,6 +23,8 @@ from typing import Any
 CAMERA = 150_000  # bytes: more than a batch, so it travels in fragments
 TICK = 0.02
 ASK = 0.5
+DROPPABLE = "camera"  # what a sender, or the router, may drop rather than wait
+LOOKS = 0.4  # seconds that the slow one looks at a picture
 
 
 def main() -> None:
@@ -32,6 +35,7 @@ def main() -> None:
     parser.add_argument("role", choices=["robots", "operator", "slow"])
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=1)
+    parser.add_argument("--tell", action="store_true")
     given = parser.parse_args()
     zenoh = importlib.import_module(given.module)
     stop = threading.Event()
@@ -59,7 +63,7 @@ def opened(zenoh: Any, endpoint: str) -> Any:
 
 
 class Robot:
-    """One robot with a session of its own. What it publishes must arrive: it waits rather than drops."""
+    """One robot with a session of its own. What it publishes waits rather than drops, but for its pictures. It numbers it all."""
 
     def __init__(self, zenoh: Any, endpoint: str, number: int) -> None:
         self.name = f"fleet/r{number:02d}"
@@ -67,9 +71,14 @@ class Robot:
         self.sent: Counter[str] = Counter()
         self.asked = 0
         self.session = opened(zenoh, endpoint)
-        block = zenoh.CongestionControl.BLOCK
+        self.source_info = zenoh.SourceInfo
+        congestion = zenoh.CongestionControl
         self.publishers = {
-            topic: self.session.declare_publisher(f"{self.name}/{topic}", encoding=encoding, congestion_control=block)
+            topic: self.session.declare_publisher(
+                f"{self.name}/{topic}",
+                encoding=encoding,
+                congestion_control=congestion.DROP if topic == DROPPABLE else congestion.BLOCK,
+            )
             for topic, encoding in {
                 "pose": zenoh.Encoding.APPLICATION_JSON,
                 "imu": zenoh.Encoding.APPLICATION_OCTET_STREAM,
@@ -90,8 +99,9 @@ class Robot:
                 query.reply(f"{self.name}/status", json.dumps({"robot": self.number, "asked": self.asked}))
 
     def put(self, topic: str, payload: bytes | str) -> None:
-        self.publishers[topic].put(payload)
-        self.sent[f"{self.name}/{topic}"] += 1
+        publisher, key = self.publishers[topic], f"{self.name}/{topic}"
+        publisher.put(payload, source_info=self.source_info(publisher.id, self.sent[key]))
+        self.sent[key] += 1
 
     def tick(self, turn: int) -> None:
         """What fifty times a second brings."""
@@ -111,14 +121,20 @@ def robots(zenoh: Any, given: Any, stop: threading.Event) -> dict[str, Any]:
     print("READY", flush=True)
     began = time.monotonic()
     turn = 0
+
+    def told() -> dict[str, Any]:
+        return {"sent": dict(sum((robot.sent for robot in fleet), Counter()))}
+
     while time.monotonic() - began < given.seconds and not stop.is_set():
         for robot in fleet:
             robot.tick(turn)
+        if given.tell:
+            print(json.dumps(told()), flush=True)
         turn += 1
         stop.wait(max(0.0, began + turn * TICK - time.monotonic()))
     for robot in fleet:
         robot.session.close()
-    return {"sent": dict(sum((robot.sent for robot in fleet), Counter()))}
+    return told()
 
 
 def operator(zenoh: Any, given: Any, stop: threading.Event) -> dict[str, Any]:
@@ -142,19 +158,14 @@ def operator(zenoh: Any, given: Any, stop: threading.Event) -> dict[str, Any]:
 def slow(zenoh: Any, given: Any, stop: threading.Event) -> dict[str, Any]:
     """Wants every camera picture and takes its time with each."""
     session = opened(zenoh, given.connect)
-    got = 0
-
-    def take(sample: Any) -> None:
-        nonlocal got
-        got += 1
-        stop.wait(0.05)
-
-    subscriber = session.declare_subscriber("fleet/*/camera", take)
+    subscriber = session.declare_subscriber(f"fleet/*/{DROPPABLE}", zenoh.handlers.FifoChannel(1))
     print("READY", flush=True)
-    stop.wait(given.seconds)
-    subscriber.undeclare()
+    end = time.monotonic() + given.seconds
+    looked = 0
+    while time.monotonic() < end and not stop.wait(LOOKS):
+        looked += subscriber.try_recv() is not None
     session.close()
-    return {"received": got}
+    return {"looked": looked}
 
 
 if __name__ == "__main__":

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from zenlake.cli.decode import SUFFIXES
+from zenlake.cli.decode import Json, as_what
 from zenlake.cli.show import Format, write
+from zenlake.examples import or_sample
 from zenlake.tables import query
 
 
@@ -17,6 +18,7 @@ def sql(
     format: Annotated[
         Format | None, typer.Option("--format", "-f", help="As what; else by the name of OUT.", show_default="table")
     ] = None,
+    as_json: Json = False,
     processes: Annotated[
         int | None,
         typer.Option("--processes", "-j", min=1, help="How many decode a large capture.", show_default="cores"),
@@ -27,8 +29,6 @@ def sql(
 
     zenlake sql "select key, count(*) from samples group by key" robots.pcapng
     """
-    if format is None:
-        format = SUFFIXES.get(out.suffix, Format.table) if out is not None else Format.table
-    answer = query(text, paths, processes)
-    write(answer.schema, answer.to_batches(), format, out)
+    answer = query(text, or_sample(paths), processes)
+    write(answer.schema, answer.to_batches(), as_what(format, as_json, out), out)
     return 0

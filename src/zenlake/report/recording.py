@@ -79,8 +79,16 @@ def recordings(paths: Sequence[str | Path], said: Callable[[str], None]) -> Iter
             engine.execute(f"set search_path = '{schema},main'")
             kind = "lake" if is_lake(path) else "log" if is_log(path) else "capture"
             (read_lake if kind == "lake" else read_decoded)(engine, path)
-            found.append(Recording(engine, schema, path.resolve().name if path.is_dir() else path.name, kind))
+            found.append(Recording(engine, schema, called(path), kind))
         yield engine, found
+
+
+def called(path: Path) -> str:
+    """What the page calls a recording. `tables` and `log` lie in a folder that says more."""
+    if not path.is_dir():
+        return path.name
+    whole = path.resolve()
+    return "/".join(whole.parts[-2:]) if whole.name in ("tables", "log") else whole.name
 
 
 def is_lake(path: Path) -> bool:

@@ -100,7 +100,7 @@ def import_duckdb() -> Any:
     try:
         import duckdb
     except ImportError:
-        raise ImportError("derived tables need DuckDB, which is not installed: pip install 'zenlake[sql]'") from None
+        raise ImportError("derived tables need DuckDB, which is not installed: pip install duckdb") from None
     return duckdb
 
 

@@ -24,6 +24,9 @@ def findings(told: dict[str, Any]) -> list[dict[str, str]]:
     note(BAD, "losses", overview["lost_messages"],
          "1 fragmented message could not be put together",
          "{} fragmented messages could not be put together")  # fmt: skip
+    note(BAD, "losses", overview["dropped"],
+         "1 message was dropped for a neighbour that read too slowly",
+         "{} messages were dropped for neighbours that read too slowly")  # fmt: skip
     note(BAD, "queries", outcomes.get("timeout", 0), "1 query timed out", "{} queries timed out")
     note(BAD, "queries", outcomes.get("lost", 0),
          "1 query was cut off by the end of its session", "{} queries were cut off by the end of their session")  # fmt: skip
@@ -37,6 +40,8 @@ def findings(told: dict[str, Any]) -> list[dict[str, str]]:
     note(
         WARN, "queries", outcomes.get("empty", 0), "1 query found nobody to answer", "{} queries found nobody to answer"
     )
+    note(WARN, "sessions", overview["broken"],
+         "1 connection broke without a CLOSE", "{} connections broke without a CLOSE")  # fmt: skip
     fell = {span["key"] for span in told["liveliness"]["spans"] if span["how"] == "fell silent"}
     note(WARN, "liveliness", len(fell), "1 token's session fell silent", "{} tokens' sessions fell silent")
     note(WARN, "timing", timing["late"], "1 sample came after a newer one", "{} samples came after a newer one")
@@ -57,7 +62,7 @@ def findings(told: dict[str, Any]) -> list[dict[str, str]]:
          "1 sample's key was declared before the recording",
          "{} samples have keys that were declared before the recording")  # fmt: skip
     note(WARN, "losses", losses["notes"]["total"],
-         "1 note about what the capture lacks or repeats", "{} notes about what the capture lacks or repeats")  # fmt: skip
+         "1 note about what the recording lacks or repeats", "{} notes about what the recording lacks or repeats")  # fmt: skip
     if not any(level == BAD for level, _, _ in found) and overview["messages"]:
         found.append((GOOD, "losses", "Every byte was understood and nothing is known to be lost"))
     return [{"level": level, "section": section, "text": text} for level, section, text in found]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Liveliness over time: from when to when each token was declared.
 
-On one leg a token lives from its declaration to its undeclaration, to the session's CLOSE, or to the session's last message if it
-then stayed silent for longer than the lease that its side promised (the protocol calls it dead from there on); else to the end of
-the recording. A token is seen on the leg of its own node and on those on which a router tells of it: the spans of all legs are
-joined.
+On one leg a token lives from its declaration to its undeclaration, to the session's CLOSE, to when the recording node saw the
+connection break, or to the session's last message if it then stayed silent for longer than the lease that its side promised (the
+protocol calls it dead from there on); else to the end of the recording. A token is seen on the leg of its own node and on those on
+which a router tells of it: the spans of all legs are joined.
 """
 
 from typing import Any
@@ -28,19 +28,21 @@ spoken as (
         min(received) filter (where action = 'undeclare') as undeclared
     from tokens where turn > 0 group by all
 ),
+broken as (select session, min(received) as broke from events where kind = 'disconnected' group by session),
 ended as (
-    select spoken.*, sessions.closed, sessions.last_received,
+    select spoken.*, sessions.closed, sessions.last_received, broken.broke,
         sessions.last_received + to_milliseconds(coalesce(
             case spoken.direction when 0 then sessions.opener_lease_ms else sessions.acceptor_lease_ms end, 10000))
             < to_timestamp($last / 1e6) as silent
     from spoken left join sessions on sessions.session = spoken.session and sessions.generation = spoken.generation
+        left join broken on broken.session = spoken.session
 ),
 legs as (
     select key, begun,
         case when undeclared is not null then undeclared when closed is not null then closed
-            when silent then last_received else to_timestamp($last / 1e6) end as until,
+            when broke is not null then broke when silent then last_received else to_timestamp($last / 1e6) end as until,
         case when undeclared is not null then 'undeclared' when closed is not null then 'session closed'
-            when silent then 'fell silent' else 'alive at the end' end as how
+            when broke is not null then 'connection broke' when silent then 'fell silent' else 'alive at the end' end as how
     from ended where begun is not null
 ),
 marked as (
@@ -55,6 +57,7 @@ islands as (
 spans as (
     select key, min(begun) as begun, max(until) as until, count(*) as legs,
         case when arg_max(how, until) = 'alive at the end' then 'alive at the end'
+            when bool_or(how = 'connection broke') then 'connection broke'
             when bool_or(how = 'fell silent') then 'fell silent' else arg_max(how, until) end as how
     from islands group by key, island
 )"""

@@ -35,6 +35,7 @@ def figures(recording: Recording, window: Window) -> dict[str, Any]:
             """select kind, count(*) as events, coalesce(sum(count), 0)::bigint as count from events
             where kind in ('duplicate', 'lost', 'redeclared') group by kind order by kind"""
         ),
+        "dropped": dropped(recording),
         "notes": notes(recording),
         "errors": errors(recording),
     }
@@ -93,11 +94,23 @@ def runs(recording: Recording) -> dict[str, Any]:
     return listed(rows)
 
 
+def dropped(recording: Recording) -> dict[str, Any]:
+    """What a recording node had no room for, by the neighbour that read too slowly."""
+    rows = recording.rows(
+        """select ms(received) as t, cut(session) as session, 0 as direction, count, cut(detail) as detail,
+            count(*) over () as total
+        from events where kind = 'dropped' order by count desc, received, session limit $limit""",
+        limit=NOTES,
+    )
+    return listed(rows)
+
+
 def notes(recording: Recording) -> dict[str, Any]:
     rows = recording.rows(
-        """select substr(kind, 9) as kind, count, cut(detail) as detail, cut(session) as session, cut(parse_filename(file)) as file,
-            packet, count(*) over () as total
-        from events where starts_with(kind, 'capture ') order by kind, file, packet, session limit $limit""",
+        """select case when starts_with(kind, 'capture ') then substr(kind, 9) else kind end as kind, count,
+            cut(detail) as detail, cut(session) as session, cut(parse_filename(file)) as file, packet, count(*) over () as total
+        from events where starts_with(kind, 'capture ') or starts_with(kind, 'log ')
+        order by kind, file, packet, session limit $limit""",
         limit=NOTES,
     )
     return listed(rows)

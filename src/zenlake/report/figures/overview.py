@@ -29,7 +29,9 @@ def figures(recording: Recording, window: Window) -> dict[str, Any]:
     )
     told |= recording.row(
         """select count(*) as sessions, count(*) filter (where encrypted) as encrypted,
-            count(*) filter (where generation = 0 and not encrypted) as midway from sessions"""
+            count(*) filter (where generation = 0 and not encrypted) as midway,
+            count(*) filter (where closed is null and session in (select session from events where kind = 'disconnected')) as broken
+        from sessions"""
     )
     told |= recording.row(
         """select count(distinct zid) as nodes from (
@@ -47,7 +49,10 @@ def figures(recording: Recording, window: Window) -> dict[str, Any]:
             (select coalesce(sum(missing), 0)::bigint from sources) as lost_samples  -- not again on each leg that lacks them"""
     )
     told |= recording.row("select count(*) as errors from errors")
-    told |= recording.row("select count(*) filter (where kind = 'lost') as lost_messages from events")
+    told |= recording.row(
+        """select count(*) filter (where kind = 'lost') as lost_messages,
+            coalesce(sum(count) filter (where kind = 'dropped'), 0)::bigint as dropped from events"""
+    )
     told["types"] = recording.rows(
         """select type, body, count(*) as messages, sum(size)::bigint as bytes from messages
         group by all order by messages desc, type, body limit 60"""

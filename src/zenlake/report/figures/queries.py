@@ -31,7 +31,7 @@ def figures(recording: Recording, window: Window) -> dict[str, Any]:
         "keys": {
             "rows": recording.rows(
                 f"""select named(key, unresolved_key) as key, count(*) as queries, sum(replies)::bigint as replies,
-                    sum(errors)::bigint as errors, count(*) filter (where outcome <> 'answered') as unanswered,
+                    sum(errors)::bigint as errors, count(*) filter (where outcome not in ('answered', 'error')) as unanswered,
                     {_QUANTILES.format("final_ms")}
                 from queries group by 1 order by queries desc, key limit $limit""",
                 limit=KEYS,
@@ -41,7 +41,7 @@ def figures(recording: Recording, window: Window) -> dict[str, Any]:
         "slowest": {
             "rows": recording.rows(
                 """select ms(received) as t, named(key, unresolved_key) as key, cut(parameters) as parameters, outcome, replies,
-                    errors, first_reply_ms, final_ms, timeout_ms, cut(error) as error, cut(session) as session, packet
+                    errors, first_reply_ms, final_ms, timeout_ms, cut(error) as error, cut(session) as session, direction, packet
                 from queries order by outcome in ('answered', 'empty'), final_ms desc nulls first, received, session, request_id
                 limit $limit""",
                 limit=SLOWEST,

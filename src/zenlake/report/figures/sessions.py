@@ -10,11 +10,14 @@ SESSIONS = 300
 NODES = 60
 
 # Both ends of each session, by node id where the handshake was recorded, by address where not.
-_ENDS = """with ends as (
-    select *,
-        split_part(substr(session, length(protocol) + 2), '->', 1) as opener_address,
-        split_part(split_part(substr(session, length(protocol) + 2), '->', 2), '#', 1) as acceptor_address
-    from sessions
+_ENDS = """with broken as (
+    select session, min(received) as broke, min(detail) as why from events where kind = 'disconnected' group by session
+),
+ends as (
+    select sessions.*, broken.broke, broken.why,
+        split_part(substr(sessions.session, length(protocol) + 2), '->', 1) as opener_address,
+        split_part(split_part(substr(sessions.session, length(protocol) + 2), '->', 2), '#', 1) as acceptor_address
+    from sessions left join broken on broken.session = sessions.session
 ),
 pairs as (
     select *,
@@ -75,8 +78,10 @@ def listed(recording: Recording) -> list[dict[str, Any]]:
         select cut(session) as session, generation, protocol, encrypted, cut(opener) as opener, opener_is,
             cut(acceptor) as acceptor, acceptor_is,
             ms(received) as first, ms(last_received) as last, ms(opened) as opened, ms(closed) as closed,
-            closed_by, reason, opener_messages, acceptor_messages, opener_bytes, acceptor_bytes, qos, low_latency, compression,
-            batch_size
-        from pairs order by coalesce(opener_bytes + acceptor_bytes, 0) desc, session, generation limit $limit""",
+            closed_by, reason, ms(broke) as broke, cut(why) as why, opener_messages, acceptor_messages, opener_bytes,
+            acceptor_bytes, qos, low_latency, compression, batch_size
+        from pairs
+        order by broke is null or closed is not null, coalesce(opener_bytes + acceptor_bytes, 0) desc, session, generation
+        limit $limit""",
         limit=SESSIONS,
     )

@@ -86,6 +86,10 @@ zen.steps = (window) => {
   return steps;
 };
 
+// The labels of an axis of steps: whole seconds once only, tenths where all is short. `HH:MM:SS.mmm` comes in.
+zen.ticks = (window) => (window.last - window.first < 8000 ? { interval: "auto", formatter: (text) => text.slice(0, 10) }
+  : { interval: 0, textMargin: [0, 14], formatter: (text) => (text.endsWith(".000") ? text.slice(0, 8) : "") });
+
 // Layers over time: rows {t, name, value} -> stacked bars, one for each step.
 zen.stacked = (window, rows, names, colours, value, show) => {
   const steps = zen.steps(window);
@@ -94,13 +98,12 @@ zen.stacked = (window, rows, names, colours, value, show) => {
     name, type: "bar", stack: "all", barCategoryGap: "8%", barMaxWidth: 22, itemStyle: { color: zen.colour(colours[i]) }, emphasis: { disabled: true },
     data: steps.map((t) => found.get(name + " " + t) || 0),
   }));
-  const stamp = window.step >= 1000 ? zen.second : zen.clock;
   return {
     legend: zen.legend(names), series: all, dataZoom: zen.zoom(),
-    xAxis: zen.axis({ type: "category", data: steps.map(stamp), axisLabel: { interval: "auto", formatter: (text) => text.slice(0, window.last - window.first < 8000 ? 10 : 8) } }),
+    xAxis: zen.axis({ type: "category", data: steps.map(zen.clock), axisLabel: zen.ticks(window) }),
     yAxis: zen.axis({ type: "value", axisLabel: { formatter: show }, minInterval: 1 }),
     tooltip: { trigger: "axis", axisPointer: { type: "shadow" }, formatter: (points) => zen.tip(
-      points[0].name + " · " + zen.span(window.step),
+      (window.step >= 1000 ? points[0].name.slice(0, 8) : points[0].name) + " · " + zen.span(window.step),
       points.filter((p) => p.value).reverse().map((p) => [p.color, p.seriesName, show(p.value)])) },
   };
 };

@@ -37,8 +37,6 @@ zen.share = (x) => (x === null || x === undefined ? "" : x === 0 ? "0 %" : Numbe
 zen.rate = (x) => (x === null || x === undefined ? "" : Number(x.toPrecision(3)).toLocaleString("en"));
 zen.day = (ms) => new Date(ms).toISOString().slice(0, 10);
 zen.clock = (ms) => (ms === null || ms === undefined ? "" : new Date(ms).toISOString().slice(11, 23));
-// A time on an axis: to the tenth of a second where the whole is short.
-zen.tick = (window) => (ms) => new Date(ms).toISOString().slice(11, window.last - window.first < 8000 ? 21 : 19);
 zen.second = (ms) => new Date(ms).toISOString().slice(11, 19);
 
 // Characters that would reorder or hide what stands around them are shown by their code.

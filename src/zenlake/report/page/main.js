@@ -13,7 +13,9 @@
   const facts = (r) => {
     const o = r.overview;
     const seconds = (r.window.last - r.window.first) / 1000;
-    const lost = o.lost_frames + o.lost_samples + o.lost_messages + o.errors;
+    // One loss may show in several ways: as a missing frame, as a hole in a publisher's count, as a drop. So they are not added up.
+    const losses = [[o.lost_frames, "frame"], [o.lost_samples, "sample"], [o.lost_messages, "large message"], [o.dropped, "dropped message"], [o.errors, "unreadable batch", "unreadable batches"]].filter(([n]) => n);
+    const most = Math.max(0, ...losses.map(([n]) => n));
     return el("dl", { class: "facts" },
       fact("Span", zen.span(r.window.last - r.window.first), zen.second(r.window.first) + " to " + zen.second(r.window.last)),
       fact("Messages", zen.count(o.messages), seconds ? zen.rate(o.messages / seconds) + " per second" : null),
@@ -22,7 +24,7 @@
       fact("Keys", zen.count(o.keys)),
       fact("Sessions", zen.count(o.sessions), zen.many(o.nodes, "node")),
       fact("Queries", zen.count(o.queries)),
-      fact("Known lost", lost ? zen.count(lost) : "none", lost ? [[o.lost_frames, "frame"], [o.lost_samples, "sample"], [o.lost_messages, "large message"], [o.errors, "unreadable batch", "unreadable batches"]].filter(([n]) => n).map((of) => zen.many(...of)).join(", ") : null, lost));
+      fact("Known lost", most ? (losses.length > 1 ? "≥ " : "") + zen.count(most) : "none", losses.map((of) => zen.many(...of)).join(", ") || null, most));
   };
 
   const head = (title, when, ...rest) => top.replaceChildren(

@@ -10,13 +10,14 @@ zen.none = (words, plain) => zen.el("div", { class: "panel" }, zen.el("p", { cla
 zen.stats = (pairs) => zen.el("dl", { class: "stats" }, pairs.filter(Boolean).map(([name, value]) => zen.el("div", {}, zen.el("dt", {}, name), zen.el("dd", {}, value))));
 const arrow = (session, direction) => {
   const [protocol, rest] = [session.slice(0, session.indexOf("/")), session.slice(session.indexOf("/") + 1)];
-  const ends = rest.split("->");
+  const ends = rest.replace(/#[^#]*$/, "").split("->"); // the recorder's own number of the session is in the cell's title
   return ends.length === 2 ? protocol + "  " + (direction === 1 ? ends[1] + " → " + ends[0] : ends[0] + " → " + ends[1]) : session;
 };
 const key = (field = "key") => ({ name: "Key", of: (r) => r[field], kind: "key mono" });
 const num = (name, field, show = zen.count, more = {}) => ({ name, of: (r) => r[field], show: (r) => show(r[field]), number: true, ...more });
 const when = (field = "t") => ({ name: "Time", of: (r) => r[field], show: (r) => zen.clock(r[field]) });
-const leg = { name: "Leg", of: (r) => r.session, show: (r) => (r.direction === undefined ? r.session : arrow(r.session, r.direction)), kind: "mono" };
+const leg = { name: "Leg", of: (r) => r.session, show: (r) => (r.direction === undefined ? r.session : arrow(r.session, r.direction)), title: (r) => r.session, kind: "mono" };
+const ending = (s) => (s.reason ? (s.reason === "GENERIC" ? "closed" : s.reason) + " by " + s.closed_by : s.broke ? "broke: " + s.why : s.encrypted ? "" : "no CLOSE seen") + (s.generation === 0 && !s.encrypted ? ", began before the recording" : "");
 
 zen.SECTIONS = [
   { id: "throughput", title: "Throughput", lead: "What travelled, and when. A message that a router forwards is seen on each of its legs and counts on each.", draw: (r) => [
@@ -59,7 +60,7 @@ zen.SECTIONS = [
             const names = [...activity.keys].reverse();
             const row = new Map(names.map((name, i) => [name, i]));
             return { grid: { top: 6, bottom: 8 }, dataZoom: zen.zoom(),
-              xAxis: zen.axis({ type: "category", data: steps.map(zen.tick(r.window)), axisLabel: { interval: "auto" } }),
+              xAxis: zen.axis({ type: "category", data: steps.map(zen.clock), axisLabel: zen.ticks(r.window) }),
               yAxis: zen.axis({ type: "category", data: names, axisLabel: { formatter: (text) => zen.short(text, wide < 420 ? 16 : 24), fontSize: 11, interval: 0 } }),
               visualMap: { show: false, min: 0, max: most, inRange: { color: [zen.colour("low"), zen.colour("c1"), zen.colour("high")] } },
               tooltip: { trigger: "item", formatter: (p) => zen.tip(names[p.value[1]], [[null, zen.second(steps[p.value[0]]), zen.count(p.value[2]) + " samples"]]) },
@@ -100,10 +101,10 @@ zen.SECTIONS = [
       zen.table("All sessions", null, list, [
         { name: "Opened by", of: (s) => s.opener, show: (s) => zen.el("span", {}, zen.id(s.opener) + " ", zen.el("span", { class: "role" }, s.opener_is)), title: (s) => s.opener, kind: "mono" },
         { name: "With", of: (s) => s.acceptor, show: (s) => zen.el("span", {}, zen.id(s.acceptor) + " ", zen.el("span", { class: "role" }, s.acceptor_is)), title: (s) => s.acceptor, kind: "mono" },
-        { name: "Over", of: (s) => s.session, show: (s) => (s.encrypted ? "encrypted  " : "") + arrow(s.session, 0), kind: "key mono" },
+        { name: "Over", of: (s) => s.session, show: (s) => (s.encrypted ? "encrypted  " : "") + arrow(s.session, 0), title: (s) => s.session, kind: "key mono" },
         { name: "From", of: (s) => s.first, show: (s) => zen.clock(s.first) }, num("Lasted", "last", zen.span, { of: (s) => (s.last === null ? null : s.last - s.first), show: (s) => (s.last === null ? "" : zen.span(s.last - s.first)) }),
         num("Msgs →", "opener_messages"), num("Msgs ←", "acceptor_messages"), num("Bytes →", "opener_bytes", zen.bytes), num("Bytes ←", "acceptor_bytes", zen.bytes),
-        { name: "End", of: (s) => (s.reason ? s.reason + " by " + s.closed_by : s.encrypted ? "" : "no CLOSE seen") + (s.generation === 0 && !s.encrypted ? ", began before the recording" : ""), kind: "words" }]),
+        { name: "End", of: ending, kind: "words", hot: (s) => !s.reason && s.broke }]),
     ];
   } },
   { id: "queries", title: "Queries", lead: "From the request to the end of its answers, in one session. A query that a router forwards is a row in each session that it crosses.", draw: (r) => {
@@ -129,7 +130,7 @@ zen.SECTIONS = [
       zen.table("By key", null, q.keys, [key(), num("Queries", "queries"), num("Replies", "replies"), num("Errors", "errors", zen.count, { hot: (x) => x.errors }), num("Not answered", "unanswered", zen.count, { hot: (x) => x.unanswered }), num("Median", "p50", zen.span), num("90 %", "p90", zen.span), num("99 %", "p99", zen.span), num("Slowest", "most", zen.span)]),
     ];
   } },
-  { id: "losses", title: "Losses", lead: "Numbers that are missing: of frames in a lane, of samples in a publisher's own count. A missing frame may have carried many messages or none; what a congested sender dropped before it numbered leaves no trace.", draw: (r) => {
+  { id: "losses", title: "Losses", lead: "Numbers that are missing: of frames in a lane, of samples in a publisher's own count. A missing frame may have carried many messages or none; what a congested sender dropped before it numbered leaves no trace, unless that sender is the recording router.", draw: (r) => {
     const l = r.losses;
     const parts = [];
     if (l.over_time.length) {
@@ -139,13 +140,14 @@ zen.SECTIONS = [
     if (l.lanes.total) parts.push(zen.table("By lane", "each direction, priority and reliability counts its frames; harmless are the numbers that Zenoh skips after a fragmented message", l.lanes, [leg,
       { name: "Priority", of: (x) => x.priority, show: (x) => (x.priority === null ? "" : x.priority + " " + (zen.PRIORITIES[x.priority] || "")) }, { name: "Reliable", of: (x) => (x.reliable === null ? "" : x.reliable ? "yes" : "no") },
       num("Frames", "frames"), num("Missing", "missing", zen.count, { hot: (x) => x.missing }), num("Lost", "share", zen.share, { hot: (x) => x.missing }), num("Harmless", "harmless")]));
+    if (l.dropped.total) parts.push(zen.table("Dropped by the recording router", "for neighbours that read too slowly, told when their session ended", l.dropped, [when(), { ...leg, name: "Session" }, num("Dropped", "count", zen.count, { hot: (x) => x.count }), { name: "Why", of: (x) => x.detail, kind: "words" }]));
     if (l.sources.total) parts.push(zen.table("By source", "publishers that count their samples; those filtered out on the way look missing too", l.sources, [
       { name: "Publisher", of: (x) => x.source_zid, show: (x) => zen.id(x.source_zid) + "/" + x.source_eid, title: (x) => x.source_zid, kind: "mono" }, { ...key(), show: (x) => x.key + (x.keys > 1 ? " and " + (x.keys - 1) + " more" : "") },
       leg, num("Samples", "samples"), num("Missing", "missing", zen.count, { hot: (x) => x.missing }), num("Lost", "share", zen.share, { hot: (x) => x.missing })]));
     if (l.runs.total) parts.push(zen.table("Longest gaps", null, l.runs, [when(), { name: "Of", of: (x) => x.scope }, leg, num("First number", "first_sn", String), num("Missing", "missing")]));
     const words = { duplicate: "frames not newer than the last of their lane, which receivers ignore", lost: "fragmented messages that could not be put together", redeclared: "key ids declared again with another meaning" };
     if (l.events.length) parts.push(zen.table("Also seen", null, l.events, [{ name: "What", of: (x) => words[x.kind] || x.kind, kind: "words" }, num("Times", "events")]));
-    if (l.notes.total) parts.push(zen.table("What the recording itself lacks or repeats", "these are about the capture, not the network", l.notes, [{ name: "Note", of: (x) => x.kind }, num("Times", "count"), { name: "Meaning", of: (x) => x.detail, kind: "words" }, num("From packet", "packet"), { name: "File", of: (x) => x.file, kind: "words" }, { name: "Session", of: (x) => x.session, kind: "mono" }]));
+    if (l.notes.total) parts.push(zen.table("What the recording itself lacks or repeats", "these are about the recording, not the network", l.notes, [{ name: "Note", of: (x) => x.kind }, num("Times", "count"), { name: "Meaning", of: (x) => x.detail, kind: "words" }, num("From packet", "packet"), { name: "File", of: (x) => x.file, kind: "words" }, { name: "Session", of: (x) => x.session, kind: "mono" }]));
     return parts;
   } },
   { id: "timing", title: "Late and reordered", lead: "Age is the time of receipt less the sample's own time, so it includes the difference between two clocks. Late: a newer sample of the same key and clock came first, on the same leg.", draw: (r) => {
@@ -175,7 +177,7 @@ zen.SECTIONS = [
     if (!spans.length) return [zen.none("No liveliness token was declared in this recording.", true)];
     const keys = [...new Set(spans.map((s) => s.key))].sort().reverse();
     const row = new Map(keys.map((name, i) => [name, i]));
-    const colours = { "alive at the end": "c3", undeclared: "c1", "session closed": "c6", "fell silent": "c2" };
+    const colours = { "alive at the end": "c3", undeclared: "c1", "session closed": "c6", "connection broke": "c2", "fell silent": "c4" };
     const ends = Object.keys(colours).filter((how) => spans.some((s) => s.how === how));
     return [
       zen.chart({ title: "Tokens", sub: keys.length < total ? "the first " + keys.length + " of " + zen.count(total) : "coloured by how they ended", pixels: Math.max(150, 74 + keys.length * 26), label: "Liveliness tokens over time",

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`make proof`: kill -9 the recording tap and the landing job at random, many times, then let DuckDB count.
+
+    python -m bench.kill9 [--kills 6] [--rate 2000] [--seed 1]
+
+A publisher numbers its samples. A tap records them into a wire log, a Spark job lands the log in a lake, both in processes of their
+own that are killed and started again: the tap a moment after it has recorded something, the job (driver, JVM and workers at once)
+a moment after it has committed something. What a reader finds in the log when the tap has just been killed is *acknowledged*. In
+the end every acknowledged sample must be in the lake once, and no sample twice. What was published while the tap was dead was never
+acknowledged.
+"""
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+from rich.console import Console
+from tests.spark.landing import members
+
+import zenlake
+from zenlake.lake import Lake
+from zenlake.log import Log
+
+PATIENCE = 600.0  # a JVM may take long to start on a busy machine
+KEY = "proof/number"
+
+
+class Publisher:
+    """A router with a publisher on it, which counts on whatever happens to the others."""
+
+    def __init__(self, rate: int) -> None:
+        config = zenlake.Config.from_json5(
+            "{mode: 'router', listen: {endpoints: ['tcp/127.0.0.1:0']}, scouting: {multicast: {enabled: false}}}"
+        )
+        self.session = zenlake.open(config)
+        self.endpoint = self.session._node.locators[0]
+        self.published = 0
+        self._stop = threading.Event()
+        self._rate = rate
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        publisher = self.session.declare_publisher(KEY, congestion_control=zenlake.CongestionControl.BLOCK)
+        began = time.monotonic()
+        while not self._stop.wait(0.01):
+            while self.published < (time.monotonic() - began) * self._rate:
+                publisher.put(str(self.published))
+                self.published += 1
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+class Victim:
+    """A command of Zenlake's in processes of its own, which are killed together."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.arguments = arguments
+        self.start()
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", "from zenlake.cli import main; main()", *self.arguments],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+
+    def kill(self) -> None:
+        for pid in members(self.process.pid):
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
+    def end(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(PATIENCE)
+
+
+def in_log(log: Path) -> pa.Array:
+    """The numbers that a reader finds there now."""
+    payloads = zenlake.read(log, columns=["payload"])["payload"]
+    return payloads.cast(pa.string()).cast(pa.int64()).combine_chunks()
+
+
+def commits(lake: Path) -> int:
+    return Lake(lake).ledger.last().number if (lake / "zenlake-lake.json").exists() else 0
+
+
+class Storm:
+    """The tap's killer, in a thread of its own, and what was acknowledged each time."""
+
+    def __init__(self, tap: Victim, log: Path, r: random.Random) -> None:
+        self.acknowledged: list[pa.Array] = []
+        self.kills = 0
+        self._tap, self._log, self._r = tap, log, r
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        before = None
+        while not self._stop.wait(0.05):
+            now = Log(self._log).latest()
+            if now == before:
+                continue  # it has not recorded anything since it was started again
+            self._stop.wait(self._r.uniform(0.0, 2.0))
+            self._tap.kill()
+            self.kills += 1
+            self.acknowledged.append(in_log(self._log))
+            before = Log(self._log).latest()
+            self._tap.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+def until(what: str, condition: object, job: Victim) -> None:
+    assert callable(condition)
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > end:
+            sys.exit(f"{what} did not happen in {PATIENCE:g} s")
+        if job.process.poll() is not None:
+            sys.exit(f"the landing job ended by itself with code {job.process.returncode}")
+        time.sleep(0.05)
+
+
+def prove(folder: Path, kills: int, rate: int, r: random.Random, console: Console) -> bool:
+    log, lake = folder / "log", folder / "tables"
+    publisher = Publisher(rate)
+    tap = Victim("tap", publisher.endpoint, KEY, "--log", str(log))
+    while not (log / "zenlake-log.json").exists():
+        time.sleep(0.05)
+    storm = Storm(tap, log, random.Random(r.random()))
+    job = Victim("land", str(log), str(lake), "--tables", "samples,events", "--every", "500 milliseconds")
+    try:
+        for turn in range(kills):
+            before = commits(lake)
+            until("a commit", lambda before=before: commits(lake) > before, job)
+            time.sleep(r.uniform(0.0, 2.0))
+            job.kill()
+            console.print(
+                f"[dim]{turn + 1:>3} of {kills}[/]  landing killed at commit {commits(lake)}, the tap {storm.kills} times so far, "
+                f"{publisher.published:,} samples published"
+            )
+            job.start()
+    finally:
+        job.kill()
+        storm.stop()
+        publisher.stop()
+        time.sleep(0.5)
+        tap.end()
+        publisher.session.close()
+    storm.acknowledged.append(in_log(log))
+    console.print("the rest is landed, and DuckDB counts")
+    last = Victim("land", str(log), str(lake), "--tables", "samples,events")
+    last.process.wait(PATIENCE)
+    return verdict(lake, storm, publisher.published, kills, console)
+
+
+def verdict(lake: Path, storm: Storm, published: int, kills: int, console: Console) -> bool:
+    acknowledged = pa.table({"n": pa.chunked_array(storm.acknowledged)})
+    with duckdb.connect() as engine:
+        engine.register("seen", acknowledged)
+        engine.execute(
+            f"create view landed as select cast(decode(payload) as bigint) as n from '{lake}/samples/**/*.parquet'"
+        )
+        [(known, rows, once, missing, strange)] = engine.execute(
+            """select (select count(distinct n) from seen), (select count(*) from landed), (select count(distinct n) from landed),
+                (select count(distinct n) from seen where n not in (from landed)),
+                (select count(*) from landed where n not in (from seen))"""
+        ).fetchall()
+        torn = engine.execute(
+            f"select kind, count(*) from '{lake}/events/**/*.parquet' where starts_with(kind, 'log ') group by 1 order by 1"
+        ).fetchall()
+    told = ", ".join(f"{count} x {kind}" for kind, count in torn) or "none"
+    console.print(f"""
+  killed with -9        the tap {storm.kills} times, the landing {kills} times
+  published             {published:,}
+  acknowledged          {known:,}  (the rest came while the tap was dead, or was in its memory)
+  rows in the lake      {rows:,}
+  of these twice        {rows - once:,}
+  acknowledged, missing {missing:,}
+  never acknowledged    {strange:,}
+  torn tails told       {told}""")
+    proven = known > 0 and rows == once == known and not missing and not strange
+    console.print(
+        "[bold green]proven[/]: every acknowledged sample is in the lake, once" if proven else "[bold red]NOT proven[/]"
+    )
+    return proven
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=6, help="of the landing job; the tap is killed all the time")
+    parser.add_argument("--rate", type=int, default=2000, help="samples a second")
+    parser.add_argument("--seed", type=int, default=None)
+    given = parser.parse_args()
+    seed = given.seed if given.seed is not None else random.randrange(1 << 32)
+    console = Console(highlight=False)
+    console.print(f"[bold]kill -9, at random[/]  [dim]--seed {seed}[/]")
+    with tempfile.TemporaryDirectory(prefix="zenlake-proof-") as folder:
+        proven = prove(Path(folder), given.kills, given.rate, random.Random(seed), console)
+    sys.exit(0 if proven else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes wrong for everybody sooner or later: each is one line that says what it is about and what to do, and an exit code."""
+
+import os
+import socket
+import sys
+
+import pytest
+
+from tests.cli.test_tables_commands import run  # noqa: F401
+from zenlake.examples import sample
+
+NOT_OURS = "choose a folder that you may write to"
+
+
+@pytest.fixture
+def told(run, tmp_path, monkeypatch):  # noqa: F811
+    monkeypatch.chdir(tmp_path)
+
+    def typed(*words):
+        code, out, err = run(*map(str, words))
+        [line] = err.splitlines()
+        assert out == b""
+        assert line.startswith("zenlake: ")
+        assert "Errno" not in line
+        assert "Traceback" not in line
+        return code, line
+
+    return typed
+
+
+def test_a_port_in_use(told):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        where = f"tcp/127.0.0.1:{taken.getsockname()[1]}"
+        code, line = told("router", "-l", where)
+        assert code == 1
+        assert f"{where}: somebody else listens there already" in line
+        code, line = told("router", "-l", "tcp/127.0.0.1:0", "--metrics", where.removeprefix("tcp/"))
+        assert code == 1
+        assert "somebody else listens there already" in line
+
+
+def test_no_java(told, tmp_path, monkeypatch):
+    if "pyspark" in sys.modules:
+        monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    code, line = told("land", tmp_path / "log", tmp_path / "lake")
+    assert code == 1
+    assert f"JAVA_HOME is {tmp_path}, but there is no working bin/java" in line
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a Linux device")
+@pytest.mark.parametrize("format", ["csv", "jsonl", "parquet", "arrow", "table"])
+def test_no_room_on_the_disk(told, format):
+    code, line = told("decode", sample(), "--columns", "key", "--format", format, "-o", "/dev/full")
+    assert code == 1
+    assert "no space left on device; make room, or choose another place" in line
+
+
+@pytest.mark.parametrize("endpoint", ["router:7447", "tcp/router", "tcp:router:7447", "carrier-pigeon/router:7447"])
+def test_a_wrong_endpoint(told, endpoint):
+    for words in (("tap", endpoint), ("sub", "**", "-e", endpoint), ("router", "-l", endpoint)):
+        code, line = told(*words)
+        assert code == 2
+        assert endpoint in line
+
+
+def test_nobody_at_the_endpoint(told):
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        code, line = told("tap", f"tcp/127.0.0.1:{closed.getsockname()[1]}")
+    assert code == 1
+    assert "refused: nobody listens there" in line
+
+
+@pytest.mark.parametrize("words", ["sub", "get", "hz", "liveliness sub", "tap tcp/127.0.0.1:1"])
+@pytest.mark.parametrize("key", ["/fleet", "fleet//pose", "fleet/r*1/pose", "fleet/#"])
+def test_a_wrong_key_expression(told, words, key):
+    code, line = told(*words.split(), key)
+    assert code == 2
+    assert f"`{key}`" in line
+
+
+@pytest.mark.skipif(not os.path.isdir("/sys/kernel"), reason="a folder in which nobody may write")
+def test_a_folder_that_is_not_for_writing(told):
+    for words in (
+        ("router", "-l", "tcp/127.0.0.1:0", "--log", "/sys/kernel/zenlake"),
+        ("demo", "--lake", "/sys/kernel/zenlake"),
+        ("report", sample(), "-o", "/sys/kernel/report.html"),
+    ):
+        code, line = told(*words)
+        assert code == 1
+        assert "/sys/kernel/" in line
+        assert NOT_OURS in line
+
+
+def test_a_folder_that_is_a_file(told, tmp_path):
+    (tmp_path / "file").touch()
+    code, line = told("router", "-l", "tcp/127.0.0.1:0", "--log", tmp_path / "file" / "log")
+    assert code == 1
+    assert "not a directory; a part of that path is a file" in line
+
+
+@pytest.mark.parametrize("words", ["report", "decode", "sql from(samples)", "replay -e tcp/127.0.0.1:1"])
+def test_a_capture_that_is_none(told, tmp_path, words):
+    (tmp_path / "notes.pcap").write_text("not packets, but words\n" * 100)
+    command, *rest = words.split()
+    code, line = told(command, *rest, "notes.pcap")
+    assert code == 1
+    assert "notes.pcap is no capture: neither pcap nor pcapng" in line
