@@ -154,8 +154,11 @@ def open_node(config: Config, **more: Any) -> SessionNode:
     `more` are fields of NodeConfig for which a configuration has no name.
     """
     finds = config.get("scouting/multicast/enabled") is not False
-    scout = (lambda timeout: node.find(timeout)) if finds else None
-    node = SessionNode(node_config(config, scout=scout, **more))
+
+    def scout(timeout: float) -> Any:
+        return node.find(timeout)
+
+    node = SessionNode(node_config(config, scout=scout if finds else None, **more))
     try:
         if finds:
             from zenlake.api.discovery import Discovery

@@ -23,6 +23,7 @@ from zenlake.log.layout import ROWS
 from zenlake.log.state import Face, fresh
 from zenlake.log.track import Tracker
 from zenlake.session.session import Session
+from zenlake.wire import ids
 from zenlake.wire.reader import Reader
 
 __all__ = ["Shown", "Withholding"]
@@ -32,7 +33,6 @@ HASH_SIZE = 32
 LENGTH = bytes([HASH_SIZE])  # as VLE
 LONGEST_VLE = 9
 JOINED, WAITING = 1, 0
-RESPONSE, PUSH = 0x1B, 0x1D
 MOST_KEYS = 1 << 16
 
 Lane = tuple[int, int, int]  # face, direction, lane
@@ -159,7 +159,7 @@ class Withholding:
             if error.field != "PUT.payload":
                 return None
             head = error.at
-            message = reader.push if data[0] & 0x1F == PUSH else reader.response
+            message = reader.push if data[0] & 0x1F == ids.PUSH else reader.response
             key = session.key(direction, message.key)
         finally:
             reader.bind(b"")

@@ -34,6 +34,7 @@ from zenlake.network.namespace import Namespace
 from zenlake.network.publishing import Post
 from zenlake.network.tree import KeyTree
 from zenlake.values import ConsolidationMode, Locality, SourceInfo, Timestamp, WhatAmI
+from zenlake.wire import ids
 from zenlake.wire.data import Query as QueryBody
 from zenlake.wire.network import Push, Request
 
@@ -329,7 +330,7 @@ class Application(Face):
         reader = self.node.reader(message)
         try:
             kind = reader.next()
-            if kind == 0x1B:
+            if kind == ids.RESPONSE:
                 get = self.gets.get(reader.response.id)
                 if get is not None:
                     get.answered(reader, message)

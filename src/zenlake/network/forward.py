@@ -16,6 +16,7 @@ import cython
 from zenlake.network.roles import Stand
 
 if cython.compiled:
+    import cython.cimports.zenlake.wire.ids as ids
     from cython.cimports.zenlake.transport.inbox import Sink
     from cython.cimports.zenlake.transport.queue import joined
     from cython.cimports.zenlake.wire.cursor import Blob
@@ -25,13 +26,12 @@ if cython.compiled:
 else:
     from zenlake.transport.inbox import Sink
     from zenlake.transport.queue import joined
+    from zenlake.wire import ids
     from zenlake.wire.cursor import Blob
     from zenlake.wire.memory import copy, same, take
     from zenlake.wire.network import Push
     from zenlake.wire.writer import Writer
 
-PUSH = cython.declare(cython.int, 0x1D)
-Z = cython.declare(cython.int, 0x80)
 T = cython.declare(cython.int, 0x20)
 NODE_ID = cython.declare(cython.ulonglong, 1 << 0x33)  # the extension's header byte, as a bit
 FULL = cython.declare(cython.int, 0)  # what a queue answers
@@ -141,7 +141,7 @@ class Route:
         self.whole = whole  # the key written in full
         self.deleting = deleting  # where deletions go, if they may go elsewhere
         self.denied = denied  # what to count, if it may not be sent at all
-        self.along_tree = any(target.flags & Z for target in targets)  # of another router than us
+        self.along_tree = any(target.flags & ids.Z for target in targets)  # of another router than us
 
 
 class Door(Sink):
@@ -197,7 +197,7 @@ class Door(Sink):
     def on_message(self, kind, reader):
         if self.face is None:  # what came with the OpenAck, in the same read, is here before the news that it is open
             self.join()
-        if kind == PUSH:
+        if kind == ids.PUSH:
             return self.push(reader)
         self.finish()
         self.node.on_message(self.face, kind, reader)
@@ -309,7 +309,7 @@ class Door(Sink):
         return route
 
     def header(self, target):
-        return PUSH | target.flags | (Z if self.has_exts else 0)
+        return ids.PUSH | target.flags | (ids.Z if self.has_exts else 0)
 
     def key(self, target):
         return target.more if self.has_exts else target.key

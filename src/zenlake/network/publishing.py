@@ -10,18 +10,17 @@ batch of each connection, through its `Way`. What has a timestamp, an attachment
 import cython
 
 if cython.compiled:
+    import cython.cimports.zenlake.wire.ids as ids
     from cython.cimports.zenlake.network.forward import Epoch, Route, Target
     from cython.cimports.zenlake.wire.memory import copy
     from cython.cimports.zenlake.wire.message import Message
     from cython.cimports.zenlake.wire.network import Push
 else:
     from zenlake.network.forward import Epoch, Route, Target  # noqa: F401
+    from zenlake.wire import ids
     from zenlake.wire.memory import copy
     from zenlake.wire.message import Message
     from zenlake.wire.network import Push
-
-PUSH = cython.declare(cython.int, 0x1D)
-Z = cython.declare(cython.int, 0x80)
 
 
 class Way:
@@ -63,7 +62,7 @@ class Posted(Message):
         return 0
 
     def write(self, w):
-        w.header(PUSH | self.flags)
+        w.header(ids.PUSH | self.flags)
         w.run("key", self.key)
         w.need(self.head_size + self.size + 10)
         copy(w.data, w.at, self.first, 0, self.head_size)
@@ -89,7 +88,7 @@ class Post:
         push = Push(key=(0, False, None), qos=qos)
         push.put.encoding.set(encoding)
         whole = push.encode()  # header, key (one byte), what they have in common, and the length of no payload: 0
-        self.flags = whole[0] & Z
+        self.flags = whole[0] & ids.Z
         self.message = Posted(whole[2 : len(whole) - 1])
 
     def put(self, payload):

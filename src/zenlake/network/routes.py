@@ -16,6 +16,7 @@ from zenlake.network.forward import Route, Target
 from zenlake.network.interests import Interests
 from zenlake.network.roles import Stand
 from zenlake.network.routers import Router
+from zenlake.wire import ids
 from zenlake.wire.cursor import Blob, Cursor
 from zenlake.wire.network import Push
 from zenlake.wire.writer import Writer
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Routes"]
 
-PUSH = 0x1D
-Z, M, N = 0x80, 0x40, 0x20
+M, N = 0x40, 0x20
 NODE_ID = 0x33  # the extension that says whose tree a message follows
 BLOCK = 0x28  # the QoS bits of either kind of block
 MOST = 1 << 16  # routes remembered for one face
@@ -169,7 +169,7 @@ class Routes:
         if self.node.stamps and push.is_put:
             self.node.restamp(push.put)
         message: bytes = push.encode()
-        rest, has_exts = message[2:], message[0] & Z != 0
+        rest, has_exts = message[2:], message[0] & ids.Z != 0
         if route.receivers:
             self.show(route, written(route.whole, rest, has_exts), reader)
         for target in route.targets:
@@ -179,7 +179,7 @@ class Routes:
 def written(target: Target, rest: bytes, has_exts: bool) -> bytes:
     """A whole PUSH as it is sent to a target."""
     key: bytes = (target.more if has_exts else target.key).value
-    return bytes([PUSH | target.flags | (Z if has_exts else 0)]) + key + rest
+    return bytes([ids.PUSH | target.flags | (ids.Z if has_exts else 0)]) + key + rest
 
 
 def head(key: WrittenKey, node_id: int = 0) -> tuple[int, Blob, Blob]:
@@ -198,4 +198,4 @@ def head(key: WrittenKey, node_id: int = 0) -> tuple[int, Blob, Blob]:
     plain = w.taken()
     w.clear()
     w.z64("node_id", node_id)
-    return flags | Z, Blob(plain + bytes([NODE_ID]) + w.taken()), Blob(plain + bytes([NODE_ID | Z]) + w.taken())
+    return flags | ids.Z, Blob(plain + bytes([NODE_ID]) + w.taken()), Blob(plain + bytes([NODE_ID | ids.Z]) + w.taken())
