@@ -80,12 +80,10 @@ class Line(Outlet):
 class Stage:
     """A node of ours, and the recorded ends that it meets."""
 
-    def __init__(self, whatami: WhatAmI, wall: int = 0, zid: bytes | None = None) -> None:
+    def __init__(self, whatami: WhatAmI, zid: bytes, wall: int = 0) -> None:
         self.mesh = Mesh()
-        self.node: Node = self.mesh.node(whatami)
-        if zid is not None:
-            self.node = Node(zid, whatami, now=lambda: self.mesh.now, wall=lambda: wall)
-            self.mesh.nodes[:] = [self.node]
+        self.node = Node(zid, whatami, now=lambda: self.mesh.now, wall=lambda: wall)
+        self.mesh.nodes.append(self.node)
         self.app = self.node.application
         self.lines: list[Line] = []
 

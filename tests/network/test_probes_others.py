@@ -34,7 +34,7 @@ OF_PEER, OF_OPENER = conversations("probe_peer"), conversations("probe_fake_rout
 def test_our_peer_reacts_as_the_real_one(case: str) -> None:
     recorded = OF_PEER[case]
     (ack,) = messages(recorded[1][1])
-    stage = Stage(PEER, 0, ack.zid.value)
+    stage = Stage(PEER, ack.zid.value)
     stage.node.gossip.locators = ("tcp/127.0.0.1:48141",)
     seen: list[bytes] = []
     stage.app.declare_subscriber(b"h/**", lambda key, reader: seen.append(key))
@@ -67,7 +67,7 @@ class Opening(Stage):
     def __init__(self, case: str) -> None:
         self.recorded = OF_OPENER[case]
         (syn,) = messages(self.recorded[0][1])
-        super().__init__(WhatAmI.from_wire(syn.whatami), 0, syn.zid.value)
+        super().__init__(WhatAmI.from_wire(syn.whatami), syn.zid.value)
         self.seen: list[bytes] = []
         self._left = [batch for who, batch in self.recorded if who == "hand"]
         self.said: list[Said] = []

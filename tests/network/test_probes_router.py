@@ -48,7 +48,7 @@ class Probe(Stage):
         self.zid = next(
             (init.zid.value for batch in acks for init in messages(batch)[:1] if hasattr(init, "cookie")), None
         )
-        super().__init__(ROUTER, AHEAD.ntp64 - (3600 << 32), self.zid or bytes(range(1, 17)))
+        super().__init__(ROUTER, self.zid or bytes(range(1, 17)), AHEAD.ntp64 - (3600 << 32))
         self.samples: list[tuple[str, str | int, str, bool]] = []
         self.app.declare_subscriber(b"**", self._got)
         self.keeps_cookie = case == "bad_cookie"

@@ -85,7 +85,7 @@ def test_a_full_queue_is_not_for_lack_of_memory() -> None:
 
 
 def test_messages_that_come_in_part_count_and_the_one_too_many_is_lost() -> None:
-    budget = Budget(2000)
+    budget = Budget(4000)  # half of it is for those
     whole = push("k", bytes(1500)).encode()
     (one, heard), (two, lost) = inbox(budget), inbox(budget)
 

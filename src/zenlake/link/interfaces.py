@@ -99,9 +99,8 @@ def _addresses() -> list[tuple[str, IPv4Address | IPv6Address]]:
         filled = struct.unpack("iL", fcntl.ioctl(sock.fileno(), SIOCGIFCONF, struct.pack("iL", size, where)))[0]
     found: list[tuple[str, IPv4Address | IPv6Address]] = []
     for at in range(0, filled, record):
-        name = (
-            buffer[at : at + 16].tobytes().partition(b"\0")[0].decode().partition(":")[0]
-        )  # of an alias: its interface
+        name = buffer[at : at + 16].tobytes().partition(b"\0")[0].decode()
+        name = name.partition(":")[0]  # of an alias: its interface
         found.append((name, IPv4Address(buffer[at + 20 : at + 24].tobytes())))
     with suppress(OSError):
         for line in Path("/proc/net/if_inet6").read_text().splitlines():

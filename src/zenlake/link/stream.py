@@ -20,9 +20,8 @@ READ = 65536
 BACKLOG = 1024
 ACCEPTS = 64  # in one turn of the loop, so that a flood leaves time for the others
 EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
-PAUSE = (
-    0.5  # seconds until accepting is tried again after one of these: who waits there makes the socket readable for ever
-)
+# Seconds until accepting is tried again after one of these: who waits there makes the socket readable for ever.
+PAUSE = 0.5
 
 log = logging.getLogger("zenlake.link")
 

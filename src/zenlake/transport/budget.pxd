@@ -4,6 +4,8 @@ cimport cython
 cdef class Budget:
     cdef readonly Py_ssize_t limit
     cdef readonly Py_ssize_t held
+    cdef Py_ssize_t parts
     cdef public unsigned long long refused
     cdef object lock
-    cdef int add(self, Py_ssize_t size) except -1
+    cdef int add(self, Py_ssize_t size, Py_ssize_t parts) except -1
+    cdef Py_ssize_t room_for_parts(self) noexcept

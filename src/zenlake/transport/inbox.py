@@ -242,7 +242,7 @@ class Inbox:
     def hold(self, size):
         """So much is held from now on."""
         if self.budget is not None:
-            self.budget.add(size - self.held)
+            self.budget.add(size - self.held, size - self.held)
         self.held = size
         return 0
 
@@ -253,7 +253,7 @@ class Inbox:
             return 0
         lane: cython.int = lane_of(f.priority, f.reliable)
         if self.budget is not None:
-            self.lanes.most = min(self.most, self.held + max(self.budget.limit - self.budget.held, 0))
+            self.lanes.most = min(self.most, self.held + self.budget.room_for_parts())
         answer: cython.int = self.lanes.join(lane, f)
         if answer < 0:
             self.lost += 1

@@ -143,7 +143,10 @@ class Queue:
         """Queue a message. False, and nothing happened, if its priority is full."""
         stage: Stage = self.stage(priority)
         fresh: cython.bint = stage.open is None
-        if fresh and (len(stage.jobs) >= stage.size or (droppable and self.lacks(0))):
+        if fresh and len(stage.jobs) >= stage.size:
+            self.poor = False
+            return False
+        if fresh and droppable and self.lacks(0):
             return False
         batch: Batch = self.fresh() if fresh else stage.open
         w: Writer = batch.w
@@ -287,7 +290,7 @@ class Queue:
     def hold(self, size):
         self.held += size
         if self.budget is not None:
-            self.budget.add(size)
+            self.budget.add(size, 0)
         return 0
 
     def lacks(self, size):
