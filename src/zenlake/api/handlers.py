@@ -178,6 +178,7 @@ class Threaded(Generic[T]):
         try:
             self.channel._feed(self._callback, lambda: log.exception("callback error"))
         finally:
+            self.channel._close(True)  # also when the callback ended its thread: what nobody reads must not fill up
             _call_drop(self._drop)
             self._done.set()
 
