@@ -406,3 +406,16 @@ def test_a_callback_that_ends_its_thread_does_not_hold_up_the_others(both):
         second.put("t/a", b"%d" % number, congestion_control=zenlake.CongestionControl.BLOCK)
     second.put("t/b", b"last", congestion_control=zenlake.CongestionControl.BLOCK)
     assert others.recv(PATIENCE).payload == b"last"
+
+
+def test_a_session_that_is_forgotten_leaves_nothing_behind():
+    before = threading.active_count()
+    session, where = listening()
+    session.declare_subscriber("t/**", lambda sample: None)
+    session.declare_queryable("t/q", lambda query: None)
+    publisher = session.declare_publisher("t/a")
+    publisher.declare_matching_listener(lambda status: None)
+    assert threading.active_count() >= before + 4  # the loop, and one for each callback
+    del session, publisher
+    gc.collect()
+    wait_until(lambda: threading.active_count() <= before)

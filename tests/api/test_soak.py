@@ -30,20 +30,23 @@ def handles():
 
 
 class Guest:
-    """A client that does a little of everything and leaves, sometimes without a word."""
+    """A client that does a little of everything and leaves, sometimes without a word.
+
+    (Its callbacks do not hold it: a session whose own callback holds it is in use until it is closed.)
+    """
 
     def __init__(self, where, seed):
         self.random = random.Random(seed)
         self.session = zenlake.open(config("client", where))
-        self.came = threading.Event()
 
     def stay(self):
+        came = threading.Event()
         session, key = self.session, f"soak/{self.random.randrange(50)}"
         kinds = [
             None,
             zenlake.handlers.RingChannel(3),
             zenlake.handlers.ArrowChannel(100),
-            lambda sample: self.came.set(),
+            lambda sample: came.set(),
         ]
         subscriber = session.declare_subscriber("soak/**", self.random.choice(kinds))
         token = session.liveliness().declare_token(f"{key}/alive")

@@ -95,7 +95,7 @@ class Answering:
     def _question(self, datagram: bytes, source: tuple[object, ...]) -> bytes | None:
         if source in self._own:
             return None
-        return self._responder.answer(datagram, ip_address(str(source[0]).partition("%")[0]).is_loopback)
+        return self._responder.answer(datagram, _is_here(str(source[0]).partition("%")[0]))
 
     def close(self) -> None:
         self._port.close()
@@ -130,6 +130,11 @@ def reachable(locators: Sequence[str], from_loopback: bool) -> list[str]:
         elif from_loopback or not _loops(host):
             found.append(text)
     return found
+
+
+def _is_here(address: str) -> bool:
+    """Whether this is an address of this machine: who asks from here can reach what only this machine can."""
+    return _loops(address) or any(one.address == address for one in with_multicast())
 
 
 def _loops(host: str) -> bool:
