@@ -417,5 +417,9 @@ def test_a_session_that_is_forgotten_leaves_nothing_behind():
     publisher.declare_matching_listener(lambda status: None)
     assert threading.active_count() >= before + 4  # the loop, and one for each callback
     del session, publisher
-    gc.collect()
-    wait_until(lambda: threading.active_count() <= before)
+
+    def gone():
+        gc.collect()
+        return threading.active_count() <= before
+
+    wait_until(gone)
