@@ -387,3 +387,39 @@ def test_a_budget_of_replies_travels_and_the_router_keeps_to_it():
             wait_until(lambda: [session.counters().get(late) for session in (one, two)] == [1, 1])
             wait_until(lambda: router.counters().get(late, 0) >= 2)
             assert asker.counters().get(late, 0) <= 1  # the end that the router told
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_callback_that_ends_its_thread_does_not_hold_up_the_others(both):
+    first, second = both
+    ended = threading.Event()
+
+    def leave(sample):
+        ended.set()
+        raise SystemExit
+
+    connected_subscriber(first, second, "t/a", leave)
+    others = connected_subscriber(first, second, "t/b", zenlake.handlers.FifoChannel(10_000))
+    second.put("t/a", b"0", congestion_control=zenlake.CongestionControl.BLOCK)
+    assert ended.wait(PATIENCE)
+    for number in range(1000):  # more than its channel would hold
+        second.put("t/a", b"%d" % number, congestion_control=zenlake.CongestionControl.BLOCK)
+    second.put("t/b", b"last", congestion_control=zenlake.CongestionControl.BLOCK)
+    assert others.recv(PATIENCE).payload == b"last"
+
+
+def test_a_session_that_is_forgotten_leaves_nothing_behind():
+    before = threading.active_count()
+    session, where = listening()
+    session.declare_subscriber("t/**", lambda sample: None)
+    session.declare_queryable("t/q", lambda query: None)
+    publisher = session.declare_publisher("t/a")
+    publisher.declare_matching_listener(lambda status: None)
+    assert threading.active_count() >= before + 4  # the loop, and one for each callback
+    del session, publisher
+
+    def gone():
+        gc.collect()
+        return threading.active_count() <= before
+
+    wait_until(gone)

@@ -174,15 +174,15 @@ class Channel:
 
     def _close(self, discard: bool = False) -> None:
         """Nothing will come any more; what is there can still be read, unless it is to be discarded."""
-        with self.lock:
-            self.closed = True
-            if discard:
-                self.items.clear()
-            paused, self.paused = self.paused, False
+        self.closed = True  # without a lock: the garbage collector may call this
+        if discard:
+            self.items.clear()
         while self.waiting:
             self.notify()
-        if paused and self.source is not None:
-            self.source.resume(self)
+        if self.paused:
+            self.paused = False
+            if self.source is not None:
+                self.source.resume(self)
         if self.wake is not None:
             self.wake()
 

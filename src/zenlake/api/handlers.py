@@ -127,6 +127,7 @@ class Receiver(Generic[T]):
         "channel",
         "close",
         "deliver",
+        "forgotten",
         "handler",
         "idle",
         "orphan",
@@ -145,6 +146,7 @@ class Receiver(Generic[T]):
         orphan: Callable[[], None] = lambda: None,
         deliver: Any = None,
         channel: Channel | None = None,
+        forgotten: Callable[[], None] = lambda: None,
     ) -> None:
         self.push = push
         self.close = close
@@ -161,6 +163,11 @@ class Receiver(Generic[T]):
         """Takes messages as they lie in their reader, instead of `push`: a Listener, or for replies a function."""
         self.channel = channel
         """Where `push` puts items, if it does nothing else with them."""
+        self.forgotten = forgotten
+        """Called by the garbage collector, so it may take no lock: a session was forgotten with all that it declared."""
+
+    def __del__(self) -> None:
+        self.forgotten()
 
 
 class Threaded(Generic[T]):
@@ -178,6 +185,7 @@ class Threaded(Generic[T]):
         try:
             self.channel._feed(self._callback, lambda: log.exception("callback error"))
         finally:
+            self.channel._close(True)  # also when the callback ended its thread: what nobody reads must not fill up
             _call_drop(self._drop)
             self._done.set()
 
@@ -270,6 +278,7 @@ def _callback(callback: Any, handler: Any, background: bool) -> Receiver[T]:
         lambda source: _attach(channel, source),
         channel._orphan,
         channel=channel,
+        forgotten=channel._close,  # else its thread would wait for ever
     )
 
 

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mixed traffic for a long time, with sessions that come and go: memory and file handles stay as they are.
+
+`make soak` runs it for ten minutes; `ZENLAKE_SOAK=60` sets the seconds.
+"""
+
+import gc
+import os
+import random
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import zenlake
+from tests.api.nodes import config, listening
+
+SECONDS = float(os.environ.get("ZENLAKE_SOAK", "600"))
+BLOCK = zenlake.CongestionControl.BLOCK
+
+
+def resident():
+    """Bytes of memory in use."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def handles():
+    return len(os.listdir("/proc/self/fd"))
+
+
+class Guest:
+    """A client that does a little of everything and leaves, sometimes without a word.
+
+    (Its callbacks do not hold it: a session whose own callback holds it is in use until it is closed.)
+    """
+
+    def __init__(self, where, seed):
+        self.random = random.Random(seed)
+        self.session = zenlake.open(config("client", where))
+
+    def stay(self):
+        came = threading.Event()
+        session, key = self.session, f"soak/{self.random.randrange(50)}"
+        kinds = [
+            None,
+            zenlake.handlers.RingChannel(3),
+            zenlake.handlers.ArrowChannel(100),
+            lambda sample: came.set(),
+        ]
+        subscriber = session.declare_subscriber("soak/**", self.random.choice(kinds))
+        token = session.liveliness().declare_token(f"{key}/alive")
+        queryable = session.declare_queryable(key, lambda query: query.reply(query.key_expr, b"answer"))
+        publisher = session.declare_publisher(key, congestion_control=BLOCK)
+        for number in range(self.random.randrange(200)):
+            publisher.put(self.random.randbytes(self.random.choice((8, 64, 5000))), attachment=b"%d" % number)
+            session.put(f"{key}/{number}", b"value")
+        session.put(key, self.random.randbytes(200_000), congestion_control=BLOCK)
+        for _ in session.get("soak/*", timeout=5):
+            pass
+        for declared in (subscriber, token, queryable, publisher):
+            if self.random.random() < 0.5:
+                declared.undeclare()
+        if self.random.random() < 0.5:
+            session.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(SECONDS * 2 + 120)
+def test_nothing_grows():
+    router, where = listening(mode="router")
+    end = time.monotonic() + SECONDS
+    first, rounds, guests = None, 0, 0
+    with router, zenlake.open(config("client", where)) as resident_session:
+        resident_session.declare_subscriber("soak/**", lambda sample: sample.payload)
+        resident_session.liveliness().declare_subscriber("soak/**", lambda sample: None)
+        while time.monotonic() < end:
+            for guest in [Guest(where, guests + number) for number in range(5)]:
+                guest.stay()
+                guests += 1
+            del guest
+            rounds += 1
+            if rounds % 4 == 0:
+                gc.collect()
+                deadline = time.monotonic() + 10
+                while router.info and len(list(router.info.peers_zid())) > 0 and time.monotonic() < deadline:
+                    time.sleep(0.05)
+                now = resident(), handles(), threading.active_count()
+                if first is None and time.monotonic() > end - SECONDS * 0.8:
+                    first = now  # warm: what is remembered has been remembered
+                print(f"{guests} guests: {now[0] >> 20} MiB, {now[1]} handles, {now[2]} threads")
+    assert first is not None
+    assert now[0] < first[0] * 1.2 + (16 << 20), f"memory grew from {first[0] >> 20} to {now[0] >> 20} MiB"
+    assert now[1] <= first[1] + 20
+    assert now[2] <= first[2] + 10
