@@ -128,3 +128,26 @@ def test_a_forwarded_request_is_told_with_both_of_its_names(tmp_path: Path, reco
     assert legs == [(None, None, 1), (hop["from_session"], hop["from_id"], 1)] + [
         leg for each in hops[1:] for leg in ((None, None, 1), (each["from_session"], each["from_id"], 1))
     ]
+
+
+def test_a_session_over_udp_is_known_though_its_inits_were_answered_from_a_cookie(
+    tmp_path: Path, recorder: Recorder
+) -> None:
+    router = Ours("router", listen=("udp/127.0.0.1:0",), recording=Recording(recorder))
+    client = Theirs("client", router.locators)
+    client.do("sub", "s", "over/udp")
+    knows(router, "over/udp")
+    client.close()
+    until(lambda: not router.node.faces())
+    router.close()
+    recorder.close()
+    log = tmp_path / "log"
+    [opened] = [row for row in zenlake.read(log, "events").to_pylist() if row["kind"] == "opened"]
+    ends = json.loads(opened["detail"])["ends"]
+    assert [end["zid"] for end in ends] == [client.zid, router.zid]
+    assert opened["generation"] == 1
+    types = zenlake.read(log, "messages")["type"].to_pylist()
+    assert "INIT" not in types
+    assert types[:2] == ["OPEN", "OPEN"]
+    assert "over/udp" in zenlake.read(log, "declarations")["key"].to_pylist()
+    assert zenlake.read(log, "errors").num_rows == 0

@@ -9,11 +9,13 @@ import pytest
 
 from tests.log.recorded import Hasty, directly, interleaved, tables, written
 from zenlake.errors import InvalidValue, LogError, LogFull
-from zenlake.log import Log, Writer, offsets_text
+from zenlake.log import Log, Writer, decode_ranges, offsets_text
 from zenlake.log.verify import verify
+from zenlake.wire.data import Put
 from zenlake.wire.declare import Declare, DeclareKeyExpr
 from zenlake.wire.handshake import Init, Open
 from zenlake.wire.memory import COMPILED
+from zenlake.wire.network import Push
 from zenlake.wire.transport import Fragment, Frame, KeepAlive
 
 BATCH = KeepAlive().encode()
@@ -160,6 +162,31 @@ def test_many_ids_and_a_big_message_take_a_tenth_more_than_the_traffic(tmp_path)
     state = log.segment(last).state(last.first)
     assert [len(session.sides[0].keys) for session in state.sessions] == [5000] * FACES
     assert state.waiting.keys() == {(0, 0, 11)}
+
+
+@pytest.mark.slow
+def test_one_message_of_500_mb_over_small_blocks_takes_a_tenth_more_and_comes_out_whole(tmp_path):
+    size, piece = 500_000_000, 60_000
+    head = Push(key=(0, True, "big"), body=Put(payload=b"")).encode()[:-1]
+    message = head + b"\x80\xca\xb5\xee\x01"  # 500,000,000 as VLE
+    pattern = bytes(range(256)) * 256
+    with Writer(tmp_path, "w", sync="sealed", block_size=1 << 18, disk=Hasty()) as writer:
+        face = writer.face("tcp", "10.0.0.1:4000", "10.0.1.1:7447")
+        count = -(-size // piece)
+        for sn in range(count):
+            data = (message if sn == 0 else b"") + pattern[: min(piece, size - sn * piece)]
+            writer.append(face, 0, Fragment(sn=sn, first=sn == 0, more=sn + 1 < count, payload=data).encode())
+    log = Log(tmp_path)
+    assert len(log.plan(size=1)) > 1500
+    assert len(log.segments("w")) > 5
+    assert sum(path.stat().st_size for path in (tmp_path / "w").iterdir()) <= 1.1 * size
+    for ranges in (log.plan(), log.plan()[-1:]):  # as a whole; and its end alone, for which all before it is read again
+        [batch] = [
+            batch for _, batch in decode_ranges(log, ranges, {"samples": ["payload", "payload_size", "fragments"]})
+        ]
+        assert (batch["payload_size"].to_pylist(), batch["fragments"].to_pylist()) == ([size], [count])
+        value = memoryview(batch["payload"].buffers()[2]).cast("B")[:size]
+        assert all(value[at : at + piece] == pattern[:piece] for at in range(0, size - piece, 7 * piece))
 
 
 def test_a_note_that_the_table_could_not_hold_is_refused_when_it_is_made(tmp_path):

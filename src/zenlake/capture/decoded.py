@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A capture as decoded tables: its batches through the one decoder, its notes as events."""
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
@@ -13,6 +14,8 @@ from zenlake.capture.sessions import Sessions
 from zenlake.columns import Decoder
 from zenlake.columns.schemas import chosen
 from zenlake.errors import InvalidValue
+
+logger = logging.getLogger("zenlake.capture")
 
 ROWS = 16384
 
@@ -31,7 +34,7 @@ def decode(source: Capture, tables: Tables, rows: int = ROWS) -> Decoded:
         sessions.decoded(source.reader, batches.nbytes)
         yield from told(decoder.take())
     sessions.introduce(source.reader)  # those from whom no batch came: encrypted ones
-    refuse_if_nothing_was_a_capture(source.files, source.notes())
+    tell_what_is_unreadable(source.files, source.notes())
     yield from told(decoder.finish())
     yield from noted(source.files, source.notes(), sessions.name, tables)
 
@@ -47,15 +50,18 @@ def decode_range(of: Range, tables: Tables, rows: int = ROWS) -> Decoded:
 def notes_of(plan: KnownPlan, tables: Tables) -> Decoded:
     """The capture's notes, once the plan is complete."""
     notes = plan.notes()
-    refuse_if_nothing_was_a_capture(plan.files, notes)
+    tell_what_is_unreadable(plan.files, notes)
     return noted(plan.files, notes, plan.name, tables)
 
 
-def refuse_if_nothing_was_a_capture(files: list[str], notes: list[Note]) -> None:
-    """What ends too soon is read as far as it goes, and an event says so; a file without one readable packet is a mistake."""
-    unread = {note.file: note.why for note in notes if note.kind == "unreadable" and note.packet == 0}
-    if unread and len(unread) == len(files):
-        raise InvalidValue("; ".join(f"{files[file]} is no capture: {why}" for file, why in unread.items()))
+def tell_what_is_unreadable(files: list[str], notes: list[Note]) -> None:
+    """What ends too soon is read as far as it goes; an event says so, and a line for whoever does not look at events. If no file
+    has one readable packet, it was a mistake."""
+    unread = [note for note in notes if note.kind == "unreadable"]
+    if len({note.file for note in unread if note.packet == 0}) == len(files):
+        raise InvalidValue("; ".join(f"{files[note.file]} is no capture: {note.why}" for note in unread))
+    for note in unread:
+        logger.warning("%s: read up to packet %d: %s", files[note.file], note.packet, note.why)
 
 
 def told(done: Mapping[str, list[pa.RecordBatch]]) -> Decoded:

@@ -22,6 +22,7 @@ from zenlake.log.layout import NOTE
 from zenlake.log.retain import Retention, retain
 from zenlake.log.state import Face
 from zenlake.log.write import Writer, note_text
+from zenlake.session.session import Session
 
 __all__ = ["FaceTee", "Recorder"]
 
@@ -80,10 +81,10 @@ class Recorder:
         """Bytes that are not written yet."""
         return self._held
 
-    def face(self, protocol: str, client: str, server: str, opener: bool) -> "FaceTee":
-        """A new connection; `opener` says whether we opened it."""
+    def face(self, protocol: str, client: str, server: str, opener: bool, session: Session | None = None) -> "FaceTee":
+        """A new connection; `opener` says whether we opened it, `session` what was agreed on if no INIT will be heard."""
         with self._lock:
-            face = self.writer.face(protocol, client, server)
+            face = self.writer.face(protocol, client, server, session)
         return FaceTee(self, face, 0 if opener else 1)
 
     def note(self, kind: str, **values: Any) -> None:

@@ -7,7 +7,7 @@ which may lie in an earlier segment: the one thing in which segments hang togeth
 """
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from zenlake.log.track import Tracker
 from zenlake.session.session import Session
 
-__all__ = ["Face", "Followed", "Pointer", "State", "fresh"]
+__all__ = ["Face", "Followed", "Pointer", "State", "agreed_on", "fresh"]
 
 Pointer = tuple[int, int, int, int]  # segment, block, row, message in that row
 Lane = tuple[int, int, int]  # face, direction, lane
@@ -30,6 +30,7 @@ class Face:
     protocol: str
     client: str  # who opened: host:port, a path, whatever the link calls it
     server: str
+    agreed: dict[str, Any] | None = field(default=None, compare=False)  # what it stood for before anything was recorded
 
 
 class State:
@@ -168,7 +169,9 @@ class Followed:
 
 
 def fresh(face: Face) -> Session:
-    """The session of a face that has said nothing yet."""
+    """The session of a face of which nothing was recorded yet."""
+    if face.agreed is not None:
+        return _restored({**face.agreed, "name": face.name})
     session = Session(face.name)
     session.is_scouting = face.protocol == "scouting"
     session.is_multicast = face.protocol == "multicast"
@@ -199,6 +202,11 @@ def _saved(session: Session) -> dict[str, Any]:
         of["keys"] = {id: _text(key) for id, key in side.keys.save().items()}
         of["last"] = side.lanes.lasts()
     return saved
+
+
+def agreed_on(session: Session) -> dict[str, Any] | None:
+    """What a handshake agreed on of which only the end will be recorded: as it stood before OPEN."""
+    return {**_saved(session), "is_open": False} if session.generation else None
 
 
 def _restored(saved: dict[str, Any]) -> Session:

@@ -2,6 +2,7 @@
 """Is a log whole, and if not, what can be saved? Nothing here runs while its writer does."""
 
 import fcntl
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,7 +61,7 @@ def repair(path: Path) -> Iterator[Checked]:
     """
     disk = Disk()
     marker = path / MARKER
-    if not marker.exists():
+    if not marker.exists() or not _is_json(marker):
         if not any(child.is_dir() and segments(child) for child in path.iterdir()):
             raise LogError(f"{path} is no log: no folder in it has segments")
         disk.replace(marker, new_marker())
@@ -74,6 +75,14 @@ def repair(path: Path) -> Iterator[Checked]:
             for number in segments(folder):
                 if (done := _mended(folder, number, disk)) is not None:
                     yield done
+
+
+def _is_json(path: Path) -> bool:
+    try:
+        json.loads(path.read_bytes())
+    except ValueError:
+        return False
+    return True
 
 
 def _mended(folder: Path, number: int, disk: Disk) -> Checked | None:

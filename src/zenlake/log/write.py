@@ -44,8 +44,9 @@ from zenlake.log.layout import (
     segment_name,
 )  # fmt: skip
 from zenlake.log.recover import recover
-from zenlake.log.state import Face, Followed
+from zenlake.log.state import Face, Followed, agreed_on
 from zenlake.log.withhold import Withholding
+from zenlake.session.session import Session
 
 __all__ = ["Writer", "note_text"]
 
@@ -165,11 +166,12 @@ class Writer:
 
     # What is said
 
-    def face(self, protocol: str, client: str, server: str) -> Face:
-        """A new connection, whose batches follow: `client` opened it, `server` accepted it."""
+    def face(self, protocol: str, client: str, server: str, session: Session | None = None) -> Face:
+        """A new connection, whose batches follow: `client` opened it, `server` accepted it. `session` tells what was agreed on if
+        the INITs will not be among them."""
         self._serial += 1
         name = f"{protocol}/{client}->{server}#{self.name}.{self.epoch}.{self._serial}"
-        face = self._live[name] = Face(name, protocol, client, server)
+        face = self._live[name] = Face(name, protocol, client, server, None if session is None else agreed_on(session))
         return face
 
     def forget(self, face: Face) -> None:

@@ -2,6 +2,7 @@
 """Live connections' traffic into a log: what the tap and the recording router share."""
 
 import json
+from collections.abc import Callable
 
 from zenlake.log.record import FaceTee, Recorder
 from zenlake.runtime.face import Face
@@ -10,12 +11,38 @@ from zenlake.transport.unicast import Closed
 __all__ = ["Recording"]
 
 
+class Late:
+    """The tee of a session that was agreed on before anything was kept of it: datagrams of unknown senders are answered from a
+    cookie, and a face begins with OPEN. What its INITs said is known when we first speak, and goes before what was heard."""
+
+    def __init__(self, begin: Callable[[], FaceTee]) -> None:
+        self._begin = begin
+        self._tee: FaceTee | None = None
+        self._heard: list[tuple[bytes, int, bool]] = []
+
+    def received(self, data: bytes, wire_size: int, compressed: bool) -> None:
+        if self._tee is None and not self._heard:
+            self._heard.append((data, wire_size, compressed))
+        else:
+            self.begun().received(data, wire_size, compressed)
+
+    def sent(self, data: bytes, wire_size: int, compressed: bool) -> None:
+        self.begun().sent(data, wire_size, compressed)
+
+    def begun(self) -> FaceTee:
+        if self._tee is None:
+            self._tee = self._begin()
+            for heard in self._heard:
+                self._tee.received(*heard)
+        return self._tee
+
+
 class Recording:
     """The faces that are being recorded. Called in the loop's thread, as a runtime's node is."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
-        self._tees: dict[Face, FaceTee] = {}
+        self._tees: dict[Face, FaceTee | Late] = {}
 
     def begins(self, face: Face) -> None:
         """From its first byte on, the handshake included."""
@@ -23,19 +50,29 @@ class Recording:
         protocol, _, other = face.link.remote.partition("/")
         own = face.link.local.partition("/")[2]
         client, server = (own, other) if opener else (other, own)
-        tee = self.recorder.face(protocol, client, server, opener)
+        tee: FaceTee | Late
+        if opener or face.link.stream:
+            tee = self.recorder.face(protocol, client, server, opener)
+        else:
+            session = face.transport.session
+            tee = Late(lambda: self.recorder.face(protocol, client, server, opener, session))
         self._tees[face] = tee
         face.transport.record(tee)
 
+    def _tee(self, face: Face) -> FaceTee | None:
+        tee = self._tees.get(face)
+        return tee.begun() if isinstance(tee, Late) else tee
+
     def ended(self, face: Face, event: Closed) -> None:
         """If it ended with a CLOSE, that stands in the log already."""
-        tee = self._tees.pop(face, None)
+        tee = self._tee(face)
         if tee is not None:
+            del self._tees[face]
             tee.close("" if event.error is None else str(event.error))
 
     def forwarded(self, source: Face, id: int, target: Face, new: int) -> None:
         """A row of `events` in the session that the request came from: under which id it went on, and in which session."""
-        came, goes = self._tees.get(source), self._tees.get(target)
+        came, goes = self._tee(source), self._tee(target)
         if came is not None and goes is not None:
             hop = {
                 "from_session": came.face.name, "from_id": id,
@@ -45,6 +82,6 @@ class Recording:
 
     def dropped(self, face: Face, count: int) -> None:
         """A row of `events`: messages for this face that never left."""
-        tee = self._tees.get(face)
+        tee = self._tee(face)
         if tee is not None:
             tee.note("dropped", count=count, detail="the other end read too slowly")
