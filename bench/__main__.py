@@ -13,6 +13,7 @@ import sys
 import time
 
 from rich.console import Console
+from rich.markup import escape
 
 from bench.report import Result, busy, publish, save, show
 
@@ -40,7 +41,7 @@ def main() -> None:
                 found[name] = importlib.import_module(f"bench.{name}").run(quick)
         except Exception as error:  # the others are worth measuring all the same
             failed.append(name)
-            console.print(f"[red]✗[/] {name:<10} ", str(error).partition("\n")[0], markup=True)
+            console.print(f"[red]✗[/] {name:<10} {escape(str(error).partition(chr(10))[0])}")
             continue
         where = os.path.relpath(save(name, found[name], quick))
         console.print(f"[green]✓[/] {name:<10} [dim]{time.monotonic() - start:4.0f} s[/]  {where}")
