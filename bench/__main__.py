@@ -13,6 +13,7 @@ import sys
 import time
 
 from rich.console import Console
+from rich.markup import escape
 
 from bench.report import Result, busy, publish, save, show
 
@@ -32,16 +33,23 @@ def main() -> None:
         console.print(f"[yellow]{others}: the ratios may be right, the figures are not[/]")
     began = time.monotonic()
     found: dict[str, list[Result]] = {}
+    failed: list[str] = []
     for name in [name for name in NAMES if name in sys.argv[1:]] or NAMES:
         start = time.monotonic()
-        with console.status(f"measuring {name}"):
-            found[name] = importlib.import_module(f"bench.{name}").run(quick)
+        try:
+            with console.status(f"measuring {name}"):
+                found[name] = importlib.import_module(f"bench.{name}").run(quick)
+        except Exception as error:  # the others are worth measuring all the same
+            failed.append(name)
+            console.print(f"[red]✗[/] {name:<10} {escape(str(error).partition(chr(10))[0])}")
+            continue
         where = os.path.relpath(save(name, found[name], quick))
         console.print(f"[green]✓[/] {name:<10} [dim]{time.monotonic() - start:4.0f} s[/]  {where}")
     show([result for results in found.values() for result in results])
     console.print(f"[dim]{time.monotonic() - began:.0f} s in all[/]")
     if to_publish:
         console.print(f"{os.path.relpath(publish(found, quick))} is written; `make docs` makes the pages of it")
+    sys.exit(f"could not be measured: {', '.join(failed)}" if failed else 0)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 from docs.figures import benchmarks_page, scale_page
+from docs.settings import settings_page
 from typer.main import get_command
 
 from zenlake.cli import app
@@ -147,7 +148,13 @@ def _default(parameter: Any) -> str:
     return "" if value is None or isinstance(value, bool) or callable(value) else f"`{value}`"
 
 
-PAGES = {"tables.md": tables_page, "cli.md": cli_page, "bench.md": benchmarks_page, "scale.md": scale_page}
+PAGES = {
+    "tables.md": tables_page,
+    "cli.md": cli_page,
+    "configuration.md": settings_page,
+    "bench.md": benchmarks_page,
+    "scale.md": scale_page,
+}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zenlake report` as it is typed: the page it writes, its one line, and one line about each mistake."""
 
+import sys
 import webbrowser
 
 import pytest
@@ -33,6 +34,23 @@ def test_the_page_is_written_and_named(run, tmp_path, monkeypatch):
     assert opened == [(tmp_path / "report.html").as_uri()]
     assert (tmp_path / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_the_page_opens_by_itself_only_for_somebody_at_a_desktop(run, monkeypatch):
+    opened = []
+    monkeypatch.setattr(webbrowser, "open", lambda address: opened.append(address) or True)
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    assert run(QUERIES)[0] == 0
+    assert opened == []  # the output goes to a test, not to a terminal
+    for stream in (sys.stdout, sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
+    assert run(QUERIES)[0] == 0
+    assert len(opened) == 1
+    assert run(QUERIES, "--no-open")[0] == 0
+    monkeypatch.setenv("SSH_CONNECTION", "10.0.0.1 40000 10.0.0.2 22")
+    assert run(QUERIES)[0] == 0
+    assert len(opened) == 1
 
 
 def test_a_file_of_the_users_own_named_like_the_sample_is_the_users(run, tmp_path):

@@ -2,6 +2,7 @@
 """`zenlake report`: a recording, or two of them, as one HTML page."""
 
 import os
+import sys
 import webbrowser
 from pathlib import Path
 from typing import Annotated
@@ -22,7 +23,10 @@ def report(
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT", help="The page to write.")] = Path("report.html"),
-    open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    open_it: Annotated[
+        bool | None,
+        typer.Option("--open/--no-open", help="Open it in the browser.", show_default="on a terminal with a desktop"),
+    ] = None,
 ) -> int:
     """Make one HTML page of a recording, which needs nothing else: throughput, keys, sessions, queries, losses, errors, liveliness.
 
@@ -51,6 +55,14 @@ def report(
     finally:
         fresh.unlink(missing_ok=True)
     typer.echo(f"{out}  {len(text.encode()) / 1e6:.1f} MB  {out.resolve().as_uri()}", err=True)
-    if open_it and not webbrowser.open(out.resolve().as_uri()):
-        typer.echo("no browser was found; open the file by hand", err=True)
+    if open_it or (open_it is None and _somebody_looks()):
+        opened = webbrowser.open(out.resolve().as_uri())
+        if open_it and not opened:
+            typer.echo("no browser was found; open the file by hand", err=True)
     return 0
+
+
+def _somebody_looks() -> bool:
+    """A person at a desktop: neither a script nor a shell on another machine."""
+    desktop = sys.platform == "darwin" or "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
+    return sys.stdout.isatty() and sys.stderr.isatty() and desktop and "SSH_CONNECTION" not in os.environ

@@ -106,9 +106,9 @@ def _print_to(console: Console, schema: pa.Schema, batches: Iterable[pa.RecordBa
     """Columns in which no row has a value are left out, and said to be."""
     table = pa.Table.from_batches(batches, schema=schema)
     empty = [name for name in table.column_names if table.num_rows and table[name].null_count == table.num_rows]
-    shown = table.drop_columns(empty)
-    console.print(rich_table(shown))
-    console.print(f"{table.num_rows} rows" + (f"; without values: {', '.join(empty)}" if empty else ""), style="dim")
+    console.print(rich_table(table.drop_columns(empty)))
+    counted = f"{table.num_rows} row{'' if table.num_rows == 1 else 's'}"
+    console.print(counted + (f"; without values: {', '.join(empty)}" if empty else ""), style="dim")
     return int(table.num_rows)
 
 
