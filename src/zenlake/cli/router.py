@@ -70,7 +70,6 @@ def router(
 ) -> int:
     """Run a Zenoh router, until Ctrl-C or SIGTERM. Unless told where, it listens on this machine only."""
     chosen = configuration(config, "router", connect, listen, set)
-    console = Console(stderr=True)
     with ExitStack() as stack:
         stop = stack.enter_context(until_stopped())
         recorder = None
@@ -83,7 +82,7 @@ def router(
             running.declare_subscriber(KeyExpr(key).utf8, None)
         lack = file_handles(running.config.max_sessions + running.config.max_pending + BESIDES)
         if lack:
-            console.print(f"[yellow]{lack}[/]", highlight=False)
+            typer.secho(lack, err=True, fg="yellow")
         if metrics is not None:
             page = MetricsPage(
                 metrics,
@@ -92,12 +91,12 @@ def router(
             )
             stack.callback(page.close)
         recorded = "" if log is None else f", recording into {log}"
-        console.print(
-            f"router {running.zid[::-1].hex().lstrip('0')} listens on {', '.join(running.locators) or 'nothing'}{recorded} "
-            "(Ctrl-C ends it)", highlight=False, soft_wrap=True,
-        )  # fmt: skip
+        where = ", ".join(running.locators) or "nothing"
+        typer.echo(
+            f"router {running.zid[::-1].hex().lstrip('0')} listens on {where}{recorded} (Ctrl-C ends it)", err=True
+        )
         before, then = total(running), time.monotonic()
-        with Live(console=console, auto_refresh=False, transient=True) as live:
+        with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
             while not stop.wait(REFRESH):
                 if sys.stderr.isatty():
                     now, at = total(running), time.monotonic()
@@ -105,10 +104,10 @@ def router(
                     live.update(line(now, before, at - then, trouble), refresh=True)
                     before, then = now, at
         done = total(running)
-    console.print(
-        f"{done.messages_in} messages came and {done.messages_out} went, {done.dropped} dropped"
-        + ("" if log is None else f"; {log} is sealed"), highlight=False,
-    )  # fmt: skip
+    sealed = "" if log is None else f"; {log} is sealed"
+    typer.echo(
+        f"{done.messages_in} messages came and {done.messages_out} went, {done.dropped} dropped{sealed}", err=True
+    )
     return 0
 
 

@@ -83,22 +83,17 @@ def tap(
         if metrics is not None:
             page = MetricsPage(metrics, lambda: _figures(running.stats(), name), lambda: _trouble(running.stats()))
             stack.callback(page.close)
-        console = Console(stderr=True)
-        console.print(
-            f"recording {', '.join(keys or ['**'])} of {endpoint} into {log} (Ctrl-C ends it)", highlight=False
-        )
+        typer.echo(f"recording {', '.join(keys or ['**'])} of {endpoint} into {log} (Ctrl-C ends it)", err=True)
         before, then = running.stats(), time.monotonic()
-        with Live(console=console, auto_refresh=False, transient=True) as live:
+        with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
             while not stop.wait(REFRESH):
                 stats, now = running.stats(), time.monotonic()
                 if sys.stderr.isatty():
                     live.update(_line(stats, before, now - then), refresh=True)
                 before, then = stats, now
     done = running.stats()
-    console.print(
-        f"{done.messages} messages in {done.batches} batches, {filesize.decimal(done.bytes)}; {log} is sealed",
-        highlight=False,
-    )
+    size = filesize.decimal(done.bytes)
+    typer.echo(f"{done.messages} messages in {done.batches} batches, {size}; {log} is sealed", err=True)
     return 0
 
 
