@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from docs.reference import reference_page
 from typer.main import get_command
 
 from zenlake.cli import app
@@ -146,7 +147,7 @@ def _default(parameter: Any) -> str:
     return "" if value is None or isinstance(value, bool) or callable(value) else f"`{value}`"
 
 
-PAGES = {"tables.md": tables_page, "cli.md": cli_page}
+PAGES = {"tables.md": tables_page, "cli.md": cli_page, "reference.md": reference_page}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():
