@@ -2,6 +2,7 @@
 """The generated pages are those that the sources give today."""
 
 import os
+import re
 import sys
 
 import pytest
@@ -16,6 +17,11 @@ from docs.figures import benchmarks_page, scale_page
 @pytest.mark.parametrize("name", PAGES)
 def test_generated_pages_are_current(name):
     assert (HERE / name).read_text() == PAGES[name](), "run `make docs`"
+
+
+def test_every_method_of_the_python_reference_says_what_it_does():
+    silent = re.findall(r"^- `[^`]*`$", PAGES["reference.md"](), re.MULTILINE)
+    assert silent == []
 
 
 def test_the_pages_of_benchmarks_tell_what_was_measured(tmp_path, monkeypatch):

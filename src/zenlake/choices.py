@@ -92,21 +92,27 @@ class WhatAmIMatcher:
 
     @classmethod
     def empty(cls) -> "WhatAmIMatcher":
+        """Nobody."""
         return cls.from_wire(0)
 
     def router(self, /) -> "WhatAmIMatcher":
+        """And routers."""
         return self | WhatAmI.ROUTER
 
     def peer(self, /) -> "WhatAmIMatcher":
+        """And peers."""
         return self | WhatAmI.PEER
 
     def client(self, /) -> "WhatAmIMatcher":
+        """And clients."""
         return self | WhatAmI.CLIENT
 
     def is_empty(self, /) -> bool:
+        """Whether nobody matches."""
         return self._bits == 0
 
     def matches(self, /, whatami: WhatAmI) -> bool:
+        """Whether a role is among them."""
         return self._bits & whatami != 0
 
     def __contains__(self, whatami: WhatAmI) -> bool:

@@ -57,6 +57,7 @@ class NTP64:
 
     @classmethod
     def from_datetime(cls, time: datetime) -> "NTP64":
+        """From a datetime that has a time zone."""
         if time.tzinfo is None:
             raise InvalidValue(
                 f"{time.isoformat()} has no time zone: add tzinfo=datetime.UTC, or the zone it was read in"
@@ -78,15 +79,19 @@ class NTP64:
         return cls(seconds, int((found[7] or "")[:9].ljust(9, "0")))
 
     def as_secs_f64(self, /) -> float:
+        """Seconds since 1970, with their fraction."""
         return self._ntp64 / (1 << 32)
 
     def as_secs(self, /) -> int:
+        """Whole seconds since 1970."""
         return self._ntp64 >> 32
 
     def as_nanos(self, /) -> int:
+        """Nanoseconds since 1970."""
         return ns_from_ntp64(self._ntp64)
 
     def subsec_nanos(self, /) -> int:
+        """The nanoseconds beyond the whole seconds."""
         return ns_from_ntp64(self._ntp64) % NS
 
     def to_datetime(self, /) -> datetime:
@@ -94,6 +99,7 @@ class NTP64:
         return EPOCH + timedelta(microseconds=ns_from_ntp64(self._ntp64) // 1000)
 
     def to_string_rfc3339_lossy(self, /) -> str:
+        """As 2026-01-01T00:00:00.123456789Z: to the nanosecond, which is less than it holds."""
         seconds, nanos = divmod(ns_from_ntp64(self._ntp64), NS)
         return f"{EPOCH + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S}.{nanos:09}Z"
 

@@ -35,6 +35,7 @@ class Parameters:
             self._text = (parameters or "").rstrip(";=|")
 
     def is_empty(self, /) -> bool:
+        """Whether there is none."""
         return not self._text
 
     @overload
@@ -42,6 +43,7 @@ class Parameters:
     @overload
     def get(self, /, key: str, default: str | None = None) -> str | None: ...
     def get(self, /, key: str, default: str | None = None) -> str | None:
+        """The value of a name, or the default."""
         return next((value for name, value in self if name == key), default)
 
     def values(self, /, key: str) -> list[str]:
@@ -67,6 +69,7 @@ class Parameters:
         self._text = _joined(self._without({key for key, _ in entries}) + entries)
 
     def is_ordered(self, /) -> bool:
+        """Whether they are sorted by name."""
         keys = [key for key, _ in self]
         return keys == sorted(keys)
 

@@ -228,6 +228,7 @@ class Timestamp:
 
     @classmethod
     def parse(cls, s: str) -> "Timestamp":
+        """From what `str` gives."""
         time, id = _split(s)
         if not (time.isascii() and time.isdigit() and len(time) <= 20):
             raise InvalidValue(f"{s!r} is not a timestamp like 7590176156653977600/1; is it for parse_rfc3339?")
@@ -235,6 +236,7 @@ class Timestamp:
 
     @classmethod
     def parse_rfc3339(cls, s: str) -> "Timestamp":
+        """From 2026-01-01T00:00:00.123456789Z/id."""
         time, id = _split(s)
         return cls(NTP64.parse_rfc3339(time), TimestampId.parse(id))
 
@@ -248,12 +250,15 @@ class Timestamp:
         return self._id
 
     def get_time(self, /) -> datetime:
+        """The time, to the microsecond."""
         return self.get_time_as_ntp64().to_datetime()
 
     def get_time_as_ntp64(self, /) -> NTP64:
+        """The time, as exact as it is."""
         return NTP64.from_wire(self._ntp64)
 
     def get_id(self, /) -> TimestampId:
+        """Whose clock it is."""
         return self._id
 
     def get_diff_duration(self, /, other: "Timestamp") -> timedelta:
@@ -261,6 +266,7 @@ class Timestamp:
         return timedelta(microseconds=(self._ntp64 - other._ntp64) * 1_000_000 / (1 << 32))
 
     def to_string_rfc3339_lossy(self, /) -> str:
+        """As 2026-01-01T00:00:00.123456789Z: to the nanosecond, which is less than it holds."""
         return f"{self.get_time_as_ntp64().to_string_rfc3339_lossy()}/{self._id}"
 
     def __str__(self) -> str:

@@ -410,7 +410,7 @@ def test_a_callback_that_ends_its_thread_does_not_hold_up_the_others(both):
 
 def test_a_session_that_is_forgotten_leaves_nothing_behind():
     before = threading.active_count()
-    session, where = listening()
+    session, _ = listening()
     session.declare_subscriber("t/**", lambda sample: None)
     session.declare_queryable("t/q", lambda query: None)
     publisher = session.declare_publisher("t/a")

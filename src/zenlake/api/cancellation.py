@@ -20,6 +20,7 @@ class CancellationToken:
         self._operations: dict[object, tuple[Callable[[], None], Callable[[float | None], bool]]] = {}
 
     def cancel(self, /) -> None:
+        """End all that it was given to, and wait until none of their callbacks runs."""
         with self._lock:
             self._cancelled = True
             operations, self._operations = list(self._operations.values()), {}

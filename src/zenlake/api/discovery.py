@@ -3,6 +3,7 @@
 
 import logging
 import queue
+from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 from zenlake.choices import WhatAmI, WhatAmIMatcher
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["Discovery", "group"]
 
 log = logging.getLogger("zenlake.scouting")
+
+ANSWERS = 0.05  # seconds in which the answers to one question come
 
 AUTOCONNECT = {
     WhatAmI.ROUTER: "",
@@ -67,9 +70,17 @@ class Discovery:
         node.runtime.engine.run(self._begin)
         delay = config.get("scouting/delay")
         if not self._what.is_empty() and config.get("open/return_conditions/connect_scouted") is not False:
-            found = node.wait_for_face(1, (500 if delay is None else delay) / 1000)
-            if self._somebody and not found:  # the one with the smaller id waits for the other to connect
+            seconds = (500 if delay is None else delay) / 1000
+            if node.wait_for_face(1, seconds):
+                self._wait_for_the_others(seconds)
+            elif self._somebody:  # the one with the smaller id waits for the other to connect
                 node.wait_for_face(1, 2 * YIELD)
+
+    def _wait_for_the_others(self, seconds: float) -> None:
+        """Somebody was found: those who answered the same question are to hear what is put first, too."""
+        first = monotonic()
+        while monotonic() < first + (seconds if self._node.is_connecting else min(ANSWERS, seconds)):
+            sleep(0.005)
 
     def _begin(self) -> None:
         node, where, engine = self._node, group(self._config), self._node.runtime.engine

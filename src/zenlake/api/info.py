@@ -110,18 +110,23 @@ class SessionInfo:
         self._session = session
 
     def zid(self, /) -> ZenohId:
+        """The id of our own node."""
         return self._session.zid()
 
     def routers_zid(self, /) -> list[ZenohId]:
+        """The ids of the routers that it is connected to."""
         return [each.zid for each in self.transports() if each.whatami is WhatAmI.ROUTER]
 
     def peers_zid(self, /) -> list[ZenohId]:
+        """The ids of the peers that it is connected to."""
         return [each.zid for each in self.transports() if each.whatami is WhatAmI.PEER]
 
     def transports(self, /) -> list[Transport]:
+        """The transports of now."""
         return [transport for transport, _ in self._session._live().connections()]
 
     def links(self, /) -> list[Link]:
+        """The links of now."""
         return [link for _, link in self._session._live().connections()]
 
     def declare_transport_events_listener(

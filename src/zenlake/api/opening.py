@@ -68,6 +68,11 @@ class SessionNode(LiveNode):
         self.soon(lambda: self.runtime.engine.call_at(monotonic() + period, turn))
         return end
 
+    @property
+    def is_connecting(self) -> bool:
+        """Whether we are about to be connected to somebody that we heard of."""
+        return bool(self._connecting)
+
     def find(self, timeout: float) -> Any:
         """Who answers in that time."""
         return () if self.discovery is None else self.discovery.find(timeout)

@@ -63,9 +63,11 @@ class Scout(Generic[H]):
             self._receiver.close()
 
     def try_recv(self, /) -> Any:
+        """The next Hello, or None if none came yet."""
         return self.handler.try_recv()  # type: ignore[attr-defined]
 
     def recv(self, /, timeout: float | None = None) -> Any:
+        """The next Hello; waits for it, but not longer than `timeout` seconds (then TimeoutError)."""
         handler: Any = self.handler
         return handler.recv() if timeout is None else handler.recv(timeout)
 

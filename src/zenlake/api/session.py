@@ -74,9 +74,11 @@ class Session(Publishing, Asking):
         return EntityGlobalId(self.zid(), 1)
 
     def zid(self, /) -> ZenohId:
+        """The id of its node."""
         return ZenohId.from_wire(self._node.zid)
 
     def is_closed(self, /) -> bool:
+        """Whether it was closed, here or by its process's fork."""
         return self._life.over is not None
 
     def close(self, /) -> None:

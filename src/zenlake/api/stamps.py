@@ -78,6 +78,7 @@ class TimestampInstrumentation:
         return self._points
 
     def is_instrumented(self, /, point: InterceptionPoint) -> bool:
+        """Whether a record is to be left there."""
         return self._points & (1 << point) != 0
 
     def __repr__(self) -> str:
@@ -100,15 +101,19 @@ class TimestampInstrumentationBuilder:
         self._points = 0
 
     def set_send(self, /, enabled: bool) -> "TimestampInstrumentationBuilder":
+        """Whether who sends leaves a record."""
         return self._with(InterceptionPoint.SEND, enabled)
 
     def set_route(self, /, enabled: bool) -> "TimestampInstrumentationBuilder":
+        """Whether routers leave a record."""
         return self._with(InterceptionPoint.ROUTE, enabled)
 
     def set_receive(self, /, enabled: bool) -> "TimestampInstrumentationBuilder":
+        """Whether who receives leaves a record."""
         return self._with(InterceptionPoint.RECEIVE, enabled)
 
     def build(self, /) -> TimestampInstrumentation:
+        """The instrumentation as it was set."""
         if not self._points:
             raise InvalidValue("instrumentation at no point: enable send, route or receive first")
         return TimestampInstrumentation(self._points)
@@ -136,6 +141,7 @@ class TimestampStackRecord:
         return isinstance(self._record.data, bytes)
 
     def timestamp(self, /) -> Timestamp | bytes:
+        """The time of the record, if it is one and not bytes of a callback's."""
         return self._record.data
 
     def __repr__(self) -> str:
