@@ -16,6 +16,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -233,11 +234,11 @@ class Segment:
                 state.apply(changed)
         return state
 
-    def introduced(self, block: About) -> list[dict[str, str]]:
+    def introduced(self, block: About) -> list[dict[str, Any]]:
         """The faces that are new in a block, of which `about` tells this."""
         if block.changes is None or not block.facts["faces"]:
             return []
-        found: list[dict[str, str]] = unpack(block.changes)["faces"]
+        found: list[dict[str, Any]] = unpack(block.changes)["faces"]
         return found
 
     def rows(self, block: int, check: bool = False) -> pa.RecordBatch:

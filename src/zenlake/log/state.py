@@ -50,7 +50,7 @@ class State:
             state._wait(i, of["waiting"])
         return state
 
-    def introduce(self, face: dict[str, str]) -> None:
+    def introduce(self, face: dict[str, Any]) -> None:
         self.faces.append(Face(**face))
         self.sessions.append(fresh(self.faces[-1]))
 
