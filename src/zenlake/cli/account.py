@@ -67,7 +67,8 @@ def _slow(engine: Any, told: Told) -> str:
     [(dropped,)] = engine.execute(
         "select coalesce(sum(count), 0)::bigint from events where kind = 'dropped'"
     ).fetchall()
-    return f"the slow subscriber looked at {_many(told.looked, 'picture')}; the router sent it {sent} and dropped {dropped}, and says so"
+    looked = _many(told.looked, "picture")
+    return f"the slow subscriber looked at {looked}; the router sent it {sent} and dropped {dropped}, and says so"
 
 
 def _operator(engine: Any, told: Told) -> str:
