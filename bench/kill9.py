@@ -210,7 +210,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=None)
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else random.randrange(1 << 32)
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     console.print(f"[bold]kill -9, at random[/]  [dim]--seed {seed}[/]")
     with tempfile.TemporaryDirectory(prefix="zenlake-proof-") as folder:
         proven = prove(Path(folder), given.kills, given.rate, random.Random(seed), console)

@@ -10,9 +10,11 @@ Spark run in tests/spark, where a session is at hand. A line of `zenlake` that a
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -86,10 +88,23 @@ def test_code_blocks_run(page, language, code, folder):
     code = code.replace("7447", port)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     command = ["bash", "-euo", "pipefail", "-c", code] if language == "sh" else [sys.executable, "-c", code]
-    done = subprocess.run(
-        command, cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=280
-    )
-    assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
+    with (folder / "printed").open("w+") as printed:
+        program = subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**os.environ, "PATH": path},
+            stdout=printed,
+            stderr=printed,
+            start_new_session=True,
+        )
+        try:
+            status = program.wait(280)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(program.pid, signal.SIGKILL)  # also what it left running
+            program.wait()
+        printed.seek(0)
+        assert status == 0, f"{code}\n{printed.read()}"
 
 
 def test_every_quick_start_has_something_that_runs_and_blocks_left_out_say_why():

@@ -88,9 +88,8 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         _complain(f"{error.format_message()} (`zenlake --help` lists what there is)")
         sys.exit(error.exit_code)
-    except (
-        Exception
-    ) as error:  # also what Spark, DuckDB or a mistake of ours says: a traceback helps only who asks for it
+    except Exception as error:
+        # Also what Spark, DuckDB or a mistake of ours says: a traceback helps only who asks for it.
         if "--debug" in arguments:
             raise
         _complain(f"{_plain(error)} (`zenlake --debug ...` shows where)")

@@ -42,8 +42,12 @@ def _robots(told: Told, came: Counter[str], rows: int) -> str:
         raise InvalidValue(f"sent by the robots, and not in the lake as often: {missing}: please tell us")
     if rows != sum(came.values()):
         raise InvalidValue(f"{rows - sum(came.values())} samples are in the lake twice: please tell us")
-    lost = f", but for {dropped} pictures that their senders dropped" if dropped else ""
+    lost = f", but for {_many(dropped, 'picture')} that the sender dropped" if dropped else ""
     return f"{sum(told.sent.values()):,} samples sent by {len(told.sent)} publishers are in the lake, each once{lost}"
+
+
+def _many(count: int, word: str) -> str:
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def _killed(told: Told, came: Counter[str]) -> str:
@@ -63,7 +67,8 @@ def _slow(engine: Any, told: Told) -> str:
     [(dropped,)] = engine.execute(
         "select coalesce(sum(count), 0)::bigint from events where kind = 'dropped'"
     ).fetchall()
-    return f"the slow subscriber looked at {told.looked} pictures; the router sent it {sent} and dropped {dropped}, and says so"
+    looked = _many(told.looked, "picture")
+    return f"the slow subscriber looked at {looked}; the router sent it {sent} and dropped {dropped}, and says so"
 
 
 def _operator(engine: Any, told: Told) -> str:
@@ -73,6 +78,6 @@ def _operator(engine: Any, told: Told) -> str:
     ).fetchall()
     heard = told.asked
     return (
-        f"the operator asked {heard['queries']} times and heard {heard['replies']} replies and {heard['errors']} errors; "
-        f"the lake has {asked}, {replies} and {errors}"
+        f"the operator asked {_many(heard['queries'], 'time')} and heard {heard['replies']} replies and "
+        f"{_many(heard['errors'], 'error')}; the lake has {asked}, {replies} and {errors}"
     )

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-import zenlake
 from zenlake.errors import InvalidValue
 
 
@@ -19,7 +18,7 @@ def bench(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer repetitions: less than three minutes.")] = False,
 ) -> int:
     """Measure everything against its peer, zenoh-python first of all: ratios, with their spread. `make bench` is the same."""
-    source = Path(zenlake.__file__).resolve().parents[2]
+    source = Path(__file__).resolve().parents[3]
     if not (source / "bench" / "__main__.py").exists():
         raise InvalidValue(
             "the benchmarks are not in the installed package: clone the source, and run `make bench` there"
