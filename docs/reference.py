@@ -56,7 +56,7 @@ def _page() -> Iterator[str]:
             if inspect.isclass(found):
                 yield from _class(each, found)
             else:
-                yield f"```python\n{_call(each, found)}\n```\n\n{_text(found)}\n"
+                yield f"```text\n{_call(each, found)}\n```\n\n{_text(found)}\n"
 
 
 def _class(name: str, found: Any) -> Iterator[str]:
@@ -65,7 +65,7 @@ def _class(name: str, found: Any) -> Iterator[str]:
         return
     signature = _signature(found)
     if signature is not None and not MAKERS & set(list(signature.parameters)[:1]):
-        yield f"```python\n{name}{_shown(signature)}\n```\n"
+        yield f"```text\n{name}{_shown(signature)}\n```\n"
     yield f"{_text(found)}\n"
     rows = list(_members(found))
     plain = [row[2:] for row in rows if row.endswith("`") and not row.endswith(")`")]

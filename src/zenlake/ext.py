@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What goes beyond a session: values as bytes that every binding reads, and publishers that lose nothing."""
 
-from zenlake.api.advanced import (
+from zenlake.api.advanced_publisher import (
     AdvancedPublisher,
-    AdvancedSubscriber,
     CacheConfig,
+    MissDetectionConfig,
+    RepliesConfig,
+    declare_advanced_publisher,
+)
+from zenlake.api.advanced_subscriber import (
+    AdvancedSubscriber,
     HistoryConfig,
     Miss,
-    MissDetectionConfig,
     RecoveryConfig,
-    RepliesConfig,
     SampleMissListener,
-    declare_advanced_publisher,
     declare_advanced_subscriber,
 )
 from zenlake.api.serialization import (

@@ -223,10 +223,8 @@ class Matching(Declared):
         return f"{type(self).__name__}({self._key_expr!r}{'' if self._entity is not None else ', undeclared'})"
 
 
-class MatchingListener(Receiving[H]):
-    """Receives a MatchingStatus at each change."""
-
-    _name = "matching listener"
+class Listening(Receiving[H]):
+    """A receiver among others of one declaration's news."""
 
     def __init__(self, session: "Session", receiver: Receiver[Any], listeners: list[Receiver[Any]]) -> None:
         self._session = session
@@ -244,7 +242,13 @@ class MatchingListener(Receiving[H]):
             self._end(self._entity)
 
     def __repr__(self) -> str:
-        return f"MatchingListener({self._receiver.handler!r})"
+        return f"{type(self).__name__}({self._receiver.handler!r})"
+
+
+class MatchingListener(Listening[H]):
+    """Receives a MatchingStatus at each change."""
+
+    _name = "matching listener"
 
 
 class Publisher(PublisherPut, Matching):

@@ -79,7 +79,7 @@ class Discovery:
     def _wait_for_the_others(self, seconds: float) -> None:
         """Somebody was found: those who answered the same question are to hear what is put first, too."""
         first = monotonic()
-        while monotonic() < first + (seconds if self._node.is_connecting else min(ANSWERS, seconds)):
+        while monotonic() < first + (seconds + 2 * YIELD if self._node.is_connecting else min(ANSWERS, seconds)):
             sleep(0.005)
 
     def _begin(self) -> None:

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Subscribers that notice: they ask advanced publishers for history, recover what they missed, and tell what is lost."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic
+
+from zenlake.api.arguments import as_key
+from zenlake.api.declared import Declared, H, Listening, Receiving, Subscriber
+from zenlake.api.handlers import Callback, Receiver
+from zenlake.api.ordering import Miss, Ordering
+from zenlake.api.samples import Reply, Sample
+from zenlake.api.serialization import UInt32, ZDeserializeError, z_deserialize
+from zenlake.choices import (
+    ConsolidationMode,
+    Locality,
+    QueryTarget,
+    ReplyKeyExpr,
+    SampleKind,
+)
+from zenlake.errors import ClosedError, InvalidValue
+from zenlake.keyexpr import KeyExpr
+from zenlake.record import dataclass
+from zenlake.values import EntityGlobalId, ZenohId
+
+if TYPE_CHECKING:
+    from zenlake.api.session import Session
+__all__ = [
+    "AdvancedSubscriber",
+    "HistoryConfig",
+    "Miss",
+    "RecoveryConfig",
+    "SampleMissListener",
+    "declare_advanced_subscriber",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryConfig:
+    """What a subscriber asks for when it begins, and of publishers that come later if `detect_late_publishers`."""
+
+    detect_late_publishers: bool | None = None
+    max_samples: int | None = None
+    max_age: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_samples == 0 or self.max_age == 0:
+            raise InvalidValue("a history of zero samples or zero seconds: leave the limit out, or make it larger")
+
+    @property
+    def parameters(self) -> str:
+        parts = [] if self.max_samples is None else [f"_max={self.max_samples}"]
+        return ";".join(parts if self.max_age is None else [*parts, f"_time=[now(-{self.max_age:f}s)..]"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryConfig:
+    """Ask for samples that were missed: every so many seconds, or when a heartbeat tells of them."""
+
+    periodic_queries: float | None = None
+    heartbeat: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.periodic_queries is not None and self.heartbeat is not None:
+            raise InvalidValue("recovery by periodic_queries or by heartbeat, not both")
+
+
+class AdvancedSubscriber(Receiving[H]):
+    """A subscriber that puts samples in order, asks for history and for what it missed, and tells what is lost."""
+
+    _name = "advanced subscriber"
+
+    def __init__(
+        self,
+        session: "Session",
+        key_expr: KeyExpr,
+        receiver: Receiver[Any],
+        origin: Locality | None,
+        history: HistoryConfig | None,
+        recovery: RecoveryConfig | None,
+        detection: bool,
+    ) -> None:
+        self._session = session
+        self._key_expr = key_expr
+        self._receiver = receiver
+        self._background = receiver.background
+        self._history = history
+        self._misses: list[Receiver[Miss]] = []
+        depth = None if history is None else history.max_samples
+        self._ordering = ordering = Ordering(receiver.push, self._missed, recovery is not None, depth)
+        self._parts: list[Any] = []
+        if history is not None:
+            ordering.asking()
+        self._entity = session.declare_subscriber(
+            key_expr, Callback(self._sample, receiver.close, indirect=False), allowed_origin=origin
+        )
+        if history is not None:
+            self._ask(key_expr / "@adv/**", history.parameters, ordering.answered)
+            if history.detect_late_publishers:
+                found = Callback(self._appeared, indirect=False)
+                self._parts.append(
+                    session.liveliness().declare_subscriber(key_expr / "@adv/pub/**", found, history=True)
+                )
+        if recovery is not None and recovery.heartbeat:
+            beat = Callback(self._heard, indirect=False)
+            self._parts.append(session.declare_subscriber(key_expr / "@adv/pub/**", beat, allowed_origin=origin))
+        if recovery is not None and recovery.periodic_queries:
+            self._parts.append(session._node.every(recovery.periodic_queries, self._ask_again))
+        if detection:
+            own = self._entity.id
+            self._parts.append(session.liveliness().declare_token(key_expr / f"@adv/sub/{own.zid}/{own.eid}/_"))
+
+    @property
+    def id(self) -> EntityGlobalId:
+        return self._alive().id  # type: ignore[no-any-return]
+
+    @property
+    def key_expr(self) -> KeyExpr:
+        self._alive()
+        return self._key_expr
+
+    def sample_miss_listener(self, /, handler: Any = None) -> "SampleMissListener[Any]":
+        """Be told of samples that are lost for good: how many, and whose."""
+        self._alive()
+        target = self._session._receiver(handler)
+        self._misses.append(target)
+        return SampleMissListener(self._session, target, self._misses)
+
+    def detect_publishers(self, /, handler: Any = None, *, history: bool | None = None) -> Subscriber[Any]:
+        """Receive a PUT sample for each advanced publisher that appears and a DELETE when it is gone."""
+        self._alive()
+        return self._session.liveliness().declare_subscriber(self._key_expr / "@adv/pub/**", handler, history=history)
+
+    def _end(self, entity: Any) -> None:
+        for part in self._parts:
+            (part.undeclare if isinstance(part, Declared) else part)()
+        entity.undeclare()
+        self._receiver.close()
+        for each in self._misses:
+            each.close()
+
+    def __del__(self) -> None:
+        if not self._background:
+            for part in getattr(self, "_parts", ()):
+                if not isinstance(part, Declared):
+                    part()
+
+    # What comes
+
+    def _sample(self, sample: Sample) -> None:
+        self._ordering.sample(sample)
+
+    def _missed(self, miss: Miss) -> None:
+        for each in list(self._misses):
+            each.push(miss)
+
+    def _heard(self, beat: Sample) -> None:
+        """A heartbeat: its publisher has sent so much. Ask for what we lack."""
+        source = _source(beat.key_expr)
+        if source is None or beat.kind is not SampleKind.PUT:
+            return
+        try:
+            number = z_deserialize(UInt32, beat.payload)
+        except ZDeserializeError:
+            return
+        missing = self._ordering.behind(source, number)
+        if missing is not None:
+            self._ask(beat.key_expr, f"_sn={missing}", lambda: self._ordering.answered(source))
+
+    def _appeared(self, token: Sample) -> None:
+        """A publisher that came after us: ask it for its history."""
+        if token.kind is SampleKind.PUT and self._history is not None:
+            source = _source(token.key_expr)
+            self._ordering.asking(source)
+            self._ask(token.key_expr, self._history.parameters, lambda: self._ordering.answered(source))
+
+    def _ask_again(self) -> None:
+        for source, first in self._ordering.sources():
+            self._ordering.asking(source)
+            key = self._key_expr / f"@adv/*/{source.zid}/{source.eid}/**"
+            self._ask(key, f"_sn={first}..", lambda source=source: self._ordering.answered(source))  # type: ignore[misc]
+
+    def _ask(self, key: KeyExpr, parameters: str, done: Callable[[], None]) -> None:
+        own = self._key_expr
+
+        def reply(reply: Reply) -> None:
+            sample = reply.ok
+            if sample is not None and own.intersects(sample.key_expr):
+                self._ordering.sample(sample)
+
+        try:
+            self._session.get(
+                f"{key}?{parameters}",
+                Callback(reply, done, indirect=False),
+                consolidation=ConsolidationMode.NONE,
+                accept_replies=ReplyKeyExpr.ANY,
+                target=QueryTarget.ALL,
+            )
+        except ClosedError:
+            done()
+
+    def __repr__(self) -> str:
+        return f"AdvancedSubscriber({self._key_expr!r}{'' if self._entity is not None else ', undeclared'})"
+
+
+class SampleMissListener(Listening[H], Generic[H]):
+    """Receives a Miss for each run of samples that is lost for good."""
+
+    _name = "sample miss listener"
+
+
+def _source(key: KeyExpr) -> EntityGlobalId | None:
+    """Whose key `.../@adv/pub/<zid>/<eid>/...` is; None if it goes by time."""
+    chunks = str(key).split("/")
+    try:
+        at = len(chunks) - 1 - chunks[::-1].index("@adv")
+        return EntityGlobalId(ZenohId.parse(chunks[at + 2]), int(chunks[at + 3]))
+    except (ValueError, IndexError):
+        return None
+
+
+def declare_advanced_subscriber(
+    session: "Session",
+    key_expr: KeyExpr | str,
+    handler: Any = None,
+    *,
+    allowed_origin: Locality | None = None,
+    history: HistoryConfig | None = None,
+    recovery: RecoveryConfig | None = None,
+    subscriber_detection: bool | None = None,
+) -> AdvancedSubscriber[Any]:
+    """A subscriber that asks for history, recovers what it missed, and tells what is lost."""
+    key = as_key(key_expr)
+    session._live()
+    target = session._receiver(handler)
+    subscriber: AdvancedSubscriber[Any] = AdvancedSubscriber(
+        session, key, target, allowed_origin, history, recovery, bool(subscriber_detection)
+    )
+    session._declared(subscriber)
+    return subscriber
