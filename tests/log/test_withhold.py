@@ -109,6 +109,17 @@ def test_chosen_columns_need_no_others(tmp_path):
     assert sizes == list(range(9))
 
 
+def test_two_writers_of_a_log_count_their_own_batches(tmp_path):
+    """The same place in both: in one a value was withheld, in the other not."""
+    batch = Frame(sn=1).encode() + Push(key=(0, True, "a"), body=Put(payload=b"value")).encode()
+    written(tmp_path, [(0, 0, batch)], "one", metadata_only=["a"])
+    log = written(tmp_path, [(0, 0, batch)], "two")
+    written(tmp_path, [(0, 0, batch)], "zwo", metadata_only=["a"])
+    samples = tables(log, log.plan())["samples"]
+    assert samples["payload"].to_pylist() == [None, b"value", None]
+    assert samples["payload_sha256"].to_pylist() == [sha256(b"value"), None, sha256(b"value")]
+
+
 def test_what_looks_like_a_value_withheld_is_one_only_if_the_block_says_so(tmp_path):
     forged = hashlib.sha256(b"x").digest()
     batch = Frame(sn=1).encode() + Push(key=(0, True, "b"), body=Put(payload=forged)).encode()

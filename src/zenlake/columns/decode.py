@@ -139,6 +139,8 @@ class Decoder:
         for name in self.wanted if tables is None else tables:
             if self.tables[name].row:
                 self.flush(name)
+        if tables is None:
+            self.place.packet = -1  # what follows counts packets anew, as the next writer of a log does
         return self.take()
 
     def flush(self, name):

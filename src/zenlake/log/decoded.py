@@ -68,6 +68,8 @@ class Decoding:
 
     def run(self, part: Range) -> Found:
         segment = self.log.segment(part)
+        if self._before is not None and self._before[0] != part.writer:
+            yield from self.finish()  # each writer counts its own batches
         if segment.withholds and self._shown is None:
             yield from self._expect_withheld()
         if self._before != (part.writer, part.segment, part.first):
