@@ -12,7 +12,7 @@ from tests.spark.cluster import cluster, started
 from tests.spark.test_capture_source import FILES as ALL
 from tests.spark.test_capture_source import QUERIES
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 FILES = [*ALL[:1], QUERIES]
 
@@ -35,7 +35,7 @@ print(typed.where("value is not null").count())
 def answers(master, **environment):
     environment = {**os.environ, **environment}
     arguments = [sys.executable, "-c", JOB, master, ",".join(FILES), QUERIES]
-    done = subprocess.run(arguments, capture_output=True, text=True, env=environment, timeout=300)
+    done = subprocess.run(arguments, capture_output=True, text=True, env=environment, timeout=900)
     assert done.returncode == 0, done.stderr
     return [int(line) for line in done.stdout.split()]
 

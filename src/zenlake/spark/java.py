@@ -11,9 +11,10 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+from zenlake.spark.launcher import written
 
 OLDEST = 17
 
@@ -92,20 +93,8 @@ def from_package() -> str | None:
 
 
 def launcher(java: Path) -> str:
-    """A Java home, for this user only, with nothing but the launcher in it."""
-    home = Path(tempfile.gettempdir()) / f"zenlake-java-{os.getuid()}"
-    home.mkdir(mode=0o700, exist_ok=True)
-    if home.stat().st_uid != os.getuid():
-        raise FileNotFoundError(f"{home} belongs to somebody else: remove it, or set JAVA_HOME")
-    (home / "bin").mkdir(exist_ok=True)
-    script = home / "bin" / "java"
-    text = _LAUNCHER.format(java=java)
-    if not script.exists() or script.read_text() != text:
-        fresh = script.with_name(f"java.{os.getpid()}")
-        fresh.write_text(text)
-        fresh.chmod(0o700)
-        fresh.replace(script)
-    return str(home)
+    """A Java home with nothing but the launcher in it."""
+    return str(written("java", "bin/java", _LAUNCHER.format(java=java)).parents[1])
 
 
 if __name__ == "__main__":  # for `make setup`: which Java it will be, or what to do

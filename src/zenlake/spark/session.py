@@ -10,8 +10,12 @@ import sys
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from zenlake.spark.launcher import python
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_PYTHONS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")  # of functions, and of sources
 
 # Any of these says that somebody else decided where Spark runs.
 _DECIDED = ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME", "MASTER")
@@ -44,10 +48,12 @@ def session(
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if master is None and not any(name in os.environ for name in _DECIDED):
         master = "local[*]"
+    here = master is not None and master.startswith("local")
+    ours = [name for name in _PYTHONS if name not in os.environ]
+    for name in ours:
+        os.environ[name] = python() if here else sys.executable
     settings = {
         "spark.app.name": app,
         "spark.sql.session.timeZone": "UTC",
@@ -62,7 +68,7 @@ def session(
 
         settings["spark.master"] = master
         os.environ["JAVA_HOME"] = java_home()
-    if master is not None and master.startswith("local"):
+    if here:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         log = f"-Dlog4j2.configurationFile={files('zenlake.spark') / 'log4j2.properties'}"
         settings |= {
@@ -74,4 +80,8 @@ def session(
         }
     for name, value in {**settings, **(conf or {})}.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    try:
+        return builder.getOrCreate()
+    finally:
+        for name in ours:
+            os.environ[name] = sys.executable  # the script is for this session, and for this machine
