@@ -55,6 +55,7 @@ def draw(text: Text, scheme: str, out: Path) -> None:
     with open(os.devnull, "w") as nowhere:
         console = Console(record=True, width=COLUMNS, file=nowhere, force_terminal=True)
         console.print(text, soft_wrap=True)
+        console.print()  # the drawing cuts into the last line
         drawing = console.export_svg(title="", theme=THEMES[scheme], unique_id=f"demo-{scheme}")
     # The drawing would ask for a font from elsewhere: what the reader's machine has will do.
     drawing = re.sub(r"@font-face \{.*?\}\s*", "", drawing, flags=re.DOTALL)

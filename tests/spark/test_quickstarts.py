@@ -13,6 +13,7 @@ PROGRAMS = {page.relative_to(ROOT).as_posix(): list(blocks(page, "python", with_
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", [name for name, programs in PROGRAMS.items() if programs])
 def test_code_blocks_run(spark, tmp_path, name, capfd):
     shutil.copy(sample(), tmp_path / "robots.pcap")
