@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.network.mesh import CLIENT, PEER, ROUTER, Hand, Mesh
@@ -113,8 +113,10 @@ def test_everything_comes_once_in_any_graph(graph: list[tuple[int, int]], change
     world.check()
 
 
-@settings(max_examples=GRAPHS)
+@settings(max_examples=2 * GRAPHS, derandomize=True)  # of all orders some lose a declaration: docs/design/network.md
 @given(graphs, st.lists(pairs, min_size=1, max_size=6), st.lists(st.integers(0, 1000), max_size=200))
+# One loses sight of a router that its neighbour sees all the time.
+@example([(0, 2), (0, 4), (0, 3)], [(1, 3), (0, 3), (2, 3)], [0, 0, 0, 0, 0, 5, 1, 32, 0, 5, 5])
 def test_nothing_goes_round_while_the_graph_changes(
     graph: list[tuple[int, int]], changes: list[tuple[int, int]], choices: list[int]
 ) -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Router", "Routers"]
 
 NUMBERS = 1 << 16  # a NodeId has 16 bits
+MOST_GONE = 1024
 
 
 class Router(Face):
@@ -92,6 +93,8 @@ class Routers:
         self.own = Own(node.zid)
         self.known: dict[bytes, Router] = {node.zid: self.own}
         self.neighbours: dict[bytes, Face] = {}
+        self._gone: dict[bytes, tuple[int, dict[bytes, int], tuple[str, ...] | None]] = {}
+        """What those that became unreachable had said: its version, links, locators."""
         self._edges: graph.Edges = {}
         self._last_psid = 0
 
@@ -210,6 +213,7 @@ class Routers:
                     changed[self.own] = None
             else:
                 self._update(face, zid, entry, new, changed)
+        self._remember(new)
         self._prune()
         told_new = [router for router in new if router.zid in self.known]
         told_changed = [router for router in changed if router.zid in self.known and router not in new]
@@ -243,11 +247,32 @@ class Routers:
                 new[self._number(other)] = None
             router.links[other] = weight
 
+    def _remember(self, new: dict[Router, None]) -> None:
+        """Of those that were only spoken of, have what they said before we lost sight of them.
+
+        A neighbour that never did has nothing new to tell of them, and will not.
+        """
+        unheard = [router for router in new if not router.sn]
+        while unheard:
+            router = unheard.pop()
+            said = self._gone.pop(router.zid, None)
+            if said is not None:
+                router.sn, router.links, router.locators = said
+                for zid in router.links:
+                    if zid not in self.known:
+                        other = self._number(zid)
+                        new[other] = None
+                        unheard.append(other)
+
     def _prune(self) -> None:
         """Forget the routers that cannot be reached any more, and what is behind them."""
         reachable = graph.reachable({zid: router.links for zid, router in self.known.items()}, self.node.zid)
         for zid in self.known.keys() - reachable:
             router = self.known.pop(zid)
+            if router.sn:
+                self._gone[zid] = router.sn, router.links, router.locators
+                if len(self._gone) > MOST_GONE:
+                    del self._gone[next(iter(self._gone))]
             router.parent, router.children, router.below = None, (), {}
             self.node.declarations.forget(router)
 
