@@ -20,6 +20,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """For two workers: a file's tests stay together; all of Spark's do, to share one session, and begin first as the longest."""
     for item in items:

@@ -46,6 +46,7 @@ def test_readers_are_told_of_what_is_synced(tmp_path, sync, seen):
         assert log.latest() == {"w": [0, 0]}
         assert writer.flush() == ((1, 1) if seen else (0, 0))
         assert log.latest() == {"w": [1, 1] if seen else [0, 0]}
+        assert log.earliest() == {"w": [1, 0] if seen else [0, 0]}  # a stream that begins there is not behind the end
         assert len(log.plan()) == seen
     assert log.latest() == {"w": [1, 1]}
 

@@ -79,8 +79,9 @@ class Log:
     # Offsets
 
     def earliest(self) -> Offsets:
-        """The first block that is there, of each writer."""
-        return {name: [next(iter(self.segments(name)), 0), 0] for name in self.writers()}
+        """The first block that is there, of each writer; never behind `latest`."""
+        ends = self.latest()
+        return {name: [next(iter(self.segments(name)), 0), 0] if any(end) else end for name, end in ends.items()}
 
     def latest(self) -> Offsets:
         """Behind the last visible block of each writer; the same text until there is more."""
