@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 COMPILED := $(shell find src/zenlake -name '*.pxd')
 SOURCES := $(COMPILED) $(COMPILED:.pxd=.py) setup.py
 
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
+PYTEST := $(BIN)/python -m pytest -n 2 --no-loadscope-reorder
 
 NOTHING_COMPILED := cli lake replay report tables typed test_docs.py test_quickstarts.py test_notebook.py test_wheel.py test_config.py
 

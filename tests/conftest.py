@@ -2,11 +2,14 @@
 """What tests of several layers share."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 from tests import certificates as maker
+
+SPARK = "tests/spark/"
 
 settings.register_profile("zenlake", deadline=None)  # a busy machine is not a bug
 settings.load_profile("zenlake")
@@ -20,10 +23,18 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """For two workers: a file's tests stay together; all of Spark's do, to share one session, and begin first as the longest."""
-    for item in items:
-        spark = item.get_closest_marker("spark") is not None
-        item.add_marker(pytest.mark.xdist_group("spark" if spark else item.path.name))
-    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+    """Spark's tests come first: they take longest."""
+    items.sort(key=lambda item: not item.nodeid.startswith(SPARK))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Several workers: the tests of a file stay together, and all of Spark's, to share one session."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Together(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return SPARK if nodeid.startswith(SPARK) else nodeid.partition("::")[0]
+
+    return Together(config, log)

@@ -93,6 +93,9 @@ def test_bad_use_is_one_clear_line(tmp_path: Path) -> None:
     assert code == 2
     assert "missing.json5" in said
     assert said.count("\n") == 1
+    code, said = refusal("--metadata-only", "fleet/**")
+    assert code == 2
+    assert "--metadata-only: nothing is recorded without --log" in said
 
 
 def test_it_takes_the_file_handles_that_it_needs_or_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:

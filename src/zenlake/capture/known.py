@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
+from zlib import crc32
 
 import pyarrow as pa
 
@@ -35,7 +36,7 @@ SETTLED = 2.0  # seconds: a file that changed just now may change again without 
 CODE = ("capture", "columns", "session", "wire")
 
 MAGIC = b"ZLPLAN1\n"
-SIZE = struct.Struct("<QQ")  # of a piece, compressed and not
+HEAD = struct.Struct("<QQI")  # of a piece: its size packed and unpacked, and a checksum
 ZSTD = pa.Codec("zstd", compression_level=1)
 
 
@@ -120,7 +121,7 @@ class Keeping:
         if self._file is not None:
             plain = pickle.dumps(piece, protocol=5)
             packed = ZSTD.compress(plain, asbytes=True)
-            self._write(SIZE.pack(len(packed), len(plain)) + packed)
+            self._write(HEAD.pack(len(packed), len(plain), crc32(packed)) + packed)
             if self._file is not None and self._file.tell() > MOST:
                 self._give_up()
 
@@ -168,10 +169,11 @@ def _pieces(path: Path) -> Iterator[Any]:
         if file.read(len(MAGIC)) != MAGIC:
             raise ValueError
         while True:
-            packed, plain = SIZE.unpack(file.read(SIZE.size).ljust(SIZE.size, b"\0"))
-            if not packed:
+            packed, plain, checksum = HEAD.unpack(file.read(HEAD.size).ljust(HEAD.size, b"\0"))
+            data = file.read(packed)
+            if not packed or crc32(data) != checksum:
                 raise EOFError
-            yield pickle.loads(ZSTD.decompress(file.read(packed), plain, asbytes=True))
+            yield pickle.loads(ZSTD.decompress(data, plain, asbytes=True))
 
 
 def _make_room(kept: Path) -> None:

@@ -69,6 +69,9 @@ def router(
     ] = None,
 ) -> int:
     """Run a Zenoh router, until Ctrl-C or SIGTERM. Unless told where, it listens on this machine only."""
+    for given, option in ((record, "--record"), (metadata_only, "--metadata-only")):
+        if given and log is None:
+            raise typer.BadParameter("nothing is recorded without --log", param_hint=option)
     chosen = configuration(config, "router", connect, listen, set)
     with ExitStack() as stack:
         stop = stack.enter_context(until_stopped())
