@@ -5,6 +5,7 @@ import importlib
 import json
 import sys
 import threading
+import time
 
 PATIENCE = 10.0
 
@@ -44,11 +45,20 @@ class End:
             query.reply(query.key_expr, b"answer")
 
     def talk(self, keys, asked, token):
-        """Put, ask, and say that something lives."""
+        """Put, ask, and say that something lives, as soon as the other listens and answers."""
+        remote = self.zenoh.Locality.REMOTE
+        for probe in (
+            self.session.declare_publisher(keys[0], allowed_destination=remote),
+            self.session.declare_querier(asked[0], allowed_destination=remote),
+        ):
+            end = time.monotonic() + PATIENCE
+            while not probe.matching_status.matching:
+                assert time.monotonic() < end, "nobody listens"
+                time.sleep(0.02)
+            probe.undeclare()
         self._declared.append(self.session.liveliness().declare_token(token))
         for key in keys:
             self.session.put(key, b"value")
-        remote = self.zenoh.Locality.REMOTE
         for key in asked:
             replies = list(self.session.get(key, timeout=PATIENCE, allowed_destination=remote))
             self.seen += [["reply", str(reply.ok.key_expr)] for reply in replies if reply.ok]
