@@ -6,9 +6,11 @@ BIN := $(VENV)/bin
 COMPILED := $(shell find src/zenlake -name '*.pxd')
 SOURCES := $(COMPILED) $(COMPILED:.pxd=.py) setup.py
 
+# Two tests at a time. What fails so must pass alone: where a real node, a browser or a clock takes part, a busy machine is a reason.
 PYTEST := $(BIN)/python -m pytest -n 2 --no-loadscope-reorder
-
+ALONE := $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 NOTHING_COMPILED := cli lake replay report tables typed test_docs.py test_quickstarts.py test_notebook.py test_wheel.py test_config.py
+PURE := -m 'not interop and not spark and not slow' $(addprefix --ignore=tests/,$(NOTHING_COMPILED))
 
 .PHONY: setup test fast lint demo bench proof soak asan docs clean
 .DELETE_ON_ERROR:
@@ -36,8 +38,8 @@ $(VENV)/.built: $(VENV)/.installed $(SOURCES)
 
 test: setup lint  ## everything: both ways of running the compiled chapters, real Zenoh, real Spark, a real browser
 	$(BIN)/python -m tests.report.browser
-	$(PYTEST) -m 'not slow'
-	ZENLAKE_PURE=1 $(PYTEST) -m 'not interop and not spark and not slow' $(addprefix --ignore=tests/,$(NOTHING_COMPILED))
+	$(PYTEST) -m 'not slow' || $(ALONE) -m 'not slow'
+	ZENLAKE_PURE=1 $(PYTEST) $(PURE) || ZENLAKE_PURE=1 $(ALONE) $(PURE)
 
 fast: setup  ## the tests that need no other process
 	$(PYTEST) -m 'not interop and not spark and not slow'
