@@ -1,4 +1,5 @@
 cimport cython
+from zenlake.columns.waiting cimport Numbers, Spans
 from zenlake.wire.memory cimport copy
 
 cdef void pack(const unsigned char* flags, Py_ssize_t count, unsigned char[::1] bits) noexcept nogil
@@ -30,6 +31,7 @@ cdef class Long(Column):
     cdef long long[::1] view
     cdef long long* data
     cdef void fill(self, Py_ssize_t first, Py_ssize_t last, long long value) noexcept nogil
+    cdef int gather(self, Py_ssize_t first, Numbers values, Spans owners, Py_ssize_t count) except -1 nogil
     cdef inline void put(self, Py_ssize_t row, long long value) noexcept nogil:
         if self.on:
             self.data[row] = value
@@ -85,4 +87,5 @@ cdef class Text(Column):
         return 0
     cdef int fill(self, Py_ssize_t first, Py_ssize_t last, const unsigned char* source, Py_ssize_t at,
                   Py_ssize_t size) except -1 nogil
+    cdef int gather(self, Py_ssize_t first, Spans runs, Py_ssize_t count, const unsigned char* source) except -1 nogil
     cpdef put_value(self, Py_ssize_t row, value)

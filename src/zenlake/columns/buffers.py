@@ -2,7 +2,7 @@
 """Arrow columns while they grow: written row by row without the GIL, handed to Arrow without a copy.
 
 A column that nobody asked for is `off`: writing to it does nothing. A row that was not written is null. Rows are written in
-order, one at a time (`put`) or as a run that has one value (`fill`); a column may skip some.
+order, one at a time (`put`), as a run that has one value (`fill`), or those that have waited (`gather`); a column may skip some.
 """
 
 import cython
@@ -138,6 +138,22 @@ class Long(Column):
             for i in range(first, last):
                 data[i] = value
             self.mark_rows(first, last)
+
+    def gather(self, first, values, owners, count):
+        """A number for each row that waits, if what it belongs to is there."""
+        i: cython.Py_ssize_t
+        if not self.on:
+            return 0
+        present: cython.Py_ssize_t = owners.present(count)
+        if present == count:
+            for i in range(count):
+                self.data[first + i] = values.data[i]
+            self.mark_rows(first, first + count)
+        elif present:
+            for i in range(count):
+                if owners.size[i] >= 0:
+                    self.put(first + i, values.data[i])
+        return 0
 
 
 class Int(Column):
@@ -289,6 +305,35 @@ class Text(Column):
         self.used = start + size * count
         self.told = last
         self.mark_rows(first, last)
+        return 0
+
+    def gather(self, first, runs, count, source):
+        """A run for each row that waits; where there is none the row is null."""
+        i: cython.Py_ssize_t
+        size: cython.Py_ssize_t = 0
+        if not self.on:
+            return 0
+        present: cython.Py_ssize_t = runs.present(count)
+        if present < count:
+            for i in range(count if present else 0):
+                if runs.size[i] >= 0:
+                    self.put(first + i, source, runs.at[i], runs.size[i])
+            return 0
+        for i in range(count):
+            size += runs.size[i]
+        if self.room - self.used < size:
+            self.grow(self.used + size)
+        self.begin(first)
+        used: cython.Py_ssize_t = self.used
+        data: cython.p_uchar = self.data
+        offsets: cython.p_int = self.offsets
+        for i in range(count):
+            copy(data, used, source, runs.at[i], runs.size[i])
+            used += runs.size[i]
+            offsets[first + 1 + i] = used
+        self.used = used
+        self.told = first + count
+        self.mark_rows(first, first + count)
         return 0
 
     def put_value(self, row, value):

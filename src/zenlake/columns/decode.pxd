@@ -1,8 +1,9 @@
 cimport cython
-from zenlake.columns.rows cimport Messages, Place, Rare, Samples
-from zenlake.session.keys cimport KeyTable
+from zenlake.columns.rows cimport Messages, Place, Rare
+from zenlake.columns.samples cimport Samples
 from zenlake.session.session cimport Session
 from zenlake.wire.cursor cimport Blob
+from zenlake.wire.fields cimport WireExpr
 from zenlake.wire.reader cimport Reader
 
 @cython.final
@@ -12,6 +13,7 @@ cdef class Decoder:
     cdef Reader reader
     cdef Reader rejoined
     cdef Place place
+    cdef Session now
     cdef readonly list sessions
     cdef dict names
     cdef public list files
@@ -37,6 +39,7 @@ cdef class Decoder:
     cdef int flush_full(self) except -1 with gil
     cdef int decode_run(self, Session session, Py_ssize_t first, Py_ssize_t last) except -1
     cdef int settle(self) except -1 nogil
+    cdef int complete(self) except -1 nogil
     cdef int begin(self, Py_ssize_t row) except -1 nogil
     cdef int walk_rows(self, Session session, Py_ssize_t first, Py_ssize_t last) except -1 nogil
     cdef int lane(self, Session session, int priority, bint reliable, unsigned long long sn) except -1 nogil
@@ -44,8 +47,10 @@ cdef class Decoder:
     cdef int frame(self, Session session) except -1 nogil
     cdef int fragment(self, Session session) except -1 with gil
     cdef int network(self, Session session, Reader reader, int kind) except -1 nogil
-    cdef int push(self, Reader reader, KeyTable keys) except -1 nogil
-    cdef int response(self, Reader reader, KeyTable keys) except -1 nogil
-    cdef int request(self, Reader reader, KeyTable keys) except -1 nogil
+    cdef int push(self, Session session, Reader reader) except -1 nogil
+    cdef int response(self, Session session, Reader reader) except -1 nogil
+    cdef int request(self, Session session, Reader reader) except -1 nogil
+    cdef bint is_acceptors(self, WireExpr expr) noexcept nogil
+    cdef int put_key(self, Session session, WireExpr expr, const unsigned char* data) except -1 nogil
     cdef int transport(self, Session session, int kind) except -1 with gil
     cdef int declaration(self, Session session, Reader reader, int kind) except -1 with gil

@@ -16,14 +16,16 @@ from zenlake.wire.scouting import read_scouting
 
 if cython.compiled:
     import cython.cimports.zenlake.wire.ids as ids
-    from cython.cimports.zenlake.columns.rows import Messages, Place, Rare, Samples
+    from cython.cimports.zenlake.columns.rows import Messages, Place, Rare
+    from cython.cimports.zenlake.columns.samples import Samples
     from cython.cimports.zenlake.session.lanes import JOINED, OUT_OF_RANGE, WAITING, Lanes, lane_of
     from cython.cimports.zenlake.session.session import Session, Side
     from cython.cimports.zenlake.wire.cursor import Blob
     from cython.cimports.zenlake.wire.message import Message
     from cython.cimports.zenlake.wire.reader import Reader
 else:
-    from zenlake.columns.rows import Messages, Place, Rare, Samples
+    from zenlake.columns.rows import Messages, Place, Rare
+    from zenlake.columns.samples import Samples
     from zenlake.session.lanes import JOINED, OUT_OF_RANGE, WAITING, Lanes, lane_of
     from zenlake.session.session import Session, Side
     from zenlake.wire import ids
@@ -125,7 +127,7 @@ class Decoder:
             try:
                 self.decode_run(session, first, last)
             finally:
-                self.settle()
+                self.complete()
             first = last
 
     def take(self):
@@ -144,7 +146,7 @@ class Decoder:
         return self.take()
 
     def flush(self, name):
-        self.settle()
+        self.complete()
         self.done[name].append(self.tables[name].finish())
 
     def flush_full(self):
@@ -159,6 +161,7 @@ class Decoder:
 
     def decode_run(self, session, first, last):
         """Batches of one session, one after the other."""
+        self.now = session
         self.place.generation = session.generation
         while first < last:
             try:
@@ -180,6 +183,13 @@ class Decoder:
             self.samples.settle(self.place)
         if self.messages.settled < self.messages.row:
             self.messages.settle(self.place)
+        return 0
+
+    def complete(self):
+        """What the rows refer to is about to change, too: the buffer, or the session's keys."""
+        self.settle()
+        if self.samples.gathered < self.samples.row:
+            self.samples.gather(self.now.opener.keys, self.now.acceptor.keys)
         return 0
 
     def begin(self, row):
@@ -214,7 +224,11 @@ class Decoder:
                     self.fragment(session)
                 else:
                     self.transport(session, kind)
-                if self.samples.row >= self.rows or self.messages.row >= self.rows or self.samples.held() >= self.size:
+                if self.samples.is_crowded():
+                    self.complete()
+                    if self.samples.held() >= self.size:
+                        self.flush_full()
+                if self.samples.row >= self.rows or self.messages.row >= self.rows:
                     self.flush_full()
                 kind = self.reader.next()
             row += 1
@@ -270,15 +284,15 @@ class Decoder:
         lane: cython.int = lane_of(f.priority, f.reliable)
         joined: cython.int = lanes.join(lane, f)
         if joined == JOINED:
-            self.settle()
+            self.complete()
             self.place.fragments = lanes.pieces[lane]
             data = lanes.take(lane)
             self.rejoined.bind(data)
             self.rejoined.begin_network(0, len(data))
             self.origin = 0  # an error in here counts from the message's first byte, not the batch's
             self.network(session, self.rejoined, self.rejoined.next())
+            self.complete()
             self.rejoined.bind(b"")
-            self.settle()
             self.place.fragments = 0
         elif joined != WAITING and self.events.on:
             self.event("lost", priority=f.priority, reliable=f.reliable, sn=f.sn, count=1, detail=Lanes.MISSES[joined])
@@ -287,20 +301,11 @@ class Decoder:
     def network(self, session, reader, kind):
         """A network message that `reader` has just read."""
         if kind == ids.PUSH:
-            if (self.place.direction == 0) == (reader.push.key.sender != 0):
-                self.push(reader, session.opener.keys)
-            else:
-                self.push(reader, session.acceptor.keys)
+            self.push(session, reader)
         elif kind == ids.RESPONSE:
-            if (self.place.direction == 0) == (reader.response.key.sender != 0):
-                self.response(reader, session.opener.keys)
-            else:
-                self.response(reader, session.acceptor.keys)
+            self.response(session, reader)
         elif kind == ids.REQUEST:
-            if (self.place.direction == 0) == (reader.request.key.sender != 0):
-                self.request(reader, session.opener.keys)
-            else:
-                self.request(reader, session.acceptor.keys)
+            self.request(session, reader)
         elif kind == ids.RESPONSE_FINAL:
             if self.messages.on:
                 self.messages.begin(self.place, kind, reader.c.at - reader.start, reader.final.unknown)
@@ -310,23 +315,22 @@ class Decoder:
             self.declaration(session, reader, kind)
         return 0
 
-    def push(self, reader, keys):
+    def push(self, session, reader):
         if self.samples.on and self.place.accepted:
-            self.samples.add_push(self.place, reader.push, keys, reader.c.data)
+            self.samples.add_push(self.place, reader.push, self.is_acceptors(reader.push.key), reader.c.data)
         if self.messages.on:
             self.messages.begin(self.place, ids.PUSH, reader.c.at - reader.start, reader.push.unknown)
-            self.messages.put_push(reader.push, keys, reader.c.data)
+            self.put_key(session, reader.push.key, reader.c.data)
+            self.messages.put_push(reader.push)
             self.messages.end()
         return 0
 
-    def response(self, reader, keys):
+    def response(self, session, reader):
         if self.samples.on and self.place.accepted and reader.response.is_reply:
-            self.samples.add_reply(self.place, reader.response, keys, reader.c.data)
+            self.samples.add_reply(self.place, reader.response, self.is_acceptors(reader.response.key), reader.c.data)
         if self.messages.on:
             self.messages.begin(self.place, ids.RESPONSE, reader.c.at - reader.start, reader.response.unknown)
-            self.messages.put_key(
-                self.messages.key, self.messages.unresolved_key, reader.response.key, keys, reader.c.data
-            )
+            self.put_key(session, reader.response.key, reader.c.data)
             self.messages.put_numbered(
                 reader.response.id, reader.response.qos, ids.REPLY if reader.response.is_reply else ids.ERR
             )
@@ -337,16 +341,24 @@ class Decoder:
             self.messages.end()
         return 0
 
-    def request(self, reader, keys):
+    def request(self, session, reader):
         if self.messages.on:
             self.messages.begin(self.place, ids.REQUEST, reader.c.at - reader.start, reader.request.unknown)
-            self.messages.put_key(
-                self.messages.key, self.messages.unresolved_key, reader.request.key, keys, reader.c.data
-            )
+            self.put_key(session, reader.request.key, reader.c.data)
             self.messages.put_numbered(reader.request.id, reader.request.qos, ids.QUERY)
             self.messages.put_request(reader.request, reader.c.data)
             self.messages.end()
         return 0
+
+    def is_acceptors(self, expr):
+        """Whether the side that accepted the session declared the key's id: its sender did, or its receiver (M flag)."""
+        return (self.place.direction != 0) == (expr.sender != 0)
+
+    def put_key(self, session, expr, data):
+        """The key of a row of `messages`."""
+        if self.is_acceptors(expr):
+            return self.messages.put_expr(expr, session.acceptor.keys, data)
+        return self.messages.put_expr(expr, session.opener.keys, data)
 
     # The rare ones
 
@@ -359,7 +371,7 @@ class Decoder:
     def transport(self, session, kind):
         """INIT, OPEN, CLOSE, KEEP_ALIVE, JOIN, OAM."""
         reader, p = self.reader, self.place
-        self.settle()
+        self.complete()
         p.in_lane = False
         detail = None
         unknown = 0
@@ -395,6 +407,7 @@ class Decoder:
     def declaration(self, session, reader, kind):
         """DECLARE, INTEREST and network OAM."""
         p = self.place
+        self.complete()
         row = {}
         body = detail = None
         if kind == ids.DECLARE:

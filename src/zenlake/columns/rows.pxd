@@ -1,14 +1,11 @@
 cimport cython
 from zenlake.columns.buffers cimport Byte, Column, Int, Long, Text
-from zenlake.columns.words cimport Encodings, Nodes, Words
+from zenlake.columns.words cimport Words
 from zenlake.session.keys cimport KeyTable
 from zenlake.wire.cursor cimport Blob
-from zenlake.wire.data cimport Del, Err, Put
-from zenlake.wire.fields cimport Source, Stamp, WireExpr
+from zenlake.wire.data cimport Err
+from zenlake.wire.fields cimport WireExpr
 from zenlake.wire.network cimport Push, Request, Response
-
-cdef long long microseconds(unsigned long long ntp64) noexcept nogil
-cdef long long as_signed(unsigned long long value) noexcept nogil
 
 @cython.final
 cdef class Place:
@@ -41,53 +38,16 @@ cdef class Table:
     cdef Text file
     cdef Long packet
     cdef Int index
+    cdef Text key
+    cdef Text unresolved_key
     @cython.final
     cdef int settle_where(self, Place p) except -1 nogil
     @cython.final
-    cdef int put_key(self, Text key, Text unresolved, WireExpr expr, KeyTable keys,
-                     const unsigned char* data) except -1 nogil
+    cdef int put_key(self, Py_ssize_t row, KeyTable keys, int scope, const unsigned char* data, Py_ssize_t at,
+                     Py_ssize_t size) except -1 nogil
     @cython.final
-    cdef int put_unresolved(self, Text unresolved, WireExpr expr, const unsigned char* data) except -1 with gil
-
-@cython.final
-cdef class Samples(Table):
-    cdef Encodings encodings
-    cdef Nodes stamps
-    cdef Nodes sources
-    cdef Nodes responders
-    cdef Py_ssize_t manner_first
-    cdef int manner
-    cdef Words kinds
-    cdef Words congestions
-    cdef Text key
-    cdef Text unresolved_key
-    cdef Text kind
-    cdef Text payload
-    cdef Long payload_size
-    cdef Text shm
-    cdef Long timestamp
-    cdef Long ntp64
-    cdef Long source_eid
-    cdef Long source_sn
-    cdef Text attachment
-    cdef Byte priority
-    cdef Text congestion
-    cdef Byte express
-    cdef Byte reliable
-    cdef Long sn
-    cdef Int fragments
-    cdef Long request_id
-    cdef Long responder_eid
-    cdef int add_push(self, Place p, Push push, KeyTable keys, const unsigned char* data) except -1 nogil
-    cdef int add_reply(self, Place p, Response response, KeyTable keys, const unsigned char* data) except -1 nogil
-    cdef int put_put(self, Put put, const unsigned char* data) except -1 nogil
-    cdef int put_del(self, Del delete, const unsigned char* data) except -1 nogil
-    cdef int put_origin(self, Stamp stamp, Source source, Blob attachment, const unsigned char* data) except -1 nogil
-    cdef int put_rest(self, Place p, int manner) except -1 nogil
-    cdef int settle(self, Place p) except -1 nogil
-    cdef int settle_manner(self) except -1 nogil
-    cdef inline Py_ssize_t held(self) noexcept nogil:
-        return self.payload.used + self.attachment.used + self.key.used
+    cdef int put_unresolved(self, Py_ssize_t row, int scope, const unsigned char* data, Py_ssize_t at,
+                            Py_ssize_t size) except -1 with gil
 
 @cython.final
 cdef class Messages(Table):
@@ -104,8 +64,6 @@ cdef class Messages(Table):
     cdef Long sn
     cdef Byte accepted
     cdef Byte qos
-    cdef Text key
-    cdef Text unresolved_key
     cdef Long id
     cdef Long payload_size
     cdef Int unknown_exts
@@ -116,7 +74,8 @@ cdef class Messages(Table):
     cdef int begin(self, Place p, int kind, Py_ssize_t size, int unknown) except -1 nogil
     cdef void end(self) noexcept nogil
     cdef int settle(self, Place p) except -1 nogil
-    cdef int put_push(self, Push push, KeyTable keys, const unsigned char* data) except -1 nogil
+    cdef int put_expr(self, WireExpr expr, KeyTable keys, const unsigned char* data) except -1 nogil
+    cdef int put_push(self, Push push) except -1 nogil
     cdef int put_numbered(self, long long id, int qos, int body) except -1 nogil
     cdef int put_request(self, Request request, const unsigned char* data) except -1 nogil
     cdef int put_err(self, Err err, const unsigned char* data) except -1 nogil

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A row of each decoded table, from the records that were just read.
 
-`schemas` says what the columns mean; here is where each gets its value. Samples and messages are written without the GIL;
-declarations, events and errors are rare and are written with it.
+`schemas` says what the columns mean; here is where each gets its value (those of `samples`, the largest table, have a chapter of
+their own). Messages are written without the GIL; declarations, events and errors are rare and are written with it.
 
 Many columns have one value in all rows of a batch, or of a lane in it: these are written for all such rows at once, when the
 place is about to change (`settle`).
@@ -15,33 +15,21 @@ from zenlake.columns.schemas import chosen
 
 if cython.compiled:
     from cython.cimports.zenlake.columns.buffers import Byte, Int, Long, Text
-    from cython.cimports.zenlake.columns.words import Encodings, Nodes, Words
+    from cython.cimports.zenlake.columns.words import Words
     from cython.cimports.zenlake.wire.cursor import Blob
-    from cython.cimports.zenlake.wire.memory import utf8_fault
+    from cython.cimports.zenlake.wire.memory import take, utf8_fault
 else:
     from zenlake.columns.buffers import Byte, Int, Long, Text
-    from zenlake.columns.words import Encodings, Nodes, Words
+    from zenlake.columns.words import Words
     from zenlake.wire.cursor import Blob
-    from zenlake.wire.memory import utf8_fault
+    from zenlake.wire.memory import take, utf8_fault
 
 from zenlake.columns.buffers import column
 from zenlake.columns.pool import Pool
 
-PUT = cython.declare(cython.int, 0)
-DEL = cython.declare(cython.int, 0x100)  # beside the bits of the QoS: a sample's manner
-NO_MANNER = cython.declare(cython.int, -1)
-
-PRIORITY = cython.declare(cython.int, 0x07)
-BLOCK = cython.declare(cython.int, 0x08)
-EXPRESS = cython.declare(cython.int, 0x10)
-BLOCK_FIRST = cython.declare(cython.int, 0x20)
-
 # A step of the decoder may add two rows to a table (a fragment, and the message it completes) before it looks whether that
 # is full.
 SLACK = cython.declare(cython.int, 4)
-
-FRACTION = cython.declare(cython.ulonglong, 0xFFFFFFFF)
-MILLION = cython.declare(cython.ulonglong, 1000000)
 
 FOREVER = cython.declare(cython.ulonglong, 0x7FFFFFFFFFFFFFFF)  # the most that a signed column holds
 LONGEST_ERR = cython.declare(cython.Py_ssize_t, 4096)
@@ -91,6 +79,8 @@ class Table:
         self.file = self.columns["file"]
         self.packet = self.columns["packet"]
         self.index = self.columns["index"]
+        self.key = self.columns.get("key")
+        self.unresolved_key = self.columns.get("unresolved_key")
 
     def settle_where(self, p):
         """The rows since the last time came from this place."""
@@ -106,26 +96,24 @@ class Table:
         self.settled = self.row
         return 0
 
-    def put_key(self, key, unresolved, expr, keys, data):
+    def put_key(self, row, keys, scope, data, at, size):
         """The key as text. An id that was not declared leaves it null and is told in the other column."""
-        if expr.scope == 0:
-            if expr.suffix.size > 0:
-                key.put(self.row, data, expr.suffix.at, expr.suffix.size)
-            return 0
-        size: cython.Py_ssize_t = keys.size_of(expr.scope)
-        if size < 0:
-            self.put_unresolved(unresolved, expr, data)
-        elif expr.suffix.size <= 0:
-            key.put(self.row, keys.data, keys.at[expr.scope], size)
-        elif key.on:
-            key.begin(self.row)
-            key.add(keys.data, keys.at[expr.scope], size)
-            key.add(data, expr.suffix.at, expr.suffix.size)
-            key.end(self.row)
+        if scope == 0:
+            return self.key.put(row, data, at, size) if size > 0 else 0
+        known: cython.Py_ssize_t = keys.size_of(scope)
+        if known < 0:
+            self.put_unresolved(row, scope, data, at, size)
+        elif size <= 0:
+            self.key.put(row, keys.data, keys.at[scope], known)
+        elif self.key.on:
+            self.key.begin(row)
+            self.key.add(keys.data, keys.at[scope], known)
+            self.key.add(data, at, size)
+            self.key.end(row)
         return 0
 
-    def put_unresolved(self, unresolved, expr, data):
-        unresolved.put_value(self.row, f"{expr.scope}:{expr.suffix.text or ''}")
+    def put_unresolved(self, row, scope, data, at, size):
+        self.unresolved_key.put_value(row, f"{scope}:{take(data, at, max(size, 0)).decode()}")
         return 0
 
     def size(self):
@@ -145,148 +133,6 @@ class Table:
         return pa.RecordBatch.from_arrays([arrays[name] for name in self.schema.names], schema=self.schema)
 
 
-class Samples(Table):
-    """A row for each PUT and DEL, published (PUSH) or answered (REPLY)."""
-
-    def __init__(self, columns, rows):
-        Table.__init__(self, "samples", columns, rows)
-        self.manner = NO_MANNER
-        self.manner_first = 0
-        self.kinds = Words(["put", "del"])
-        self.congestions = Words(["drop", "block", "block_first"])
-        of = self.columns
-        self.encodings = Encodings(of["encoding"], of["schema"])
-        self.stamps = Nodes(of["timestamp_id"])
-        self.sources = Nodes(of["source_zid"])
-        self.responders = Nodes(of["responder_zid"])
-        self.key = of["key"]
-        self.unresolved_key = of["unresolved_key"]
-        self.kind = of["kind"]
-        self.payload = of["payload"]
-        self.payload_size = of["payload_size"]
-        self.shm = of["shm"]
-        self.timestamp = of["timestamp"]
-        self.ntp64 = of["ntp64"]
-        self.source_eid = of["source_eid"]
-        self.source_sn = of["source_sn"]
-        self.attachment = of["attachment"]
-        self.priority = of["priority"]
-        self.congestion = of["congestion"]
-        self.express = of["express"]
-        self.reliable = of["reliable"]
-        self.sn = of["sn"]
-        self.fragments = of["fragments"]
-        self.request_id = of["request_id"]
-        self.responder_eid = of["responder_eid"]
-
-    def add_push(self, p, push, keys, data):
-        self.put_key(self.key, self.unresolved_key, push.key, keys, data)
-        self.responders.stop(self.row)
-        if push.is_put:
-            self.put_put(push.put, data)
-            return self.put_rest(p, PUT | push.qos)
-        self.put_del(push.delete, data)
-        return self.put_rest(p, DEL | push.qos)
-
-    def add_reply(self, p, response, keys, data):
-        self.put_key(self.key, self.unresolved_key, response.key, keys, data)
-        self.request_id.put(self.row, response.id)
-        self.responders.put(self.row, response.responder.zid, data)
-        if response.responder.zid.size >= 0:
-            self.responder_eid.put(self.row, response.responder.eid)
-        if response.reply.is_put:
-            self.put_put(response.reply.put, data)
-            return self.put_rest(p, PUT | response.qos)
-        self.put_del(response.reply.delete, data)
-        return self.put_rest(p, DEL | response.qos)
-
-    def put_put(self, put, data):
-        if put.payload.size >= 0:
-            self.payload.put(self.row, data, put.payload.at, put.payload.size)
-            self.payload_size.put(self.row, put.payload.size)
-        elif put.slices.size >= 0:
-            self.shm.put(self.row, data, put.slices.at, put.slices.size)
-        self.encodings.put(self.row, put.encoding.id, put.encoding.schema, data)
-        return self.put_origin(put.timestamp, put.source, put.attachment, data)
-
-    def put_del(self, delete, data):
-        self.encodings.stop(self.row)
-        return self.put_origin(delete.timestamp, delete.source, delete.attachment, data)
-
-    def put_origin(self, stamp, source, attachment, data):
-        if stamp.id.size >= 0:
-            self.stamps.put(self.row, stamp.id, data)
-            self.timestamp.put(self.row, microseconds(stamp.ntp64))
-            self.ntp64.put(self.row, as_signed(stamp.ntp64))
-        else:
-            self.stamps.stop(self.row)
-        if source.entity.zid.size >= 0:
-            self.sources.put(self.row, source.entity.zid, data)
-            self.source_eid.put(self.row, source.entity.eid)
-            self.source_sn.put(self.row, source.sn)
-        else:
-            self.sources.stop(self.row)
-        if attachment.size >= 0:
-            self.attachment.put(self.row, data, attachment.at, attachment.size)
-        return 0
-
-    def put_rest(self, p, manner):
-        self.index.put(self.row, p.index)
-        if manner != self.manner:
-            self.settle_manner()
-            self.manner = manner
-        self.row += 1
-        return 0
-
-    def settle(self, p):
-        """The rows since the last time came from this place."""
-        if p.in_lane:
-            self.reliable.fill(self.settled, self.row, p.reliable)
-            self.sn.fill(self.settled, self.row, p.sn)
-        if p.fragments:
-            self.fragments.fill(self.settled, self.row, p.fragments)
-        return self.settle_where(p)
-
-    def settle_manner(self):
-        """Kind and QoS, which seldom change from one row to the next: the same for the rows since they last did."""
-        first: cython.Py_ssize_t = self.manner_first
-        qos: cython.int = self.manner
-        if first < self.row:
-            self.kinds.fill(self.kind, first, self.row, 1 if qos & DEL else 0)
-            self.priority.fill(first, self.row, qos & PRIORITY)
-            self.congestions.fill(self.congestion, first, self.row, 1 if qos & BLOCK else 2 if qos & BLOCK_FIRST else 0)
-            self.express.fill(first, self.row, qos & EXPRESS != 0)
-        self.manner_first = self.row
-        return 0
-
-    def finish(self):
-        self.settle_manner()
-        self.manner = NO_MANNER
-        self.manner_first = 0
-        self.encodings.stop(self.row)
-        self.stamps.stop(self.row)
-        self.sources.stop(self.row)
-        self.responders.stop(self.row)
-        return Table.finish(self)
-
-    if not cython.compiled:  # compiled: inline, in the .pxd
-
-        def held(self):
-            return self.payload.used + self.attachment.used + self.key.used
-
-
-def microseconds(ntp64):
-    """Seconds and a binary fraction since 1970, as microseconds since then."""
-    return (ntp64 >> 32) * MILLION + ((ntp64 & FRACTION) * MILLION >> 32)
-
-
-def as_signed(value):
-    """The same 64 bits as a signed number: Parquet, DuckDB and Spark share no unsigned one."""
-    if cython.compiled:
-        return value
-    return value - (1 << 64) if value >> 63 else value
-
-
 class Messages(Table):
     """A row for each transport, network and scouting message."""
 
@@ -302,8 +148,6 @@ class Messages(Table):
         self.sn = of["sn"]
         self.accepted = of["accepted"]
         self.qos = of["qos"]
-        self.key = of["key"]
-        self.unresolved_key = of["unresolved_key"]
         self.id = of["id"]
         self.payload_size = of["payload_size"]
         self.unknown_exts = of["unknown_exts"]
@@ -344,8 +188,10 @@ class Messages(Table):
     def end(self):
         self.row += 1
 
-    def put_push(self, push, keys, data):
-        self.put_key(self.key, self.unresolved_key, push.key, keys, data)
+    def put_expr(self, expr, keys, data):
+        return self.put_key(self.row, keys, expr.scope, data, expr.suffix.at, expr.suffix.size)
+
+    def put_push(self, push):
         self.qos.put(self.row, push.qos)
         if push.is_put:
             self.bodies.put(self.body, self.row, 1)

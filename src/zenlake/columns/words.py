@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Text that columns repeat: fixed words by number, encodings, and node ids in hexadecimal.
 
-An encoding or a node seldom changes from one row to the next. So equal rows are only counted, and written at once when another
-value comes, or none (`stop`).
+An encoding or a node seldom changes from one row to the next: equal rows are written at once.
 """
 
 import cython
@@ -14,8 +13,6 @@ if cython.compiled:
 else:
     from zenlake.wire.memory import copy, same, utf8_fault
 
-NO_RUN = cython.declare(cython.Py_ssize_t, -1)
-
 # A node's slot: 16 bytes of the raw id, 32 of its text, and how many of each are used.
 SLOTS = cython.declare(cython.int, 1024)
 SLOT = cython.declare(cython.int, 50)
@@ -24,7 +21,7 @@ RAW_SIZE = cython.declare(cython.int, 48)
 TEXT_SIZE = cython.declare(cython.int, 49)
 
 CUSTOM = cython.declare(cython.int, 65535)
-SCHEMA = cython.declare(cython.Py_ssize_t, 255)  # the longest schema, and where the text begins behind its bytes
+LONGEST_SCHEMA = 255
 LONGEST_NAME = 128
 
 
@@ -58,64 +55,49 @@ class Encodings:
         self.names = Words(names)
         self.column = column
         self.schemas = schemas
-        self.on = column.on or schemas.on
-        self.first = NO_RUN
-        self.id = 0
-        self.schema_size = -1
         self.size = 0
-        self.memory = bytearray(2 * SCHEMA + LONGEST_NAME)  # the schema's bytes, then the text
+        self.memory = bytearray(LONGEST_NAME + 1 + LONGEST_SCHEMA)
         self.text = cython.address(self.memory[0]) if cython.compiled else self.memory
 
-    if not cython.compiled:  # compiled: inline, in the .pxd
-
-        def put(self, row, id, schema, data):
-            """A schema that is not text is left out here; the column of schemas has its bytes."""
-            alike = self.first >= 0 and id == self.id and schema.size == self.schema_size
-            if alike and (schema.size <= 0 or same(self.text, 0, data, schema.at, schema.size)):
-                return 0
-            return self.change(row, id, schema, data) if self.on else 0
-
-        def stop(self, row):
-            """The run, if there is one, ends before this row."""
-            return self.end(row) if self.first >= 0 else 0
-
-    def change(self, row, id, schema, data):
-        self.stop(row)
-        self.spell(id, schema, data)
-        self.first = row
+    def gather(self, first, ids, schemas, count, data):
+        """An id, or -1 for none, and a schema for each row that waits; a schema that is not text is left out of the text."""
+        self.schemas.gather(first, schemas, count, data)
+        row: cython.Py_ssize_t = 0
+        last: cython.Py_ssize_t
+        size: cython.Py_ssize_t
+        while row < count and self.column.on:
+            size = schemas.size[row]
+            last = row + 1
+            while last < count and ids.data[last] == ids.data[row] and schemas.size[last] == size:
+                if size > 0 and not same(data, schemas.at[last], data, schemas.at[row], size):
+                    break
+                last += 1
+            if ids.data[row] >= 0:
+                self.spell(ids.data[row], schemas.at[row], size, data)
+                self.column.fill(first + row, first + last, self.text, 0, self.size)
+            row = last
         return 0
 
-    def end(self, row):
-        self.column.fill(self.first, row, self.text, SCHEMA, self.size)
-        if self.schema_size >= 0:
-            self.schemas.fill(self.first, row, self.text, 0, self.schema_size)
-        self.first = NO_RUN
-        return 0
-
-    def spell(self, id, schema, data):
-        readable: cython.bint = schema.size >= 0 and utf8_fault(data, schema.at, schema.size) < 0
-        self.id = id
-        self.schema_size = schema.size
+    def spell(self, id, at, size, data):
+        readable: cython.bint = size >= 0 and utf8_fault(data, at, size) < 0
         self.size = 0
         if id < self.names.count:
             self.size = self.names.ends[id + 1] - self.names.ends[id]
-            copy(self.text, SCHEMA, self.names.data, self.names.ends[id], self.size)
+            copy(self.text, 0, self.names.data, self.names.ends[id], self.size)
         elif id != CUSTOM or not readable:
             self.spell_unknown(id)
-        if schema.size > 0:
-            copy(self.text, 0, data, schema.at, schema.size)
         if readable:
             if id != CUSTOM:
-                self.text[SCHEMA + self.size] = 0x3B
+                self.text[self.size] = 0x3B
                 self.size += 1
-            copy(self.text, SCHEMA + self.size, data, schema.at, schema.size)
-            self.size += schema.size
+            copy(self.text, self.size, data, at, size)
+            self.size += size
         return 0
 
     def spell_unknown(self, id):
         text = str(Encoding.from_wire(id, None)).encode()[:LONGEST_NAME]
         self.size = len(text)
-        copy(self.text, SCHEMA, text, 0, len(text))
+        copy(self.text, 0, text, 0, len(text))
         return 0
 
 
@@ -127,58 +109,52 @@ class Nodes:
 
     def __init__(self, column):
         self.column = column
-        self.on = column.on
-        self.first = NO_RUN
-        self.slot = 0
-        self.memory = bytearray(SLOT * (SLOTS if self.on else 1))  # in each: the raw id, its text, their sizes
+        self.memory = bytearray(SLOT * (SLOTS if column.on else 1))  # in each: the raw id, its text, their sizes
         self.data = cython.address(self.memory[0]) if cython.compiled else self.memory
 
-    if not cython.compiled:  # compiled: inline, in the .pxd
-
-        def holds(self, slot, id, data):
-            return self.data[slot + RAW_SIZE] == id.size and same(self.data, slot, data, id.at, id.size)
-
-        def put(self, row, id, data):
-            """`id` is a run of `data`; an absent one leaves the row null."""
-            if self.first >= 0 and self.holds(self.slot, id, data):
-                return 0
-            return self.change(row, id, data) if self.on else 0
-
-        def stop(self, row):
-            """The run, if there is one, ends before this row."""
-            return self.end(row) if self.first >= 0 else 0
-
-    def change(self, row, id, data):
-        self.stop(row)
-        if id.size >= 1:
-            self.slot = SLOT * ((data[id.at] ^ data[id.at + id.size - 1] << 2) & (SLOTS - 1))
-            if not self.holds(self.slot, id, data):
-                self.spell(id, data)
-            self.first = row
+    def gather(self, first, nodes, count, data):
+        """A node for each row that waits; where there is none the row is null."""
+        row: cython.Py_ssize_t = 0
+        last: cython.Py_ssize_t
+        if not self.column.on or nodes.present(count) == 0:
+            return 0
+        while row < count:
+            last = row + 1
+            if nodes.size[row] >= 0:
+                while last < count and nodes.size[last] == nodes.size[row]:
+                    if not same(data, nodes.at[last], data, nodes.at[row], nodes.size[row]):
+                        break
+                    last += 1
+                self.fill(first + row, first + last, data, nodes.at[row], nodes.size[row])
+            row = last
         return 0
 
-    def end(self, row):
-        self.column.fill(self.first, row, self.data, self.slot + TEXT, self.data[self.slot + TEXT_SIZE])
-        self.first = NO_RUN
-        return 0
+    def fill(self, first, last, data, at, size):
+        """The same node in some rows."""
+        if not self.column.on or size < 1:
+            return 0
+        slot: cython.Py_ssize_t = SLOT * ((data[at] ^ data[at + size - 1] << 2) & (SLOTS - 1))
+        if self.data[slot + RAW_SIZE] != size or not same(self.data, slot, data, at, size):
+            self.spell(slot, data, at, size)
+        return self.column.fill(first, last, self.data, slot + TEXT, self.data[slot + TEXT_SIZE])
 
-    def spell(self, id, data):
-        copy(self.data, self.slot, data, id.at, id.size)
-        self.data[self.slot + RAW_SIZE] = id.size
-        start: cython.Py_ssize_t = self.slot + TEXT
-        at: cython.Py_ssize_t = start
-        i: cython.Py_ssize_t = id.at + id.size - 1
+    def spell(self, slot, data, at, size):
+        copy(self.data, slot, data, at, size)
+        self.data[slot + RAW_SIZE] = size
+        start: cython.Py_ssize_t = slot + TEXT
+        end: cython.Py_ssize_t = start
+        i: cython.Py_ssize_t = at + size - 1
         byte: cython.int
-        while i >= id.at:
+        while i >= at:
             byte = data[i]
-            if byte >> 4 or at > start:
-                self.data[at] = hex_digit(byte >> 4)
-                at += 1
-            if byte or at > start:
-                self.data[at] = hex_digit(byte & 15)
-                at += 1
+            if byte >> 4 or end > start:
+                self.data[end] = hex_digit(byte >> 4)
+                end += 1
+            if byte or end > start:
+                self.data[end] = hex_digit(byte & 15)
+                end += 1
             i -= 1
-        self.data[self.slot + TEXT_SIZE] = at - start
+        self.data[slot + TEXT_SIZE] = end - start
 
 
 def hex_digit(value):

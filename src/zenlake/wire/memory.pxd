@@ -10,6 +10,9 @@ cdef inline void copy(unsigned char* target, Py_ssize_t to, const unsigned char*
     elif 16 < size <= 32:
         memcpy(target + to, source + at, 16)
         memcpy(target + to + size - 16, source + at + size - 16, 16)
+    elif 32 < size <= 64:
+        memcpy(target + to, source + at, 32)
+        memcpy(target + to + size - 32, source + at + size - 32, 32)
     else:
         memcpy(target + to, source + at, size)
 

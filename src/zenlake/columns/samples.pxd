@@ -1,0 +1,77 @@
+cimport cython
+from zenlake.columns.buffers cimport Byte, Int, Long, Text
+from zenlake.columns.rows cimport Place, Table
+from zenlake.columns.waiting cimport Numbers, Spans
+from zenlake.columns.words cimport Encodings, Nodes, Words
+from zenlake.session.keys cimport KeyTable
+from zenlake.wire.cursor cimport Blob
+from zenlake.wire.data cimport Del, Put
+from zenlake.wire.fields cimport Source, Stamp, WireExpr
+from zenlake.wire.network cimport Push, Response
+
+@cython.final
+cdef class Samples(Table):
+    cdef Text kind
+    cdef Text payload
+    cdef Long payload_size
+    cdef Text shm
+    cdef Encodings encoding
+    cdef Long timestamp
+    cdef Long ntp64
+    cdef Nodes timestamp_id
+    cdef Nodes source_zid
+    cdef Long source_eid
+    cdef Long source_sn
+    cdef Text attachment
+    cdef Byte priority
+    cdef Text congestion
+    cdef Byte express
+    cdef Byte reliable
+    cdef Long sn
+    cdef Int fragments
+    cdef Long request_id
+    cdef Nodes responder_zid
+    cdef Long responder_eid
+    cdef Words kinds
+    cdef Words congestions
+    cdef Py_ssize_t most
+    cdef Py_ssize_t gathered
+    cdef Py_ssize_t bytes
+    cdef const unsigned char* data
+    cdef Numbers scopes
+    cdef Spans suffixes
+    cdef Spans payloads
+    cdef Spans slices
+    cdef Numbers encodings
+    cdef Spans schemas
+    cdef Spans stamps
+    cdef Numbers times
+    cdef Numbers ntp64s
+    cdef Spans sources
+    cdef Numbers eids
+    cdef Numbers sns
+    cdef Spans attachments
+    cdef Numbers manners
+    cdef int add_push(self, Place p, Push push, bint accepted, const unsigned char* data) except -1 nogil
+    cdef int add_reply(self, Place p, Response response, bint accepted, const unsigned char* data) except -1 nogil
+    cdef void note_no_key(self) noexcept nogil
+    cdef int note_push(self, Place p, Push push, const unsigned char* data) except -1 nogil
+    cdef int note_reply(self, Place p, Response response, const unsigned char* data) except -1 nogil
+    cdef void note_key(self, WireExpr expr, bint accepted) noexcept nogil
+    cdef void note_put(self, Put put) noexcept nogil
+    cdef void note_del(self, Del delete) noexcept nogil
+    cdef void note_origin(self, Py_ssize_t i, Stamp stamp, Source source, Blob attachment) noexcept nogil
+    cdef int note(self, Place p, int manner, const unsigned char* data) except -1 nogil
+    cdef void move(self, Py_ssize_t by, const unsigned char* data) noexcept nogil
+    cdef inline bint is_crowded(self) noexcept nogil:
+        return self.row - self.gathered >= self.most or self.bytes >= 65536
+    cdef inline Py_ssize_t held(self) noexcept nogil:
+        return self.payload.used + self.attachment.used + self.key.used
+    cdef int settle(self, Place p) except -1 nogil
+    cdef int gather(self, KeyTable opener, KeyTable acceptor) except -1 nogil
+    cdef int gather_keys(self, Py_ssize_t first, Py_ssize_t count, KeyTable opener, KeyTable acceptor) except -1 nogil
+    cdef int gather_manners(self, Py_ssize_t first, Py_ssize_t count) except -1 nogil
+    cdef int fill_manner(self, Py_ssize_t first, Py_ssize_t last, int manner) except -1 nogil
+
+cdef long long microseconds(unsigned long long ntp64) noexcept nogil
+cdef long long as_signed(unsigned long long value) noexcept nogil

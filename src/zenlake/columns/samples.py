@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A row of `samples` for each PUT and DEL, from the records that were just read.
+
+A row is first noted: numbers, and where its bytes lie (`waiting`). The columns take what they need of all rows that wait when these are
+many, or when what they refer to is about to change: the buffer, or the keys that were declared (`gather`).
+"""
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.zenlake.columns.rows import Table
+    from cython.cimports.zenlake.columns.waiting import Numbers, Spans
+    from cython.cimports.zenlake.columns.words import Encodings, Nodes, Words
+else:
+    from zenlake.columns.rows import Table
+    from zenlake.columns.waiting import Numbers, Spans
+    from zenlake.columns.words import Encodings, Nodes, Words
+
+from zenlake.columns.waiting import MOST_WAITING
+
+PUT = cython.declare(cython.int, 0)
+DEL = cython.declare(cython.int, 0x100)  # beside the bits of the QoS: a sample's manner
+
+PRIORITY = cython.declare(cython.int, 0x07)
+BLOCK = cython.declare(cython.int, 0x08)
+EXPRESS = cython.declare(cython.int, 0x10)
+BLOCK_FIRST = cython.declare(cython.int, 0x20)
+
+FRACTION = cython.declare(cython.ulonglong, 0xFFFFFFFF)
+MILLION = cython.declare(cython.ulonglong, 1000000)
+
+MOST_BYTES = cython.declare(cython.Py_ssize_t, 65536)  # that wait: a table is a little larger than it was told to be at most
+
+
+class Samples(Table):
+    """A row for each PUT and DEL, published (PUSH) or answered (REPLY)."""
+
+    def __init__(self, columns, rows):
+        Table.__init__(self, "samples", columns, rows)
+        of = self.columns
+        self.kind = of["kind"]
+        self.payload = of["payload"]
+        self.payload_size = of["payload_size"]
+        self.shm = of["shm"]
+        self.encoding = Encodings(of["encoding"], of["schema"])
+        self.timestamp = of["timestamp"]
+        self.ntp64 = of["ntp64"]
+        self.timestamp_id = Nodes(of["timestamp_id"])
+        self.source_zid = Nodes(of["source_zid"])
+        self.source_eid = of["source_eid"]
+        self.source_sn = of["source_sn"]
+        self.attachment = of["attachment"]
+        self.priority = of["priority"]
+        self.congestion = of["congestion"]
+        self.express = of["express"]
+        self.reliable = of["reliable"]
+        self.sn = of["sn"]
+        self.fragments = of["fragments"]
+        self.request_id = of["request_id"]
+        self.responder_zid = Nodes(of["responder_zid"])
+        self.responder_eid = of["responder_eid"]
+        self.kinds = Words(["put", "del"])
+        self.congestions = Words(["drop", "block", "block_first"])
+        # The rows that wait
+        self.most = min(MOST_WAITING, max(rows, 1))
+        self.gathered = 0
+        self.bytes = 0
+        self.scopes = Numbers()  # of the keys; below zero if the side that accepted the session declared the id
+        self.suffixes = Spans()
+        self.payloads = Spans()
+        self.slices = Spans()
+        self.encodings = Numbers()
+        self.schemas = Spans()
+        self.stamps = Spans()
+        self.times = Numbers()
+        self.ntp64s = Numbers()
+        self.sources = Spans()
+        self.eids = Numbers()
+        self.sns = Numbers()
+        self.attachments = Spans()
+        self.manners = Numbers()
+
+    # Reading: a row is noted
+
+    def add_push(self, p, push, accepted, data):
+        """A publication. `accepted`: the side that accepted the session declared the key's id, not the one that opened it."""
+        self.note_key(push.key, accepted)
+        return self.note_push(p, push, data)
+
+    def add_reply(self, p, response, accepted, data):
+        """An answer that is a sample."""
+        self.note_key(response.key, accepted)
+        return self.note_reply(p, response, data)
+
+    def note_key(self, expr, accepted):
+        i: cython.Py_ssize_t = self.row - self.gathered
+        self.scopes.data[i] = -expr.scope if accepted else expr.scope
+        self.suffixes.note(i, expr.suffix)
+
+    def note_no_key(self):
+        """Whoever adds this row has written its key."""
+        i: cython.Py_ssize_t = self.row - self.gathered
+        self.scopes.data[i] = 0
+        self.suffixes.skip(i)
+
+    def note_push(self, p, push, data):
+        if push.is_put:
+            self.note_put(push.put)
+            return self.note(p, PUT | push.qos, data)
+        self.note_del(push.delete)
+        return self.note(p, DEL | push.qos, data)
+
+    def note_reply(self, p, response, data):
+        self.request_id.put(self.row, response.id)
+        if response.responder.zid.size >= 0:
+            self.responder_zid.fill(
+                self.row, self.row + 1, data, response.responder.zid.at, response.responder.zid.size
+            )
+            self.responder_eid.put(self.row, response.responder.eid)
+        if response.reply.is_put:
+            self.note_put(response.reply.put)
+            return self.note(p, PUT | response.qos, data)
+        self.note_del(response.reply.delete)
+        return self.note(p, DEL | response.qos, data)
+
+    def note_put(self, put):
+        i: cython.Py_ssize_t = self.row - self.gathered
+        self.payloads.note(i, put.payload)
+        self.slices.note(i, put.slices)
+        self.encodings.data[i] = put.encoding.id
+        self.schemas.note(i, put.encoding.schema)
+        self.bytes += put.payload.size  # or one less than there are, if it is absent: this is no account
+        self.note_origin(i, put.timestamp, put.source, put.attachment)
+
+    def note_del(self, delete):
+        i: cython.Py_ssize_t = self.row - self.gathered
+        self.payloads.skip(i)
+        self.slices.skip(i)
+        self.encodings.data[i] = -1
+        self.schemas.skip(i)
+        self.note_origin(i, delete.timestamp, delete.source, delete.attachment)
+
+    def note_origin(self, i, stamp, source, attachment):
+        self.stamps.note(i, stamp.id)
+        self.times.data[i] = microseconds(stamp.ntp64)
+        self.ntp64s.data[i] = as_signed(stamp.ntp64)
+        self.sources.note(i, source.entity.zid)
+        self.eids.data[i] = source.entity.eid
+        self.sns.data[i] = source.sn
+        self.attachments.note(i, attachment)
+        self.bytes += attachment.size
+
+    def note(self, p, manner, data):
+        self.manners.data[self.row - self.gathered] = manner
+        self.data = data
+        self.index.put(self.row, p.index)
+        self.row += 1
+        return 0
+
+    def move(self, by, data):
+        """The last row's bytes now lie in other memory, so many bytes further on."""
+        i: cython.Py_ssize_t = self.row - 1 - self.gathered
+        self.payloads.move(i, by)
+        self.slices.move(i, by)
+        self.schemas.move(i, by)
+        self.stamps.move(i, by)
+        self.sources.move(i, by)
+        self.attachments.move(i, by)
+        self.data = data
+
+    if not cython.compiled:  # compiled: inline, in the .pxd
+
+        def is_crowded(self):
+            """Whether the rows that wait are to be gathered before the next is added."""
+            return self.row - self.gathered >= self.most or self.bytes >= MOST_BYTES
+
+        def held(self):
+            return self.payload.used + self.attachment.used + self.key.used
+
+    # Writing: many rows, a column at a time
+
+    def settle(self, p):
+        """The rows since the last time came from this place."""
+        if p.in_lane:
+            self.reliable.fill(self.settled, self.row, p.reliable)
+            self.sn.fill(self.settled, self.row, p.sn)
+        if p.fragments:
+            self.fragments.fill(self.settled, self.row, p.fragments)
+        return self.settle_where(p)
+
+    def gather(self, opener, acceptor):
+        """The rows that wait become values of their columns; here are the keys that either side of the session declared."""
+        first: cython.Py_ssize_t = self.gathered
+        count: cython.Py_ssize_t = self.row - first
+        self.gather_keys(first, count, opener, acceptor)
+        self.payload.gather(first, self.payloads, count, self.data)
+        self.payload_size.gather(first, self.payloads.sizes, self.payloads, count)
+        self.shm.gather(first, self.slices, count, self.data)
+        self.encoding.gather(first, self.encodings, self.schemas, count, self.data)
+        self.timestamp.gather(first, self.times, self.stamps, count)
+        self.ntp64.gather(first, self.ntp64s, self.stamps, count)
+        self.timestamp_id.gather(first, self.stamps, count, self.data)
+        self.source_zid.gather(first, self.sources, count, self.data)
+        self.source_eid.gather(first, self.eids, self.sources, count)
+        self.source_sn.gather(first, self.sns, self.sources, count)
+        self.attachment.gather(first, self.attachments, count, self.data)
+        self.gather_manners(first, count)
+        self.gathered = self.row
+        self.bytes = 0
+        return 0
+
+    def gather_keys(self, first, count, opener, acceptor):
+        i: cython.Py_ssize_t
+        for i in range(count):
+            if self.scopes.data[i] < 0:
+                self.put_key(
+                    first + i, acceptor, -self.scopes.data[i], self.data, self.suffixes.at[i], self.suffixes.size[i]
+                )
+            else:
+                self.put_key(
+                    first + i, opener, self.scopes.data[i], self.data, self.suffixes.at[i], self.suffixes.size[i]
+                )
+        return 0
+
+    def gather_manners(self, first, count):
+        """Kind and QoS, which seldom change from one row to the next."""
+        row: cython.Py_ssize_t = 0
+        last: cython.Py_ssize_t
+        manner: cython.int
+        while row < count:
+            manner = self.manners.data[row]
+            last = row + 1
+            while last < count and self.manners.data[last] == manner:
+                last += 1
+            self.fill_manner(first + row, first + last, manner)
+            row = last
+        return 0
+
+    def fill_manner(self, first, last, manner):
+        self.kinds.fill(self.kind, first, last, 1 if manner & DEL else 0)
+        self.priority.fill(first, last, manner & PRIORITY)
+        self.congestions.fill(
+            self.congestion, first, last, 1 if manner & BLOCK else 2 if manner & BLOCK_FIRST else 0
+        )
+        self.express.fill(first, last, manner & EXPRESS != 0)
+        return 0
+
+    def finish(self):
+        batch = Table.finish(self)
+        self.gathered = 0
+        return batch
+
+
+def microseconds(ntp64):
+    """Seconds and a binary fraction since 1970, as microseconds since then."""
+    return (ntp64 >> 32) * MILLION + ((ntp64 & FRACTION) * MILLION >> 32)
+
+
+def as_signed(value):
+    """The same 64 bits as a signed number: Parquet, DuckDB and Spark share no unsigned one."""
+    if cython.compiled:
+        return value
+    return value - (1 << 64) if value >> 63 else value
