@@ -216,7 +216,9 @@ class Decoder:
             kind = self.reader.next()
             while kind != ids.END:
                 self.place.index += 1
-                if kind == ids.FRAME:
+                if kind == ids.PUSH:
+                    self.push(session, self.reader)
+                elif kind == ids.FRAME:
                     self.frame(session)
                 elif kind >= ids.NETWORK:
                     self.network(session, self.reader, kind)

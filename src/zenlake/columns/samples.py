@@ -113,9 +113,7 @@ class Samples(Table):
     def note_reply(self, p, response, data):
         self.request_id.put(self.row, response.id)
         if response.responder.zid.size >= 0:
-            self.responder_zid.fill(
-                self.row, self.row + 1, data, response.responder.zid.at, response.responder.zid.size
-            )
+            self.responder_zid.put(self.row, response.responder.zid, data)
             self.responder_eid.put(self.row, response.responder.eid)
         if response.reply.is_put:
             self.note_put(response.reply.put)
@@ -144,9 +142,12 @@ class Samples(Table):
         self.stamps.note(i, stamp.id)
         self.times.data[i] = microseconds(stamp.ntp64)
         self.ntp64s.data[i] = as_signed(stamp.ntp64)
-        self.sources.note(i, source.entity.zid)
-        self.eids.data[i] = source.entity.eid
-        self.sns.data[i] = source.sn
+        if source.entity.zid.size >= 0:
+            self.sources.note(i, source.entity.zid)
+            self.eids.data[i] = source.entity.eid
+            self.sns.data[i] = source.sn
+        else:
+            self.sources.skip(i)
         self.attachments.note(i, attachment)
         self.bytes += attachment.size
 
@@ -211,15 +212,17 @@ class Samples(Table):
 
     def gather_keys(self, first, count, opener, acceptor):
         i: cython.Py_ssize_t
+        scope: cython.int
+        size: cython.Py_ssize_t
         for i in range(count):
-            if self.scopes.data[i] < 0:
-                self.put_key(
-                    first + i, acceptor, -self.scopes.data[i], self.data, self.suffixes.at[i], self.suffixes.size[i]
-                )
+            scope = self.scopes.data[i]
+            size = opener.size_of(scope)
+            if size >= 0 and self.suffixes.size[i] <= 0:  # the usual case
+                self.key.put(first + i, opener.data, opener.at[scope], size)
+            elif scope >= 0:
+                self.put_key(first + i, opener, scope, self.data, self.suffixes.at[i], self.suffixes.size[i])
             else:
-                self.put_key(
-                    first + i, opener, self.scopes.data[i], self.data, self.suffixes.at[i], self.suffixes.size[i]
-                )
+                self.put_key(first + i, acceptor, -scope, self.data, self.suffixes.at[i], self.suffixes.size[i])
         return 0
 
     def gather_manners(self, first, count):

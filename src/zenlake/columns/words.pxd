@@ -1,6 +1,15 @@
 cimport cython
 from zenlake.columns.buffers cimport Text
 from zenlake.columns.waiting cimport Numbers, Spans
+from zenlake.wire.cursor cimport Blob
+from zenlake.wire.memory cimport same
+
+cdef enum:
+    SLOTS = 1024
+    SLOT = 50
+    TEXT = 16
+    RAW_SIZE = 48
+    TEXT_SIZE = 49
 
 @cython.final
 cdef class Words:
@@ -30,8 +39,14 @@ cdef class Nodes:
     cdef unsigned char[::1] memory
     cdef unsigned char* data
     cdef int gather(self, Py_ssize_t first, Spans nodes, Py_ssize_t count, const unsigned char* data) except -1 nogil
-    cdef int fill(self, Py_ssize_t first, Py_ssize_t last, const unsigned char* data, Py_ssize_t at,
-                  Py_ssize_t size) except -1 nogil
+    cdef int put(self, Py_ssize_t row, Blob node, const unsigned char* data) except -1 nogil
+    cdef inline bint holds(self, Py_ssize_t slot, const unsigned char* data, Py_ssize_t at, Py_ssize_t size) noexcept nogil:
+        return self.data[slot + RAW_SIZE] == size and same(self.data, slot, data, at, size)
+    cdef inline Py_ssize_t find(self, const unsigned char* data, Py_ssize_t at, Py_ssize_t size) noexcept nogil:
+        cdef Py_ssize_t slot = SLOT * ((data[at] ^ data[at + size - 1] << 2) & (SLOTS - 1))
+        if not self.holds(slot, data, at, size):
+            self.spell(slot, data, at, size)
+        return slot
     cdef void spell(self, Py_ssize_t slot, const unsigned char* data, Py_ssize_t at, Py_ssize_t size) noexcept nogil
 
 cdef int hex_digit(int value) noexcept nogil

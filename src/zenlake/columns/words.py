@@ -14,11 +14,12 @@ else:
     from zenlake.wire.memory import copy, same, utf8_fault
 
 # A node's slot: 16 bytes of the raw id, 32 of its text, and how many of each are used.
-SLOTS = cython.declare(cython.int, 1024)
-SLOT = cython.declare(cython.int, 50)
-TEXT = cython.declare(cython.int, 16)
-RAW_SIZE = cython.declare(cython.int, 48)
-TEXT_SIZE = cython.declare(cython.int, 49)
+if not cython.compiled:  # compiled: constants of C, in the .pxd
+    SLOTS = 1024
+    SLOT = 50
+    TEXT = 16
+    RAW_SIZE = 48
+    TEXT_SIZE = 49
 
 CUSTOM = cython.declare(cython.int, 65535)
 LONGEST_SCHEMA = 255
@@ -116,27 +117,39 @@ class Nodes:
         """A node for each row that waits; where there is none the row is null."""
         row: cython.Py_ssize_t = 0
         last: cython.Py_ssize_t
+        slot: cython.Py_ssize_t
         if not self.column.on or nodes.present(count) == 0:
             return 0
         while row < count:
             last = row + 1
-            if nodes.size[row] >= 0:
-                while last < count and nodes.size[last] == nodes.size[row]:
-                    if not same(data, nodes.at[last], data, nodes.at[row], nodes.size[row]):
-                        break
+            if nodes.size[row] > 0:
+                slot = self.find(data, nodes.at[row], nodes.size[row])
+                while last < count and self.holds(slot, data, nodes.at[last], nodes.size[last]):
                     last += 1
-                self.fill(first + row, first + last, data, nodes.at[row], nodes.size[row])
+                if last == row + 1:
+                    self.column.put(first + row, self.data, slot + TEXT, self.data[slot + TEXT_SIZE])
+                else:
+                    self.column.fill(first + row, first + last, self.data, slot + TEXT, self.data[slot + TEXT_SIZE])
             row = last
         return 0
 
-    def fill(self, first, last, data, at, size):
-        """The same node in some rows."""
-        if not self.column.on or size < 1:
-            return 0
-        slot: cython.Py_ssize_t = SLOT * ((data[at] ^ data[at + size - 1] << 2) & (SLOTS - 1))
-        if self.data[slot + RAW_SIZE] != size or not same(self.data, slot, data, at, size):
-            self.spell(slot, data, at, size)
-        return self.column.fill(first, last, self.data, slot + TEXT, self.data[slot + TEXT_SIZE])
+    def put(self, row, node, data):
+        if self.column.on and node.size > 0:
+            slot: cython.Py_ssize_t = self.find(data, node.at, node.size)
+            self.column.put(row, self.data, slot + TEXT, self.data[slot + TEXT_SIZE])
+        return 0
+
+    if not cython.compiled:  # compiled: inline, in the .pxd
+
+        def holds(self, slot, data, at, size):
+            return self.data[slot + RAW_SIZE] == size and same(self.data, slot, data, at, size)
+
+        def find(self, data, at, size):
+            """The slot of a node, which is spelled there if it was not yet."""
+            slot = SLOT * ((data[at] ^ data[at + size - 1] << 2) & (SLOTS - 1))
+            if not self.holds(slot, data, at, size):
+                self.spell(slot, data, at, size)
+            return slot
 
     def spell(self, slot, data, at, size):
         copy(self.data, slot, data, at, size)

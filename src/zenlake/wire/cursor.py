@@ -14,9 +14,9 @@ import cython
 from zenlake.errors import DecodeError
 
 if cython.compiled:
-    from cython.cimports.zenlake.wire.memory import eight_bytes, take, utf8_fault
+    from cython.cimports.zenlake.wire.memory import take, utf8_fault
 else:
-    from zenlake.wire.memory import eight_bytes, take, utf8_fault
+    from zenlake.wire.memory import take, utf8_fault
 
 ABSENT = cython.declare(cython.Py_ssize_t, -1)
 U32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
@@ -28,22 +28,6 @@ ENC_UNIT = cython.declare(cython.int, 0x00)
 ENC_Z64 = cython.declare(cython.int, 0x20)
 ENC_ZBUF = cython.declare(cython.int, 0x40)
 MORE = cython.declare(cython.int, 0x80)
-
-# Eight bytes that all say "more follows": a VLE of nine bytes.
-NINE = cython.declare(cython.ulonglong, 0x8080808080808080)
-
-# Masks that bring 8 groups of 7 bits together: pairs, pairs of pairs, and those again.
-ONES = cython.declare(cython.ulonglong, 0x007F007F007F007F)
-TWOS = cython.declare(cython.ulonglong, 0x00003FFF00003FFF)
-FOURS = cython.declare(cython.ulonglong, 0x000000000FFFFFFF)
-
-
-def packed_bits(word):
-    """The low seven bits of eight bytes, little end first, as one number of 56 bits."""
-    word = (word & ONES) | ((word >> 1) & (ONES << 7))
-    word = (word & TWOS) | ((word >> 2) & (TWOS << 14))
-    return (word & FOURS) | ((word >> 4) & (FOURS << 28))
-
 
 class Field:
     """A part of a message that lies in a buffer."""
@@ -229,21 +213,16 @@ class Cursor:
         shift: cython.int = 0
         byte: cython.ulonglong
         value: cython.ulonglong = 0
-        if self.end - i >= 9 and eight_bytes(self.data, i) & NINE == NINE:  # every timestamp of today
-            value = packed_bits(eight_bytes(self.data, i))
-            byte = self.data[i + 8]
-            value |= byte << 56
-            i += 9
-        else:  # shorter, or cut off
-            while True:
-                if i >= self.end:
-                    self.short(field, i, 1)
-                byte = self.data[i]
-                i += 1
-                value |= (byte & 0x7F) << shift
-                if byte < 0x80:
-                    break
-                shift += 7
+        while True:
+            if i >= self.end:
+                self.short(field, i, 1)
+            byte = self.data[i]
+            i += 1
+            if byte < 0x80 or shift == 56:
+                break
+            value |= (byte & 0x7F) << shift
+            shift += 7
+        value |= byte << shift
         self.at = i
         if self.tracing:
             self.step(field, "vle", start)
@@ -390,6 +369,7 @@ class Cursor:
         next_u8 = u8
         next_z = z
         next_z64 = z64
+        next_time = z64
         next_blob = short_blob
         next_zid = zid
         next_ext = ext

@@ -7,9 +7,15 @@ cdef class WireExpr(Field):
     cdef public int scope
     cdef public bint sender
     cdef readonly Blob suffix
-    cdef int read(self, Cursor c, int h) except -1 nogil
     cdef int flags(self) noexcept nogil
     cdef int write(self, Writer w) except -1 nogil
+    cdef inline int read(self, Cursor c, int h) except -1 nogil:
+        self.sender = h & 0x40 != 0
+        self.scope = c.next_z("key_scope", 0xFFFF)
+        if h & 0x20:
+            return c.text("key_suffix", self.suffix, 0xFFFF)
+        self.suffix.clear()
+        return 0
     cdef inline void clear(self) noexcept nogil:
         self.scope = 0
         self.sender = False
@@ -19,10 +25,12 @@ cdef class WireExpr(Field):
 cdef class Stamp(Field):
     cdef public unsigned long long ntp64
     cdef readonly Blob id
-    cdef int read(self, Cursor c) except -1 nogil
     cdef int read_ext(self, Cursor c) except -1 nogil
     cdef int write(self, Writer w) except -1 nogil
     cdef int write_ext(self, Writer w, int header) except -1 nogil
+    cdef inline int read(self, Cursor c) except -1 nogil:
+        self.ntp64 = c.next_time("timestamp.time")
+        return c.next_zid("timestamp.id", self.id, c.next_z64("timestamp.id_len"))
     cdef inline void clear(self) noexcept nogil:
         self.ntp64 = 0
         self.id.clear()

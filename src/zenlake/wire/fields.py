@@ -45,15 +45,6 @@ class WireExpr(Field):
     def bind(self, buf):
         return self.suffix.bind(buf)
 
-    def read(self, c, h):
-        self.sender = h & M != 0
-        self.scope = c.next_z("key_scope", 0xFFFF)
-        if h & N:
-            c.text("key_suffix", self.suffix, 0xFFFF)
-        else:
-            self.suffix.clear()
-        return 0
-
     def flags(self):
         return (N if self.suffix.size >= 0 else 0) | (M if self.sender else 0)
 
@@ -64,6 +55,14 @@ class WireExpr(Field):
         return 0
 
     if not cython.compiled:  # compiled: inline, in the .pxd
+
+        def read(self, c, h):
+            self.sender = h & M != 0
+            self.scope = c.next_z("key_scope", 0xFFFF)
+            if h & N:
+                return c.text("key_suffix", self.suffix, 0xFFFF)
+            self.suffix.clear()
+            return 0
 
         def clear(self):
             self.scope = 0
@@ -94,10 +93,6 @@ class Stamp(Field):
     def bind(self, buf):
         return self.id.bind(buf)
 
-    def read(self, c):
-        self.ntp64 = c.next_z64("timestamp.time")
-        return c.next_zid("timestamp.id", self.id, c.next_z64("timestamp.id_len"))
-
     def read_ext(self, c):
         outer: cython.Py_ssize_t = c.open("exts.timestamp")
         self.ntp64 = c.z64("exts.timestamp.time")
@@ -114,6 +109,10 @@ class Stamp(Field):
         return self.write(w)
 
     if not cython.compiled:  # compiled: inline, in the .pxd
+
+        def read(self, c):
+            self.ntp64 = c.next_time("timestamp.time")
+            return c.next_zid("timestamp.id", self.id, c.next_z64("timestamp.id_len"))
 
         def clear(self):
             self.ntp64 = 0

@@ -8,6 +8,16 @@ from zenlake.wire.writer cimport Writer
 cdef class NetworkMessage(Message):
     cdef public int qos
     cdef readonly Stamp network_timestamp
+    cdef inline int next_chain(self, Cursor c, int h) except -1 nogil:
+        if h & 0x80 and c.end - c.at >= 2 and c.data[c.at] == 0x21 and c.data[c.at + 1] < 0x80 and not c.tracing:
+            self.qos = c.data[c.at + 1]
+            self.network_timestamp.clear()
+            self.unknown = 0
+            self.exts.at = c.at
+            self.exts.size = 2
+            c.at += 2
+            return 0
+        return self.read_exts(c, h)
     @cython.final
     cdef int read_common_ext(self, Cursor c, int kind) except -1 nogil
     @cython.final

@@ -44,6 +44,11 @@ class NetworkMessage(Message):
         self.network_timestamp.clear()
         return Message.read_exts(self, c, h)
 
+    if not cython.compiled:  # compiled: inline, in the .pxd, for most chains are a lone QoS
+
+        def next_chain(self, c, h):
+            return self.read_exts(c, h)
+
     def read_common_ext(self, c, kind):
         if kind == QOS:
             self.qos = c.next_z("exts.qos", 0xFF)
@@ -121,7 +126,7 @@ class Push(NetworkMessage):
         self.key.read(c, h)
         self.node_id = 0
         self.timestamp_stack.clear()
-        self.read_exts(c, h)
+        self.next_chain(c, h)
         self.body_at = c.at
         b: cython.int = c.next_u8("body")
         self.is_put = b & 0x1F == ids.PUT

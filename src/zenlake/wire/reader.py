@@ -98,7 +98,10 @@ class Reader:
         if kind >= ids.NETWORK:
             if not self.in_frame and not self.bare and not self.low_latency:
                 self.c.fail("header", self.start, "a network message outside a FRAME")
-            self.read_network(kind, h)
+            if kind == ids.PUSH:
+                self.push.read(self.c, h)
+            else:
+                self.read_network(kind, h)
         else:
             if self.bare:
                 self.c.fail("header", self.start, "no network message has this id")
@@ -130,8 +133,6 @@ class Reader:
         return self.c.fail("header", self.start, "no transport message has this id")
 
     def read_network(self, kind, h):
-        if kind == ids.PUSH:
-            return self.push.read(self.c, h)
         if kind == ids.RESPONSE:
             return self.response.read(self.c, h)
         if kind == ids.REQUEST:
