@@ -1,4 +1,5 @@
 cimport cython
+from zenlake.columns.pool cimport Block, Pool
 from zenlake.columns.waiting cimport Numbers, Spans
 from zenlake.wire.memory cimport copy
 
@@ -6,9 +7,9 @@ cdef void pack(const unsigned char* flags, Py_ssize_t count, unsigned char[::1] 
 
 cdef class Column:
     cdef object type
-    cdef object pool
+    cdef Pool pool
     cdef object nulls
-    cdef object block
+    cdef Block block
     cdef readonly bint on
     cdef Py_ssize_t width
     cdef Py_ssize_t rows
@@ -17,6 +18,8 @@ cdef class Column:
     cdef unsigned char[::1] marked
     cdef unsigned char* valid
     cdef int reset(self) except -1
+    @cython.final
+    cdef int values(self, Py_ssize_t width) except -1
     @cython.final
     cdef void mark_rows(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil
     cdef inline void mark(self, Py_ssize_t row) noexcept nogil:
@@ -28,7 +31,6 @@ cdef class Column:
 
 @cython.final
 cdef class Long(Column):
-    cdef long long[::1] view
     cdef long long* data
     cdef void fill(self, Py_ssize_t first, Py_ssize_t last, long long value) noexcept nogil
     cdef int gather(self, Py_ssize_t first, Numbers values, Spans owners, Py_ssize_t count) except -1 nogil
@@ -39,7 +41,6 @@ cdef class Long(Column):
 
 @cython.final
 cdef class Int(Column):
-    cdef int[::1] view
     cdef int* data
     cdef void fill(self, Py_ssize_t first, Py_ssize_t last, int value) noexcept nogil
     cdef inline void put(self, Py_ssize_t row, int value) noexcept nogil:
@@ -49,7 +50,6 @@ cdef class Int(Column):
 
 @cython.final
 cdef class Byte(Column):
-    cdef unsigned char[::1] view
     cdef unsigned char* data
     cdef void fill(self, Py_ssize_t first, Py_ssize_t last, int value) noexcept nogil
     cdef inline void put(self, Py_ssize_t row, int value) noexcept nogil:
@@ -59,15 +59,13 @@ cdef class Byte(Column):
 
 @cython.final
 cdef class Text(Column):
-    cdef object offsets_block
-    cdef int[::1] offsets_view
+    cdef Block offsets_block
     cdef int* offsets
-    cdef unsigned char[::1] view
     cdef unsigned char* data
     cdef Py_ssize_t room
     cdef readonly Py_ssize_t used
     cdef Py_ssize_t told
-    cdef int keep(self, block) except -1
+    cdef int keep(self, Block block) except -1
     cdef int grow(self, Py_ssize_t room) except -1 with gil
     cdef void begin(self, Py_ssize_t row) noexcept nogil
     cdef int add(self, const unsigned char* source, Py_ssize_t at, Py_ssize_t size) except -1 nogil

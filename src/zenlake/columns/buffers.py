@@ -9,8 +9,10 @@ import cython
 import pyarrow as pa
 
 if cython.compiled:
+    from cython.cimports.zenlake.columns.pool import Block
     from cython.cimports.zenlake.wire.memory import copy, eight_flags
 else:
+    from zenlake.columns.pool import Block
     from zenlake.wire.memory import copy, eight_flags
 
 
@@ -91,13 +93,13 @@ class Column:
         """Memory for the next rows, of values that take `width` bytes each."""
         self.width = width
         self.block = self.pool.block(width * (self.rows + 1))
-        return self.block.view
+        return 0
 
     def buffers(self, count):
         """What Arrow wants besides the bitmap; a row without a value is zero there."""
         row: cython.Py_ssize_t
         i: cython.Py_ssize_t
-        data: cython.uchar[::1] = self.block.view
+        data: cython.p_uchar = self.block.data
         for row in range(self.dense, count):
             if not self.valid[row]:
                 for i in range(self.width * row, self.width * (row + 1)):
@@ -120,8 +122,8 @@ class Long(Column):
 
     def reset(self):
         Column.reset(self)
-        self.view = self.values(8).cast("q")
-        self.data = cython.address(self.view[0]) if cython.compiled else self.view
+        self.values(8)
+        self.data = cython.cast(cython.p_longlong, self.block.data) if cython.compiled else self.block.data.cast("q")
         return 0
 
     if not cython.compiled:
@@ -161,8 +163,8 @@ class Int(Column):
 
     def reset(self):
         Column.reset(self)
-        self.view = self.values(4).cast("i")
-        self.data = cython.address(self.view[0]) if cython.compiled else self.view
+        self.values(4)
+        self.data = cython.cast(cython.p_int, self.block.data) if cython.compiled else self.block.data.cast("i")
         return 0
 
     if not cython.compiled:
@@ -186,8 +188,8 @@ class Byte(Column):
 
     def reset(self):
         Column.reset(self)
-        self.view = self.values(1)
-        self.data = cython.address(self.view[0]) if cython.compiled else self.view
+        self.values(1)
+        self.data = self.block.data
         return 0
 
     if not cython.compiled:
@@ -230,8 +232,8 @@ class Text(Column):
     def reset(self):
         Column.reset(self)
         self.offsets_block = self.pool.block(4 * (self.rows + 1))
-        self.offsets_view = self.offsets_block.view.cast("i")
-        self.offsets = cython.address(self.offsets_view[0]) if cython.compiled else self.offsets_view
+        block: Block = self.offsets_block
+        self.offsets = cython.cast(cython.p_int, block.data) if cython.compiled else block.data.cast("i")
         self.offsets[0] = 0
         room = self.room if 4 * self.used > self.room else self.room // 2  # the next rows will be much like the last
         self.used = 0
@@ -240,14 +242,13 @@ class Text(Column):
 
     def keep(self, block):
         self.block = block
-        self.view = block.view
-        self.data = cython.address(self.view[0]) if cython.compiled else self.view
+        self.data = block.data
         self.room = block.size
         return 0
 
     def grow(self, room):
-        larger = self.pool.block(max(room, 2 * self.room))
-        larger.view[: self.used] = memoryview(self.view)[: self.used]
+        larger: Block = self.pool.block(max(room, 2 * self.room))
+        copy(larger.data, 0, self.data, 0, self.used)
         return self.keep(larger)
 
     def begin(self, row):

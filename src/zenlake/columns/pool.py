@@ -5,51 +5,51 @@ Fresh memory costs a page fault for every 4 KiB, which was a quarter of the time
 kept for the next record batch: a stream runs in the memory of the few record batches that its consumer holds at a time.
 """
 
-from collections.abc import Iterator
+from itertools import cycle
 
+import cython
 import pyarrow as pa
 
-KEPT = 64 << 20  # bytes that may wait to be used again
+if cython.compiled:
+    from cython.cimports.zenlake.wire.memory import take
+else:
+    from zenlake.wire.memory import take
 
-
-def _skews() -> Iterator[int]:
-    """Places within a page, a few cache lines apart, in turn."""
-    while True:
-        yield from range(0, 4096, 320)
-
-
-SKEWS = _skews()
+KEPT = cython.declare(cython.Py_ssize_t, 64 << 20)  # bytes that may wait to be used again
+SKEWS = cycle(range(0, 4096, 320))  # places within a page, a few cache lines apart, in turn
 
 
 class Block:
     """A piece of memory on loan: when nobody refers to it any more, the pool has it back."""
 
-    __slots__ = ("memory", "pool", "size", "view")
-
-    def __init__(self, pool: "Pool", memory: pa.Buffer, size: int) -> None:
+    def __init__(self, pool, memory, size):
         self.pool = pool
         self.memory = memory
         self.size = size
-        self.view = memoryview(memory).cast("B")[memory.size - size :]
+        self.address = memory.address + memory.size - size
+        if cython.compiled:
+            self.data = cython.cast(cython.p_uchar, cython.cast(cython.size_t, self.address))
+        else:
+            self.data = memoryview(memory).cast("B")[memory.size - size :]
 
-    def part(self, size: int) -> pa.Buffer:
+    def part(self, size):
         """Its first bytes for Arrow, which keeps the block for as long as it needs them; a copy if that would hold too much."""
         if 2 * size < self.size:
-            return pa.py_buffer(self.view[:size].tobytes())
-        return pa.foreign_buffer(self.memory.address + self.memory.size - self.size, size, self)
+            return pa.py_buffer(take(self.data, 0, size))
+        return pa.foreign_buffer(self.address, size, self)
 
-    def __del__(self) -> None:
+    def __del__(self):
         self.pool.keep(self.memory, self.size)
 
 
 class Pool:
     """Lends blocks. What comes back is kept, up to KEPT bytes."""
 
-    def __init__(self) -> None:
-        self.free: dict[int, list[pa.Buffer]] = {}
+    def __init__(self):
+        self.free = {}
         self.kept = 0
 
-    def block(self, size: int) -> Block:
+    def block(self, size):
         """Memory of that size; what it holds is not defined.
 
         Large blocks begin on a page. Were all columns to begin there, the same row of each would fall into the same few lines of
@@ -62,7 +62,7 @@ class Pool:
             return Block(self, free.pop(), size)
         return Block(self, pa.allocate_buffer(size + next(SKEWS)), size)
 
-    def keep(self, memory: pa.Buffer, size: int) -> None:
+    def keep(self, memory, size):
         if self.kept + size <= KEPT:
             self.kept += size
             self.free.setdefault(size, []).append(memory)

@@ -52,6 +52,7 @@ cdef class Samples(Table):
     cdef Numbers sns
     cdef Spans attachments
     cdef Numbers manners
+    cdef Spans responders
     cdef int add_push(self, Place p, Push push, bint accepted, const unsigned char* data) except -1 nogil
     cdef int add_reply(self, Place p, Response response, bint accepted, const unsigned char* data) except -1 nogil
     cdef void note_no_key(self) noexcept nogil

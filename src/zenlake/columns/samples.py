@@ -79,6 +79,7 @@ class Samples(Table):
         self.sns = Numbers()
         self.attachments = Spans()
         self.manners = Numbers()
+        self.responders = Spans()
 
     # Reading: a row is noted
 
@@ -104,6 +105,7 @@ class Samples(Table):
         self.suffixes.skip(i)
 
     def note_push(self, p, push, data):
+        self.responders.skip(self.row - self.gathered)
         if push.is_put:
             self.note_put(push.put)
             return self.note(p, PUT | push.qos, data)
@@ -112,8 +114,8 @@ class Samples(Table):
 
     def note_reply(self, p, response, data):
         self.request_id.put(self.row, response.id)
+        self.responders.note(self.row - self.gathered, response.responder.zid)
         if response.responder.zid.size >= 0:
-            self.responder_zid.put(self.row, response.responder.zid, data)
             self.responder_eid.put(self.row, response.responder.eid)
         if response.reply.is_put:
             self.note_put(response.reply.put)
@@ -167,6 +169,7 @@ class Samples(Table):
         self.stamps.move(i, by)
         self.sources.move(i, by)
         self.attachments.move(i, by)
+        self.responders.move(i, by)
         self.data = data
 
     if not cython.compiled:  # compiled: inline, in the .pxd
@@ -205,6 +208,7 @@ class Samples(Table):
         self.source_eid.gather(first, self.eids, self.sources, count)
         self.source_sn.gather(first, self.sns, self.sources, count)
         self.attachment.gather(first, self.attachments, count, self.data)
+        self.responder_zid.gather(first, self.responders, count, self.data)
         self.gather_manners(first, count)
         self.gathered = self.row
         self.bytes = 0

@@ -1,8 +1,6 @@
 cimport cython
 from zenlake.columns.buffers cimport Text
 from zenlake.columns.waiting cimport Numbers, Spans
-from zenlake.wire.cursor cimport Blob
-from zenlake.wire.memory cimport same
 
 cdef enum:
     SLOTS = 1024
@@ -36,17 +34,11 @@ cdef class Encodings:
 @cython.final
 cdef class Nodes:
     cdef Text column
+    cdef Spans spelled
     cdef unsigned char[::1] memory
     cdef unsigned char* data
     cdef int gather(self, Py_ssize_t first, Spans nodes, Py_ssize_t count, const unsigned char* data) except -1 nogil
-    cdef int put(self, Py_ssize_t row, Blob node, const unsigned char* data) except -1 nogil
-    cdef inline bint holds(self, Py_ssize_t slot, const unsigned char* data, Py_ssize_t at, Py_ssize_t size) noexcept nogil:
-        return self.data[slot + RAW_SIZE] == size and same(self.data, slot, data, at, size)
-    cdef inline Py_ssize_t find(self, const unsigned char* data, Py_ssize_t at, Py_ssize_t size) noexcept nogil:
-        cdef Py_ssize_t slot = SLOT * ((data[at] ^ data[at + size - 1] << 2) & (SLOTS - 1))
-        if not self.holds(slot, data, at, size):
-            self.spell(slot, data, at, size)
-        return slot
+    cdef int put_spelled(self, Py_ssize_t first, Py_ssize_t row, Py_ssize_t last) except -1 nogil
     cdef void spell(self, Py_ssize_t slot, const unsigned char* data, Py_ssize_t at, Py_ssize_t size) noexcept nogil
 
 cdef int hex_digit(int value) noexcept nogil

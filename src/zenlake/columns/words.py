@@ -9,8 +9,10 @@ import cython
 from zenlake.encoding import Encoding
 
 if cython.compiled:
+    from cython.cimports.zenlake.columns.waiting import Spans
     from cython.cimports.zenlake.wire.memory import copy, same, utf8_fault
 else:
+    from zenlake.columns.waiting import Spans
     from zenlake.wire.memory import copy, same, utf8_fault
 
 # A node's slot: 16 bytes of the raw id, 32 of its text, and how many of each are used.
@@ -110,46 +112,40 @@ class Nodes:
 
     def __init__(self, column):
         self.column = column
+        self.spelled = Spans()
         self.memory = bytearray(SLOT * (SLOTS if column.on else 1))  # in each: the raw id, its text, their sizes
         self.data = cython.address(self.memory[0]) if cython.compiled else self.memory
 
     def gather(self, first, nodes, count, data):
         """A node for each row that waits; where there is none the row is null."""
-        row: cython.Py_ssize_t = 0
-        last: cython.Py_ssize_t
+        row: cython.Py_ssize_t
         slot: cython.Py_ssize_t
+        done: cython.Py_ssize_t = 0
         if not self.column.on or nodes.present(count) == 0:
             return 0
-        while row < count:
-            last = row + 1
-            if nodes.size[row] > 0:
-                slot = self.find(data, nodes.at[row], nodes.size[row])
-                while last < count and self.holds(slot, data, nodes.at[last], nodes.size[last]):
-                    last += 1
-                if last == row + 1:
-                    self.column.put(first + row, self.data, slot + TEXT, self.data[slot + TEXT_SIZE])
-                else:
-                    self.column.fill(first + row, first + last, self.data, slot + TEXT, self.data[slot + TEXT_SIZE])
-            row = last
+        for row in range(count):
+            if nodes.size[row] < 1:
+                self.spelled.skip(row)
+                continue
+            slot = SLOT * ((data[nodes.at[row]] ^ data[nodes.at[row] + nodes.size[row] - 1] << 2) & (SLOTS - 1))
+            if self.data[slot + RAW_SIZE] != nodes.size[row] or not same(
+                self.data, slot, data, nodes.at[row], nodes.size[row]
+            ):
+                self.put_spelled(first, done, row)  # some may mean what the slot held
+                done = row
+                self.spell(slot, data, nodes.at[row], nodes.size[row])
+            self.spelled.at[row] = slot + TEXT
+            self.spelled.size[row] = self.data[slot + TEXT_SIZE]
+        if done == 0:
+            return self.column.gather(first, self.spelled, count, self.data)
+        return self.put_spelled(first, done, count)
+
+    def put_spelled(self, first, row, last):
+        while row < last:
+            if self.spelled.size[row] >= 0:
+                self.column.put(first + row, self.data, self.spelled.at[row], self.spelled.size[row])
+            row += 1
         return 0
-
-    def put(self, row, node, data):
-        if self.column.on and node.size > 0:
-            slot: cython.Py_ssize_t = self.find(data, node.at, node.size)
-            self.column.put(row, self.data, slot + TEXT, self.data[slot + TEXT_SIZE])
-        return 0
-
-    if not cython.compiled:  # compiled: inline, in the .pxd
-
-        def holds(self, slot, data, at, size):
-            return self.data[slot + RAW_SIZE] == size and same(self.data, slot, data, at, size)
-
-        def find(self, data, at, size):
-            """The slot of a node, which is spelled there if it was not yet."""
-            slot = SLOT * ((data[at] ^ data[at + size - 1] << 2) & (SLOTS - 1))
-            if not self.holds(slot, data, at, size):
-                self.spell(slot, data, at, size)
-            return slot
 
     def spell(self, slot, data, at, size):
         copy(self.data, slot, data, at, size)

@@ -120,3 +120,17 @@ cdef class Cursor:
             self.at += 1
             return self.data[self.at - 1]
         return self.ext(field)
+
+    cdef inline Py_ssize_t next_open(self, const char* field) except -1 nogil:
+        cdef Py_ssize_t outer = self.end
+        if self.at < outer and not self.tracing and self.data[self.at] < 0x80 and self.data[self.at] < outer - self.at:
+            self.end = self.at + 1 + self.data[self.at]
+            self.at += 1
+            return outer
+        return self.open(field)
+
+    cdef inline int next_close(self, const char* field, Py_ssize_t outer) except -1 nogil:
+        if self.at == self.end and self.end <= outer <= self.buf.shape[0]:
+            self.end = outer
+            return 0
+        return self.close(field, outer)

@@ -373,3 +373,5 @@ class Cursor:
         next_blob = short_blob
         next_zid = zid
         next_ext = ext
+        next_open = open
+        next_close = close

@@ -245,10 +245,10 @@ class Source(Field):
         return self.entity.bind(buf)
 
     def read_ext(self, c):
-        outer: cython.Py_ssize_t = c.open("exts.source")
+        outer: cython.Py_ssize_t = c.next_open("exts.source")
         self.entity.read(c)
         self.sn = c.next_z("exts.source.sn", U32)
-        return c.close("exts.source", outer)
+        return c.next_close("exts.source", outer)
 
     def write_ext(self, w, header):
         w.ext_size(header, self.entity.size() + vle_size(self.sn))
