@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A row of `samples` for each PUT and DEL, from the records that were just read.
 
-A row is first noted: numbers, and where its bytes lie (`waiting`). The columns take what they need of all rows that wait when these are
-many, or when what they refer to is about to change: the buffer, or the keys that were declared (`gather`).
+A row is first noted: numbers, and where its bytes lie (`waiting`). The columns take what they need of all rows that wait when
+these are many, or when what they refer to is about to change: the buffer, or the keys that were declared (`gather`).
 """
 
 import cython
@@ -29,7 +29,9 @@ BLOCK_FIRST = cython.declare(cython.int, 0x20)
 FRACTION = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 MILLION = cython.declare(cython.ulonglong, 1000000)
 
-MOST_BYTES = cython.declare(cython.Py_ssize_t, 65536)  # that wait: a table is a little larger than it was told to be at most
+MOST_BYTES = cython.declare(
+    cython.Py_ssize_t, 65536
+)  # that wait: a table is a little larger than it was told to be at most
 
 
 class Samples(Table):
@@ -196,6 +198,8 @@ class Samples(Table):
         """The rows that wait become values of their columns; here are the keys that either side of the session declared."""
         first: cython.Py_ssize_t = self.gathered
         count: cython.Py_ssize_t = self.row - first
+        self.gathered = self.row  # whatever fails below, their bytes are not looked for a second time
+        self.bytes = 0
         self.gather_keys(first, count, opener, acceptor)
         self.payload.gather(first, self.payloads, count, self.data)
         self.payload_size.gather(first, self.payloads.sizes, self.payloads, count)
@@ -209,10 +213,7 @@ class Samples(Table):
         self.source_sn.gather(first, self.sns, self.sources, count)
         self.attachment.gather(first, self.attachments, count, self.data)
         self.responder_zid.gather(first, self.responders, count, self.data)
-        self.gather_manners(first, count)
-        self.gathered = self.row
-        self.bytes = 0
-        return 0
+        return self.gather_manners(first, count)
 
     def gather_keys(self, first, count, opener, acceptor):
         i: cython.Py_ssize_t
@@ -246,9 +247,7 @@ class Samples(Table):
     def fill_manner(self, first, last, manner):
         self.kinds.fill(self.kind, first, last, 1 if manner & DEL else 0)
         self.priority.fill(first, last, manner & PRIORITY)
-        self.congestions.fill(
-            self.congestion, first, last, 1 if manner & BLOCK else 2 if manner & BLOCK_FIRST else 0
-        )
+        self.congestions.fill(self.congestion, first, last, 1 if manner & BLOCK else 2 if manner & BLOCK_FIRST else 0)
         self.express.fill(first, last, manner & EXPRESS != 0)
         return 0
 

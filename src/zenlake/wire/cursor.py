@@ -29,6 +29,7 @@ ENC_Z64 = cython.declare(cython.int, 0x20)
 ENC_ZBUF = cython.declare(cython.int, 0x40)
 MORE = cython.declare(cython.int, 0x80)
 
+
 class Field:
     """A part of a message that lies in a buffer."""
 
