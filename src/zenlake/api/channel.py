@@ -10,7 +10,6 @@ stays bounded by what one read of the network brings. A ring that is full forget
 import threading
 import time
 from collections import deque
-from contextlib import suppress
 from typing import Any
 
 import cython
@@ -157,9 +156,12 @@ class Channel:
 
     def notify(self):
         """Something came: one of those who wait may look."""
-        if length(self.waiting) != 0:
-            with suppress(IndexError):  # uncompiled: it has just gone
-                self.waiting.popleft().release()
+        if length(self.waiting) == 0:
+            return 0
+        try:
+            self.waiting.popleft().release()
+        except IndexError:  # uncompiled: it has just gone
+            return 0
         return 0
 
     def _feed(self, callback: Any, failed: Any) -> None:

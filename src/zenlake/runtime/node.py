@@ -15,8 +15,8 @@ from concurrent.futures import Future
 from typing import Any, Protocol
 
 from zenlake import __version__
-from zenlake.clock import ntp64_from_ns
 from zenlake.errors import CloseReason, ConfigError, LinkError, LocalError, ZenlakeError
+from zenlake.hlc import ntp64_of
 from zenlake.link import Tls
 from zenlake.network import face as network
 from zenlake.network import node as nodes
@@ -156,7 +156,7 @@ class LiveNode(Node):
         self.zid = config.zid or os.urandom(15) + b"\x01"
         self.whatami = config.mode
         self.node = nodes.Node(
-            self.zid, config.mode, now=time.monotonic, wall=lambda: ntp64_from_ns(time.time_ns()), lock=threading.RLock,
+            self.zid, config.mode, now=time.monotonic, wall=lambda: ntp64_of(time.time_ns()), lock=threading.RLock,
             stamps=config.timestamping, query_timeout=config.query_timeout, interest_timeout=config.interest_timeout,
         )  # fmt: skip
         self.node.wake = self._wake
