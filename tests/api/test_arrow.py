@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Columns in and out of a live session."""
 
+import time
 from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
 
 import zenlake
-from tests.api.nodes import config
+from tests.api.nodes import config, pair
 from zenlake.handlers import ArrowChannel
 from zenlake.values import EntityGlobalId, SourceInfo, ZenohId
 
@@ -75,6 +76,30 @@ def test_a_table_is_put_and_comes_back_the_same(session):
     assert got["encoding"].to_pylist() == ["text/plain", "zenoh/bytes", None]
     for name in ("kind", "attachment", "priority", "congestion"):
         assert got[name].to_pylist() == table[name].to_pylist()
+
+
+@pytest.mark.parametrize("more", [{}, {"attachment": [None, b"b", None, None, b""]}], ids=["plain", "with more"])
+def test_rows_cross_a_connection_each_with_its_own_quality(more):
+    table = pa.table(
+        {
+            "key": ["t/a", "t/b", "t/a", "t/b", "t/a"],
+            "payload": [b"1", b"", b"x" * 300, None, b"y" * 100_000],
+            "priority": [5, 1, 5, 7, 5],
+            "congestion": ["block", "block", "block_first", "block", "block"],
+            "express": [False, True, False, False, True],
+            **more,
+        }
+    )
+    first, second = pair()
+    with first, second:
+        subscriber = first.declare_subscriber("t/**", ArrowChannel(5))
+        publisher = second.declare_publisher("t/a")
+        while not publisher.matching_status.matching:
+            time.sleep(0.005)
+        assert second.put_table(table) == 5
+        got = pa.Table.from_batches([subscriber.recv(PATIENCE)]).select([*table.schema.names, "encoding"]).to_pylist()
+    sent = [{**row, "payload": row["payload"] or b"", "encoding": "zenoh/bytes"} for row in table.to_pylist()]
+    assert sorted(got, key=str) == sorted(sent, key=str)  # the urgent ones overtake
 
 
 def test_rows_count_on_from_a_source_and_may_have_a_time(session):
