@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finding each other by multicast, as a session's configuration says: whom to look for, whom to answer."""
 
-import logging
 import queue
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from zenlake.config import Config
 from zenlake.errors import LinkError
 from zenlake.runtime.node import YIELD
 from zenlake.runtime.scout import Answering, Asking, Group, Lookout
+from zenlake.telling import logger
 from zenlake.wire.scouting import Hello
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Discovery", "group"]
 
-log = logging.getLogger("zenlake.scouting")
+log = logger("zenlake.scouting")
 
 ANSWERS = 0.05  # seconds in which the answers to one question come
 

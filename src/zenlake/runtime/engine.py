@@ -8,14 +8,12 @@ threads there are exactly three ways in: `call_soon`, `run` (the same, waiting f
 """
 
 import heapq
-import logging
 import math
 import os
 import select
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import suppress
 from time import monotonic
 from typing import Any, TypeVar
@@ -23,6 +21,8 @@ from typing import Any, TypeVar
 import cython
 
 from zenlake.link.base import Port
+from zenlake.runtime.future import Future
+from zenlake.telling import logger
 
 if cython.compiled:
     from cython.cimports.cpython.pythread import PyThread_get_thread_ident as get_ident
@@ -31,7 +31,7 @@ else:
 
 __all__ = ["Engine", "Timer"]
 
-log = logging.getLogger("zenlake.runtime")
+log = logger("zenlake.runtime")
 Result = TypeVar("Result")
 
 # The same numbers for `epoll` and `poll`. What is neither, an error or a hang-up, is for whoever reads and whoever writes.

@@ -5,13 +5,11 @@ The application's calls (those of `network.application`) come from any thread. W
 thread, and so are all control messages sent; samples, queries and answers are sent by the thread that makes them.
 """
 
-import logging
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
 from typing import Any, Protocol
 
 from zenlake import __version__
@@ -29,8 +27,10 @@ from zenlake.network.roles import Stand
 from zenlake.record import dataclass, field
 from zenlake.runtime.engine import Timer
 from zenlake.runtime.face import Face, Node
+from zenlake.runtime.future import Future
 from zenlake.runtime.runtime import MEMORY, Backoff, Connection, Runtime
 from zenlake.runtime.traffic import Traffic
+from zenlake.telling import logger
 from zenlake.transport.config import Settings
 from zenlake.transport.inbox import Sink
 from zenlake.transport.queue import Queue
@@ -39,7 +39,7 @@ from zenlake.values import Timestamp, WhatAmI, ZenohId
 
 __all__ = ["LiveNode", "NodeConfig", "Recording", "open_node"]
 
-log = logging.getLogger("zenlake.node")
+log = logger("zenlake.node")
 
 # Where a node listens unless told otherwise: only on this machine.
 LISTEN = {WhatAmI.ROUTER: ("tcp/127.0.0.1:7447",), WhatAmI.PEER: ("tcp/127.0.0.1:0",), WhatAmI.CLIENT: ()}
