@@ -210,7 +210,7 @@ def node_config(config: Config, **more: Any) -> NodeConfig:
 
 def _check(config: Config) -> None:
     """What has no effect here is told: it only changes how things flow."""
-    for section in ("downsampling", "low_pass_filter", "qos/publication", "qos/network", "aggregation/subscribers",
+    for section in ("downsampling", "low_pass_filter", "qos/network", "aggregation/subscribers",
                     "aggregation/publishers", "plugins"):  # fmt: skip
         if config.get(section):
             log.warning("the configuration has %s, which has no effect here", section)
