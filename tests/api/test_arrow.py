@@ -147,3 +147,15 @@ def test_a_query_that_failed_raises(session):
     session.declare_queryable("q/*", lambda query: query.reply_err("no such thing"))
     with pytest.raises(zenlake.ZError, match="no such thing"):
         session.get_table("q/1")
+
+
+def test_pandas_polars_and_duckdb_take_batches_as_they_are(session):
+    duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
+    pytest.importorskip("pandas")
+    subscriber = session.declare_subscriber("d/*", ArrowChannel(3))
+    for number in range(3):
+        session.put(f"d/{number}", b"%d" % number, encoding="text/plain")
+    batch = subscriber.recv(PATIENCE)
+    assert [*batch.to_pandas()["key"]] == [*polars.from_arrow(batch)["key"]] == ["d/0", "d/1", "d/2"]
+    rows = duckdb.sql("SELECT key, payload FROM batch WHERE encoding = 'text/plain' AND key > 'd/1'").fetchall()
+    assert rows == [("d/2", b"2")]
