@@ -27,7 +27,8 @@ FEWEST = cython.declare(cython.Py_ssize_t, 16)
 class Ring:
     """What waits, oldest first: a deque without the calls for each item that one from another module costs.
 
-    Compiled, nobody else's code runs between two of its lines, so it needs no lock. Uncompiled it is `collections.deque`.
+    Compiled, nobody else's code runs between two of its lines, so it needs no lock; but where a list is made the garbage
+    collector may run, and with it anybody's. Uncompiled it is `collections.deque`.
     """
 
     def __init__(self):
@@ -36,15 +37,20 @@ class Ring:
         self.count = 0
 
     def append(self, item):
-        if self.count == len(self.slots):
+        while self.count == len(self.slots):
             self.grow()
         self.slots[(self.first + self.count) & (len(self.slots) - 1)] = item
         self.count += 1
         return 0
 
     def grow(self):
-        self.slots = self.slots[self.first :] + self.slots[: self.first] + [None] * self.count
-        self.first = 0
+        larger: list = [None] * (2 * len(self.slots))
+        i: cython.Py_ssize_t
+        if len(larger) > len(self.slots):  # nobody else has, meanwhile
+            for i in range(self.count):
+                larger[i] = self.slots[(self.first + i) & (len(self.slots) - 1)]
+            self.slots = larger
+            self.first = 0
         return 0
 
     def popleft(self):
@@ -66,8 +72,9 @@ class Ring:
 
     def clear(self):
         """Forget everything. What that ends may come back here, and finds it empty."""
+        empty: list = [None] * FEWEST
         forgotten = self.slots
-        self.slots = [None] * FEWEST
+        self.slots = empty
         self.first = self.count = 0
         forgotten.clear()
         return 0
