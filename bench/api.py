@@ -19,7 +19,7 @@ from bench.report import Ratio, Result, show
 from zenlake.wire.transport import Frame
 
 OURS, PEER = "zenlake", "zenoh"
-PAYLOAD = b"<8bytes>"
+PAYLOADS = {8: b"<8bytes>", 64: b"<64 bytes: what a robot says of itself, as short as it can be.>!"}
 
 COMMON = """
 import importlib, sys, time
@@ -122,10 +122,11 @@ for line in sys.stdin:
 START = COMMON + "session.close()\n"
 
 
-def put_rate(package: str, how: str, seconds: float) -> float:
+def put_rate(package: str, how: str, seconds: float, size: int = 8) -> float:
     """Messages a second that arrive, in the middle of a flood."""
+    payload = PAYLOADS[size]
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        peer = Peer(OUT, package, listener.getsockname()[1], "out", how, PAYLOAD.decode())
+        peer = Peer(OUT, package, listener.getsockname()[1], "out", how, payload.decode())
         try:
             link = raw.accepted(listener)
             peer.ready()
@@ -138,7 +139,7 @@ def put_rate(package: str, how: str, seconds: float) -> float:
             while time.perf_counter() < start + seconds:
                 chunks.append(link.recv(1 << 20))
             took = time.perf_counter() - start
-            return b"".join(chunks).count(PAYLOAD) / took
+            return b"".join(chunks).count(payload) / took
         finally:
             peer.stop()
 
@@ -160,9 +161,9 @@ def trips(router: str, ends: str, seconds: float) -> float:
             peer.stop()
 
 
-def receive_rate(package: str, how: str, seconds: float) -> float:
+def receive_rate(package: str, how: str, seconds: float, size: int = 8) -> float:
     """Samples a second that a callback reads key and payload of, or that come in record batches."""
-    one = message(8, False)
+    one = message(size, False)
     each = BATCH // len(one)
     port = free_port()
     peer = Peer(IN, package, port, "in", how)
@@ -204,18 +205,25 @@ def starts(package: str) -> float:
 def run(quick: bool) -> list[Result]:
     seconds, repeats = (0.6, 2) if quick else (3.0, 5)
     results = []
+    sizes = (8,) if quick else tuple(PAYLOADS)
     for how, against, aim in (("table", "session", 15), ("publisher", "publisher", 3), ("session", "session", 3)):
-        ratios = [Ratio(put_rate(OURS, how, seconds), put_rate(PEER, against, seconds)) for _ in range(repeats)]
         name = {"table": "put_table", "publisher": "Publisher.put", "session": "Session.put"}[how]
-        results.append(Result(name, "put" if how == "table" else "the same", ratios, aim))
+        for size in sizes:
+            ratios = [
+                Ratio(put_rate(OURS, how, seconds, size), put_rate(PEER, against, seconds, size))
+                for _ in range(repeats)
+            ]
+            results.append(Result(f"{name}, {size} bytes", "put" if how == "table" else "the same", ratios, aim))
     for how, name, against, aim in (
         ("callback", "callback that reads key and payload", "the same", 2),
         ("table", "ArrowChannel", "a callback", 15),
     ):
-        ratios = [
-            Ratio(receive_rate(OURS, how, seconds), receive_rate(PEER, "callback", seconds)) for _ in range(repeats)
-        ]
-        results.append(Result(name, against, ratios, aim))
+        for size in sizes:
+            ratios = [
+                Ratio(receive_rate(OURS, how, seconds, size), receive_rate(PEER, "callback", seconds, size))
+                for _ in range(repeats)
+            ]
+            results.append(Result(f"{name}, {size} bytes", against, ratios, aim))
     for router, name, aim in (
         (PEER, "ping-pong through their router", 1),
         (OURS, "ping-pong, routers of their own", 2),

@@ -32,7 +32,7 @@ UNUSED = """
 ## Accepted, without effect
 
 These are checked and then left alone; if they are set to something, a warning of the logger `zenlake` says so where that would be
-missed. `namespace` is refused.
+missed.
 """
 
 
@@ -65,7 +65,7 @@ def _keys(path: str, node: dict[str, Any]) -> Iterator[tuple[str, Key]]:
 def _has_effect(path: str, asked: set[str]) -> bool:
     if path.startswith("transport/link/tls/"):
         return path.rpartition("/")[2] in {field.name for field in dataclasses.fields(Tls)}
-    return path != "namespace" and any(path == each or path.startswith(f"{each}/") for each in asked)
+    return any(path == each or path.startswith(f"{each}/") for each in asked)
 
 
 def _default(key: Key) -> str:

@@ -21,6 +21,7 @@ LEAVES = {
     "clock",
     "hlc",
     "record",
+    "telling",
     "config",
     "config_keys",
     "json5",

@@ -4,6 +4,7 @@
 Names are loaded when they are first used, so that a program pays only for what it needs.
 """
 
+import gc as _gc
 import os as _os
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
@@ -113,7 +114,13 @@ def __getattr__(name: str) -> _Any:
     module = _MODULE.get(name)
     if module is None:
         raise AttributeError(f"module 'zenlake' has no attribute {name!r}")
-    value = getattr(_import_module(f"zenlake.{module}"), name)
+    collects = _gc.isenabled()
+    _gc.disable()  # modules are no garbage: looking for some among them is a tenth of a start
+    try:
+        value = getattr(_import_module(f"zenlake.{module}"), name)
+    finally:
+        if collects:
+            _gc.enable()
     globals()[name] = value
     return value
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from functools import total_ordering
 
 from zenlake.errors import InvalidValue
-from zenlake.hlc import MAX_DELTA, HybridClock
+from zenlake.hlc import MAX_DELTA, HybridClock, ntp64_of
 
 __all__ = ["NTP64", "HybridClock", "MAX_DELTA", "ntp64_from_ns", "ns_from_ntp64"]
 
@@ -25,10 +25,9 @@ _RFC3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?Z"
 
 def ntp64_from_ns(ns: int) -> int:
     """The NTP64 of `ns` nanoseconds since 1970, rounded down as Zenoh does."""
-    seconds, rest = divmod(ns, NS)
-    if not 0 <= seconds <= 0xFFFFFFFF:
-        raise InvalidValue(f"{seconds} s since 1970 does not fit NTP64, which ends in February 2106")
-    return seconds << 32 | (rest << 32) // NS
+    if not 0 <= ns < NS << 32:
+        raise InvalidValue(f"{ns // NS} s since 1970 does not fit NTP64, which ends in February 2106")
+    return ntp64_of(ns)
 
 
 def ns_from_ntp64(ntp64: int) -> int:

@@ -6,7 +6,9 @@ A chapter of its own because a router asks it for each sample, so it is compiled
 
 import cython
 
-__all__ = ["MAX_DELTA", "HybridClock"]
+__all__ = ["MAX_DELTA", "HybridClock", "ntp64_of"]
+
+NS = cython.declare(cython.ulonglong, 1_000_000_000)
 
 MAX_DELTA = 1 << 31  # 500 ms: how far ahead of us a received timestamp may be
 COUNTER = cython.declare(cython.ulonglong, 0xF)  # the low bits count events within one tick (about 4 ns)
@@ -41,3 +43,8 @@ class HybridClock:
             latest = self.last
         self.last = now if latest == now else latest + 1
         return True
+
+
+def ntp64_of(ns):
+    """The NTP64 of a time before 2106, in nanoseconds since 1970, rounded down as Zenoh does."""
+    return ns // NS << 32 | (ns % NS << 32) // NS

@@ -2,7 +2,8 @@
 """`dataclass` as in the standard library, for the classes that every program loads: made in a tenth of the time.
 
 The standard one compiles each method of each class from text when a program starts, and imports the compiler's helpers for
-that: a third of what `import zenlake` and `open` took. Here only `__init__` is; the other methods read the class's fields.
+that: a third of what `import zenlake` and `open` took. Here only `__init__` is, when it is first needed; the other methods read
+the class's fields.
 To type checkers, and to `dataclasses.fields`, `replace`, `astuple` and the like, these are dataclasses.
 """
 
@@ -33,7 +34,7 @@ else:
         more = {name: value for name, value in given.items() if isinstance(value, field)}
         defaults = {name: value.default if name in more else value for name, value in given.items()}
         methods = {
-            "__init__": _init(names, defaults, more, frozen, kw_only, "__post_init__" in own),
+            "__init__": Later(lambda: finished(_init(names, defaults, more, frozen, kw_only, "__post_init__" in own))),
             "__repr__": _repr([name for name in names if name not in more or more[name].repr]),
             "__match_args__": () if kw_only else names,
             "__dataclass_fields__": Fields(given, kw_only),
@@ -46,9 +47,23 @@ else:
             methods |= {"__slots__": names, "__getstate__": _getstate, "__setstate__": _setstate}
         made = type(cls)(cls.__name__, cls.__bases__, {**methods, **own})
         made.__qualname__ = cls.__qualname__
-        made.__init__.__qualname__ = f"{cls.__qualname__}.__init__"
-        made.__init__.__annotations__ = {**cls.__annotations__, "return": None}
+
+        def finished(init):
+            init.__qualname__ = f"{made.__qualname__}.__init__"
+            init.__annotations__ = {**made.__annotations__, "return": None}
+            made.__init__ = init
+            return init
+
         return made
+
+    class Later:
+        """A method that is made when it is first looked for."""
+
+        def __init__(self, make):
+            self.make = make
+
+        def __get__(self, instance, owner):
+            return self.make().__get__(instance, owner)
 
     def _init(names, defaults, more, frozen, kw_only, is_followed):
         """The one method that is compiled: it is called often, and its signature is what users see."""

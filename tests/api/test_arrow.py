@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Columns in and out of a live session."""
 
+import time
 from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
 
 import zenlake
-from tests.api.nodes import config
+from tests.api.nodes import config, pair
 from zenlake.handlers import ArrowChannel
 from zenlake.values import EntityGlobalId, SourceInfo, ZenohId
 
@@ -77,6 +78,30 @@ def test_a_table_is_put_and_comes_back_the_same(session):
         assert got[name].to_pylist() == table[name].to_pylist()
 
 
+@pytest.mark.parametrize("more", [{}, {"attachment": [None, b"b", None, None, b""]}], ids=["plain", "with more"])
+def test_rows_cross_a_connection_each_with_its_own_quality(more):
+    table = pa.table(
+        {
+            "key": ["t/a", "t/b", "t/a", "t/b", "t/a"],
+            "payload": [b"1", b"", b"x" * 300, None, b"y" * 100_000],
+            "priority": [5, 1, 5, 7, 5],
+            "congestion": ["block", "block", "block_first", "block", "block"],
+            "express": [False, True, False, False, True],
+            **more,
+        }
+    )
+    first, second = pair()
+    with first, second:
+        subscriber = first.declare_subscriber("t/**", ArrowChannel(5))
+        publisher = second.declare_publisher("t/a")
+        while not publisher.matching_status.matching:
+            time.sleep(0.005)
+        assert second.put_table(table) == 5
+        got = pa.Table.from_batches([subscriber.recv(PATIENCE)]).select([*table.schema.names, "encoding"]).to_pylist()
+    sent = [{**row, "payload": row["payload"] or b"", "encoding": "zenoh/bytes"} for row in table.to_pylist()]
+    assert sorted(got, key=str) == sorted(sent, key=str)  # the urgent ones overtake
+
+
 def test_rows_count_on_from_a_source_and_may_have_a_time(session):
     when = datetime(2026, 5, 1, 12, 0, 0, 250000, UTC)
     table = pa.table({"key": ["c/a", "c/b"], "payload": ["1", "2"], "timestamp": [when, None]})
@@ -122,3 +147,15 @@ def test_a_query_that_failed_raises(session):
     session.declare_queryable("q/*", lambda query: query.reply_err("no such thing"))
     with pytest.raises(zenlake.ZError, match="no such thing"):
         session.get_table("q/1")
+
+
+def test_pandas_polars_and_duckdb_take_batches_as_they_are(session):
+    duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
+    pytest.importorskip("pandas")
+    subscriber = session.declare_subscriber("d/*", ArrowChannel(3))
+    for number in range(3):
+        session.put(f"d/{number}", b"%d" % number, encoding="text/plain")
+    batch = subscriber.recv(PATIENCE)
+    assert [*batch.to_pandas()["key"]] == [*polars.from_arrow(batch)["key"]] == ["d/0", "d/1", "d/2"]
+    rows = duckdb.sql("SELECT key, payload FROM batch WHERE encoding = 'text/plain' AND key > 'd/1'").fetchall()
+    assert rows == [("d/2", b"2")]

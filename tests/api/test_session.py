@@ -70,6 +70,40 @@ def test_payloads_share_memory_in_both_directions(both):
         assert list(memoryview(payload).cast("d")) == [1.0, 2.0]
 
 
+def test_a_small_payload_is_copied_and_a_large_one_viewed(both):
+    first, second = both
+    subscriber = connected_subscriber(first, second, "t/**")
+    for size, copied in ((8, True), (1_000_000, False)):
+        second.put("t/a", b"x" * size, congestion_control=zenlake.CongestionControl.BLOCK)
+        payload = subscriber.recv(PATIENCE).payload
+        assert bytes(payload) == b"x" * size == payload
+        if not os.environ.get("ZENLAKE_PURE"):
+            held = subscriber_buffer(second, subscriber, size)
+            assert isinstance(held, bytes) == copied
+            assert memoryview(held).readonly
+
+
+def subscriber_buffer(session, subscriber, size):
+    """What a payload of that size, not asked for its bytes yet, lends its memory from."""
+    session.put("t/a", b"y" * size, congestion_control=zenlake.CongestionControl.BLOCK)
+    return memoryview(subscriber.recv(PATIENCE).payload).obj
+
+
+def test_a_channel_keeps_the_order_while_it_grows_and_shrinks():
+    channel, expected, taken, number = zenlake.Handler(1000), [], [], 0
+    for more, fewer in ((5, 3), (40, 10), (3, 30), (200, 205), (33, 33)):
+        for _ in range(more):
+            channel._push(number)
+            expected.append(number)
+            number += 1
+        taken += [channel.recv() for _ in range(fewer)]
+        assert len(channel) == len(expected) - len(taken)
+    assert taken == expected
+    channel._push(1)
+    channel._close(True)
+    assert len(channel) == 0
+
+
 def test_what_receives_says_when_it_has_nothing(both):
     subscriber = both[0].declare_subscriber("t/**")
     assert subscriber.try_recv() is None
@@ -409,17 +443,18 @@ def test_a_callback_that_ends_its_thread_does_not_hold_up_the_others(both):
 
 
 def test_a_session_that_is_forgotten_leaves_nothing_behind():
-    before = threading.active_count()
+    before = {*threading.enumerate()}
     session, _ = listening()
     session.declare_subscriber("t/**", lambda sample: None)
     session.declare_queryable("t/q", lambda query: None)
     publisher = session.declare_publisher("t/a")
     publisher.declare_matching_listener(lambda status: None)
-    assert threading.active_count() >= before + 4  # the loop, and one for each callback
+    its = {*threading.enumerate()} - before
+    assert len(its) >= 4  # the loop, and one for each callback
     del session, publisher
 
     def gone():
         gc.collect()
-        return threading.active_count() <= before
+        return not any(thread.is_alive() for thread in its)
 
     wait_until(gone)

@@ -17,8 +17,8 @@ print(*sys.modules)
 """
 
 HEAVY = {
-    "aioquic", "asyncio", "dataclasses", "decimal", "difflib", "duckdb", "hashlib", "inspect", "ipaddress", "lz4",
-    "numpy", "pathlib", "pyarrow", "pyspark", "rich", "ssl", "typer", "websockets",
+    "aioquic", "asyncio", "concurrent.futures", "dataclasses", "decimal", "difflib", "duckdb", "encodings.idna", "hashlib",
+    "inspect", "ipaddress", "logging", "lz4", "numpy", "pathlib", "pyarrow", "pyspark", "rich", "ssl", "typer", "websockets",
 }  # fmt: skip
 
 

@@ -171,7 +171,7 @@ class AdvancedPublisher(Declared):
         payload = ZBytes(payload)
         with self._lock:  # so that they leave in the order of their numbers
             source, timestamp = self._mark(timestamp)
-            self._keep(Sample(publisher.key_expr, payload, SampleKind.PUT, kept, timestamp), attachment, source)
+            self._keep(attachment, source, payload=payload, encoding=kept, timestamp=timestamp)
             publisher.put(
                 payload,
                 encoding=encoding,
@@ -193,7 +193,7 @@ class AdvancedPublisher(Declared):
         publisher: Publisher = self._alive()
         with self._lock:
             source, timestamp = self._mark(timestamp)
-            self._keep(Sample(publisher.key_expr, kind=SampleKind.DELETE, timestamp=timestamp), attachment, source)
+            self._keep(attachment, source, kind=SampleKind.DELETE, timestamp=timestamp)
             publisher.delete(
                 attachment=attachment,
                 timestamp=timestamp,
@@ -210,11 +210,10 @@ class AdvancedPublisher(Declared):
             timestamp = self._session.new_timestamp()
         return source, timestamp
 
-    def _keep(self, sample: Sample, attachment: Any, source: SourceInfo | None) -> None:
+    def _keep(self, attachment: Any, source: SourceInfo | None, **fields: Any) -> None:
         if self._cache is not None:
-            sample.attachment = None if attachment is None else ZBytes(attachment)
-            sample.source_info = source
-            self._cache.append(sample)
+            more = None if attachment is None else ZBytes(attachment)
+            self._cache.append(Sample(self._publisher.key_expr, attachment=more, source_info=source, **fields))
 
     def __repr__(self) -> str:
         return f"AdvancedPublisher({self._publisher._key_expr!r}{'' if self._entity is not None else ', undeclared'})"

@@ -10,8 +10,9 @@ stays bounded by what one read of the network brings. A ring that is full forget
 import threading
 import time
 from collections import deque
-from contextlib import suppress
 from typing import Any
+
+import cython
 
 from zenlake.errors import ClosedError
 
@@ -20,19 +21,82 @@ __all__ = ["Channel"]
 DEFAULT_CAPACITY = 256
 # A wait without a limit is many of these: only a lock with a timeout can be interrupted everywhere.
 LONGEST_WAIT = 3600.0
+FEWEST = cython.declare(cython.Py_ssize_t, 16)
+
+
+class Ring:
+    """What waits, oldest first: a deque without the calls for each item that one from another module costs.
+
+    Compiled, nobody else's code runs between two of its lines, so it needs no lock; but where a list is made the garbage
+    collector may run, and with it anybody's. Uncompiled it is `collections.deque`.
+    """
+
+    def __init__(self):
+        self.slots = [None] * FEWEST
+        self.first = 0
+        self.count = 0
+
+    def append(self, item):
+        while self.count == len(self.slots):
+            self.grow()
+        self.slots[(self.first + self.count) & (len(self.slots) - 1)] = item
+        self.count += 1
+        return 0
+
+    def grow(self):
+        larger: list = [None] * (2 * len(self.slots))
+        i: cython.Py_ssize_t
+        if len(larger) > len(self.slots):  # nobody else has, meanwhile
+            for i in range(self.count):
+                larger[i] = self.slots[(self.first + i) & (len(self.slots) - 1)]
+            self.slots = larger
+            self.first = 0
+        return 0
+
+    def popleft(self):
+        """The oldest; there must be one."""
+        item = self.slots[self.first]
+        self.slots[self.first] = None
+        self.first = (self.first + 1) & (len(self.slots) - 1)
+        self.count -= 1
+        return item
+
+    def remove(self, item):
+        """Take it out from wherever it is; ValueError if it is nowhere."""
+        found: list = [self.popleft() for _ in range(self.count)]
+        try:
+            found.remove(item)
+        finally:
+            for each in found:
+                self.append(each)
+
+    def clear(self):
+        """Forget everything. What that ends may come back here, and finds it empty."""
+        empty: list = [None] * FEWEST
+        forgotten = self.slots
+        self.slots = empty
+        self.first = self.count = 0
+        forgotten.clear()
+        return 0
+
+
+if not cython.compiled:
+    Ring = deque  # type: ignore[assignment,misc]
+
+    def length(ring):
+        """How many there are. (Compiled: inline, in the .pxd.)"""
+        return len(ring)
 
 
 class Channel:
     """Both ends: `_push` and `_close` fill it, what has no underscore reads it. No item is None."""
 
     def __init__(self, capacity: int = DEFAULT_CAPACITY, ring: bool = False) -> None:
-        self.items: deque[Any] = deque()
-        self.append = self.items.append
-        self.popleft = self.items.popleft
+        self.items = Ring()
         self.capacity = capacity
         self.ring = ring
         self.lock = threading.Lock()
-        self.waiting: deque[Any] = deque()
+        self.waiting = Ring()
         self.closed = False
         self.paused = False
         self.source: Any = None
@@ -44,7 +108,7 @@ class Channel:
     def try_recv(self, /) -> Any:
         """The next item, or None if there is none now. ClosedError when none will ever come."""
         item = self.pop()
-        if item is None and self.closed and not self.items:
+        if item is None and self.closed and length(self.items) == 0:
             raise ClosedError("the channel is empty and closed")
         if self.paused:
             self.let_go()
@@ -52,6 +116,9 @@ class Channel:
 
     def recv(self, /, timeout: float | None = None) -> Any:
         """The next item; waits for it, but not longer than `timeout` seconds (then TimeoutError)."""
+        return self.take(timeout)
+
+    def take(self, timeout):
         item = self.pop()
         if item is None:
             item = self.wait(timeout)
@@ -60,10 +127,12 @@ class Channel:
         return item
 
     def pop(self):
-        if len(self.items) == 0:
+        if length(self.items) == 0:
             return None
+        if cython.compiled:
+            return self.items.popleft()
         try:
-            return self.popleft()
+            return self.items.popleft()
         except IndexError:  # uncompiled: somebody else was quicker
             return None
 
@@ -89,20 +158,24 @@ class Channel:
             try:
                 self.waiting.remove(door)
             except ValueError:  # opened in this moment, for an item that is left to another
-                if self.items:
+                if length(self.items):
                     self.notify()
 
     def notify(self):
         """Something came: one of those who wait may look."""
-        with suppress(IndexError):  # uncompiled: it has just gone
+        if length(self.waiting) == 0:
+            return 0
+        try:
             self.waiting.popleft().release()
+        except IndexError:  # uncompiled: it has just gone
+            return 0
         return 0
 
     def _feed(self, callback: Any, failed: Any) -> None:
         """Call it with every item, until there will be no more; `failed()` whenever it raises."""
         while True:
             try:
-                item = self.recv()
+                item = self.take(None)
             except ClosedError:
                 return
             try:
@@ -122,13 +195,13 @@ class Channel:
 
     def __len__(self, /) -> int:
         """How many items wait."""
-        return len(self.items)
+        return length(self.items)
 
     def __bool__(self, /) -> bool:
         return True  # an empty channel is still a channel
 
     def __repr__(self, /) -> str:
-        return f"Handler({len(self.items)} of {self.capacity}{', closed' if self.closed else ''})"
+        return f"Handler({length(self.items)} of {self.capacity}{', closed' if self.closed else ''})"
 
     # The filling end
 
@@ -138,11 +211,10 @@ class Channel:
     def push(self, item):
         if self.closed:
             return 0
-        if len(self.items) >= self.capacity and self.full():
+        if length(self.items) >= self.capacity and not self.paused and self.full():
             return 0
-        self.append(item)
-        if len(self.waiting) != 0:
-            self.notify()
+        self.items.append(item)
+        self.notify()
         if self.wake is not None:
             self.wake()
         return 0
@@ -154,8 +226,8 @@ class Channel:
                 self.dropped += 1
                 return 1
             with self.lock:
-                if len(self.items) >= self.capacity:
-                    self.popleft()
+                if length(self.items) >= self.capacity:
+                    self.items.popleft()
                     self.dropped += 1
         elif not self.paused and self.source is not None:
             self.paused = True
@@ -163,7 +235,7 @@ class Channel:
         return 0
 
     def let_go(self):
-        if len(self.items) <= self.capacity // 2:
+        if length(self.items) <= self.capacity // 2:
             with self.lock:
                 if not self.paused:
                     return 0
@@ -177,7 +249,7 @@ class Channel:
         self.closed = True  # without a lock: the garbage collector may call this
         if discard:
             self.items.clear()
-        while self.waiting:
+        while length(self.waiting):
             self.notify()
         if self.paused:
             self.paused = False
@@ -189,6 +261,6 @@ class Channel:
     def _orphan(self) -> None:
         """In a child that was forked: nothing will come, and the locks may be held by threads that are not here."""
         self.lock = threading.Lock()
-        self.waiting = deque()
+        self.waiting = Ring()
         self.source = self.wake = None
         self.closed = True

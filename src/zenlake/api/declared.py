@@ -12,7 +12,7 @@ from zenlake.api.arguments import as_encoding
 from zenlake.api.handlers import Receiver, receiver
 from zenlake.api.putting import PublisherPut
 from zenlake.api.zbytes import as_buffer
-from zenlake.choices import CongestionControl, Locality, Priority, Reliability, ReplyKeyExpr
+from zenlake.choices import CongestionControl, Priority, Reliability, ReplyKeyExpr
 from zenlake.encoding import Encoding
 from zenlake.errors import ClosedError
 from zenlake.keyexpr import KeyExpr
@@ -262,27 +262,14 @@ class Publisher(PublisherPut, Matching):
         key_expr: KeyExpr,
         entity: Any,
         encoding: Encoding,
-        congestion_control: CongestionControl,
-        priority: Priority,
-        express: bool,
-        reliability: Reliability,
-        destination: Locality,
+        qos: dict[str, Any],
     ) -> None:
         self._session = session
         self._key_expr = key_expr
         self._entity = entity
         self._encoding = encoding
-        self._congestion_control = congestion_control
-        self._priority = priority
-        self._reliability = reliability
         self._listeners = []
-        self._fixed = {
-            "priority": priority,
-            "congestion": congestion_control,
-            "express": express,
-            "reliable": reliability == Reliability.RELIABLE,
-            "destination": destination,
-        }
+        self._fixed = qos
         super().__init__(session._life, session._post(key_expr, encoding, self._fixed))
 
     @property
@@ -293,17 +280,17 @@ class Publisher(PublisherPut, Matching):
     @property
     def congestion_control(self) -> CongestionControl:
         self._alive()
-        return self._congestion_control
+        return self._fixed["congestion"]  # type: ignore[no-any-return]
 
     @property
     def priority(self) -> Priority:
         self._alive()
-        return self._priority
+        return self._fixed["priority"]  # type: ignore[no-any-return]
 
     @property
     def reliability(self) -> Reliability:
         self._alive()
-        return self._reliability
+        return Reliability.RELIABLE if self._fixed["reliable"] else Reliability.BEST_EFFORT
 
     def try_put(
         self,

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finding each other by multicast, as a session's configuration says: whom to look for, whom to answer."""
 
-import logging
 import queue
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from zenlake.config import Config
 from zenlake.errors import LinkError
 from zenlake.runtime.node import YIELD
 from zenlake.runtime.scout import Answering, Asking, Group, Lookout
+from zenlake.telling import logger
 from zenlake.wire.scouting import Hello
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Discovery", "group"]
 
-log = logging.getLogger("zenlake.scouting")
+log = logger("zenlake.scouting")
 
-ANSWERS = 0.05  # seconds in which the answers to one question come
+ANSWERS = 0.05  # seconds after the first in which the other answers to one question come; or as long as the first took
 
 AUTOCONNECT = {
     WhatAmI.ROUTER: "",
@@ -67,19 +67,20 @@ class Discovery:
         node, config = self._node, self._config
         if node.whatami is WhatAmI.CLIENT:
             return
+        began = monotonic()
         node.runtime.engine.run(self._begin)
         delay = config.get("scouting/delay")
         if not self._what.is_empty() and config.get("open/return_conditions/connect_scouted") is not False:
             seconds = (500 if delay is None else delay) / 1000
             if node.wait_for_face(1, seconds):
-                self._wait_for_the_others(seconds)
+                self._wait_for_the_others(seconds, max(ANSWERS, monotonic() - began))
             elif self._somebody:  # the one with the smaller id waits for the other to connect
                 node.wait_for_face(1, 2 * YIELD)
 
-    def _wait_for_the_others(self, seconds: float) -> None:
+    def _wait_for_the_others(self, seconds: float, answers: float) -> None:
         """Somebody was found: those who answered the same question are to hear what is put first, too."""
         first = monotonic()
-        while monotonic() < first + (seconds + 2 * YIELD if self._node.is_connecting else min(ANSWERS, seconds)):
+        while monotonic() < first + (seconds + 2 * YIELD if self._node.is_connecting else min(answers, seconds)):
             sleep(0.005)
 
     def _begin(self) -> None:

@@ -4,7 +4,6 @@
 A callback has a thread of its own, fed through a FIFO. One that raises is logged, and the next item is handed on.
 """
 
-import logging
 import threading
 import warnings
 from collections.abc import Callable
@@ -13,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from zenlake.api.channel import Channel
 from zenlake.errors import InvalidValue
+from zenlake.telling import logger
 
 __all__ = ["Handler", "DefaultHandler", "FifoChannel", "RingChannel", "Callback", "Receiver", "receiver"]
 
-log = logging.getLogger("zenlake.handlers")
+log = logger("zenlake.handlers")
 
 T = TypeVar("T")
 

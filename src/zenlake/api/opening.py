@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a configuration to a live node, with what a session needs besides: errands, pauses, news of connections."""
 
-import logging
 import threading
 from collections.abc import Callable
 from time import monotonic
@@ -15,6 +14,7 @@ from zenlake.network.access import AccessControl
 from zenlake.runtime.face import Face
 from zenlake.runtime.node import TOLD, LiveNode, NodeConfig
 from zenlake.runtime.runtime import Backoff
+from zenlake.telling import logger
 from zenlake.transport.unicast import Closed
 from zenlake.values import ZenohId
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SessionNode", "open_node"]
 
-log = logging.getLogger("zenlake.node")
+log = logger("zenlake.node")
 
 Watcher = Callable[[SampleKind, "Transport", "Link"], None]
 
@@ -210,7 +210,7 @@ def node_config(config: Config, **more: Any) -> NodeConfig:
 
 def _check(config: Config) -> None:
     """What has no effect here is told: it only changes how things flow."""
-    for section in ("downsampling", "low_pass_filter", "qos/publication", "qos/network", "aggregation/subscribers",
+    for section in ("downsampling", "low_pass_filter", "qos/network", "aggregation/subscribers",
                     "aggregation/publishers", "plugins"):  # fmt: skip
         if config.get(section):
             log.warning("the configuration has %s, which has no effect here", section)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 from zenlake.api.arguments import as_encoding, as_key, as_qos, as_told
 from zenlake.api.declared import Publisher
 from zenlake.api.putting import SessionPut
+from zenlake.api.quality import Overwrites
 from zenlake.api.stamps import Stamper, TimestampInstrumentation
 from zenlake.api.zbytes import as_buffer
 from zenlake.choices import CongestionControl, Locality, Priority, Reliability
@@ -23,6 +24,7 @@ class Publishing(SessionPut):
     """The half of a Session that sends."""
 
     _stamper: Stamper
+    _overwrites: Overwrites
 
     def _live(self) -> Any:
         raise NotImplementedError
@@ -94,6 +96,8 @@ class Publishing(SessionPut):
     ) -> bool:
         """Every put and delete comes through here. False if it was dropped."""
         node = self._live()
+        if self._overwrites:
+            fixed = self._overwrites.of(key, fixed)
         if attachment is not None:
             attachment = as_buffer(attachment)
         options = fixed if instrumentation is None else {**fixed, "stack": self._stamper.sent(instrumentation)}
@@ -113,6 +117,8 @@ class Publishing(SessionPut):
 
     def _post(self, key_expr: KeyExpr, encoding: Encoding | None, qos: dict[str, Any]) -> Any:
         """A short way for puts of nothing but bytes; None if the node has none, since it stamps each."""
+        if self._overwrites:
+            qos = self._overwrites.of(key_expr.utf8, qos)
         return self._live().post(key_expr.utf8, encoding=as_told(encoding), **qos)
 
     def declare_publisher(
@@ -129,21 +135,12 @@ class Publishing(SessionPut):
     ) -> Publisher:
         """Something to put with on one key expression, again and again."""
         key = as_key(key_expr)
-        destination = Locality.ANY if allowed_destination is None else allowed_destination
+        qos = as_qos(congestion_control, priority, express, allowed_destination)
+        qos = self._overwrites.of(key.utf8, {**qos, "reliable": reliability != Reliability.BEST_EFFORT})
         node = self._live()
-        entity = node.declare_publisher(key.utf8, destination)
+        entity = node.declare_publisher(key.utf8, qos["destination"])
         node.settle()
-        return Publisher(
-            cast("Session", self),
-            key,
-            entity,
-            as_encoding(encoding) or Encoding.ZENOH_BYTES,
-            CongestionControl.DEFAULT if congestion_control is None else congestion_control,
-            Priority.DEFAULT if priority is None else priority,
-            bool(express),
-            Reliability.RELIABLE if reliability is None else reliability,
-            destination,
-        )
+        return Publisher(cast("Session", self), key, entity, as_encoding(encoding) or Encoding.ZENOH_BYTES, qos)
 
     def put_table(
         self,

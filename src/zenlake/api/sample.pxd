@@ -5,8 +5,9 @@ from zenlake.network.forward cimport Listener
 from zenlake.wire.cursor cimport Blob
 from zenlake.wire.data cimport Del, Put
 
+@cython.final
 cdef class Sample:
-    cdef public object key_expr
+    cdef readonly object key_expr
     cdef object _payload
     cdef bint is_put
     cdef object _encoding
@@ -15,8 +16,8 @@ cdef class Sample:
     cdef bytes clock
     cdef int qos
     cdef object _attachment
-    cdef public object source_info
-    cdef public object timestamp_stack
+    cdef readonly object source_info
+    cdef readonly object timestamp_stack
 
 @cython.final
 cdef class Keys:
@@ -31,4 +32,4 @@ cdef class Samples(Listener):
     cdef object stamper
 
 cdef bytes clock_of(Blob id)
-cpdef Sample sample_of(key_expr, Put put, Del delete, bint is_put, int qos)
+cpdef Sample sample_of(key_expr, Put put, Del delete, bint is_put, int qos, stack)

@@ -14,7 +14,7 @@ from zenlake.keyexpr import KeyExpr
 from zenlake.values import Timestamp
 
 if cython.compiled:
-    from cython.cimports.zenlake.api.zbytes import ZBytes, unwatched, zbytes_of
+    from cython.cimports.zenlake.api.zbytes import ZBytes, zbytes_of
     from cython.cimports.zenlake.network.forward import Listener
     from cython.cimports.zenlake.wire.cursor import Blob
     from cython.cimports.zenlake.wire.data import Del, Put
@@ -22,7 +22,7 @@ if cython.compiled:
     from cython.cimports.zenlake.wire.memory import same, take
     from cython.cimports.zenlake.wire.network import Push
 else:
-    from zenlake.api.zbytes import ZBytes, unwatched, zbytes_of
+    from zenlake.api.zbytes import ZBytes, zbytes_of
     from zenlake.network.forward import Listener
     from zenlake.wire.cursor import Blob
     from zenlake.wire.data import Del, Put  # noqa: F401
@@ -38,6 +38,9 @@ DROP, BLOCK, BLOCK_FIRST = CongestionControl.DROP, CongestionControl.BLOCK, Cong
 PRIORITIES = (Priority.REAL_TIME, *Priority)  # by the wire's number; 0 is Zenoh's own and never a sample's
 MOST_KEYS = 4096
 
+# What is larger came in fragments, joined in a buffer of its own, which has little else in it: that is kept, and viewed.
+LARGEST_COPY = cython.declare(cython.Py_ssize_t, 65535)
+
 LAST_CLOCK = cython.declare(bytes, b"")
 
 BLOCK_BIT = cython.declare(cython.int, 0x08)
@@ -45,6 +48,8 @@ EXPRESS_BIT = cython.declare(cython.int, 0x10)
 BLOCK_FIRST_BIT = cython.declare(cython.int, 0x20)
 
 
+@cython.no_gc  # it never changes, so nothing that it holds can hold it
+@cython.cclass
 class Sample:
     """A value that was put on a key, or the news that it was deleted."""
 
@@ -127,10 +132,6 @@ class Sample:
             self._attachment = zbytes_of(self._attachment)
         return self._attachment
 
-    @attachment.setter
-    def attachment(self, attachment: ZBytes | None) -> None:
-        self._attachment = attachment
-
     def __repr__(self) -> str:
         stamp = "" if self.timestamp is None else f", timestamp={self.timestamp}"
         return f"Sample({self.key_expr!r}, {self.payload!r}, {self.kind}, {str(self.encoding)!r}{stamp})"
@@ -174,12 +175,15 @@ class Samples(Listener):
         self.stamper = stamper
 
     def take(self, key, reader):
-        key_expr = self.keys.known.get(key) or self.keys.valid(key)
+        key_expr = self.keys.known.get(key)
+        if key_expr is None:
+            key_expr = self.keys.valid(key)
         if key_expr is not None:
             message: Push = reader.push
-            sample: Sample = sample_of(key_expr, message.put, message.delete, message.is_put, message.qos)
+            stack = None
             if message.timestamp_stack.size >= 0:
-                sample.timestamp_stack = self.stamper.received(message.timestamp_stack.value)
+                stack = self.stamper.received(message.timestamp_stack.value)
+            sample: Sample = sample_of(key_expr, message.put, message.delete, message.is_put, message.qos, stack)
             if self.channel is not None:
                 self.channel.push(sample)
             else:
@@ -195,27 +199,31 @@ def clock_of(id):
     return LAST_CLOCK
 
 
-def sample_of(key_expr, put, delete, is_put, qos):
+def sample_of(key_expr, put, delete, is_put, qos, stack):
     """From the records of a message's body."""
     sample: Sample = Sample.__new__(Sample)
-    unwatched(sample)
+    if not cython.compiled:  # there, all is None to begin with
+        sample._encoding = sample._timestamp = sample.clock = sample._attachment = sample.source_info = None
     sample.key_expr = key_expr
     sample.is_put = is_put
     sample.qos = qos
-    sample._payload = b""
-    sample._encoding = None
-    sample.timestamp_stack = None
+    sample.timestamp_stack = stack
     stamp: Stamp = put.timestamp if is_put else delete.timestamp
     source: Source = put.source if is_put else delete.source
     attachment: Blob = put.attachment if is_put else delete.attachment
-    if is_put:
-        if put.payload.size > 0:
-            sample._payload = take(put.payload.data, put.payload.at, put.payload.size)
-        if put.encoding.id != 0 or put.encoding.schema.size >= 0:
-            sample._encoding = (put.encoding.id, put.encoding.schema.value)
-    sample._timestamp = None
-    sample.ntp64 = stamp.ntp64
-    sample.clock = None if stamp.id.size < 0 else clock_of(stamp.id)
-    sample._attachment = None if attachment.size < 0 else take(attachment.data, attachment.at, attachment.size)
-    sample.source_info = None if source.entity.zid.size < 0 else source.value
+    if is_put and put.payload.size > LARGEST_COPY:
+        sample._payload = ZBytes(put.payload.view.toreadonly())
+    elif is_put and put.payload.size > 0:
+        sample._payload = take(put.payload.data, put.payload.at, put.payload.size)
+    else:
+        sample._payload = b""
+    if is_put and (put.encoding.id != 0 or put.encoding.schema.size >= 0):
+        sample._encoding = (put.encoding.id, put.encoding.schema.value)
+    if stamp.id.size >= 0:
+        sample.ntp64 = stamp.ntp64
+        sample.clock = clock_of(stamp.id)
+    if attachment.size >= 0:
+        sample._attachment = take(attachment.data, attachment.at, attachment.size)
+    if source.entity.zid.size >= 0:
+        sample.source_info = source.value
     return sample

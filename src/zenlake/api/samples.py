@@ -57,8 +57,7 @@ def reply_from_response(key_expr: KeyExpr | None, response: Any, stamper: Stampe
     result: Sample | ReplyError
     if response.is_reply and key_expr is not None:
         reply = response.reply
-        result = sample_of(key_expr, reply.put, reply.delete, reply.is_put, response.qos)
-        result.timestamp_stack = stack
+        result = sample_of(key_expr, reply.put, reply.delete, reply.is_put, response.qos, stack)
     else:
         err = response.err
         result = ReplyError(ZBytes(err.payload.value), err.encoding.value or BYTES, stack)

@@ -18,6 +18,7 @@ from zenlake.api.handlers import Receiver, receiver
 from zenlake.api.liveliness import Liveliness
 from zenlake.api.opening import open_node
 from zenlake.api.publishing import Publishing
+from zenlake.api.quality import Overwrites
 from zenlake.api.query import Query
 from zenlake.api.sample import Keys, Sample, Samples
 from zenlake.api.stamps import Stamper, TimestampCallback, TimestampContext
@@ -51,6 +52,7 @@ class Session(Publishing, Asking):
         super().__init__()
         self._life.over = "session closed"
         self._default_timeout = (config.get("queries_default_timeout") or 10_000) / 1000
+        self._overwrites = Overwrites(config.get("qos/publication") or [])
         self._keys = Keys()
         self._receivers: weakref.WeakSet[Receiver[Any]] = weakref.WeakSet()
         self._held: set[Any] = set()  # declarations that go on in the background

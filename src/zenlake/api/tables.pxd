@@ -2,6 +2,8 @@
 cimport cython
 from zenlake.columns.encode cimport Encoder
 from zenlake.columns.inputs cimport Choices
+from zenlake.network.publishing cimport Posted, Way
+from zenlake.wire.cursor cimport Blob
 from zenlake.wire.network cimport Push
 
 @cython.final
@@ -14,5 +16,11 @@ cdef class Rows:
     cdef list routes
     cdef list keys
     cdef object only
+    cdef Blob payload
+    cdef object encoding
+    cdef dict posts
+    cdef bint is_plain
     cdef Py_ssize_t run(self, Py_ssize_t first, Py_ssize_t end, Choices codes, bint one) except -1
     cdef Py_ssize_t run_anywhere(self, Py_ssize_t first, Py_ssize_t end, Choices codes, bint one) except -1
+    cdef Py_ssize_t run_plain(self, Way way, Py_ssize_t first, Py_ssize_t end, Choices codes, bint one) except -1
+    cdef Posted post(self, Py_ssize_t code, int qos)

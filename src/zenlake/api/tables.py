@@ -2,7 +2,8 @@
 """A table onto the network: each row is written from its Arrow buffers into the batch that will carry it. Compiled.
 
 No object is made for a row, unless a subscriber of this very session is to see it. Keys are few: where each goes is worked
-out once for a record batch. Rows are sent by `RUN`, so that another thread's messages get between them.
+out once for a record batch. Rows that have nothing but a payload of their own are written as `Publisher.put` does, behind bytes
+that are the same for all of a key. Rows are sent by `RUN`, so that another thread's messages get between them.
 """
 
 import cython
@@ -13,20 +14,23 @@ if cython.compiled:
     from cython.cimports.zenlake.columns.encode import Encoder
     from cython.cimports.zenlake.columns.inputs import Choices
     from cython.cimports.zenlake.network.forward import Route, Target
-    from cython.cimports.zenlake.network.publishing import Way
+    from cython.cimports.zenlake.network.publishing import Posted, Way, posted
     from cython.cimports.zenlake.wire.fields import WireExpr
     from cython.cimports.zenlake.wire.network import Push
 else:
     from zenlake.columns.encode import Encoder
     from zenlake.columns.inputs import Choices
     from zenlake.network.forward import Route, Target
-    from zenlake.network.publishing import Way
+    from zenlake.network.publishing import Posted, Way, posted
     from zenlake.wire.fields import WireExpr
     from zenlake.wire.network import Push
 
 __all__ = ["Rows"]
 
 RUN = cython.declare(cython.Py_ssize_t, 1024)
+EXPRESS = cython.declare(cython.int, 0x10)
+# Columns of rows that have nothing of their own but a payload, and of which there are few combinations otherwise.
+PLAIN = {"key", "payload", "priority", "congestion", "express", "reliable"}
 
 
 class Rows:
@@ -38,13 +42,20 @@ class Rows:
         self.remote = remote
         self.encoder = Encoder()
         self.push = self.encoder.push
+        self.payload = self.push.put.payload
         self.routes = []
         self.keys = []
         self.only = None
+        self.encoding = None
+        self.posts = {}
+        self.is_plain = False
 
     def send(self, samples, keys, key, **usual):
         """Send each row, on the key of its row or all on `key`; returns how many were queued. `usual` is for `Encoder.bind`."""
         self.encoder.bind(samples, **usual)
+        self.encoding = usual.get("encoding")
+        self.posts = {}
+        self.is_plain = set(samples.schema.names) <= PLAIN
         self.routes = []
         self.keys = []
         codes: Choices = Choices(keys, self.route, -1)
@@ -89,6 +100,8 @@ class Rows:
         way: Way = self.only
         if way is None:
             return self.run_anywhere(first, end, codes, one)
+        if self.is_plain:
+            return self.run_plain(way, first, end, codes, one)
         push: Push = self.push
         route: Route
         row: cython.Py_ssize_t
@@ -110,6 +123,50 @@ class Rows:
         finally:
             way.end()
         return sent
+
+    def run_plain(self, way, first, end, codes, one):
+        encoder: Encoder = self.encoder
+        route: Route
+        message: Posted = None
+        row: cython.Py_ssize_t
+        code: cython.Py_ssize_t
+        last: cython.Py_ssize_t = -1
+        qos: cython.int
+        last_qos: cython.int = -1
+        sent: cython.Py_ssize_t = 0
+        reliable: cython.bint
+        way.begin()
+        try:
+            for row in range(first, end):
+                code = 0 if one else codes.get(row)
+                qos = encoder.priority.get(row) & 7 | encoder.congestion.get(row)
+                if encoder.express.get(row) != 0:
+                    qos |= EXPRESS
+                if code != last or qos != last_qos:
+                    message = self.post(code, qos)
+                    last, last_qos = code, qos
+                encoder.payloads.point(row, self.payload)
+                message.lay(self.payload)
+                reliable = encoder.reliable.get(row) != 0
+                if way.add(message, qos, reliable):
+                    sent += 1
+                else:
+                    route = self.routes[code]
+                    sent += self.node.routes.sent(route.targets[0], message.encode(), qos, reliable)
+        finally:
+            way.end()
+        return sent
+
+    def post(self, code, qos):
+        """The message of a key's rows with this quality, but for the payload."""
+        message: Posted = self.posts.get((code, qos))
+        if message is None:
+            route: Route = self.routes[code]
+            target: Target = route.targets[0]
+            message = self.posts[code, qos] = posted(self.encoding, qos)
+            message.flags |= target.flags
+            message.key = target.key
+        return message
 
     def run_anywhere(self, first, end, codes, one):
         """The same where rows go to several connections, or are seen here, or get a timestamp."""

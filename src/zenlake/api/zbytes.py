@@ -20,6 +20,8 @@ __all__ = ["ZBytes", "as_buffer"]
 _bytes = bytes
 
 
+# What it holds holds nothing that could hold it: the garbage collector need not look at each of thousands.
+@cython.no_gc
 @cython.cclass
 class ZBytes:
     """Bytes that were or will be sent: made from bytes, a str (as UTF-8), or anything with a buffer. Never changes.
@@ -34,8 +36,11 @@ class ZBytes:
 
     def to_bytes(self, /):
         """The bytes, as `bytes`. No copy, unless they are large and lie in a larger buffer."""
-        if not isinstance(self._data, _bytes):
-            self._data = _bytes(self._data)
+        return self.whole()
+
+    def whole(self):
+        if not isinstance(self._data, bytes):
+            self._data = bytes(self._data)
         return self._data
 
     def to_string(self, /):
@@ -64,7 +69,7 @@ class ZBytes:
         return len(self._data) != 0
 
     def __bytes__(self):
-        return self.to_bytes()
+        return self.whole()
 
     def __str__(self):
         return self.to_string()
@@ -89,9 +94,6 @@ class ZBytes:
 
 
 if not cython.compiled:  # compiled: inline, in the .pxd
-
-    def unwatched(made):
-        """Values hold nothing that could hold them: spare the garbage collector looking at each of thousands."""
 
     def zbytes_of(data):
         """As ZBytes(data), for bytes."""

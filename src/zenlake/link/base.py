@@ -157,7 +157,7 @@ def addresses(endpoint: EndPoint, kind: socket.SocketKind, passive: bool = False
     """
     host, port = endpoint.host_and_port()
     try:
-        found = socket.getaddrinfo(host, port, type=kind, flags=socket.AI_PASSIVE if passive else 0)
+        found = socket.getaddrinfo(encoded(host), port, type=kind, flags=socket.AI_PASSIVE if passive else 0)
     except OSError as error:
         raise LinkError(str(endpoint), f"host `{host}` is unknown: {error.strerror}") from None
     return [(family, address) for family, _, _, _, address in found]
@@ -167,10 +167,15 @@ def needs_asking(endpoint: EndPoint) -> bool:
     """Whether the host is a name, so that `addresses` may take its time."""
     host, port = endpoint.host_and_port()
     try:
-        socket.getaddrinfo(host, port, flags=socket.AI_NUMERICHOST)
+        socket.getaddrinfo(encoded(host), port, flags=socket.AI_NUMERICHOST)
     except OSError:
         return True
     return False
+
+
+def encoded(host: str) -> bytes | str:
+    """A host as `getaddrinfo` takes it without loading the rules of international names, where it is none."""
+    return host.encode() if host.isascii() else host
 
 
 def locator(protocol: str, address: object) -> str:

@@ -6,13 +6,13 @@ bytes of the socket and those of the owner differ, and all happens in the loop's
 """
 
 import errno
-import logging
 import socket
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from zenlake.errors import LinkError
 from zenlake.link.base import Link, Listener, Port, describe, locator
+from zenlake.telling import logger
 
 __all__ = ["Layer", "LayeredLink", "StreamLink", "StreamListener", "dial"]
 
@@ -23,7 +23,7 @@ EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 # Seconds until accepting is tried again after one of these: who waits there makes the socket readable for ever.
 PAUSE = 0.5
 
-log = logging.getLogger("zenlake.link")
+log = logger("zenlake.link")
 
 
 class Layer(Protocol):

@@ -4,20 +4,20 @@
 One batch a datagram, nothing resent. A listener tells its links apart by where datagrams come from.
 """
 
-import logging
 import socket
 
 from zenlake.endpoint import EndPoint
 from zenlake.errors import EndpointError, LinkError
 from zenlake.link.base import Address, Link, Listener, Port, describe, locator
 from zenlake.link.tcp import bind
+from zenlake.telling import logger
 
 __all__ = ["MTU", "connect", "is_multicast", "listen"]
 
 MTU = 65487
 """The largest payload that 1.10.2 sends on Linux."""
 BURST = 64  # datagrams in one turn of the loop
-log = logging.getLogger("zenlake.link")
+log = logger("zenlake.link")
 
 LINKS = 4096
 """Sources that a listener keeps apart. A datagram costs a sender nothing and its source is easily forged; see also the

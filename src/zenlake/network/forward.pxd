@@ -55,6 +55,7 @@ cdef class Route:
     cdef readonly Route deleting
     cdef readonly str denied
     cdef bint along_tree
+    cdef Listener only
 
 @cython.final
 cdef class Door(Sink):
@@ -84,6 +85,7 @@ cdef class Door(Sink):
     cpdef enter(self, face)
     cpdef int push(self, Reader reader) except -1
     cdef int show(self, Route route, Reader reader) except -1
+    cdef int show_one(self, Listener listener, bytes key, Reader reader) except -1
     cdef int stamp(self, Writer w, Push push) except -1
     cdef Route find(self, WireExpr wire, int node_id)
     cdef int header(self, Target target) noexcept

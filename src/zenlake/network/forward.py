@@ -142,6 +142,7 @@ class Route:
         self.deleting = deleting  # where deletions go, if they may go elsewhere
         self.denied = denied  # what to count, if it may not be sent at all
         self.along_tree = any(target.flags & ids.Z for target in targets)  # of another router than us
+        self.only = receivers[0] if len(receivers) == 1 and not targets else None  # who alone receives them
 
 
 class Door(Sink):
@@ -186,12 +187,14 @@ class Door(Sink):
         return 0
 
     def finish(self):
-        """Let go of what is held."""
+        """Let go of what is held; no message is being handled."""
         lane: Lane
         if self.held:
             for lane in self.held:
                 lane.let_go()
             self.held.clear()
+        if self.reading.face is not None:
+            self.reading.face = None
         return 0
 
     def on_message(self, kind, reader):
@@ -206,10 +209,14 @@ class Door(Sink):
     def push(self, reader):
         push: Push = reader.push
         route: Route = self.find(push.key, push.node_id if self.is_tree else 0)  # of others it has no meaning
-        if route is not None and not push.is_put and route.deleting is not None:
-            route = route.deleting
         if route is None:
             return 0
+        if not push.is_put and route.deleting is not None:
+            route = route.deleting
+        if route.only is not None and not self.stamps:
+            if self.held:
+                self.finish()
+            return self.show_one(route.only, route.shown, reader)
         if not route.targets and not route.receivers:
             if route.denied is not None:
                 self.node.counters[route.denied] += 1
@@ -248,13 +255,17 @@ class Door(Sink):
     def show(self, route, reader):
         """To the application."""
         listener: Listener
-        self.reading.face = self.face
         for listener in route.receivers:
-            try:
-                listener.take(route.shown, reader)
-            except Exception as error:
-                self.node.on_error(error)
-        self.reading.face = None
+            self.show_one(listener, route.shown, reader)
+        return 0
+
+    def show_one(self, listener, key, reader):
+        if self.reading.face is not self.face:
+            self.reading.face = self.face
+        try:
+            listener.take(key, reader)
+        except Exception as error:
+            self.node.on_error(error)
         return 0
 
     def stamp(self, w, push):

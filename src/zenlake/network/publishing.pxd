@@ -22,6 +22,9 @@ cdef class Posted(Message):
     cdef Py_ssize_t size
     cdef bint busy
     cdef int fill(self, bytes payload) except -1
+    cdef int lay(self, Blob payload) noexcept
+
+cpdef Posted posted(encoding, int qos)
 
 @cython.final
 cdef class Post:

@@ -61,16 +61,37 @@ class Posted(Message):
         self.size = len(payload)
         return 0
 
+    def lay(self, payload):
+        """As `fill`, for a payload that somebody else keeps as long as it matters; an absent one is empty."""
+        self.size = max(payload.size, 0)
+        if cython.compiled:
+            self.data = payload.data + payload.at
+        else:
+            self.data = payload.data[payload.at : payload.at + self.size]
+        return 0
+
     def write(self, w):
-        w.header(ids.PUSH | self.flags)
-        w.run("key", self.key)
-        w.need(self.head_size + self.size + 10)
+        w.need(1 + self.key.size + self.head_size + 10 + self.size)
+        w.data[w.at] = ids.PUSH | self.flags
+        w.at += 1
+        copy(w.data, w.at, self.key.data, self.key.at, self.key.size)
+        w.at += self.key.size
         copy(w.data, w.at, self.first, 0, self.head_size)
         w.at += self.head_size
         w.z64("payload", self.size)
         copy(w.data, w.at, self.data, 0, self.size)
         w.at += self.size
         return 0
+
+
+def posted(encoding, qos):
+    """What is put with these settings, as yet on no key."""
+    push = Push(key=(0, False, None), qos=qos)
+    push.put.encoding.set(encoding)
+    whole = push.encode()  # header, key (one byte), what they have in common, and the length of no payload: 0
+    message: Posted = Posted(whole[2 : len(whole) - 1])
+    message.flags = whole[0] & ids.Z
+    return message
 
 
 class Post:
@@ -85,11 +106,8 @@ class Post:
         self.remote = remote
         self.epoch = node.declarations.epoch
         self.route = None
-        push = Push(key=(0, False, None), qos=qos)
-        push.put.encoding.set(encoding)
-        whole = push.encode()  # header, key (one byte), what they have in common, and the length of no payload: 0
-        self.flags = whole[0] & ids.Z
-        self.message = Posted(whole[2 : len(whole) - 1])
+        self.message = posted(encoding, qos)
+        self.flags = self.message.flags
 
     def put(self, payload):
         """Publish bytes. False if a connection had no room and dropped it."""

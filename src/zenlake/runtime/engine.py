@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# cython: annotation_typing=False
 """The loop: one thread that waits for every port at once, and for the time.
 
 Threading rules. Ports, timers and callbacks belong to the loop's thread: they are touched nowhere else. From other
@@ -7,25 +8,36 @@ threads there are exactly three ways in: `call_soon`, `run` (the same, waiting f
 """
 
 import heapq
-import itertools
-import logging
+import math
 import os
-import selectors
+import select
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
+from contextlib import suppress
 from time import monotonic
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import cython
 
 from zenlake.link.base import Port
+from zenlake.runtime.future import Future
+from zenlake.telling import logger
+
+if cython.compiled:
+    from cython.cimports.cpython.pythread import PyThread_get_thread_ident as get_ident
+else:
+    from threading import get_ident
 
 __all__ = ["Engine", "Timer"]
 
-log = logging.getLogger("zenlake.runtime")
+log = logger("zenlake.runtime")
 Result = TypeVar("Result")
 
-READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+# The same numbers for `epoll` and `poll`. What is neither, an error or a hang-up, is for whoever reads and whoever writes.
+READ = cython.declare(cython.int, select.POLLIN)
+WRITE = cython.declare(cython.int, select.POLLOUT)
+HAS_EPOLL = hasattr(select, "epoll")
 
 
 class Timer:
@@ -50,35 +62,37 @@ class Engine:
     """One loop in one thread. `start` it, give it ports, `stop` it."""
 
     def __init__(self, name: str = "zenlake") -> None:
-        self._selector = selectors.DefaultSelector()
+        self._poller: Any = select.epoll() if HAS_EPOLL else select.poll()
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
-        self._selector.register(self._wake_read, READ, None)
+        self._poller.register(self._wake_read, READ)
         self._calls: deque[Callable[[], object]] = deque()
         self._awake = True  # whether the loop will look at the calls before it waits again
         self._waking = threading.Lock()  # while one wakes it, the pipe does not close
         self._timers: list[tuple[float, int, Timer]] = []
-        self._count = itertools.count()
+        self._count = 0
         self._ports: dict[Port, tuple[int, int]] = {}
+        self._by_number: dict[int, Port] = {}
         self._port_timers: dict[Port, Timer] = {}
         self._stopping = False
         self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
+        self.ident = 0
+        """The loop's thread; 0 before it is started."""
 
     # From any thread
 
     def start(self) -> None:
         self._thread.start()
+        self.ident = self._thread.ident or 0
 
     @property
     def inside(self) -> bool:
         """Whether this is the loop's thread."""
-        return threading.get_ident() == self._thread.ident
+        return self.is_inside()
 
-    @property
-    def ident(self) -> int:
-        """The loop's thread; 0 before it is started."""
-        return self._thread.ident or 0
+    def is_inside(self) -> bool:
+        return get_ident() == self.ident
 
     def call_soon(self, call: Callable[[], object]) -> None:
         """Call it in the loop's thread, in the order of asking."""
@@ -91,7 +105,7 @@ class Engine:
 
     def run(self, call: Callable[[], Result]) -> Result:
         """Call it in the loop's thread and wait for what it returns."""
-        if self.inside:
+        if self.is_inside():
             return call()
         future: Future[Result] = Future()
 
@@ -112,19 +126,20 @@ class Engine:
     def stop(self) -> None:
         """End the loop after what was asked for so far, close every port, and wait until the thread is gone."""
         self.call_soon(self._stop)
-        if not self.inside and self._thread.is_alive():
+        if not self.is_inside() and self._thread.is_alive():
             self._thread.join()
 
     # In the loop's thread
 
     def call_at(self, when: float, call: Callable[[], object]) -> Timer:
         timer = Timer(when, call)
-        heapq.heappush(self._timers, (when, next(self._count), timer))
+        self._count += 1
+        heapq.heappush(self._timers, (when, self._count, timer))
         return timer
 
     def add(self, port: Port) -> None:
         def changed() -> None:
-            if self.inside:
+            if self.is_inside():
                 self._update(port)
             else:
                 self.call_soon(lambda: self._update(port))
@@ -141,22 +156,28 @@ class Engine:
         wanted = (READ if port.wants_read else 0) | (WRITE if port.wants_write else 0)
         if wanted != before:
             if not wanted:
-                self._selector.unregister(number)
+                self._forget(number)
             elif not before:
                 number = port.fileno()
-                self._selector.register(number, wanted, port)
+                self._poller.register(number, wanted)
+                self._by_number[number] = port
             else:
-                self._selector.modify(number, wanted, port)
+                self._poller.modify(number, wanted)
             self._ports[port] = (number, wanted)
         self._time(port)
 
     def remove(self, port: Port) -> None:
         number, wanted = self._ports.pop(port, (-1, 0))
         if wanted:
-            self._selector.unregister(number)
+            self._forget(number)
         timer = self._port_timers.pop(port, None)
         if timer is not None:
             timer.cancel()
+
+    def _forget(self, number: int) -> None:
+        del self._by_number[number]
+        with suppress(OSError):  # closed already, in another thread
+            self._poller.unregister(number)
 
     def _time(self, port: Port) -> None:
         when = port.next_timeout()
@@ -178,34 +199,46 @@ class Engine:
         self._stopping = True
 
     def _loop(self) -> None:
-        select = self._selector.select
+        self.ident = get_ident()
         while not self._stopping:
             self._awake = False
             timeout = 0.0 if self._calls else self._until_next()
-            ready = select(timeout)
+            ready = self._wait(timeout)
             self._awake = True
             now = monotonic()
-            for key, mask in ready:
-                port = key.data
-                if port is None:
-                    os.read(self._wake_read, 4096)
-                    continue
-                try:
-                    if mask & READ and port.wants_read:
-                        port.on_readable(now)
-                    if mask & WRITE and port.wants_write:
-                        port.on_writable(now)
-                except Exception as error:
-                    self._blame(port, error)
-            due = []
-            while self._timers and self._timers[0][0] <= now:
-                due.append(heapq.heappop(self._timers)[2])
-            # One that sets itself for a time that is over waits for the next turn: others are to have theirs.
-            for timer in due:
-                self._guard(timer.fire)
+            for port, mask in ready:
+                self._serve(port, mask, now)
+            if self._timers and self._timers[0][0] <= now:
+                due = []
+                while self._timers and self._timers[0][0] <= now:
+                    due.append(heapq.heappop(self._timers)[2])
+                # One that sets itself for a time that is over waits for the next turn: others are to have theirs.
+                for timer in due:
+                    self._guard(timer.fire)
             for _ in range(len(self._calls)):
                 self._guard(self._calls.popleft())
         self._shut()
+
+    def _wait(self, timeout: float | None) -> list[tuple[Port | None, int]]:
+        """The ports that are ready: those of now, for what is served first may close others and open more."""
+        late = None if timeout is None else math.ceil(timeout * 1000)  # rather than too early, and again
+        if HAS_EPOLL:
+            found = self._poller.poll(None if late is None else late / 1000, len(self._by_number) + 1)
+        else:
+            found = self._poller.poll(late)
+        return [(self._by_number.get(number), mask) for number, mask in found]
+
+    def _serve(self, port: Port | None, mask: int, now: float) -> None:
+        if port is None:
+            os.read(self._wake_read, 4096)
+            return
+        try:
+            if mask & ~WRITE and port.wants_read:
+                port.on_readable(now)
+            if mask & ~READ and port.wants_write:
+                port.on_writable(now)
+        except Exception as error:
+            self._blame(port, error)
 
     def _until_next(self) -> float | None:
         while self._timers and self._timers[0][2]._call is None:
@@ -230,7 +263,8 @@ class Engine:
         for port in list(self._ports):
             self.remove(port)
             self._guard(port.close)
-        self._selector.close()
+        if HAS_EPOLL:
+            self._poller.close()
         with self._waking:  # awake for ever: nobody writes there any more
             os.close(self._wake_read)
             os.close(self._wake_write)

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# cython: annotation_typing=False
 """A face: one connection as the node sees it. It joins a link, a transport and the clock.
 
 Threading rules. Everything that arrives is handled in the loop's thread; `send` and `close` may be called from any. A
@@ -15,16 +16,26 @@ message. What is sent in the loop's thread leaves at the end of its turn.
 import threading
 from time import monotonic
 
+import cython
+
 from zenlake.errors import CloseReason, LinkError, RemoteError
 from zenlake.link.base import Link
-from zenlake.runtime.engine import Engine, Timer
-from zenlake.runtime.lock import Lock
-from zenlake.runtime.sending import Sending
 from zenlake.session.session import Session
 from zenlake.transport.inbox import Sink
-from zenlake.transport.unicast import Closed, Opened, Unicast
+from zenlake.transport.unicast import Closed, Opened
 from zenlake.values import CongestionControl
 from zenlake.wire.message import Message
+
+if cython.compiled:
+    from cython.cimports.zenlake.runtime.engine import Engine, Timer
+    from cython.cimports.zenlake.runtime.lock import Lock
+    from cython.cimports.zenlake.runtime.sending import Sending
+    from cython.cimports.zenlake.transport.unicast import Unicast
+else:
+    from zenlake.runtime.engine import Engine, Timer
+    from zenlake.runtime.lock import Lock
+    from zenlake.runtime.sending import Sending
+    from zenlake.transport.unicast import Unicast
 
 __all__ = ["Face", "Node"]
 
@@ -80,7 +91,8 @@ class Face:
         self._done = False
         self._timer: Timer | None = None
         self._linger: Timer | None = None
-        self.transport: Unicast
+        self._event: Closed | None = None
+        self.transport: Unicast = None  # type: ignore[assignment]  # attached at once
 
     def attach(self, transport: Unicast) -> None:
         """Give it its transport; then the link may begin."""
@@ -175,8 +187,11 @@ class Face:
 
     def write(self) -> None:
         """Write what waits, without looking at what came of it."""
-        with self.lock:
+        self.lock.acquire()
+        try:
             self._flush(monotonic())
+        finally:
+            self.lock.release()
 
     def pause(self) -> None:
         """Read nothing more for now: the other end will feel it."""
@@ -238,8 +253,7 @@ class Face:
         """Write what waits."""
         self.way.armed = False
         if not self._done:
-            with self.lock:
-                self._flush(monotonic())
+            self.write()
         self._after()
 
     def _flush(self, now: float) -> None:
@@ -263,7 +277,7 @@ class Face:
         if self._done:
             return
         transport = self.transport
-        for event in list(transport.events()):
+        for event in transport.events() if transport._events else ():
             if isinstance(event, Opened):
                 self.was_open = True
                 self.node.opened(self)
@@ -272,8 +286,7 @@ class Face:
                 with self.lock:
                     self._room.notify_all()
         if transport.queue.waiting:
-            with self.lock:
-                self._flush(monotonic())
+            self.write()
         if transport.is_closed:
             if not transport.queue.waiting and self.link.is_drained:
                 self._finish()
@@ -294,8 +307,6 @@ class Face:
         with self.lock:
             self.transport.on_timeout(monotonic())
         self._after()
-
-    _event: Closed | None = None
 
     def _finish(self) -> None:
         """The very end: exactly once."""

@@ -5,18 +5,16 @@ The application's calls (those of `network.application`) come from any thread. W
 thread, and so are all control messages sent; samples, queries and answers are sent by the thread that makes them.
 """
 
-import logging
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
 from typing import Any, Protocol
 
 from zenlake import __version__
-from zenlake.clock import ntp64_from_ns
 from zenlake.errors import CloseReason, ConfigError, LinkError, LocalError, ZenlakeError
+from zenlake.hlc import ntp64_of
 from zenlake.link import Tls
 from zenlake.network import face as network
 from zenlake.network import node as nodes
@@ -29,8 +27,10 @@ from zenlake.network.roles import Stand
 from zenlake.record import dataclass, field
 from zenlake.runtime.engine import Timer
 from zenlake.runtime.face import Face, Node
+from zenlake.runtime.future import Future
 from zenlake.runtime.runtime import MEMORY, Backoff, Connection, Runtime
 from zenlake.runtime.traffic import Traffic
+from zenlake.telling import logger
 from zenlake.transport.config import Settings
 from zenlake.transport.inbox import Sink
 from zenlake.transport.queue import Queue
@@ -39,7 +39,7 @@ from zenlake.values import Timestamp, WhatAmI, ZenohId
 
 __all__ = ["LiveNode", "NodeConfig", "Recording", "open_node"]
 
-log = logging.getLogger("zenlake.node")
+log = logger("zenlake.node")
 
 # Where a node listens unless told otherwise: only on this machine.
 LISTEN = {WhatAmI.ROUTER: ("tcp/127.0.0.1:7447",), WhatAmI.PEER: ("tcp/127.0.0.1:0",), WhatAmI.CLIENT: ()}
@@ -156,7 +156,7 @@ class LiveNode(Node):
         self.zid = config.zid or os.urandom(15) + b"\x01"
         self.whatami = config.mode
         self.node = nodes.Node(
-            self.zid, config.mode, now=time.monotonic, wall=lambda: ntp64_from_ns(time.time_ns()), lock=threading.RLock,
+            self.zid, config.mode, now=time.monotonic, wall=lambda: ntp64_of(time.time_ns()), lock=threading.RLock,
             stamps=config.timestamping, query_timeout=config.query_timeout, interest_timeout=config.interest_timeout,
         )  # fmt: skip
         self.node.wake = self._wake

@@ -7,7 +7,6 @@ Threads: the loop, and, while a host name is being asked for, one more; however 
 import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from zenlake.link.base import Link, Listener
 from zenlake.record import dataclass
 from zenlake.runtime.engine import Engine, Timer
 from zenlake.runtime.face import Face, Node
+from zenlake.runtime.future import Future
 from zenlake.transport.budget import Budget
 from zenlake.transport.config import Settings
 from zenlake.transport.handshake import Acceptor, Opener, State

@@ -12,6 +12,7 @@ cdef class Sink:
 cdef class Arena:
     cdef unsigned char[::1] buf
     cdef unsigned char* data
+    cdef object whole
     cdef Reader reader
     cdef Reader joined
     cdef Reader plain

@@ -54,6 +54,7 @@ class Arena:
     def __init__(self):
         self.buf = bytearray(ROOM)
         self.data = cython.address(self.buf[0]) if cython.compiled else self.buf
+        self.whole = memoryview(self.buf)
         self.reader = Reader()
         self.reader.bind(self.buf)
         self.joined = Reader()
@@ -115,9 +116,10 @@ class Inbox:
     def space(self):
         """Where to read into; then say `filled`. What was kept lies before it."""
         size: cython.Py_ssize_t = len(self.kept)
-        if size:
-            copy(self.arena.data, 0, self.kept, 0, size)
-        return memoryview(self.arena.buf)[size:]
+        if size == 0:
+            return self.arena.whole
+        copy(self.arena.data, 0, self.kept, 0, size)
+        return self.arena.whole[size:]
 
     def filled(self, size):
         """Walk the batches that are whole now, and keep the rest."""

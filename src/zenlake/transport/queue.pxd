@@ -64,6 +64,7 @@ cdef class Queue:
     cpdef bint push_encoded(self, bytes data, int priority, bint reliable, bint express, bint droppable) except -1
     cdef int splice(self, int header, Blob key, Writer before, Blob rest, Py_ssize_t at, Py_ssize_t end, int qos,
                     bint reliable) except -1
+    cdef Batch begin(self, Stage stage, Py_ssize_t size, int qos, bint reliable)
     cdef int spill(self, bytes data, Stage stage, int qos, bint reliable) except -1
     cdef bint place(self, bytes data, Stage stage, bint reliable, bint express, bint droppable) except -1
     cdef int append(self, bytes data, Py_ssize_t size, Stage stage, Batch batch, bint reliable,

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# cython: annotation_typing=False
 """One connection between two nodes, from its first byte to its last.
 
 Sans-IO: bytes come in through `receive` (or straight into the buffer, `space` and `filled`), bytes to be written come
@@ -20,10 +21,10 @@ Who breaks the protocol hears a CLOSE that says why, and the connection ends. (1
 these cases; it reads the CLOSE all the same.)
 """
 
-from collections import deque
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
+
+import cython
 
 from zenlake.errors import CloseReason, DecodeError, LocalError, ProtocolError, RemoteError
 from zenlake.record import dataclass
@@ -31,13 +32,17 @@ from zenlake.session.lanes import mask_of
 from zenlake.session.session import Session
 from zenlake.transport.budget import Budget
 from zenlake.transport.handshake import Acceptor, Opener, State, close_reason
-from zenlake.transport.inbox import Arena, Inbox, Sink
 from zenlake.transport.lowlatency import LowLatencyQueue
 from zenlake.transport.queue import Queue
 from zenlake.values import CongestionControl
 from zenlake.wire.handshake import Close, Join
 from zenlake.wire.message import Message
 from zenlake.wire.transport import KeepAlive
+
+if cython.compiled:
+    from cython.cimports.zenlake.transport.inbox import Arena, Inbox, Sink
+else:
+    from zenlake.transport.inbox import Arena, Inbox, Sink
 
 __all__ = ["Closed", "Opened", "Tee", "Unicast"]
 
@@ -89,7 +94,7 @@ class Unicast:
         self.queue.budget = self.inbox.budget = budget
         self._handshake = handshake
         self._own = 0 if isinstance(handshake, Opener) else 1
-        self._events: deque[Opened | Closed] = deque()
+        self._events: list[Opened | Closed] = []
         self._now = 0.0
         self._closing: CloseReason | None = None
         self._waiting_first = set[int]()
@@ -136,8 +141,7 @@ class Unicast:
 
     def space(self) -> memoryview:
         """Where a stream may be read into without a copy; valid until the next call of anything."""
-        view: memoryview = self.inbox.space()
-        return view
+        return self.inbox.space()
 
     def filled(self, size: int, now: float) -> None:
         """That many bytes were read into `space`."""
@@ -229,7 +233,7 @@ class Unicast:
 
     def data(self, now: float) -> memoryview | None:
         """What to write next: (the rest of) one batch, or None."""
-        view: memoryview | None = self.queue.data(now)
+        view = self.queue.data(now)
         if view is None and self._closing is not None and not self.is_closed:
             reason = self._closing
             self.queue.control(Close(reason=reason).encode())
@@ -308,7 +312,8 @@ class Unicast:
         self.inbox.stop()
         self._events.append(event)
 
-    def events(self) -> Iterator[Opened | Closed]:
+    def events(self) -> list[Opened | Closed]:
         """What has happened since the last call."""
-        while self._events:
-            yield self._events.popleft()
+        found = self._events
+        self._events = []
+        return found

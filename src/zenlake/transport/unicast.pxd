@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+cimport cython
+from zenlake.transport.inbox cimport Inbox
+
+@cython.final
+cdef class Unicast:
+    cdef readonly object settings
+    cdef readonly object session
+    cdef public object guard
+    cdef readonly bint is_open
+    cdef readonly bint is_closed
+    cdef public unsigned long long dropped
+    cdef readonly object queue
+    cdef readonly Inbox inbox
+    cdef object _handshake
+    cdef int _own
+    cdef list _events
+    cdef double _now
+    cdef object _closing
+    cdef object _waiting_first
+    cdef double _last_received
+    cdef double _last_sent
+    cdef double _keep_alive
+    cdef double _peer_lease
+    cpdef space(self)
+    cpdef filled(self, Py_ssize_t size, double now)
+    cpdef data(self, double now)
+    cpdef bint sent(self, Py_ssize_t size, double now) except -1
+    cpdef next_timeout(self)
+    cpdef list events(self)
