@@ -393,7 +393,7 @@ class Node:
 
     def next_timeout(self) -> float | None:
         with self.lock:
-            times = [self.queries.next_timeout(), self.interests.next_timeout()]
+            times = [part.next_timeout() for part in (self.queries, self.interests, self.routers)]
         times += [face.stuck_since + STUCK for face in list(self.dirty) if face.stuck_since is not None]
         return min((time for time in times if time is not None), default=None)
 
@@ -407,6 +407,7 @@ class Node:
         with self.lock:
             sends = self.queries.on_timeout(now)
             self.interests.on_timeout(now)
+            self.routers.on_timeout(now)
         self._perform(sends)
 
     # Timestamps

@@ -15,7 +15,7 @@ from zenlake.network.face import SUBSCRIBER, Face
 from zenlake.network.forward import Route, Target
 from zenlake.network.interests import Interests
 from zenlake.network.roles import Stand
-from zenlake.network.routers import Router
+from zenlake.network.router import Router
 from zenlake.wire import ids
 from zenlake.wire.cursor import Blob, Cursor
 from zenlake.wire.network import Push

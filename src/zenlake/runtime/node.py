@@ -160,7 +160,7 @@ class LiveNode(Node):
             stamps=config.timestamping, query_timeout=config.query_timeout, interest_timeout=config.interest_timeout,
         )  # fmt: skip
         self.node.wake = self._wake
-        self.node.queries.sooner = self.node.interests.sooner = self._sooner
+        self.node.queries.sooner = self.node.interests.sooner = self.node.routers.sooner = self._sooner
         self.node.interests.on_initial = lambda face: self.node.later(self._tell)
         self.node.on_error = lambda error: log.error("a callback failed", exc_info=error)
         self.node.on_discover = self._discovered
