@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from bench.blocked import measured
 
 from tests.runtime.nodes import PATIENCE, until
 from tests.runtime.test_hostile import Raw
@@ -197,3 +198,16 @@ def test_no_link_is_taken_while_the_memory_is_used_up() -> None:
         open_node(NodeConfig(WhatAmI.CLIENT, connect=(net.where,), backoff=None)).close()
     finally:
         net.close()
+
+
+@pytest.mark.slow
+def test_nobodys_p99_doubles_while_another_is_blocked() -> None:
+    """The router in its own process, pairs that ping each other; with a blocked client and without by turns.
+
+    Whoever else computes on the machine may be unlucky for one of both: a second and a third look are allowed, and any of
+    them has to show it for all pairs.
+    """
+    looks: list[float] = []
+    while not looks or (looks[-1] >= 2 and len(looks) < 3):
+        looks.append(max(beside / free for beside, free in measured("ours", turns=10)))
+    assert looks[-1] < 2, f"the worst pair's p99 beside a blocked client, to that without: {looks}"
