@@ -9,6 +9,8 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
+
 from zenlake.link import Tls
 from zenlake.runtime.face import Face, Node
 from zenlake.runtime.runtime import Runtime
@@ -46,6 +48,16 @@ class Process:
         line = self.lines.get(timeout=PATIENCE)
         assert line.startswith(word), line
         return line
+
+    def quiet(self, seconds: float) -> None:
+        """It has nothing to tell for so long."""
+        with pytest.raises(queue.Empty):
+            self.lines.get(timeout=seconds)
+
+    def tell(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
 
     def close(self) -> None:
         """Ask it to close its session and wait until it has."""
