@@ -12,6 +12,7 @@ from bench.blocked import measured
 from tests.runtime.nodes import PATIENCE, until
 from tests.runtime.test_hostile import Raw
 from zenlake.errors import ZenlakeError
+from zenlake.link.base import Link
 from zenlake.network import node as network
 from zenlake.runtime.face import Face
 from zenlake.runtime.node import LiveNode, NodeConfig, open_node
@@ -126,6 +127,9 @@ class Notes:
         self.dropped_by: dict[bytes, list[int]] = {}
 
     def begins(self, face: Face) -> None:
+        pass
+
+    def answered(self, link: Link, heard: bytes, said: list[bytes]) -> None:
         pass
 
     def forwarded(self, source: Face, id: int, target: Face, new: int) -> None:

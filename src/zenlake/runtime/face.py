@@ -43,6 +43,9 @@ class Node:
     def begins(self, face: "Face") -> None:
         """The link is ready; nothing has been said yet."""
 
+    def answered(self, link: Link, heard: bytes, said: list[bytes]) -> None:
+        """A datagram of somebody unknown, and what it was answered: no face was made for it."""
+
     def opened(self, face: "Face") -> None:
         """Messages may be sent and will come."""
 

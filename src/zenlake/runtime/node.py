@@ -18,6 +18,7 @@ from zenlake import __version__
 from zenlake.clock import ntp64_from_ns
 from zenlake.errors import CloseReason, ConfigError, LinkError, LocalError, ZenlakeError
 from zenlake.link import Tls
+from zenlake.link.base import Link
 from zenlake.network import face as network
 from zenlake.network import node as nodes
 from zenlake.network.access import AccessControl, Who
@@ -55,6 +56,9 @@ class Recording(Protocol):
 
     def begins(self, face: Face) -> None:
         """The link is ready; nothing has been said yet."""
+
+    def answered(self, link: Link, heard: bytes, said: list[bytes]) -> None:
+        """A datagram of somebody unknown, and what it was answered: no face was made for it."""
 
     def forwarded(self, source: Face, id: int, target: Face, new: int) -> None:
         """A request that came as `id` goes on as `new`. (Called before it leaves, by whatever thread.)"""
@@ -303,6 +307,10 @@ class LiveNode(Node):
     def sink(self, face: Face) -> Sink:
         door = self._doors[face] = Door(self.node, lambda: self._join(face))
         return door
+
+    def answered(self, link: Link, heard: bytes, said: list[bytes]) -> None:
+        if self.config.recording is not None:
+            self.config.recording.answered(link, heard, said)
 
     def begins(self, face: Face) -> None:
         if self.config.recording is not None:

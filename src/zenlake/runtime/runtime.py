@@ -307,6 +307,7 @@ class Runtime(Node):
             return False
         for message in acceptor.to_send:
             link.write(memoryview(message))
+        self.node.answered(link, data, list(acceptor.to_send))
         return True
 
     def _acceptor(self, link: Link, restriction: QosLink | None) -> Acceptor:
