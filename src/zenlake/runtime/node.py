@@ -6,12 +6,14 @@ thread, and so are all control messages sent; samples, queries and answers are s
 """
 
 import logging
+import math
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, Protocol
 
 from zenlake import __version__
@@ -92,7 +94,11 @@ class NodeConfig:
     """Who may do what; None: everybody everything."""
     recording: Recording | None = None
     connect_timeout: float = 10.0
-    """How long `open_node` waits: a client for its session, or it fails; others go on in the background."""
+    """How long `open_node` waits for connections that are being made: a client's, or it fails; others go on in the background."""
+    retry_for: float = 0.0
+    """How long `open_node` tries again where it fails otherwise; `math.inf`: for ever."""
+    must_connect: bool = False
+    """Whether it fails for peers and routers too: unless each of the endpoints took them."""
     backoff: Backoff | None = field(default_factory=Backoff)
     """How a lost connection is made again; None: not at all."""
     scout: Scout | None = None
@@ -280,15 +286,22 @@ class LiveNode(Node):
         if config.mode is WhatAmI.CLIENT:
             self._be_client()
             return
-        firsts = [self.connect(endpoint).first for endpoint in config.connect]
-        deadline = time.monotonic() + min(config.connect_timeout, 1.0)
-        for first in firsts:
-            try:
-                first.result(max(0.0, deadline - time.monotonic()))
-            except (TimeoutError, ZenlakeError):
-                continue
-        if firsts and config.mode is WhatAmI.PEER:
+        connections = [self.connect(endpoint) for endpoint in config.connect]
+        self._wait_for([connection.tried for connection in connections], min(config.connect_timeout, 1.0))
+        if config.must_connect:
+            self._wait_for([connection.first for connection in connections], config.retry_for)
+            for connection in connections:
+                if not connection.first.done():
+                    raise connection.error or LinkError(str(connection.endpoint), "not open in time")
+        if connections and config.mode is WhatAmI.PEER:
             self.wait_until_told(TOLD)
+
+    @staticmethod
+    def _wait_for(futures: "list[Future[Any]]", timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        for future in futures:
+            with suppress(TimeoutError, ZenlakeError):
+                future.result(None if math.isinf(timeout) else max(0.0, deadline - time.monotonic()))
 
     def _be_client(self) -> None:
         """A client has one session: with the first that takes it."""
@@ -300,7 +313,7 @@ class LiveNode(Node):
                 raise LinkError("scouting", f"nobody answered in {config.scouting_timeout:g} s: name an endpoint")
         if not endpoints:
             raise ConfigError("a client needs an endpoint to connect to, like tcp/127.0.0.1:7447")
-        self.runtime.connect_first(endpoints, config.connect_timeout, config.backoff)
+        self.runtime.connect_first(endpoints, config.connect_timeout, config.backoff, config.retry_for)
 
     # In the loop's thread, called by the runtime
 

@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from time import monotonic
+from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 from zenlake import link as links
@@ -54,6 +54,8 @@ class Connection:
         self.error: ZenlakeError | None = None
         self.first: Future[Face] = Future()
         """Done when the first session is open, or failed if there is no backoff."""
+        self.tried: Future[None] = Future()
+        """Done when every address was tried once, or one has opened."""
         self._runtime = runtime
         self._backoff = backoff
         self._delay = backoff.first if backoff else 0.0
@@ -69,6 +71,7 @@ class Connection:
             self._timer.cancel()
         if not self.first.done():
             self.first.set_exception(LinkError(str(self.endpoint), "no longer wanted"))
+        self._has_tried()
 
     def keep(self, backoff: Backoff | None) -> None:
         """From now on connect again when the session is lost."""
@@ -100,6 +103,7 @@ class Connection:
         self._delay = self._backoff.first if self._backoff else 0.0
         if not self.first.done():
             self.first.set_result(face)
+        self._has_tried()
 
     def closed(self) -> None:
         self.face = None
@@ -111,7 +115,12 @@ class Connection:
         self.error = error
         if self._backoff is None and not self.first.done():
             self.first.set_exception(error)
+        self._has_tried()
         self._again()
+
+    def _has_tried(self) -> None:
+        if not self.tried.done():
+            self.tried.set_result(None)
 
     def _again(self) -> None:
         if self._backoff is None or self._stopped:
@@ -194,8 +203,30 @@ class Runtime(Node):
             connection.stop()
             raise LinkError(str(endpoint), f"not open after {timeout:g} s") from None
 
-    def connect_first(self, endpoints: Sequence[str | EndPoint], timeout: float, backoff: Backoff | None) -> Connection:
-        """Be connected to the first of these that takes us, from then on for ever (with a backoff)."""
+    def connect_first(
+        self, endpoints: Sequence[str | EndPoint], timeout: float, backoff: Backoff | None, retry_for: float = 0.0
+    ) -> Connection:
+        """Be connected to the first of these that takes us, from then on for ever (with a backoff).
+
+        Each is tried once, `timeout` seconds in all; and again, all of them, until `retry_for` seconds are over.
+        """
+        end = monotonic() + retry_for
+        delays = backoff or Backoff()
+        delay = delays.first
+        while True:
+            left = end - monotonic()
+            try:
+                return self._connect_first(endpoints, min(timeout, left) if retry_for else timeout, backoff)
+            except LinkError as error:
+                sleep(max(0.0, min(delay, end - monotonic())))
+                if monotonic() >= end:
+                    tried = f"; tried for {retry_for:g} s" if retry_for else ""
+                    raise LinkError(error.endpoint, error.why + tried) from None
+            delay = min(delay * delays.factor, delays.most)
+
+    def _connect_first(
+        self, endpoints: Sequence[str | EndPoint], timeout: float, backoff: Backoff | None
+    ) -> Connection:
         deadline = monotonic() + timeout
         failure: ZenlakeError | None = None
         for endpoint in endpoints:
