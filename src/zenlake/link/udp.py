@@ -27,6 +27,8 @@ runtime's bound on handshakes under way, which is far lower."""
 def is_multicast(endpoint: EndPoint) -> bool:
     from ipaddress import ip_address
 
+    if endpoint.protocol != "udp":
+        return False
     try:
         return ip_address(endpoint.host_and_port()[0]).is_multicast
     except ValueError:
@@ -222,4 +224,4 @@ def _refuse_reliable(endpoint: EndPoint) -> None:
     if endpoint.metadata.get("rel") == "1":
         raise EndpointError(f"endpoint `{endpoint}`: a reliable link over UDP is QUIC; write quic/{endpoint.address}")
     if is_multicast(endpoint):
-        raise EndpointError(f"endpoint `{endpoint}`: a multicast group is joined, not connected to")
+        raise EndpointError(f"endpoint `{endpoint}`: a multicast group is joined, which only a peer does")

@@ -91,7 +91,7 @@ class Node:
     def faces(self) -> list[Face]:
         """Those of the network."""
         within = (self.application, self.routers.own)
-        return [face for face in self.declarations.faces if face not in within]
+        return [face for face in self.declarations.faces if face not in within and not face.hears_all]
 
     # Faces
 
@@ -137,7 +137,9 @@ class Node:
         """One network message but PUSH (see `forward`), live in its reader, from a face."""
         self.reading.face = face
         try:
-            if kind == DECLARE:
+            if not face.takes(kind, reader):
+                self.counters["messages without meaning in a group"] += 1
+            elif kind == DECLARE:
                 self._declare(face, reader.declare)
             elif kind == REQUEST:
                 self._request(face, reader)

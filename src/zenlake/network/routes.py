@@ -95,7 +95,9 @@ class Routes:
                 elif passes(source, face) and elected(source, root, face):
                     faces[face] = None
         for face in declarations.faces:
-            if face.is_asked and face not in faces and passes(source, face) and not Interests.covers(face, key):
+            if face in faces or not passes(source, face):
+                continue
+            if face.hears_all or (face.is_asked and not Interests.covers(face, key)):
                 faces[face] = None  # nobody told us that there is nobody
         shown = self.node.application.namespace.own(key)
         receivers = () if shown is None else self.node.application.receivers(key, source)

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from zenlake import __version__
 from zenlake.clock import ntp64_from_ns
+from zenlake.endpoint import EndPoint
 from zenlake.errors import CloseReason, ConfigError, LinkError, LocalError, ZenlakeError
 from zenlake.link import Tls
 from zenlake.link.base import Link
@@ -282,11 +283,12 @@ class LiveNode(Node):
         if config.recording is not None:
             self.runtime.engine.run(self._note_all_drops)
         for endpoint in LISTEN[config.mode] if config.listen is None else config.listen:
-            self.listen(endpoint)
+            if not self._is_joined(endpoint):
+                self.listen(endpoint)
         if config.mode is WhatAmI.CLIENT:
             self._be_client()
             return
-        connections = [self.connect(endpoint) for endpoint in config.connect]
+        connections = [self.connect(endpoint) for endpoint in config.connect if not self._is_joined(endpoint)]
         self._wait_for([connection.tried for connection in connections], min(config.connect_timeout, 1.0))
         if config.must_connect:
             self._wait_for([connection.first for connection in connections], config.retry_for)
@@ -295,6 +297,20 @@ class LiveNode(Node):
                     raise connection.error or LinkError(str(connection.endpoint), "not open in time")
         if connections and config.mode is WhatAmI.PEER:
             self.wait_until_told(TOLD)
+
+    def _is_joined(self, endpoint: str) -> bool:
+        """A peer's group, given where others listen or connect, is joined."""
+        if self.whatami is not WhatAmI.PEER or not endpoint.startswith("udp/"):
+            return False
+        from zenlake.link.udp import is_multicast
+        from zenlake.runtime.membership import Membership
+
+        if not is_multicast(EndPoint.parse(endpoint)):
+            return False
+        membership = Membership(self.node)
+        membership.speak(self.runtime.join(endpoint, membership))
+        self._wake()
+        return True
 
     @staticmethod
     def _wait_for(futures: "list[Future[Any]]", timeout: float) -> None:
