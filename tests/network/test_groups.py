@@ -45,7 +45,9 @@ def test_every_sample_goes_to_the_group_once_wanted_or_not() -> None:
     net = InGroup()
     net.node.application.put(b"of/us", b"x")
     net.client.say(Push(key="of/the/client", body=Put(payload=b"x")))
-    net.peer.say(Push(key="of/the/peer", body=Put(payload=b"x")))  # which is in the group itself, or does not want to be
+    net.peer.say(
+        Push(key="of/the/peer", body=Put(payload=b"x"))
+    )  # which is in the group itself, or does not want to be
     assert keys(net.told()) == ["of/us", "of/the/client"]
 
 
