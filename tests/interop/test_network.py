@@ -74,11 +74,9 @@ NETWORKS = {
     "their client and their peer through our peer": through_our_peer,
     "our client and theirs through their router": through_them,
 }
-# Between routers the trees of the link state decide; until these are there, nothing is exchanged with a real router.
-UNTIL_TREES = {"our router, their router"}
 
 
-@pytest.fixture(scope="module", params=[name for name in NETWORKS if name not in UNTIL_TREES])
+@pytest.fixture(scope="module", params=NETWORKS)
 def network(request: pytest.FixtureRequest, ports: Iterator[int]) -> Iterator[Ends]:
     made: list[Any] = []
     try:
