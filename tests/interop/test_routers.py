@@ -237,7 +237,7 @@ class Net:
 
 ROWS = [
     *itertools.product(("ooo", "too", "oto", "tot", "tto"), (CHAIN,)),
-    *itertools.product(("too", "oto", "ott"), (TREE,)),
+    *itertools.product(("ooo", "too", "oto", "ott"), (TREE,)),
     *itertools.product(("ooo", "too", "tto", "tot"), (RING,)),
     *itertools.product(("otot", "toot", "ooot"), (SQUARE,)),
 ]
