@@ -89,9 +89,9 @@ def test_our_client_outlives_a_real_router_killed_under_load(ports: Iterator[int
 
 
 @contextlib.contextmanager
-def our_router(where: str) -> Iterator[subprocess.Popen[str]]:
+def our_router(*options: str) -> Iterator[subprocess.Popen[str]]:
     """In a process of its own, so that it can be killed."""
-    command = [sys.executable, "-c", "from zenlake.cli import main; main()", "router", "-l", where]
+    command = [sys.executable, "-c", "from zenlake.cli import main; main()", "router", *options]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
@@ -105,7 +105,7 @@ def our_router(where: str) -> Iterator[subprocess.Popen[str]]:
 def test_real_nodes_outlive_our_router_killed_under_load(ports: Iterator[int]) -> None:
     """A client and a peer that publish without a pause, and a client that hears both: all come back to the new router."""
     where = f"tcp/127.0.0.1:{next(ports)}"
-    with our_router(where):
+    with our_router("-l", where):
         soon = {"connect/retry": {"period_init_ms": 200, "period_max_ms": 400, "period_increase_factor": 1.5}}
         hearer, client = (Theirs("client", (where,), **soon) for _ in range(2))
         peer = Theirs("peer", (where,), LOOPBACK, **soon)
@@ -121,7 +121,7 @@ def test_real_nodes_outlive_our_router_killed_under_load(ports: Iterator[int]) -
             node.do("publish", name, "nobody is there")
         until(lambda name=name, node=node: not node.do("matching", name))
     try:
-        with our_router(where):
+        with our_router("-l", where):
             for name, node in (("client", client), ("peer", peer)):
 
                 def comes_again(name: str = name, node: Theirs = node) -> bool:
