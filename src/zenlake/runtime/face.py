@@ -183,16 +183,11 @@ class Face:
 
     def pause(self) -> None:
         """Read nothing more for now: the other end will feel it."""
-        port = self.link.port
-        if port is not None:
-            port.wants_read = False
-            port.changed()
+        self.link.pause()
 
     def resume(self) -> None:
-        port = self.link.port
-        if port is not None and not self._done:
-            port.wants_read = True
-            port.changed()
+        if not self._done:
+            self.link.resume()
 
     def ready(self) -> None:
         self.node.begins(self)
