@@ -5,6 +5,7 @@ import contextlib
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -86,6 +87,24 @@ def test_our_client_outlives_a_real_router_killed_under_load(ports: Iterator[int
     finally:
         ours.close()
         router.close()
+
+
+@pytest.mark.parametrize(("client", "router"), [(Ours, Theirs), (Theirs, Ours)], ids=["our client", "their client"])
+def test_a_client_goes_on_at_the_other_of_two_routers(client: Any, router: Any, ports: Iterator[int]) -> None:
+    where = [f"tcp/127.0.0.1:{next(ports)}" for _ in range(2)]
+    routers = [router("router", (), (one,)) for one in where]
+    node = client("client", tuple(where))
+    try:
+        node.do("sub", "s", "x/*")
+        for number, one in enumerate(routers):
+            one.do("pub", "p", "x/1")
+            until(lambda one=one: one.do("matching", "p"))
+            one.do("publish", "p", str(number))
+            assert [event[2] for event in node.events.wait("sample", "s", number + 1)] == list("01"[: number + 1])
+            one.close()
+    finally:
+        for each in (node, *routers):
+            each.close()
 
 
 @contextlib.contextmanager

@@ -45,11 +45,14 @@ class Backoff:
 
 
 class Connection:
-    """An endpoint that we want to be connected to, again and again if there is a backoff."""
+    """An endpoint, or one of several, that we want to be connected to, again and again if there is a backoff."""
 
     def __init__(self, runtime: "Runtime", endpoint: EndPoint, backoff: Backoff | None) -> None:
         self.endpoint = endpoint
         self.restriction = qos_link(endpoint)
+        self._choices = [endpoint]
+        self._round: list[EndPoint] = []
+        """Those of this round that have not been tried yet."""
         self.face: Face | None = None
         self.error: ZenlakeError | None = None
         self.first: Future[Face] = Future()
@@ -61,7 +64,7 @@ class Connection:
         self._delay = backoff.first if backoff else 0.0
         self._timer: Timer | None = None
         self._addresses: list[links.Address | None] = []
-        """Those of this round that have not been tried yet."""
+        """Those of this endpoint that have not been tried yet."""
         self._stopped = False
 
     def stop(self) -> None:
@@ -73,15 +76,22 @@ class Connection:
             self.first.set_exception(LinkError(str(self.endpoint), "no longer wanted"))
         self._has_tried()
 
-    def keep(self, backoff: Backoff | None) -> None:
-        """From now on connect again when the session is lost."""
+    def keep(self, backoff: Backoff | None, choices: list[EndPoint]) -> None:
+        """From now on connect again when the session is lost, to the first of these that takes us."""
+        self._choices = choices
         self._backoff = backoff
         self._delay = backoff.first if backoff else 0.0
 
     def begin(self) -> None:
-        """In the loop's thread: try each of the host's addresses once."""
+        """In the loop's thread: try each of the addresses of each host once."""
         self._timer = None
+        self._round = list(self._choices)
+        self._next()
+
+    def _next(self) -> None:
         if not self._stopped:
+            self.endpoint = self._round.pop(0)
+            self.restriction = qos_link(self.endpoint)
             self._runtime.resolve(self.endpoint, self._resolved, self.failed)
 
     def _resolved(self, addresses: list[links.Address | None]) -> None:
@@ -112,6 +122,8 @@ class Connection:
     def failed(self, error: ZenlakeError) -> None:
         if self._addresses:
             return self._attempt()
+        if self._round:
+            return self._next()
         self.error = error
         if self._backoff is None and not self.first.done():
             self.first.set_exception(error)
@@ -229,7 +241,8 @@ class Runtime(Node):
     ) -> Connection:
         deadline = monotonic() + timeout
         failure: ZenlakeError | None = None
-        for endpoint in endpoints:
+        choices = [EndPoint.parse(endpoint) if isinstance(endpoint, str) else endpoint for endpoint in endpoints]
+        for endpoint in choices:
             connection = self.connect(endpoint)
             try:
                 connection.first.result(max(0.0, deadline - monotonic()))
@@ -239,7 +252,7 @@ class Runtime(Node):
             except ZenlakeError as error:
                 failure = failure or error
             else:
-                connection.keep(backoff)
+                connection.keep(backoff, choices)
                 return connection
         raise failure or EndpointError("no endpoint to connect to: name one, like tcp/127.0.0.1:7447")
 
