@@ -17,7 +17,7 @@ from rich.markup import escape
 
 from bench.report import Result, busy, publish, save, show
 
-NAMES = ["columns", "capture", "log", "tap", "transport", "router", "crowd", "api", "land"]
+NAMES = ["columns", "capture", "log", "tap", "transport", "router", "crowd", "blocked", "api", "land"]
 
 
 def main() -> None:

@@ -4,6 +4,7 @@
 import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from zenlake.link import Tls
 
 HERE = Path(__file__).parent
 MULTICAST = (
-    "ip link set lo up multicast on",
+    "ip link set lo up",
+    "ip link set lo multicast on",
     "ip route add 224.0.0.0/4 dev lo",
     # IPv6 has no multicast on loopback: a pair of its own
     "ip link add pair0 type veth peer name pair1",
@@ -65,8 +67,21 @@ def ports() -> Iterator[int]:
 @pytest.fixture
 def namespace() -> Iterator[tuple[str, ...]]:
     """What to put before a command so that it runs where multicast on loopback works and nobody else is."""
+    with apart(MULTICAST) as prefix:
+        yield prefix
+
+
+@pytest.fixture
+def only_loopback() -> Iterator[tuple[str, ...]]:
+    """The same on a machine that has nothing but a loopback interface, and says of it no more than that it is up."""
+    with apart(MULTICAST[:1]) as prefix:
+        yield prefix
+
+
+@contextmanager
+def apart(commands: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     holder = subprocess.Popen(
-        ["unshare", "--net", "--", "sh", "-c", f"{' && '.join(MULTICAST)} && echo up && exec cat"],
+        ["unshare", "--net", "--", "sh", "-c", f"{' && '.join(commands)} && echo up && exec cat"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert holder.stdin is not None

@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from zenlake.choices import Priority
+from zenlake.encoding import Encoding
 from zenlake.runtime.node import LiveNode, NodeConfig, open_node
 from zenlake.runtime.runtime import Backoff
 from zenlake.values import ConsolidationMode, QueryTarget, WhatAmI
@@ -136,6 +138,12 @@ class Ours:
 
     def put(self, key: str, payload: str | int, **options: Any) -> None:
         data = payload.encode() if isinstance(payload, str) else bytes(payload)
+        if "priority" in options:
+            options["priority"] = int(Priority[options["priority"]])
+        if "attachment" in options:
+            options["attachment"] = options["attachment"].encode()
+        if "encoding" in options:
+            options["encoding"] = Encoding(options["encoding"])
         self.node.put(key.encode(), data, **{"congestion": 1, **options})
 
     def delete(self, key: str) -> None:

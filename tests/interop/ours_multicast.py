@@ -2,7 +2,7 @@
 """Our member of a multicast group, in a process of its own so that it can live in another network namespace.
 
 `python ours_multicast.py ENDPOINT`: joins, sends a message on `to/x` and a large one to whoever joins, prints what
-comes back and who leaves, and leaves when a line comes in.
+comes back and who leaves, sends both again for each line `again`, and leaves at any other.
 """
 
 import os
@@ -69,7 +69,8 @@ def main() -> None:
     # Joining and remembering the group happen in the loop, before anything can arrive.
     member.group = runtime.join(sys.argv[1], member)
     say("READY")
-    sys.stdin.readline()
+    while sys.stdin.readline() == "again\n":
+        member.speak()
     runtime.close()
     say("CLOSED")
 

@@ -9,6 +9,8 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
+
 from zenlake.link import Tls
 from zenlake.runtime.face import Face, Node
 from zenlake.runtime.runtime import Runtime
@@ -47,6 +49,16 @@ class Process:
         assert line.startswith(word), line
         return line
 
+    def quiet(self, seconds: float) -> None:
+        """It has nothing to tell for so long."""
+        with pytest.raises(queue.Empty):
+            self.lines.get(timeout=seconds)
+
+    def tell(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+
     def close(self) -> None:
         """Ask it to close its session and wait until it has."""
         assert self._process.stdin is not None
@@ -75,6 +87,8 @@ class Probe(Node):
         self.closings: queue.Queue[Closed] = queue.Queue()
         self.failures: queue.Queue[Closed] = queue.Queue()
         self.subscribed = threading.Event()
+        self.lost = 0
+        """Messages that a link of datagrams did not carry there and back."""
 
     def sink(self, face: Face) -> Sink:
         return Collector(self)
@@ -89,14 +103,27 @@ class Probe(Node):
         self.failures.put(event)
 
     def echo(self, face: Face, payload: bytes, key: str = "to/x", priority: int = 5, reliable: bool = True) -> bytes:
-        """Send a payload there and wait until it comes back; returns what came."""
+        """Send a payload there and wait until it comes back; returns what came.
+
+        On a link that may lose datagrams it is sent again, and counted, if it does not: whole or not at all.
+        """
         qos = priority | 0x08  # it must not be dropped, either way
         push = Push(key=key, qos=qos, body=Put(payload=payload))
-        assert face.send(push, priority, reliable, congestion=1)
+        patience = PATIENCE if face.link.reliable else PATIENCE / 5
         while True:
-            got = self.messages.get(timeout=PATIENCE)
+            assert face.send(push, priority, reliable, congestion=1)
+            try:
+                return self._echoed(f"back/{key}", reliable, patience)
+            except queue.Empty:
+                self.lost += 1
+                if face.link.reliable or self.lost > 4:
+                    raise
+
+    def _echoed(self, key: str, reliable: bool, patience: float) -> bytes:
+        while True:
+            got = self.messages.get(timeout=patience)
             assert isinstance(got, tuple)
-            if got[0] == f"back/{key}":
+            if got[0] == key:
                 assert got[2] == reliable
                 return got[1]
 

@@ -2,13 +2,15 @@
 """Every kind of link, in both roles, with the real Zenoh at the other end."""
 
 import queue
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from tests.interop.partner import PATIENCE, Ours, Wheel, subscribe
-from zenlake.errors import CloseReason, LinkError
+from zenlake.errors import CloseReason, LinkError, RemoteError
 from zenlake.link import Tls
 from zenlake.values import WhatAmI
 
@@ -34,6 +36,31 @@ def router(endpoints: dict[str, str], wheel_tls: dict[str, object]) -> Iterator[
     wheel.close()
 
 
+class Mutual(NamedTuple):
+    """What both ends need for TLS in which each shows a certificate."""
+
+    ours: Tls
+    theirs: dict[str, object]
+
+
+@pytest.fixture(scope="session")
+def mutual(certificates: Path, wheel_tls: dict[str, object]) -> Mutual:
+    ours = Tls(
+        root_ca_certificate=str(certificates / "ca.pem"),
+        listen_certificate=str(certificates / "server.pem"),
+        listen_private_key=str(certificates / "server.key"),
+        connect_certificate=str(certificates / "client.pem"),
+        connect_private_key=str(certificates / "client.key"),
+        enable_mtls=True,
+    )
+    theirs = wheel_tls | {
+        "transport/link/tls/enable_mtls": True,
+        "transport/link/tls/connect_certificate": str(certificates / "client.pem"),
+        "transport/link/tls/connect_private_key": str(certificates / "client.key"),
+    }
+    return Mutual(ours, theirs)
+
+
 def payload(link: str) -> bytes:
     """Many fragments; on UDP, where nothing is resent, as many as the socket's buffer takes."""
     return bytes(range(256)) * (LARGE // 256 if link != "udp" else 400)
@@ -49,7 +76,7 @@ def test_we_open_and_large_messages_go_both_ways(
         assert ours.probe.echo(face, b"light", "to/best-effort", reliable=False) == b"light"
         large = payload(link)
         assert ours.probe.echo(face, large) == large
-        assert face.transport.inbox.missing == 0
+        assert face.transport.inbox.missing == 0 or ours.probe.lost
 
 
 @pytest.mark.parametrize("link", LINKS)
@@ -71,73 +98,90 @@ def test_we_accept_and_large_messages_go_both_ways(
         assert (end.reason, end.by_peer) == (CloseReason.GENERIC, True)
 
 
-def test_idle_sessions_outlive_two_leases_on_every_link(router: Wheel, endpoints: dict[str, str], our_tls: Tls) -> None:
+def test_idle_sessions_that_we_opened_outlive_two_leases_on_every_link(
+    router: Wheel, endpoints: dict[str, str], our_tls: Tls, mutual: Mutual, ports: Iterator[int]
+) -> None:
     """Leases of a second: both ends must send signs of life and hear the other's."""
-    everyone = [Ours(our_tls) for _ in LINKS]
+    strict = f"tls/localhost:{next(ports)}"
+    strict_router = Wheel({"mode": "router", "listen/endpoints": [strict], **LEASE, **mutual.theirs})
+    strict_router.expect("READY")
+    everyone = [(Ours(our_tls), endpoints[link]) for link in LINKS] + [(Ours(mutual.ours), strict)]
     try:
-        faces = [ours.open(endpoints[link]) for ours, link in zip(everyone, LINKS, strict=True)]
-        with pytest.raises(queue.Empty):  # nothing may happen for two leases and a bit
-            everyone[0].probe.closings.get(timeout=2.2)
-        for ours, face, link in zip(everyone, faces, LINKS, strict=True):
-            assert ours.probe.closings.empty(), link
+        faces = [ours.open(endpoint) for ours, endpoint in everyone]
+        nothing_happens(everyone[0][0])
+        for (ours, endpoint), face in zip(everyone, faces, strict=True):
+            assert ours.probe.closings.empty(), endpoint
             assert ours.probe.echo(face, b"still here") == b"still here"
             assert face.transport.inbox.batches > 2
     finally:
-        for ours in everyone:
+        for ours, _ in everyone:
+            ours.runtime.close()
+        strict_router.close()
+
+
+def test_idle_wheels_that_came_to_us_stay_on_every_link(
+    ports: Iterator[int], our_tls: Tls, wheel_tls: dict[str, object], mutual: Mutual, tmp_path: Path
+) -> None:
+    everyone = []
+    for link in (*LINKS, "mutual"):
+        tls, config = (mutual.ours, mutual.theirs) if link == "mutual" else (our_tls, wheel_tls)
+        protocol = "tls" if link == "mutual" else link
+        where = f"{tmp_path}/z.sock" if link == "unixsock-stream" else f"localhost:{next(ports)}"
+        ours = Ours(tls, whatami=WhatAmI.ROUTER)
+        ours.runtime.listen(f"{protocol}/{where}")
+        wheel = Wheel({"mode": "client", "connect/endpoints": [f"{protocol}/{where}"], **LEASE, **config})
+        everyone.append((link, ours, wheel))
+    try:
+        for _, ours, wheel in everyone:
+            wheel.expect("READY")
+            assert ours.probe.subscribed.wait(PATIENCE)
+        nothing_happens(everyone[0][1])
+        for link, ours, _ in everyone:
+            assert ours.probe.closings.empty(), link
+            face = ours.probe.faces.get(timeout=PATIENCE)
+            assert ours.probe.echo(face, b"still here") == b"still here"
+    finally:
+        for _, ours, wheel in everyone:
+            wheel.close()
             ours.runtime.close()
 
 
-@pytest.mark.parametrize("link", ["tcp", "udp", "quic"])
-def test_an_idle_wheel_stays_with_us(
-    link: str, ports: Iterator[int], our_tls: Tls, wheel_tls: dict[str, object]
-) -> None:
-    listen = f"{link}/localhost:{next(ports)}"
-    with Ours(our_tls, whatami=WhatAmI.ROUTER) as ours:
-        ours.runtime.listen(listen)
-        wheel = Wheel({"mode": "client", "connect/endpoints": [listen], **LEASE, **wheel_tls})
-        wheel.expect("READY")
-        face = ours.probe.faces.get(timeout=PATIENCE)
-        assert ours.probe.subscribed.wait(PATIENCE)
-        with pytest.raises(queue.Empty):
-            ours.probe.closings.get(timeout=2.2)
-        assert ours.probe.echo(face, b"still here") == b"still here"
-        wheel.close()
+def nothing_happens(ours: Ours) -> None:
+    """For two leases and a bit."""
+    with pytest.raises(queue.Empty):
+        ours.probe.closings.get(timeout=2.2)
 
 
 @pytest.mark.parametrize("link", LINKS)
 def test_when_we_close_the_router_forgets_us_at_once(
     link: str, router: Wheel, endpoints: dict[str, str], our_tls: Tls
 ) -> None:
-    """The same id may come again only after the router has dropped the first session (MAX_LINKS otherwise)."""
+    """The same id may come again only after the router has dropped the first session (MAX_LINKS otherwise), which our lease
+    would not make it do in time. On UDP an InitSyn from another port may overtake a CLOSE: then it is tried again."""
     zid = b"\x17" * 15 + bytes([LINKS.index(link) + 1])
     for _ in range(2):
-        with Ours(our_tls, zid=zid) as ours:
-            face = ours.open(endpoints[link])
+        with Ours(our_tls, zid=zid, lease=60.0) as ours:
+            deadline = time.monotonic() + PATIENCE
+            while True:
+                try:
+                    face = ours.open(endpoints[link])
+                    break
+                except RemoteError as error:
+                    if error.reason is not CloseReason.MAX_LINKS or link != "udp" or time.monotonic() > deadline:
+                        raise
             assert ours.probe.echo(face, b"hello") == b"hello"
         assert ours.probe.closings.get_nowait().by_peer is False
 
 
 @pytest.mark.parametrize("link", ["tls", "quic"])
 def test_mutual_tls_in_both_roles(
-    link: str, ports: Iterator[int], certificates: Path, wheel_tls: dict[str, object]
+    link: str, ports: Iterator[int], certificates: Path, wheel_tls: dict[str, object], mutual: Mutual
 ) -> None:
-    mutual = Tls(
-        root_ca_certificate=str(certificates / "ca.pem"),
-        listen_certificate=str(certificates / "server.pem"),
-        listen_private_key=str(certificates / "server.key"),
-        connect_certificate=str(certificates / "client.pem"),
-        connect_private_key=str(certificates / "client.key"),
-        enable_mtls=True,
-    )
-    theirs = wheel_tls | {
-        "transport/link/tls/enable_mtls": True,
-        "transport/link/tls/connect_certificate": str(certificates / "client.pem"),
-        "transport/link/tls/connect_private_key": str(certificates / "client.key"),
-    }
+    theirs = mutual.theirs
     endpoint = f"{link}/localhost:{next(ports)}"
     router = Wheel({"mode": "router", "listen/endpoints": [endpoint], **theirs})
     router.expect("READY")
-    with Ours(mutual) as ours:
+    with Ours(mutual.ours) as ours:
         assert ours.probe.echo(ours.open(endpoint), b"mutual") == b"mutual"
     no_certificate = Tls(root_ca_certificate=str(certificates / "ca.pem"))
     with Ours(no_certificate) as ours, pytest.raises(LinkError, match="wants a certificate of ours"):
@@ -145,7 +189,7 @@ def test_mutual_tls_in_both_roles(
     router.close()
 
     endpoint = f"{link}/localhost:{next(ports)}"
-    with Ours(mutual, whatami=WhatAmI.ROUTER) as ours:
+    with Ours(mutual.ours, whatami=WhatAmI.ROUTER) as ours:
         ours.runtime.listen(endpoint)
         wheel = Wheel({"mode": "client", "connect/endpoints": [endpoint], **theirs})
         wheel.expect("READY")

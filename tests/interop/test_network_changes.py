@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks that change: nodes that find each other through others, and routers that go and come back."""
 
-import time
+import contextlib
+import subprocess
+import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -86,25 +89,67 @@ def test_our_client_outlives_a_real_router_killed_under_load(ports: Iterator[int
         router.close()
 
 
-def test_real_clients_outlive_our_router(ports: Iterator[int]) -> None:
-    where = (f"tcp/127.0.0.1:{next(ports)}",)
-    router = Ours("router", listen=where)
-    a, b = (Theirs("client", where) for _ in range(2))
+@pytest.mark.parametrize(("client", "router"), [(Ours, Theirs), (Theirs, Ours)], ids=["our client", "their client"])
+def test_a_client_goes_on_at_the_other_of_two_routers(client: Any, router: Any, ports: Iterator[int]) -> None:
+    where = [f"tcp/127.0.0.1:{next(ports)}" for _ in range(2)]
+    routers = [router("router", (), (one,)) for one in where]
+    node = client("client", tuple(where))
     try:
-        a.do("sub", "s", "x/**")
-        b.do("pub", "p", "x/1")
-        until(lambda: b.do("matching", "p"))
-        router.close()
-        until(lambda: not b.do("matching", "p"))
-        router = Ours("router", listen=where)
-        until(lambda: b.do("matching", "p"))
-        deadline = time.monotonic() + 10
-        while not a.events.of("sample", "s") and time.monotonic() < deadline:
-            b.do("publish", "p", "again")
-            time.sleep(0.05)
-        assert a.events.wait("sample", "s")[0][2] == "again"
+        node.do("sub", "s", "x/*")
+        for number, one in enumerate(routers):
+            one.do("pub", "p", "x/1")
+            until(lambda one=one: one.do("matching", "p"))
+            one.do("publish", "p", str(number))
+            assert [event[2] for event in node.events.wait("sample", "s", number + 1)] == list("01"[: number + 1])
+            one.close()
     finally:
-        for node in (a, b, router):
+        for each in (node, *routers):
+            each.close()
+
+
+@contextlib.contextmanager
+def our_router(*options: str) -> Iterator[subprocess.Popen[str]]:
+    """In a process of its own, so that it can be killed."""
+    command = [sys.executable, "-c", "from zenlake.cli import main; main()", "router", *options]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        assert " listens on " in process.stderr.readline()
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_real_nodes_outlive_our_router_killed_under_load(ports: Iterator[int]) -> None:
+    """A client and a peer that publish without a pause, and a client that hears both: all come back to the new router."""
+    where = f"tcp/127.0.0.1:{next(ports)}"
+    with our_router("-l", where):
+        soon = {"connect/retry": {"period_init_ms": 200, "period_max_ms": 400, "period_increase_factor": 1.5}}
+        hearer, client = (Theirs("client", (where,), **soon) for _ in range(2))
+        peer = Theirs("peer", (where,), LOOPBACK, **soon)
+        hearer.do("sub", "s", "x/**")
+        for name, node in (("client", client), ("peer", peer)):
+            node.do("pub", name, f"x/{name}")
+            until(lambda name=name, node=node: node.do("matching", name))
+            for n in range(200):
+                node.do("publish", name, str(n))
+        until(lambda: {event[0] for event in hearer.events.of("sample", "s")} == {"x/client", "x/peer"})
+    for name, node in (("client", client), ("peer", peer)):
+        for _ in range(200):
+            node.do("publish", name, "nobody is there")
+        until(lambda name=name, node=node: not node.do("matching", name))
+    try:
+        with our_router("-l", where):
+            for name, node in (("client", client), ("peer", peer)):
+
+                def comes_again(name: str = name, node: Theirs = node) -> bool:
+                    node.do("publish", name, "again")
+                    return [f"x/{name}", "put", "again"] in [event[:3] for event in hearer.events.of("sample", "s")]
+
+                until(comes_again, name)
+    finally:
+        for node in (hearer, client, peer):
             node.close()
 
 

@@ -39,3 +39,17 @@ def test_a_group_of_ipv6_is_asked_and_answered(namespace: tuple[str, ...]) -> No
     own = ours.expect("READY").split()[1]
     assert ours.expect("HELLO").split()[1:] == [own, "router", LOCATOR]  # who asks is on this machine
     ours.close()
+
+
+def test_with_nothing_but_loopback_we_find_each_other_by_default(
+    only_loopback: tuple[str, ...],
+) -> None:
+    """The wheel, which finds nobody there, has to be told the interface."""
+    ours = [Process("ours_scouting.py", ADDRESS, "auto", prefix=only_loopback) for _ in range(2)]
+    zids = [process.expect("READY").split()[1] for process in ours]
+    for process in ours:
+        assert {process.expect("HELLO").split()[1] for _ in range(2)} == set(zids)  # each hears itself too
+    asking = Process("wheel_scouting.py", ADDRESS, "lo", prefix=only_loopback)
+    assert {asking.expect("HELLO").split()[1] for _ in range(2)} == set(zids)
+    for process in (asking, *ours):
+        process.close()

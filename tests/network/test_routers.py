@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.network.mesh import CLIENT, PEER, ROUTER, Hand, Mesh
 from zenlake.network.forward import Lane
 from zenlake.network.node import Node
+from zenlake.network.routers import SETTLED
 from zenlake.transport.queue import Queue
 from zenlake.values import ConsolidationMode, Timestamp, ZenohId
 from zenlake.wire import linkstate
@@ -38,6 +39,7 @@ class World:
         self.clients = [self.mesh.node(CLIENT) for _ in range(count)]
         self.seen: list[tuple[int, bytes]] = []
         self.links: set[tuple[int, int]] = set()
+        self.extras: dict[int, Any] = {}
         for number, node in enumerate(self.everybody()):
             if node.whatami is CLIENT:
                 self.mesh.link(node, self.routers[number - count])
@@ -65,6 +67,22 @@ class World:
         change = self.mesh.cut if (one, other) in self.links else self.mesh.link
         change(self.routers[one], self.routers[other], settle)
         self.links ^= {(one, other)}
+
+    def toggle_extra(self, number: int) -> None:
+        """Have somebody declare one thing more, or take it back."""
+        extra = self.extras.pop(number, None)
+        if extra is None:
+            self.extras[number] = self.everybody()[number].application.declare_token(b"extra/%d" % number)
+        else:
+            extra.undeclare()
+
+    def check_extras(self) -> None:
+        """All know of what is declared, nobody of what was taken back."""
+        for number, node in enumerate(self.everybody()):
+            alive: list[bytes] = []
+            node.application.liveliness_get(b"extra/*", alive.append, lambda late: None)
+            self.mesh.settle()
+            assert sorted(alive) == sorted(b"extra/%d" % other for other in self.reach(number) if other in self.extras)
 
     def reach(self, number: int) -> list[int]:
         """Everybody who is connected with somebody."""
@@ -113,20 +131,27 @@ def test_everything_comes_once_in_any_graph(graph: list[tuple[int, int]], change
     world.check()
 
 
-@settings(max_examples=2 * GRAPHS, derandomize=True)  # of all orders some lose a declaration: docs/design/network.md
-@given(graphs, st.lists(pairs, min_size=1, max_size=6), st.lists(st.integers(0, 1000), max_size=200))
+events = st.one_of(pairs, st.integers(0, 9))
+
+
+@settings(max_examples=2 * GRAPHS)
+@given(graphs, st.lists(events, min_size=1, max_size=8), st.lists(st.integers(0, 1000), max_size=200))
 # One loses sight of a router that its neighbour sees all the time.
 @example([(0, 2), (0, 4), (0, 3)], [(1, 3), (0, 3), (2, 3)], [0, 0, 0, 0, 0, 5, 1, 32, 0, 5, 5])
-def test_nothing_goes_round_while_the_graph_changes(
-    graph: list[tuple[int, int]], changes: list[tuple[int, int]], choices: list[int]
+def test_all_know_the_same_after_any_order_of_changes(
+    graph: list[tuple[int, int]], changes: list[tuple[int, int] | int], choices: list[int]
 ) -> None:
-    """Links come and go while messages are on their way, in any order between wires: they end, and all is well then."""
+    """Links and declarations come and go while messages are on their way, in any order between wires: nothing goes round,
+    nothing that is declared stays unknown, nothing that was taken back stays known."""
     world = World()
     for pair in graph:
         world.toggle(*pair, settle=False)
     left = iter(choices)
-    for number, pair in enumerate(changes):
-        world.toggle(*pair, settle=False)
+    for number, change in enumerate(changes):
+        if isinstance(change, int):
+            world.toggle_extra(change)
+        else:
+            world.toggle(*change, settle=False)
         for which, router in enumerate(world.routers):
             router.application.put(KEY, b"%d of %d" % (number, which))
         for choice, _ in zip(left, range(30), strict=False):
@@ -136,7 +161,10 @@ def test_nothing_goes_round_while_the_graph_changes(
         moves += 1
         assert moves < 20_000
     assert all(count <= len(world.routers) for count in Counter(world.seen).values())  # two ways at most of each length
+    world.check()  # at once: nobody waits for the graph to settle
+    world.mesh.pass_time(SETTLED)
     world.check()
+    world.check_extras()
 
 
 def chain(mesh: Mesh, count: int = 3) -> list[Node]:

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Our nodes with each other over real sockets: what needs threads, time and a loop to go wrong."""
 
+import math
 import os
 import queue
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -103,6 +106,24 @@ def test_a_closed_node_says_so_and_ends_what_was_open(nodes: Any) -> None:
     with pytest.raises(LocalError, match="closed"):
         client.put(b"x", b"")
     until(lambda: not router.faces())
+
+
+def test_open_node_tries_again_as_long_as_it_was_told(nodes: Any) -> None:
+    """A client fails unless one endpoint takes it, in any order; others fail if they were told that they must connect."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        where = f"tcp/127.0.0.1:{free.getsockname()[1]}"
+    began = time.monotonic()
+    for mode, more in ((CLIENT, {}), (PEER, {"must_connect": True})):
+        with pytest.raises(LinkError, match="refused"):
+            open_node(NodeConfig(mode, (where,), retry_for=0.3, backoff=Backoff(0.1), **more))
+    assert 0.6 <= time.monotonic() - began < 5
+    router = nodes(ROUTER)
+    late = threading.Timer(0.3, router.listen, (where,))
+    late.start()
+    nodes(CLIENT, "tcp/127.0.0.1:1", where, retry_for=math.inf)
+    nodes(PEER, where, retry_for=10.0, must_connect=True)
+    assert len(router.faces()) == 2
+    late.join()
 
 
 def test_a_client_without_anywhere_to_go_is_told_what_to_do() -> None:

@@ -4,13 +4,17 @@
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.blocked import measured
 
 from tests.runtime.nodes import PATIENCE, until
 from tests.runtime.test_hostile import Raw
 from zenlake.errors import ZenlakeError
+from zenlake.link import Tls
+from zenlake.link.base import Link
 from zenlake.network import node as network
 from zenlake.runtime.face import Face
 from zenlake.runtime.node import LiveNode, NodeConfig, open_node
@@ -28,7 +32,7 @@ PINGS = 100
 class Net:
     """A router; deaf clients; one that floods them; two that ping each other."""
 
-    def __init__(self, deaf: int = 1, **more: Any) -> None:
+    def __init__(self, deaf: int = 1, loud: str = "tcp/127.0.0.1:0", **more: Any) -> None:
         self.router = open_node(NodeConfig(WhatAmI.ROUTER, listen=("tcp/127.0.0.1:0",), **more))
         [self.where] = self.router.locators
         self.all_deaf = [Raw(self.where).open(lease=60_000) for _ in range(deaf)]
@@ -36,7 +40,8 @@ class Net:
         declare = Declare(qos=0x08, body=DeclareEntity(kind=SUBSCRIBER, id=1, key="deaf/**"))
         for client in self.all_deaf:
             client.send(Frame(sn=0, reliable=True).encode() + declare.encode())
-        self.loud, self.one, self.two = (self._client() for _ in range(3))
+        self.loud = self._client(self.router.listen(loud), more.get("tls"))
+        self.one, self.two = (self._client(self.where) for _ in range(2))
         self.pinged = threading.Semaphore(0)
         self.two.declare_subscriber(b"ping", lambda key, reader: self.pinged.release())
         until(lambda: sum(len(face.declared[SUBSCRIBER]) for face in self.router.faces()) == deaf + 1)
@@ -44,8 +49,9 @@ class Net:
         self.sent = 0
         self._flood: threading.Thread | None = None
 
-    def _client(self) -> LiveNode:
-        return open_node(NodeConfig(WhatAmI.CLIENT, connect=(self.where,), backoff=None))
+    @staticmethod
+    def _client(where: str, tls: Tls | None = None) -> LiveNode:
+        return open_node(NodeConfig(WhatAmI.CLIENT, connect=(where,), backoff=None, tls=tls))
 
     def flood(self, congestion: int, payload: bytes = LARGE) -> None:
         def run() -> None:
@@ -107,6 +113,31 @@ def test_what_may_not_be_dropped_pauses_its_sender_only_until_the_deaf_one_is_cl
     until(lambda: net.sent > after + 10)
 
 
+@pytest.mark.parametrize("link", ["udp", "quic"])
+def test_who_shares_a_socket_with_others_is_paused_alone(link: str, certificates: Path) -> None:
+    """What waits for the deaf one does not grow, though the socket is read for all others."""
+    tls = Tls(
+        root_ca_certificate=str(certificates / "ca.pem"), listen_certificate=str(certificates / "server.pem"),
+        listen_private_key=str(certificates / "server.key"), verify_name_on_connect=False,
+    )  # fmt: skip
+    net = Net(loud=f"{link}/127.0.0.1:0", tls=tls)
+    try:
+        net.flood(BLOCK)
+        [loud] = [face for face in net.router.faces() if face.zid == net.loud.zid]
+        until(lambda: bool(loud.held_by))
+        held = net.router.runtime.budget.held
+        net.latency()
+        assert loud.held_by, "it is still paused"
+        assert net.router.runtime.budget.held <= held + (1 << 20)
+        net.deaf.socket.close()
+        until(lambda: not loud.held_by)
+        subscriber = net.two.declare_subscriber(b"deaf/x", lambda key, reader: net.pinged.release())
+        assert net.pinged.acquire(timeout=PATIENCE), "it is heard again"
+        net.two.undeclare(subscriber)
+    finally:
+        net.close()
+
+
 def test_what_may_be_dropped_is_and_nobody_is_paused_or_closed(net: Net) -> None:
     quiet = net.latency()
     net.flood(DROP)
@@ -125,6 +156,9 @@ class Notes:
         self.dropped_by: dict[bytes, list[int]] = {}
 
     def begins(self, face: Face) -> None:
+        pass
+
+    def answered(self, link: Link, heard: bytes, said: list[bytes]) -> None:
         pass
 
     def forwarded(self, source: Face, id: int, target: Face, new: int) -> None:
@@ -197,3 +231,16 @@ def test_no_link_is_taken_while_the_memory_is_used_up() -> None:
         open_node(NodeConfig(WhatAmI.CLIENT, connect=(net.where,), backoff=None)).close()
     finally:
         net.close()
+
+
+@pytest.mark.slow
+def test_nobodys_p99_doubles_while_another_is_blocked() -> None:
+    """The router in its own process, pairs that ping each other; with a blocked client and without by turns.
+
+    Whoever else computes on the machine may be unlucky for one of both: a second and a third look are allowed, and any of
+    them has to show it for all pairs.
+    """
+    looks: list[float] = []
+    while not looks or (looks[-1] >= 2 and len(looks) < 3):
+        looks.append(max(beside / free for beside, free in measured("ours", turns=10)))
+    assert looks[-1] < 2, f"the worst pair's p99 beside a blocked client, to that without: {looks}"

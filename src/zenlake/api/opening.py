@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a configuration to a live node, with what a session needs besides: errands, pauses, news of connections."""
 
+import math
 import threading
 from collections.abc import Callable
 from time import monotonic
@@ -185,6 +186,8 @@ def node_config(config: Config, **more: Any) -> NodeConfig:
     mode = config.role
     zid = config.get("id")
     patience = config.of_role("connect/timeout_ms")
+    if patience is None:
+        patience = 0 if mode is WhatAmI.CLIENT else -1
     return NodeConfig(
         mode=mode,
         connect=tuple(_endpoints(config.of_role("connect/endpoints") or ())),
@@ -195,7 +198,9 @@ def node_config(config: Config, **more: Any) -> NodeConfig:
         max_sessions=config.get("transport/unicast/max_sessions"),
         max_pending=config.get("transport/unicast/accept_pending"),
         access=AccessControl(config.get("access_control")) if config.get("access_control/enabled") else None,
-        connect_timeout=patience / 1000 if patience is not None and patience > 0 else 10.0,
+        connect_timeout=patience / 1000 if patience > 0 else 10.0,
+        retry_for=patience / 1000 if patience >= 0 else math.inf,
+        must_connect=bool(config.of_role("connect/exit_on_failure")),
         backoff=_backoff(config),
         scouting_timeout=(config.get("scouting/timeout") or 3000) / 1000,
         gossip_connect=config.get("scouting/gossip/enabled") is not False,

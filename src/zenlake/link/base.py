@@ -116,6 +116,17 @@ class Link(ABC):
     def port(self) -> Port | None:
         """What the loop has to poll for this link; None if somebody else's port serves it."""
 
+    def pause(self) -> None:
+        """Read nothing more for now: the other end will feel it."""
+        if self.port is not None:
+            self.port.wants_read = False
+            self.port.changed()
+
+    def resume(self) -> None:
+        if self.port is not None:
+            self.port.wants_read = True
+            self.port.changed()
+
     @property
     def is_drained(self) -> bool:
         """Whether everything that was written has left, so that closing loses nothing."""

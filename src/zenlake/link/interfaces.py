@@ -34,7 +34,7 @@ ANY = Interface(0, "0.0.0.0")
 def named(text: str) -> list[Interface]:
     """Those that a configuration means: `auto`, or names and addresses with commas between. An unknown one is an OSError."""
     if text in ("", "auto"):
-        return with_multicast() or [ANY]
+        return with_multicast() or ([ANY] if _is_routed() else _loopback()) or [ANY]
     return [_one(part.strip()) for part in text.split(",")]
 
 
@@ -49,6 +49,19 @@ def with_multicast() -> list[Interface]:
             if flags & UP and flags & MULTICAST and not flags & LOOPBACK:
                 found.append(Interface(index, _address(name)))
     return found
+
+
+def _is_routed() -> bool:
+    """Whether the system chooses an interface for a group. (Nothing is sent.)"""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock, suppress(OSError):
+        sock.connect(("224.0.0.224", 7446))
+        return True
+    return False
+
+
+def _loopback() -> list[Interface]:
+    """On a machine that has nothing else: it carries multicast on Linux, whether it says so or not."""
+    return [Interface(socket.if_nametoindex(name), "127.0.0.1") for name in having("127.0.0.1")]
 
 
 def _one(text: str) -> Interface:

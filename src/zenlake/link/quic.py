@@ -35,7 +35,7 @@ from zenlake.errors import LinkError
 from zenlake.link.base import Address, Link, Listener, Port, describe, locator
 from zenlake.link.certificates import Tls
 from zenlake.link.tcp import bind
-from zenlake.link.udp import UdpPort
+from zenlake.link.udp import Served, UdpPort
 
 __all__ = ["connect", "listen"]
 
@@ -55,7 +55,7 @@ class AskingConnection(QuicConnection):  # type: ignore[misc]
         self.tls._request_client_certificate = True
 
 
-class QuicLink(Link):
+class QuicLink(Served):
     """One QUIC connection and its stream; `udp` carries its datagrams."""
 
     def __init__(self, quic: QuicConnection, udp: UdpPort, local: str, remote: str) -> None:
@@ -67,10 +67,6 @@ class QuicLink(Link):
         self._closed = False
         self.local = local
         self.remote = remote
-
-    @property
-    def port(self) -> Port | None:
-        return None
 
     def begin(self) -> None:
         pass  # `ready` comes with the handshake
@@ -119,8 +115,10 @@ class QuicLink(Link):
             self._udp.send(data, address if isinstance(self._udp, QuicListener) else None, self)
         self._udp.changed()
 
-    def take(self, data: bytes, source: tuple[object, ...], now: float) -> None:
-        """A datagram for this connection."""
+    def fail(self, error: Exception) -> None:
+        self._udp.blame(self, error)
+
+    def take(self, data: bytes | memoryview, source: tuple[object, ...], now: float) -> None:
         self._quic.receive_datagram(data, source, now)
         self.react()
 
@@ -187,7 +185,7 @@ class QuicClient(UdpPort):
     link: QuicLink
 
     def on_datagram(self, data: memoryview, source: tuple[object, ...], now: float) -> None:
-        self.link.take(bytes(data), source, now)
+        self.link.arrived(bytes(data), source, now)
 
     def on_error(self, error: OSError) -> None:
         self.link._lose(describe(error))
@@ -254,10 +252,7 @@ class QuicListener(UdpPort, Listener):
             link = QuicLink(quic, self, self.locator, locator("quic", source))
             self._links[header.destination_cid] = self._links[quic.host_cid] = link
             self.on_link(link)
-        try:
-            link.take(datagram, source, now)
-        except Exception as error:
-            self.blame(link, error)
+        link.arrived(datagram, source, now)
 
     def renamed(self, link: QuicLink, event: object) -> None:
         if isinstance(event, ConnectionIdIssued):

@@ -5,6 +5,8 @@ One batch a datagram, nothing resent. A listener tells its links apart by where 
 """
 
 import socket
+from abc import abstractmethod
+from time import monotonic
 
 from zenlake.endpoint import EndPoint
 from zenlake.errors import EndpointError, LinkError
@@ -12,10 +14,13 @@ from zenlake.link.base import Address, Link, Listener, Port, describe, locator
 from zenlake.link.tcp import bind
 from zenlake.telling import logger
 
-__all__ = ["MTU", "connect", "is_multicast", "listen"]
+__all__ = ["MTU", "Served", "UdpPort", "connect", "is_multicast", "listen"]
+
+Source = tuple[object, ...]
 
 MTU = 65487
 """The largest payload that 1.10.2 sends on Linux."""
+HELD = 256 << 10  # bytes of datagrams that wait for a link that is paused
 BURST = 64  # datagrams in one turn of the loop
 log = logger("zenlake.link")
 
@@ -27,6 +32,8 @@ runtime's bound on handshakes under way, which is far lower."""
 def is_multicast(endpoint: EndPoint) -> bool:
     from ipaddress import ip_address
 
+    if endpoint.protocol != "udp":
+        return False
     try:
         return ip_address(endpoint.host_and_port()[0]).is_multicast
     except ValueError:
@@ -139,7 +146,47 @@ class UdpLink(UdpPort, Link):
         return self.send(data, None, self)
 
 
-class UdpPeer(Link):
+class Served(Link):
+    """A link whose datagrams come by a socket that serves others too. While it is paused they wait here, a few of them: the
+    rest is lost, as in a socket that nobody reads. (QUIC's other end sends that again, and slows down.)"""
+
+    _waiting: list[tuple[bytes, Source]] | None = None
+    _held = 0
+
+    @property
+    def port(self) -> Port | None:
+        return None
+
+    @abstractmethod
+    def take(self, data: bytes | memoryview, source: Source, now: float) -> None:
+        """A datagram for this link."""
+
+    @abstractmethod
+    def fail(self, error: Exception) -> None:
+        """Somebody's code failed on it."""
+
+    def arrived(self, data: bytes | memoryview, source: Source, now: float) -> None:
+        """A datagram has come: take it, unless nothing is to be read."""
+        if self._waiting is None:
+            try:
+                self.take(data, source, now)
+            except Exception as error:
+                self.fail(error)
+        elif self._held + len(data) <= HELD:
+            self._waiting.append((bytes(data), source))
+            self._held += len(data)
+
+    def pause(self) -> None:
+        if self._waiting is None:
+            self._waiting = []
+
+    def resume(self) -> None:
+        waiting, self._waiting, self._held = self._waiting or [], None, 0
+        for data, source in waiting:
+            self.arrived(data, source, monotonic())
+
+
+class UdpPeer(Served):
     """One source of a listener's datagrams."""
 
     stream = False
@@ -153,9 +200,11 @@ class UdpPeer(Link):
         self.local = listener.locator
         self.remote = locator("udp", source)
 
-    @property
-    def port(self) -> None:
-        return None
+    def take(self, data: bytes | memoryview, source: Source, now: float) -> None:
+        self.owner.receive(data)
+
+    def fail(self, error: Exception) -> None:
+        self._listener.blame(self, error)
 
     def write(self, data: memoryview) -> int:
         return self._listener.send(data, self._source, self)
@@ -183,10 +232,7 @@ class UdpListener(UdpPort, Listener):
             self.on_link(link)
             if self.links.get(source) is not link:
                 return  # turned away
-        try:
-            link.owner.receive(data)
-        except Exception as error:
-            self.blame(link, error)
+        link.arrived(data, source, now)
 
     def forget(self, source: tuple[object, ...]) -> None:
         self.links.pop(source, None)
@@ -222,4 +268,4 @@ def _refuse_reliable(endpoint: EndPoint) -> None:
     if endpoint.metadata.get("rel") == "1":
         raise EndpointError(f"endpoint `{endpoint}`: a reliable link over UDP is QUIC; write quic/{endpoint.address}")
     if is_multicast(endpoint):
-        raise EndpointError(f"endpoint `{endpoint}`: a multicast group is joined, not connected to")
+        raise EndpointError(f"endpoint `{endpoint}`: a multicast group is joined, which only a peer does")

@@ -96,6 +96,9 @@ class Asked:
 class Face:
     """One neighbour. Guarded by the node's lock, but for `send`."""
 
+    hears_all = False
+    """Whether every sample goes there, whatever it declared."""
+
     def __init__(
         self, outlet: Outlet, zid: bytes, own: WhatAmI, whatami: WhatAmI,
         theirs: KeyTable | None = None, mine: KeyTable | None = None, request_ids: int = 0xFFFFFFFF,
@@ -168,6 +171,10 @@ class Face:
             self._last_request = self._last_request % self.request_ids + 1
             if self._last_request not in self.requests:
                 return self._last_request
+
+    def takes(self, kind: int, reader: Any) -> bool:
+        """Whether it may say that: a message of this kind, live in its reader."""
+        return True
 
     # Keys
 

@@ -54,7 +54,7 @@ class Gossip:
     def _gossips(self, face: Face) -> bool:
         """Whether we gossip with it: peers do, with each other and with routers."""
         pair = {self.node.whatami, face.whatami}
-        return not face.is_application and WhatAmI.PEER in pair and WhatAmI.CLIENT not in pair
+        return not face.is_application and not face.hears_all and WhatAmI.PEER in pair and WhatAmI.CLIENT not in pair
 
     def _numbered(self, zid: bytes, whatami: WhatAmI) -> Known:
         if zid not in self.known:

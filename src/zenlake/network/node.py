@@ -91,7 +91,7 @@ class Node:
     def faces(self) -> list[Face]:
         """Those of the network."""
         within = (self.application, self.routers.own)
-        return [face for face in self.declarations.faces if face not in within]
+        return [face for face in self.declarations.faces if face not in within and not face.hears_all]
 
     # Faces
 
@@ -137,7 +137,9 @@ class Node:
         """One network message but PUSH (see `forward`), live in its reader, from a face."""
         self.reading.face = face
         try:
-            if kind == DECLARE:
+            if not face.takes(kind, reader):
+                self.counters["messages without meaning in a group"] += 1
+            elif kind == DECLARE:
                 self._declare(face, reader.declare)
             elif kind == REQUEST:
                 self._request(face, reader)
@@ -393,7 +395,7 @@ class Node:
 
     def next_timeout(self) -> float | None:
         with self.lock:
-            times = [self.queries.next_timeout(), self.interests.next_timeout()]
+            times = [part.next_timeout() for part in (self.queries, self.interests, self.routers)]
         times += [face.stuck_since + STUCK for face in list(self.dirty) if face.stuck_since is not None]
         return min((time for time in times if time is not None), default=None)
 
@@ -407,6 +409,7 @@ class Node:
         with self.lock:
             sends = self.queries.on_timeout(now)
             self.interests.on_timeout(now)
+            self.routers.on_timeout(now)
         self._perform(sends)
 
     # Timestamps

@@ -17,7 +17,8 @@ from zenlake.network.access import EGRESS
 from zenlake.network.declarations import COMPLETE, Declarations, passes
 from zenlake.network.face import QUERYABLE, Face
 from zenlake.network.roles import Stand
-from zenlake.network.routers import Router, Routers
+from zenlake.network.router import Router
+from zenlake.network.routers import Routers
 from zenlake.values import EntityGlobalId, ZenohId
 from zenlake.wire.cursor import Cursor
 from zenlake.wire.data import Err

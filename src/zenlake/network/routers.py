@@ -5,84 +5,33 @@ Every router knows the whole graph, and so the tree of every other one. What is 
 declaration) goes down that router's tree and no other way; the NodeId of a message says whose tree that is, by the
 number (`psid`) that the sender has for it. So nothing comes twice, in whatever rings the routers stand.
 
-Each router, near or far, is a holder of declarations like a face; it is never sent to: `below` tells through which
-neighbour. Ours is one too: it is told, as one neighbour, all that is not behind other routers, and passes it down.
-
 What comes from another neighbour than the parent in its tree is dropped: two routers that do not know the same graph yet
-may lose a sample, but do not send it round and round.
+may lose a sample, but do not send it round and round. A declaration is kept instead, as what that neighbour said (see
+`router`): the neighbour says it once, and may be the parent in a moment.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from zenlake.errors import DecodeError
 from zenlake.network import graph
-from zenlake.network.face import CONTROL_QOS, Face, Outlet
+from zenlake.network.face import CONTROL_QOS, Face
 from zenlake.network.roles import Stand
+from zenlake.network.router import NOTHING, Own, Router
 from zenlake.values import WhatAmI, ZenohId
 from zenlake.wire import linkstate
-from zenlake.wire.declare import Declare, DeclareEntity, UndeclareEntity
 from zenlake.wire.linkstate import LinkState
 from zenlake.wire.network import Oam
 
 if TYPE_CHECKING:
     from zenlake.network.node import Node
 
-__all__ = ["Router", "Routers"]
+__all__ = ["Routers"]
 
 NUMBERS = 1 << 16  # a NodeId has 16 bits
 MOST_GONE = 1024
-
-
-class Router(Face):
-    """A router of the graph: what it said of itself, what is behind it, and our place in its tree."""
-
-    def __init__(self, zid: bytes, psid: int) -> None:
-        super().__init__(Outlet(), zid, WhatAmI.ROUTER, WhatAmI.ROUTER)
-        self.psid = psid
-        self.sn = 0
-        """The version of what it said; 0: only others spoke of it."""
-        self.links: dict[bytes, int] = {}
-        self.locators: tuple[str, ...] | None = None
-        self.has: dict[tuple[int, bytes], tuple[int, int]] = {}
-        """Of each kind and key declared behind it: the id in our tables, and what was said about it."""
-        self.parent: Face | None = None
-        self.children: tuple[Face, ...] = ()
-        self.below: dict[bytes, Face] = {}
-        self.distance = 0.0
-
-    def pass_on(self, kind: int, key: bytes, info: int | None, source: Face | None = None) -> None:
-        """Tell our children in its tree; None: that it is no more."""
-        for child in self.children:
-            if child is not source:
-                self.tell(child, kind, key, info)
-
-    def tell(self, child: Face, kind: int, key: bytes, info: int | None) -> None:
-        """Between routers there are no ids: the key says which it is."""
-        scope, sender, suffix = child.wire_key(key)
-        written = (scope, sender, None if suffix is None else suffix.decode())
-        body: DeclareEntity | UndeclareEntity
-        if info is None:
-            body = UndeclareEntity(kind=kind + 1, id=0, key=written)
-        else:
-            body = DeclareEntity(kind=kind, id=0, key=written, info=info)
-        child.control(Declare(qos=CONTROL_QOS, node_id=self.psid, body=body).encode())
-
-
-class Own(Router):
-    """Ours: told of all that is not behind other routers."""
-
-    def __init__(self, zid: bytes) -> None:
-        super().__init__(zid, 0)
-        self.sn = 1
-        self.stand = Stand.BESIDE
-
-    def declare(self, kind: int, id: int, key: bytes, info: int, interest_id: int | None = None) -> None:
-        self.has[kind, key] = id, info
-        self.pass_on(kind, key, info)
-
-    def undeclare(self, kind: int, id: int, key: bytes) -> None:
-        del self.has[kind, key]
-        self.pass_on(kind, key, None)
+MOST_HEARD = 1_000_000  # declarations behind one router, of one neighbour
+SETTLED = 10.0  # seconds without a change, after which connected routers know the same graph
 
 
 class Routers:
@@ -93,17 +42,20 @@ class Routers:
         self.own = Own(node.zid)
         self.known: dict[bytes, Router] = {node.zid: self.own}
         self.neighbours: dict[bytes, Face] = {}
-        self._gone: dict[bytes, tuple[int, dict[bytes, int], tuple[str, ...] | None]] = {}
-        """What those that became unreachable had said: its version, links, locators."""
+        self._gone: dict[bytes, Router] = {}
+        """Those that became unreachable lately: perhaps only we lost sight of them, and nobody will tell us again."""
+        self._settled_at: float | None = None
         self._edges: graph.Edges = {}
         self._last_psid = 0
+        self.sooner: Callable[[float], None] = lambda deadline: None
+        """Told of a deadline that may be before all others."""
 
     # Whose tree
 
     def of(self, face: Face, node_id: int) -> Router | None:
-        """The router that a neighbour means by its number."""
+        """The router that a neighbour means by its number; perhaps one that is out of our sight."""
         zid = face.psids.get(node_id, face.zid if node_id == 0 else None)
-        return None if zid is None else self.known.get(zid)
+        return None if zid is None else self.known.get(zid) or self._gone.get(zid)
 
     def root(self, source: Face, node_id: int) -> Router | None:
         """Whose tree a message follows; None if it did not come along it."""
@@ -139,6 +91,7 @@ class Routers:
         self.neighbours[face.zid] = face
         known = face.zid in self.known
         neighbour = self._number(face.zid)
+        neighbour.before = NOTHING  # it speaks for itself, perhaps in another life
         self.own.links[face.zid] = 0
         self.own.sn += 1
         changed: list[Router] = [self.own] if known else [neighbour, self.own]
@@ -150,6 +103,9 @@ class Routers:
         if self.neighbours.get(face.zid) is not face:
             return
         del self.neighbours[face.zid], self.own.links[face.zid]
+        for router in (*self.known.values(), *self._gone.values()):
+            router.heard.pop(face, None)
+            router.left.pop(face, None)
         self.own.sn += 1
         self._prune()
         self._tell_all([self.own])
@@ -166,7 +122,8 @@ class Routers:
             taken = {router.psid for router in self.known.values()}
             while self._last_psid in taken:
                 self._last_psid = (self._last_psid + 1) % NUMBERS
-            router = self.known[zid] = Router(zid, self._last_psid)
+            router = self.known[zid] = self._gone.pop(zid) if zid in self._gone else Router(zid)
+            router.psid = self._last_psid
         return router
 
     # The link state
@@ -233,8 +190,10 @@ class Routers:
             new[router] = None
         elif entry.sn <= router.sn:
             return
+        if entry.sn < router.before.sn:  # we knew better before we lost sight of it
+            return
         (changed if router.sn else new)[router] = None
-        router.sn = entry.sn
+        router.sn, router.before = entry.sn, NOTHING
         if entry.locators is not None:
             router.locators = entry.locators
         router.links = {}
@@ -255,26 +214,24 @@ class Routers:
         unheard = [router for router in new if not router.sn]
         while unheard:
             router = unheard.pop()
-            said = self._gone.pop(router.zid, None)
-            if said is not None:
-                router.sn, router.links, router.locators = said
-                for zid in router.links:
-                    if zid not in self.known:
-                        other = self._number(zid)
-                        new[other] = None
-                        unheard.append(other)
+            router.sn, router.links, router.locators = router.before
+            router.before = NOTHING
+            for zid in router.links:
+                if zid not in self.known:
+                    other = self._number(zid)
+                    new[other] = None
+                    unheard.append(other)
 
     def _prune(self) -> None:
         """Forget the routers that cannot be reached any more, and what is behind them."""
         reachable = graph.reachable({zid: router.links for zid, router in self.known.items()}, self.node.zid)
         for zid in self.known.keys() - reachable:
-            router = self.known.pop(zid)
-            if router.sn:
-                self._gone[zid] = router.sn, router.links, router.locators
-                if len(self._gone) > MOST_GONE:
-                    del self._gone[next(iter(self._gone))]
-            router.parent, router.children, router.below = None, (), {}
+            router = self._gone[zid] = self.known.pop(zid)
+            router.lose()
             self.node.declarations.forget(router)
+            self._unsettle()
+        while len(self._gone) > MOST_GONE:
+            del self._gone[next(iter(self._gone))]
 
     # The trees
 
@@ -289,15 +246,33 @@ class Routers:
         for root in self.known.values():
             root.distance = distances.get(root.zid, 0.0)
             tree = graph.tree(graph.shortest(edges, root.zid)[1], own)
-            had = root.children
-            root.parent = None if tree.parent is None else self.neighbours[tree.parent]
             root.below = {zid: self.neighbours[child] for zid, child in tree.below.items()}
-            root.children = tuple(dict.fromkeys(root.below.values()))
-            for child in root.children:
-                if child not in had:
-                    for (kind, key), (_, info) in root.has.items():
-                        root.tell(child, kind, key, info)
+            root.stand_between(None if tree.parent is None else self.neighbours[tree.parent])
+            for (kind, key), info in root.said.items():
+                self._have(root, kind, key, info)
         self.node.declarations.epoch.number += 1
+        self._unsettle()
+
+    # Time
+
+    def _unsettle(self) -> None:
+        self._settled_at = self.node.now() + SETTLED
+        self.sooner(self._settled_at)
+
+    def next_timeout(self) -> float | None:
+        return self._settled_at
+
+    def on_timeout(self, now: float) -> None:
+        """The graph is settled: what the parent in a tree has not said by now is not so."""
+        if self._settled_at is None or now < self._settled_at:
+            return
+        self._settled_at = None
+        self._gone.clear()
+        for root in self.known.values():
+            root.settle()
+            if root is not self.own:
+                for kind, key in root.has.keys() - root.said.keys():
+                    self._lack(root, kind, key)
 
     # What is behind other routers
 
@@ -308,18 +283,34 @@ class Routers:
             return
         if root is self.own:
             return
-        id, told = root.has.get((kind, key), (0, None))
-        if told == info:
-            return  # known: our children have heard of it
-        id = id or root.next_id()
-        root.has[kind, key] = id, info
-        self.node.declarations.declare(root, kind, id, key, info)
-        root.pass_on(kind, key, info, face)
+        said = root.heard.setdefault(face, {})
+        if len(said) >= MOST_HEARD:
+            self.node.counters["too many declarations"] += 1
+            return
+        said[kind, key] = info
+        if face is root.parent:
+            self._have(root, kind, key, info)
 
     def undeclared(self, face: Face, node_id: int, kind: int, key: bytes) -> None:
         root = self.of(face, node_id)
-        known = None if root is None or root is self.own else root.has.pop((kind, key), None)
-        if root is None or known is None:
+        if root is None or root is self.own:
             return
-        self.node.declarations.undeclare(root, kind, known[0])
-        root.pass_on(kind, key, None, face)
+        root.heard.get(face, {}).pop((kind, key), None)
+        if face is root.parent or not any((kind, key) in said for said in root.heard.values()):
+            self._lack(root, kind, key)
+
+    def _have(self, root: Router, kind: int, key: bytes, info: int) -> None:
+        """It is so, and our children in that tree are told if that is news."""
+        id, told = root.has.get((kind, key), (0, None))
+        if told != info:
+            id = id or root.next_id()
+            root.has[kind, key] = id, info
+            self.node.declarations.declare(root, kind, id, key, info)
+            root.pass_on(kind, key, info)
+
+    def _lack(self, root: Router, kind: int, key: bytes) -> None:
+        """It is not so, or no more."""
+        known = root.has.pop((kind, key), None)
+        if known is not None:
+            self.node.declarations.undeclare(root, kind, known[0])
+            root.pass_on(kind, key, None)

@@ -15,7 +15,7 @@ from zenlake.network.face import SUBSCRIBER, Face
 from zenlake.network.forward import Route, Target
 from zenlake.network.interests import Interests
 from zenlake.network.roles import Stand
-from zenlake.network.routers import Router
+from zenlake.network.router import Router
 from zenlake.wire import ids
 from zenlake.wire.cursor import Blob, Cursor
 from zenlake.wire.network import Push
@@ -95,7 +95,9 @@ class Routes:
                 elif passes(source, face) and elected(source, root, face):
                     faces[face] = None
         for face in declarations.faces:
-            if face.is_asked and face not in faces and passes(source, face) and not Interests.covers(face, key):
+            if face in faces or not passes(source, face):
+                continue
+            if face.hears_all or (face.is_asked and not Interests.covers(face, key)):
                 faces[face] = None  # nobody told us that there is nobody
         shown = self.node.application.namespace.own(key)
         receivers = () if shown is None else self.node.application.receivers(key, source)

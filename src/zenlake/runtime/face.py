@@ -54,6 +54,9 @@ class Node:
     def begins(self, face: "Face") -> None:
         """The link is ready; nothing has been said yet."""
 
+    def answered(self, link: Link, heard: bytes, said: list[bytes]) -> None:
+        """A datagram of somebody unknown, and what it was answered: no face was made for it."""
+
     def opened(self, face: "Face") -> None:
         """Messages may be sent and will come."""
 
@@ -195,16 +198,11 @@ class Face:
 
     def pause(self) -> None:
         """Read nothing more for now: the other end will feel it."""
-        port = self.link.port
-        if port is not None:
-            port.wants_read = False
-            port.changed()
+        self.link.pause()
 
     def resume(self) -> None:
-        port = self.link.port
-        if port is not None and not self._done:
-            port.wants_read = True
-            port.changed()
+        if not self._done:
+            self.link.resume()
 
     def ready(self) -> None:
         self.node.begins(self)

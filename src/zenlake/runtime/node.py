@@ -5,17 +5,21 @@ The application's calls (those of `network.application`) come from any thread. W
 thread, and so are all control messages sent; samples, queries and answers are sent by the thread that makes them.
 """
 
+import math
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, Protocol
 
 from zenlake import __version__
+from zenlake.endpoint import EndPoint
 from zenlake.errors import CloseReason, ConfigError, LinkError, LocalError, ZenlakeError
 from zenlake.hlc import ntp64_of
 from zenlake.link import Tls
+from zenlake.link.base import Link
 from zenlake.network import face as network
 from zenlake.network import node as nodes
 from zenlake.network.access import AccessControl, Who
@@ -56,6 +60,9 @@ class Recording(Protocol):
     def begins(self, face: Face) -> None:
         """The link is ready; nothing has been said yet."""
 
+    def answered(self, link: Link, heard: bytes, said: list[bytes]) -> None:
+        """A datagram of somebody unknown, and what it was answered: no face was made for it."""
+
     def forwarded(self, source: Face, id: int, target: Face, new: int) -> None:
         """A request that came as `id` goes on as `new`. (Called before it leaves, by whatever thread.)"""
 
@@ -88,7 +95,11 @@ class NodeConfig:
     """Who may do what; None: everybody everything."""
     recording: Recording | None = None
     connect_timeout: float = 10.0
-    """How long `open_node` waits: a client for its session, or it fails; others go on in the background."""
+    """How long `open_node` waits for connections that are being made: a client's, or it fails; others go on in the background."""
+    retry_for: float = 0.0
+    """How long `open_node` tries again where it fails otherwise; `math.inf`: for ever."""
+    must_connect: bool = False
+    """Whether it fails for peers and routers too: unless each of the endpoints took them."""
     backoff: Backoff | None = field(default_factory=Backoff)
     """How a lost connection is made again; None: not at all."""
     scout: Scout | None = None
@@ -160,7 +171,7 @@ class LiveNode(Node):
             stamps=config.timestamping, query_timeout=config.query_timeout, interest_timeout=config.interest_timeout,
         )  # fmt: skip
         self.node.wake = self._wake
-        self.node.queries.sooner = self.node.interests.sooner = self._sooner
+        self.node.queries.sooner = self.node.interests.sooner = self.node.routers.sooner = self._sooner
         self.node.interests.on_initial = lambda face: self.node.later(self._tell)
         self.node.on_error = lambda error: log.error("a callback failed", exc_info=error)
         self.node.on_discover = self._discovered
@@ -272,19 +283,41 @@ class LiveNode(Node):
         if config.recording is not None:
             self.runtime.engine.run(self._note_all_drops)
         for endpoint in LISTEN[config.mode] if config.listen is None else config.listen:
-            self.listen(endpoint)
+            if not self._is_joined(endpoint):
+                self.listen(endpoint)
         if config.mode is WhatAmI.CLIENT:
             self._be_client()
             return
-        firsts = [self.connect(endpoint).first for endpoint in config.connect]
-        deadline = time.monotonic() + min(config.connect_timeout, 1.0)
-        for first in firsts:
-            try:
-                first.result(max(0.0, deadline - time.monotonic()))
-            except (TimeoutError, ZenlakeError):
-                continue
-        if firsts and config.mode is WhatAmI.PEER:
+        connections = [self.connect(endpoint) for endpoint in config.connect if not self._is_joined(endpoint)]
+        self._wait_for([connection.tried for connection in connections], min(config.connect_timeout, 1.0))
+        if config.must_connect:
+            self._wait_for([connection.first for connection in connections], config.retry_for)
+            for connection in connections:
+                if not connection.first.done():
+                    raise connection.error or LinkError(str(connection.endpoint), "not open in time")
+        if connections and config.mode is WhatAmI.PEER:
             self.wait_until_told(TOLD)
+
+    def _is_joined(self, endpoint: str) -> bool:
+        """A peer's group, given where others listen or connect, is joined."""
+        if self.whatami is not WhatAmI.PEER or not endpoint.startswith("udp/"):
+            return False
+        from zenlake.link.udp import is_multicast
+        from zenlake.runtime.membership import Membership
+
+        if not is_multicast(EndPoint.parse(endpoint)):
+            return False
+        membership = Membership(self.node)
+        membership.speak(self.runtime.join(endpoint, membership))
+        self._wake()
+        return True
+
+    @staticmethod
+    def _wait_for(futures: "list[Future[Any]]", timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        for future in futures:
+            with suppress(TimeoutError, ZenlakeError):
+                future.result(None if math.isinf(timeout) else max(0.0, deadline - time.monotonic()))
 
     def _be_client(self) -> None:
         """A client has one session: with the first that takes it."""
@@ -296,13 +329,17 @@ class LiveNode(Node):
                 raise LinkError("scouting", f"nobody answered in {config.scouting_timeout:g} s: name an endpoint")
         if not endpoints:
             raise ConfigError("a client needs an endpoint to connect to, like tcp/127.0.0.1:7447")
-        self.runtime.connect_first(endpoints, config.connect_timeout, config.backoff)
+        self.runtime.connect_first(endpoints, config.connect_timeout, config.backoff, config.retry_for)
 
     # In the loop's thread, called by the runtime
 
     def sink(self, face: Face) -> Sink:
         door = self._doors[face] = Door(self.node, lambda: self._join(face))
         return door
+
+    def answered(self, link: Link, heard: bytes, said: list[bytes]) -> None:
+        if self.config.recording is not None:
+            self.config.recording.answered(link, heard, said)
 
     def begins(self, face: Face) -> None:
         if self.config.recording is not None:

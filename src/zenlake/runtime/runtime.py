@@ -7,7 +7,7 @@ Threads: the loop, and, while a host name is being asked for, one more; however 
 import os
 import threading
 from collections.abc import Callable, Sequence
-from time import monotonic
+from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 from zenlake import link as links
@@ -45,21 +45,26 @@ class Backoff:
 
 
 class Connection:
-    """An endpoint that we want to be connected to, again and again if there is a backoff."""
+    """An endpoint, or one of several, that we want to be connected to, again and again if there is a backoff."""
 
     def __init__(self, runtime: "Runtime", endpoint: EndPoint, backoff: Backoff | None) -> None:
         self.endpoint = endpoint
         self.restriction = qos_link(endpoint)
+        self._choices = [endpoint]
+        self._round: list[EndPoint] = []
+        """Those of this round that have not been tried yet."""
         self.face: Face | None = None
         self.error: ZenlakeError | None = None
         self.first: Future[Face] = Future()
         """Done when the first session is open, or failed if there is no backoff."""
+        self.tried: Future[None] = Future()
+        """Done when every address was tried once, or one has opened."""
         self._runtime = runtime
         self._backoff = backoff
         self._delay = backoff.first if backoff else 0.0
         self._timer: Timer | None = None
         self._addresses: list[links.Address | None] = []
-        """Those of this round that have not been tried yet."""
+        """Those of this endpoint that have not been tried yet."""
         self._stopped = False
 
     def stop(self) -> None:
@@ -69,16 +74,24 @@ class Connection:
             self._timer.cancel()
         if not self.first.done():
             self.first.set_exception(LinkError(str(self.endpoint), "no longer wanted"))
+        self._has_tried()
 
-    def keep(self, backoff: Backoff | None) -> None:
-        """From now on connect again when the session is lost."""
+    def keep(self, backoff: Backoff | None, choices: list[EndPoint]) -> None:
+        """From now on connect again when the session is lost, to the first of these that takes us."""
+        self._choices = choices
         self._backoff = backoff
         self._delay = backoff.first if backoff else 0.0
 
     def begin(self) -> None:
-        """In the loop's thread: try each of the host's addresses once."""
+        """In the loop's thread: try each of the addresses of each host once."""
         self._timer = None
+        self._round = list(self._choices)
+        self._next()
+
+    def _next(self) -> None:
         if not self._stopped:
+            self.endpoint = self._round.pop(0)
+            self.restriction = qos_link(self.endpoint)
             self._runtime.resolve(self.endpoint, self._resolved, self.failed)
 
     def _resolved(self, addresses: list[links.Address | None]) -> None:
@@ -100,6 +113,7 @@ class Connection:
         self._delay = self._backoff.first if self._backoff else 0.0
         if not self.first.done():
             self.first.set_result(face)
+        self._has_tried()
 
     def closed(self) -> None:
         self.face = None
@@ -108,10 +122,17 @@ class Connection:
     def failed(self, error: ZenlakeError) -> None:
         if self._addresses:
             return self._attempt()
+        if self._round:
+            return self._next()
         self.error = error
         if self._backoff is None and not self.first.done():
             self.first.set_exception(error)
+        self._has_tried()
         self._again()
+
+    def _has_tried(self) -> None:
+        if not self.tried.done():
+            self.tried.set_result(None)
 
     def _again(self) -> None:
         if self._backoff is None or self._stopped:
@@ -194,11 +215,34 @@ class Runtime(Node):
             connection.stop()
             raise LinkError(str(endpoint), f"not open after {timeout:g} s") from None
 
-    def connect_first(self, endpoints: Sequence[str | EndPoint], timeout: float, backoff: Backoff | None) -> Connection:
-        """Be connected to the first of these that takes us, from then on for ever (with a backoff)."""
+    def connect_first(
+        self, endpoints: Sequence[str | EndPoint], timeout: float, backoff: Backoff | None, retry_for: float = 0.0
+    ) -> Connection:
+        """Be connected to the first of these that takes us, from then on for ever (with a backoff).
+
+        Each is tried once, `timeout` seconds in all; and again, all of them, until `retry_for` seconds are over.
+        """
+        end = monotonic() + retry_for
+        delays = backoff or Backoff()
+        delay = delays.first
+        while True:
+            left = end - monotonic()
+            try:
+                return self._connect_first(endpoints, min(timeout, left) if retry_for else timeout, backoff)
+            except LinkError as error:
+                sleep(max(0.0, min(delay, end - monotonic())))
+                if monotonic() >= end:
+                    tried = f"; tried for {retry_for:g} s" if retry_for else ""
+                    raise LinkError(error.endpoint, error.why + tried) from None
+            delay = min(delay * delays.factor, delays.most)
+
+    def _connect_first(
+        self, endpoints: Sequence[str | EndPoint], timeout: float, backoff: Backoff | None
+    ) -> Connection:
         deadline = monotonic() + timeout
         failure: ZenlakeError | None = None
-        for endpoint in endpoints:
+        choices = [EndPoint.parse(endpoint) if isinstance(endpoint, str) else endpoint for endpoint in endpoints]
+        for endpoint in choices:
             connection = self.connect(endpoint)
             try:
                 connection.first.result(max(0.0, deadline - monotonic()))
@@ -208,7 +252,7 @@ class Runtime(Node):
             except ZenlakeError as error:
                 failure = failure or error
             else:
-                connection.keep(backoff)
+                connection.keep(backoff, choices)
                 return connection
         raise failure or EndpointError("no endpoint to connect to: name one, like tcp/127.0.0.1:7447")
 
@@ -307,6 +351,7 @@ class Runtime(Node):
             return False
         for message in acceptor.to_send:
             link.write(memoryview(message))
+        self.node.answered(link, data, list(acceptor.to_send))
         return True
 
     def _acceptor(self, link: Link, restriction: QosLink | None) -> Acceptor:

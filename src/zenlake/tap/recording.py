@@ -4,6 +4,7 @@
 import json
 from collections.abc import Callable
 
+from zenlake.link.base import Link
 from zenlake.log.record import FaceTee, Recorder
 from zenlake.runtime.face import Face
 from zenlake.transport.unicast import Closed
@@ -11,9 +12,14 @@ from zenlake.transport.unicast import Closed
 __all__ = ["Recording"]
 
 
+ANSWERED = 256
+"""INITs by datagrams that may wait for their OPEN: they cost their senders nothing, and need not come from where they say."""
+LONGEST = 1024
+
+
 class Late:
-    """The tee of a session that was agreed on before anything was kept of it: datagrams of unknown senders are answered from a
-    cookie, and a face begins with OPEN. What its INITs said is known when we first speak, and goes before what was heard."""
+    """The tee of a session whose INITs, which came as datagrams and were answered from a cookie, are not remembered any more: it
+    begins with OPEN. What was agreed on is known when we first speak, and goes before what was heard."""
 
     def __init__(self, begin: Callable[[], FaceTee]) -> None:
         self._begin = begin
@@ -43,6 +49,16 @@ class Recording:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self._tees: dict[Face, FaceTee | Late] = {}
+        self._answered: dict[tuple[str, str], tuple[bytes, list[bytes]]] = {}
+        """Of each sender of datagrams: its last, before it had a session, and what we answered."""
+
+    def answered(self, link: Link, heard: bytes, said: list[bytes]) -> None:
+        """Remember it; it is recorded when a session comes of it."""
+        if len(heard) <= LONGEST:
+            self._answered.pop((link.local, link.remote), None)
+            self._answered[link.local, link.remote] = heard, said
+            if len(self._answered) > ANSWERED:
+                del self._answered[next(iter(self._answered))]
 
     def begins(self, face: Face) -> None:
         """From its first byte on, the handshake included."""
@@ -51,8 +67,14 @@ class Recording:
         own = face.link.local.partition("/")[2]
         client, server = (own, other) if opener else (other, own)
         tee: FaceTee | Late
-        if opener or face.link.stream:
+        inits = self._answered.pop((face.link.local, face.link.remote), None)
+        if opener or face.link.stream or inits is not None:
             tee = self.recorder.face(protocol, client, server, opener)
+            if inits is not None:
+                heard, said = inits
+                tee.received(heard, len(heard), False)
+                for message in said:
+                    tee.sent(message, len(message), False)
         else:
             session = face.transport.session
             tee = Late(lambda: self.recorder.face(protocol, client, server, opener, session))

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One router of the graph: what it said of itself, what is behind it, and our place in its tree.
+
+Each router, near or far, is a holder of declarations like a face; it is never sent to: `below` tells through which
+neighbour. Ours is one too: it is told, as one neighbour, all that is not behind other routers, and passes it down.
+
+A declaration is said once, by the parent in a tree to its children; who the parent is, two routers may think differently
+while links come and go. So, until the graph is settled, what each neighbour said is kept, whether it is the parent or not.
+What the parent said holds; what only an earlier parent said does too until then, so that a change of trees alone takes
+nothing back. Then also children that left and came back are told what was taken back meanwhile. So each has what its
+parent has, and by that all have what the root has.
+"""
+
+from typing import NamedTuple
+
+from zenlake.network.face import CONTROL_QOS, Face, Outlet
+from zenlake.network.roles import Stand
+from zenlake.values import WhatAmI
+from zenlake.wire.declare import Declare, DeclareEntity, UndeclareEntity
+
+__all__ = ["NOTHING", "Own", "Router"]
+
+What = tuple[int, bytes]
+"""A kind of declaration, and its key."""
+
+
+class State(NamedTuple):
+    """What a router said of itself."""
+
+    sn: int
+    links: dict[bytes, int]
+    locators: tuple[str, ...] | None
+
+
+NOTHING = State(0, {}, None)
+
+
+class Router(Face):
+    """A router of the graph. Guarded by the node's lock."""
+
+    def __init__(self, zid: bytes) -> None:
+        super().__init__(Outlet(), zid, WhatAmI.ROUTER, WhatAmI.ROUTER)
+        self.psid = 0
+        """Our number for it."""
+        self.sn = 0
+        """The version of what it said; 0: only others spoke of it."""
+        self.links: dict[bytes, int] = {}
+        self.locators: tuple[str, ...] | None = None
+        self.before = NOTHING
+        """The same, as it was when we lost sight of it."""
+        self.has: dict[What, tuple[int, int]] = {}
+        """Of each kind and key declared behind it: the id in our tables, and what was said about it."""
+        self.heard: dict[Face, dict[What, int]] = {}
+        """The same, as each neighbour said."""
+        self.left: dict[Face, set[What]] = {}
+        """What was told to those who were no longer our children then."""
+        self.parent: Face | None = None
+        self.children: tuple[Face, ...] = ()
+        self.below: dict[bytes, Face] = {}
+        self.distance = 0.0
+
+    @property
+    def said(self) -> dict[What, int]:
+        """What the parent in its tree says."""
+        return {} if self.parent is None else self.heard.get(self.parent, {})
+
+    def stand_between(self, parent: Face | None) -> None:
+        """Our new place in its tree, those `below` us given: tell new children what they are to know."""
+        had, self.children = self.children, tuple(dict.fromkeys(self.below.values()))
+        self.parent = parent
+        for child in had:
+            if child not in self.children and child.is_open:
+                self.left[child] = self.left.get(child, set()) | self.has.keys()
+        for child in self.children:
+            if child not in had:
+                for (kind, key), (_, info) in self.has.items():
+                    self.tell(child, kind, key, info)
+
+    def lose(self) -> None:
+        """It is out of sight: for us nothing is behind it. Neighbours that still see it may go on telling."""
+        self.before = State(self.sn, self.links, self.locators)
+        self.sn, self.links, self.locators = 0, {}, None
+        self.below = {}
+        self.stand_between(None)
+        self.has.clear()
+
+    def settle(self) -> None:
+        """All know the same graph: who is not the parent will tell everything again before it is, and so will we."""
+        self.heard = {face: said for face, said in self.heard.items() if face is self.parent}
+        for child in self.children:
+            for kind, key in self.left.get(child, set()) - self.has.keys():
+                self.tell(child, kind, key, None)
+        self.left.clear()
+
+    def pass_on(self, kind: int, key: bytes, info: int | None) -> None:
+        """Tell our children in its tree; None: that it is no more."""
+        for child in self.children:
+            self.tell(child, kind, key, info)
+
+    def tell(self, child: Face, kind: int, key: bytes, info: int | None) -> None:
+        """Between routers there are no ids: the key says which it is."""
+        scope, sender, suffix = child.wire_key(key)
+        written = (scope, sender, None if suffix is None else suffix.decode())
+        body: DeclareEntity | UndeclareEntity
+        if info is None:
+            body = UndeclareEntity(kind=kind + 1, id=0, key=written)
+        else:
+            body = DeclareEntity(kind=kind, id=0, key=written, info=info)
+        child.control(Declare(qos=CONTROL_QOS, node_id=self.psid, body=body).encode())
+
+
+class Own(Router):
+    """Ours: told of all that is not behind other routers."""
+
+    def __init__(self, zid: bytes) -> None:
+        super().__init__(zid)
+        self.sn = 1
+        self.stand = Stand.BESIDE
+
+    def declare(self, kind: int, id: int, key: bytes, info: int, interest_id: int | None = None) -> None:
+        self.has[kind, key] = id, info
+        self.pass_on(kind, key, info)
+
+    def undeclare(self, kind: int, id: int, key: bytes) -> None:
+        del self.has[kind, key]
+        self.pass_on(kind, key, None)

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node's membership of a multicast group: what joins `network.groups` to a live `Group`."""
+
+from typing import TYPE_CHECKING
+
+from zenlake.network.face import Outlet
+from zenlake.network.forward import Door
+from zenlake.network.groups import All, Member
+from zenlake.runtime.group import Group, Members
+from zenlake.transport.inbox import Sink
+from zenlake.transport.multicast import Peer
+from zenlake.values import WhatAmI
+
+if TYPE_CHECKING:
+    from zenlake.network.node import Node
+
+__all__ = ["Membership"]
+
+
+class Speaking(Outlet):
+    """What goes to all members."""
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+
+    def send(self, message: bytes, priority: int, reliable: bool, congestion: int, express: bool) -> bool:
+        self._group.send(message, priority, reliable, congestion, express)
+        return True  # datagrams do not wait for anybody
+
+
+class Membership(Members):
+    """Called in the loop's thread."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+
+    def sink(self, peer: Peer) -> Sink:
+        door = Door(self._node)
+        door.enter(Member(peer.zid, self._node.whatami, WhatAmI.from_wire(peer.whatami)))
+        return door
+
+    def speak(self, group: Group) -> None:
+        """From any thread, once we are in the group: what is published goes there from now on."""
+        self._node.opened(All(Speaking(group), self._node.whatami))
