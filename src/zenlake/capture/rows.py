@@ -2,7 +2,8 @@
 """Rows of the batches schema, written straight into the memory that Arrow will own.
 
 A batch's bytes are copied once, from the packet to the column. The memory of a record batch is set aside in full
-beforehand (untouched pages cost nothing) and handed over without a copy. Knows nothing of packets or sessions.
+beforehand (untouched pages cost nothing), handed over without a copy, and used again when it comes back. Knows nothing
+of packets or sessions.
 """
 
 import cython
@@ -10,14 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zenlake.batches import BATCHES_SCHEMA
+from zenlake.columns.pool import Block, Pool
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
 
 
-def address(buffer):
-    """Where a buffer lies, for compiled code."""
-    where: cython.size_t = buffer.address
+def address(block: Block):
+    """Where a block lies, for compiled code."""
+    where: cython.size_t = block.memory.address + block.memory.size - block.size
     return cython.cast(cython.p_void, where)
 
 
@@ -31,6 +33,7 @@ class Rows:
         self.finished = 0  # how many
         self.held = 0  # bytes that streams hold back until they can become rows, all together
         self.count = 0
+        self.pool = Pool()
         self.renew()
 
     def collect(self):
@@ -42,8 +45,8 @@ class Rows:
     def renew(self):
         n: cython.Py_ssize_t = self.most_rows
         sizes = (8 * n, 4 * n, n, 4 * (n + 1), 4 * n, (n + 7) >> 3, 8 * n, 4 * n, self.most_bytes)
-        self.memory = [pa.allocate_buffer(size) for size in sizes]
-        self.memory[5] = pa.py_buffer(bytearray(sizes[5]))  # bits that are only ever set
+        self.memory = [self.pool.block(size) for size in sizes]
+        self.memory[5].view[:] = bytes(sizes[5])  # bits that are only ever set
         if cython.compiled:
             self.received = cython.cast(cython.p_longlong, address(self.memory[0]))
             self.face = cython.cast(cython.p_int, address(self.memory[1]))
@@ -55,7 +58,7 @@ class Rows:
             self.file = cython.cast(cython.p_int, address(self.memory[7]))
             self.data = cython.cast(cython.p_uchar, address(self.memory[8]))
         else:
-            views = [memoryview(m).cast("B").cast(c) for m, c in zip(self.memory, "qibiiBqiB", strict=True)]
+            views = [block.view.cast(c) for block, c in zip(self.memory, "qibiiBqiB", strict=True)]
             self.received, self.face, self.direction, self.offset, self.wire_size = views[:5]
             self.compressed, self.packet, self.file, self.data = views[5:]
         self.offset[0] = 0
@@ -65,6 +68,12 @@ class Rows:
         self.last_file = 0
         self.last_packet = 0
         return 0
+
+    def release(self):
+        """There will be no further row."""
+        self.most_rows = self.most_bytes = 1
+        self.pool = Pool()
+        self.renew()
 
     def append(self, p, at, end, face, direction, wire_size, compressed, received, packet, file):
         n: cython.Py_ssize_t = end - at
@@ -98,9 +107,10 @@ class Rows:
         n: cython.Py_ssize_t = self.count
         if n == 0:
             return 0
-        received, face, direction, offset, wire_size, compressed, packet, file, data = self.memory
-        layout = [[received], [face], [direction], [offset, data.slice(0, self.used)], [wire_size], [compressed]]
-        layout += [[packet], [file]]
+        sizes = (8 * n, 4 * n, n, 4 * (n + 1), 4 * n, (n + 7) >> 3, 8 * n, 4 * n, self.used)
+        parts = [block.part(size) for block, size in zip(self.memory, sizes, strict=True)]
+        received, face, direction, offset, wire_size, compressed, packet, file, data = parts
+        layout = [[received], [face], [direction], [offset, data], [wire_size], [compressed], [packet], [file]]
         arrays = [
             pa.Array.from_buffers(field.type, n, [None, *parts], null_count=0)
             for field, parts in zip(BATCHES_SCHEMA, layout, strict=True)

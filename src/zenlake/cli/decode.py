@@ -44,9 +44,9 @@ def decode(
         Format | None, typer.Option("--format", "-f", help="As what; else by the name of OUT.", show_default="table")
     ] = None,
     as_json: Json = False,
-    processes: Annotated[
+    threads: Annotated[
         int | None,
-        typer.Option("--processes", "-j", min=1, help="How many decode a large capture.", show_default="cores"),
+        typer.Option("--threads", "-j", min=1, help="How many decode a large capture.", show_default="cores"),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="OUT", help="Write to this file.")] = None,
 ) -> int:
@@ -58,11 +58,11 @@ def decode(
     paths = or_sample(paths)
     wanted = None if columns is None else [name.strip() for name in columns.split(",")]
     if table in TABLES and not once:
-        rows = batches(paths, table, columns=wanted, keys=key, since=since, until=until, processes=processes)
+        rows = batches(paths, table, columns=wanted, keys=key, since=since, until=until, threads=threads)
         schema = chosen(table, wanted)
     else:
         whole: pa.Table = read(
-            paths, table, columns=wanted, keys=key, since=since, until=until, processes=processes, once=once
+            paths, table, columns=wanted, keys=key, since=since, until=until, threads=threads, once=once
         )
         rows, schema = iter(whole.to_batches()), whole.schema
     count = write(schema, rows, format, out)

@@ -19,9 +19,9 @@ def sql(
         Format | None, typer.Option("--format", "-f", help="As what; else by the name of OUT.", show_default="table")
     ] = None,
     as_json: Json = False,
-    processes: Annotated[
+    threads: Annotated[
         int | None,
-        typer.Option("--processes", "-j", min=1, help="How many decode a large capture.", show_default="cores"),
+        typer.Option("--threads", "-j", min=1, help="How many decode a large capture.", show_default="cores"),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="OUT", help="Write to this file.")] = None,
 ) -> int:
@@ -29,6 +29,6 @@ def sql(
 
     zenlake sql "select key, count(*) from samples group by key" robots.pcapng
     """
-    answer = query(text, or_sample(paths), processes)
+    answer = query(text, or_sample(paths), threads)
     write(answer.schema, answer.to_batches(), as_what(format, as_json, out), out)
     return 0

@@ -17,7 +17,7 @@ def decode(
     since: int | None = None,
     until: int | None = None,
     *,
-    processes: int | None = None,
+    threads: int | None = None,
     keep: capture.Keep | None = None,
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The tables asked for (each with the columns wanted, or None for all), as (table, record batch) while they fill.
@@ -28,5 +28,5 @@ def decode(
     logs = [path for path in paths if log.is_log(path)]
     captures = [path for path in paths if path not in logs]
     if captures or not logs:
-        yield from capture.decode(captures, tables, processes=processes, keep=keep)
+        yield from capture.decode(captures, tables, threads=threads, keep=keep)
     yield from capture.kept(log.decode(logs, tables, since=since, until=until), keep)
