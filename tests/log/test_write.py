@@ -3,6 +3,9 @@
 
 import errno
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pyarrow as pa
 import pytest
@@ -10,6 +13,8 @@ import pytest
 from tests.log.recorded import Hasty, directly, interleaved, tables, written
 from zenlake.errors import InvalidValue, LogError, LogFull
 from zenlake.log import Log, Writer, decode_ranges, offsets_text
+from zenlake.log.disk import Disk
+from zenlake.log.layout import MARKER
 from zenlake.log.verify import verify
 from zenlake.wire.data import Put
 from zenlake.wire.declare import Declare, DeclareKeyExpr
@@ -36,6 +41,25 @@ def test_one_writer_a_name_and_each_start_is_an_epoch(tmp_path):
             Writer(tmp_path, name)
     with pytest.raises(LogError, match="is closed"):
         writer.append(first, 0, BATCH)
+
+
+def test_writers_that_begin_at_once_in_a_new_folder_agree_on_its_marker(tmp_path):
+    class Late(Disk):
+        """Writes its marker only when the other writer is as far, or would be if nothing kept it."""
+
+        def replace(self, path, data):
+            if path.name == MARKER:
+                with suppress(threading.BrokenBarrierError):
+                    both.wait(0.3)
+                replaced.append(data)
+            super().replace(path, data)
+
+    both, replaced = threading.Barrier(2), []
+    with ThreadPoolExecutor(2) as pool:
+        writers = list(pool.map(lambda name: Writer(tmp_path, name, disk=Late()), ["tap-1", "tap-2"]))
+    for writer in writers:
+        writer.close()
+    assert [(tmp_path / MARKER).read_bytes()] == replaced
 
 
 @pytest.mark.parametrize(("sync", "seen"), [("block", True), (0.0, True), (1000.0, False), ("sealed", False)])

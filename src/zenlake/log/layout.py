@@ -3,6 +3,7 @@
 
     lake/log/
       zenlake-log.json               this folder is a log, of this format
+      lock                           held while that is written
       readers/NAME.json              how far a registered reader has come
       tap-1/                         a writer
         writer.json                  its epoch (how often it was started), its first and its current segment

@@ -148,6 +148,9 @@ def _checked(
     wrong = [name for name in asked if name not in names]
     if wrong:
         raise InvalidValue(f"{table} has no column {wrong[0]!r}; it has {', '.join(names)}")
+    twice = [name for i, name in enumerate(asked) if name in asked[:i]]
+    if twice:
+        raise InvalidValue(f"column {twice[0]!r} is asked for twice")
     if keys is not None and "key" not in names:
         raise InvalidValue(f"{table} has no keys to choose by")
     return asked, Choice(keys, since, until)
