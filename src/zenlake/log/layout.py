@@ -3,8 +3,8 @@
 
     lake/log/
       zenlake-log.json               this folder is a log, of this format
-      lock                           held while that is written
       readers/NAME.json              how far a registered reader has come
+      readers/lock                   held while the log's own file is written for the first time
       tap-1/                         a writer
         writer.json                  its epoch (how often it was started), its first and its current segment
         lock                         held while it writes

@@ -146,7 +146,7 @@ class Writer:
         """Writers that begin in a new folder at once agree on whose marker it has."""
         marker = self.root / MARKER
         if not marker.exists():
-            lock = _lock_file(self.root)
+            lock = _lock_file(self.root / READERS)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 if not marker.exists():
