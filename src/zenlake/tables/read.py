@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a capture or a log as a table, whole or as a stream of record batches."""
+"""Read a capture, a log or a lake as a table, whole or as a stream of record batches."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -33,8 +33,8 @@ def read(
     threads: int | None = None,
     once: bool = False,
 ) -> pa.Table:
-    """A table of captures (files of a rotation, folders of them, patterns) or logs as an Arrow table: decoded, or derived by
-    DuckDB.
+    """A table of captures (files of a rotation, folders of them, patterns), logs or lakes as an Arrow table: decoded, or derived
+    by DuckDB.
 
     `columns` leaves out what you do not need: decoding is then faster. `keys` is a key expression that a row's key must
     intersect, `since` and `until` bound the received time (from, inclusive; to, exclusive). A derived table is derived from the
