@@ -75,6 +75,16 @@ def test_readers_are_told_of_what_is_synced(tmp_path, sync, seen):
     assert log.latest() == {"w": [1, 1]}
 
 
+def test_a_block_that_the_index_lost_is_told_in_one_line(tmp_path):
+    written(tmp_path, interleaved(1))
+    log = Log(tmp_path)
+    parts = log.plan()
+    index = tmp_path / "w" / "0000000001.index"
+    index.write_bytes(index.read_bytes()[:40])  # as a power cut may leave it
+    with pytest.raises(LogError, match=r"block 0 is not in the index; `zenlake log repair` makes it again"):
+        list(decode_ranges(log, parts, {"samples": None}))
+
+
 def test_any_arrow_tool_reads_a_segment(tmp_path):
     batches = interleaved(1)
     written(tmp_path, batches)
