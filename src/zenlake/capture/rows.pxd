@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-cdef void* address(block) except NULL
+cdef void* address(buffer) except NULL
 
 cdef class Rows:
     cdef list ready
@@ -10,7 +10,8 @@ cdef class Rows:
     cdef long long last_packet
     cdef int last_file
     cdef list memory
-    cdef object pool
+    cdef object loan
+    cdef list back
     cdef long long* received
     cdef long long* packet
     cdef int* face

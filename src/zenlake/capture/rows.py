@@ -11,15 +11,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zenlake.batches import BATCHES_SCHEMA
-from zenlake.columns.pool import Block, Pool
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
 
 
-def address(block: Block):
-    """Where a block lies, for compiled code."""
-    where: cython.size_t = block.memory.address + block.memory.size - block.size
+KEPT = 32 << 20  # bytes that wait to be used again
+
+
+class Loan:
+    """The memory of one record batch, while somebody refers to it."""
+
+    def __init__(self, buffers: list[pa.Buffer], back: list[list[pa.Buffer]]) -> None:
+        self.buffers = buffers
+        self._back = back
+
+    def __del__(self) -> None:
+        if (len(self._back) + 1) * sum(buffer.size for buffer in self.buffers) <= KEPT:
+            self._back.append(self.buffers)
+
+
+def address(buffer):
+    """Where a buffer lies, for compiled code."""
+    where: cython.size_t = buffer.address
     return cython.cast(cython.p_void, where)
 
 
@@ -33,7 +47,7 @@ class Rows:
         self.finished = 0  # how many
         self.held = 0  # bytes that streams hold back until they can become rows, all together
         self.count = 0
-        self.pool = Pool()
+        self.back: list[list[pa.Buffer]] = []  # memory that was dropped
         self.renew()
 
     def collect(self):
@@ -45,8 +59,9 @@ class Rows:
     def renew(self):
         n: cython.Py_ssize_t = self.most_rows
         sizes = (8 * n, 4 * n, n, 4 * (n + 1), 4 * n, (n + 7) >> 3, 8 * n, 4 * n, self.most_bytes)
-        self.memory = [self.pool.block(size) for size in sizes]
-        self.memory[5].view[:] = bytes(sizes[5])  # bits that are only ever set
+        self.memory = self.back.pop() if self.back else [pa.allocate_buffer(size) for size in sizes]
+        self.loan = Loan(self.memory, self.back)
+        memoryview(self.memory[5]).cast("B")[:] = bytes(sizes[5])  # bits that are only ever set
         if cython.compiled:
             self.received = cython.cast(cython.p_longlong, address(self.memory[0]))
             self.face = cython.cast(cython.p_int, address(self.memory[1]))
@@ -58,7 +73,7 @@ class Rows:
             self.file = cython.cast(cython.p_int, address(self.memory[7]))
             self.data = cython.cast(cython.p_uchar, address(self.memory[8]))
         else:
-            views = [block.view.cast(c) for block, c in zip(self.memory, "qibiiBqiB", strict=True)]
+            views = [memoryview(m).cast("B").cast(c) for m, c in zip(self.memory, "qibiiBqiB", strict=True)]
             self.received, self.face, self.direction, self.offset, self.wire_size = views[:5]
             self.compressed, self.packet, self.file, self.data = views[5:]
         self.offset[0] = 0
@@ -72,7 +87,7 @@ class Rows:
     def release(self):
         """There will be no further row."""
         self.most_rows = self.most_bytes = 1
-        self.pool = Pool()
+        self.back = []
         self.renew()
 
     def append(self, p, at, end, face, direction, wire_size, compressed, received, packet, file):
@@ -108,7 +123,7 @@ class Rows:
         if n == 0:
             return 0
         sizes = (8 * n, 4 * n, n, 4 * (n + 1), 4 * n, (n + 7) >> 3, 8 * n, 4 * n, self.used)
-        parts = [block.part(size) for block, size in zip(self.memory, sizes, strict=True)]
+        parts = [pa.foreign_buffer(m.address, size, self.loan) for m, size in zip(self.memory, sizes, strict=True)]
         received, face, direction, offset, wire_size, compressed, packet, file, data = parts
         layout = [[received], [face], [direction], [offset, data], [wire_size], [compressed], [packet], [file]]
         arrays = [
