@@ -252,3 +252,4 @@ def test_small_captures_and_pipes_are_read_by_one_thread(tmp_path):
     paths = written(tmp_path, packets_of(13), 2, 13)
     assert parallel.threads_for([str(path) for path in paths]) == 1
     assert parallel.threads_for(["-"]) == 1
+    assert not parallel.can_be_shared([str(paths[0]), "-"])

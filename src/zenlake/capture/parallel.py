@@ -34,10 +34,15 @@ Lane = deque[Found | None]  # what a range gives; None: that was all
 
 def threads_for(files: list[str]) -> int:
     """How many threads a capture is worth: one, unless it is large, can be cut, and the machine has more cores."""
-    if size_that_can_be_cut(files) < LARGE:
+    if not can_be_shared(files) or size_that_can_be_cut(files) < LARGE:
         return 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, MOST_THREADS)
+
+
+def can_be_shared(files: list[str]) -> bool:
+    """Whether there is something to be cut, and nothing that can be read only once."""
+    return size_that_can_be_cut(files) > 0 and all(map(os.path.isfile, files))
 
 
 def decode(
@@ -56,7 +61,7 @@ def decode(
     source = capture.open(paths)
     if threads is None:
         threads = threads_for(source.files)
-    if threads < 2 or not size_that_can_be_cut(source.files):
+    if threads < 2 or not can_be_shared(source.files):
         return kept(decode_here(source, tables, rows), keep)
     return decode_by_threads(source, tables, threads, keep, rows, size)
 
