@@ -5,14 +5,14 @@ Two captures are generated: small packets (about 150 bytes, one PUT each) and fu
 of 8 KiB across them). The peer does less: it finds no flow, puts nothing in order, splits no batch. Both are measured
 in seconds of one CPU, which a busy machine disturbs least.
 
-One large flow is then decoded to `samples` by one process and by two, start of the processes included: once dropping the
-rows where they were decoded, as Spark's tasks do not send them to each other either, and once with all of them taken by one
-reader; and once more dropping them when the capture was read before, so that its plan is known. Peak memory is that of the
-largest process.
+One large flow is then decoded to `samples` by one thread and by two, each time in a process of its own, all rows taken in order
+by one reader; and once more when the capture was read before, so that its plan is known. How much more processor time two
+threads take than one says, on a machine that others use too, what they would gain on a quiet one: twice, less that.
 """
 
 import itertools
 import os
+import statistics
 import struct
 import subprocess
 import sys
@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import dpkt
 
@@ -155,29 +156,29 @@ def one_flow(connection: Connection, size: int) -> Iterator[bytes]:
 
 DECODE = """
 import resource, sys, time
-from bench.capture import dropped
 from zenlake.capture.parallel import decode
-path, processes, taken = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "taken"
-start = time.perf_counter()
-rows = sum(b.num_rows for _, b in decode(path, {"samples": None}, processes=processes, keep=None if taken else dropped))
-seconds = time.perf_counter() - start
-kib = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-print(seconds, kib >> 10)
+start, computed = time.perf_counter(), time.process_time()
+rows = 0
+for _, batch in decode(sys.argv[1], {"samples": None}, threads=int(sys.argv[2])):
+    rows += batch.num_rows
+    del batch
+seconds, computed = time.perf_counter() - start, time.process_time() - computed
+print(seconds, computed, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10, rows)
 """
 
 
-def dropped(batches: Iterator[object]) -> Iterator[object]:
-    for _ in batches:
-        pass
-    return iter(())
+class Decoding(NamedTuple):
+    seconds: float
+    computed: float  # seconds of processors
+    peak: int  # MiB
+    rows: int
 
 
-def in_processes(path: Path, count: int, how: str, cache: str = "off") -> tuple[float, int]:
-    """Seconds, and MiB of the largest process."""
-    command = [sys.executable, "-c", DECODE, str(path), str(count), how]
+def by_threads(path: Path, count: int, cache: str = "off") -> Decoding:
+    command = [sys.executable, "-c", DECODE, str(path), str(count)]
     env = {**os.environ, "ZENLAKE_CACHE": cache}
-    seconds, peak = subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout.split()
-    return float(seconds), int(peak)
+    told = subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout.split()
+    return Decoding(float(told[0]), float(told[1]), int(told[2]), int(told[3]))
 
 
 def measure_flow(size: int, repeats: int) -> list[Result]:
@@ -186,20 +187,20 @@ def measure_flow(size: int, repeats: int) -> list[Result]:
         path = Path(folder) / "flow.pcap"
         connection = Connection(0)
         write(path, [itertools.chain(connection.handshake(), one_flow(connection, size))])
-        in_processes(path, 1, "dropped")
         os.utime(path, (0, 0))  # a file that has just changed is not remembered
-        in_processes(path, 2, "dropped", folder)
-        for how, cache, aim in (("dropped", "off", 1.6), ("dropped", folder, 1.6), ("taken", "off", None)):
-            ratios, peaks = [], []
-            for _ in range(repeats):
-                one, peak_of_one = in_processes(path, 1, how)
-                two, peak_of_two = in_processes(path, 2, how, cache)
-                ratios.append(Ratio(size / two, size / one))
-                peaks.append((peak_of_one, peak_of_two))
-            memory = "peak MiB of one " + "/".join(str(each) for each in map(max, zip(*peaks, strict=True)))
-            again = "" if cache == "off" else " again"
-            title = f"one flow of {size >> 20} MiB to samples{again}, rows {how}, two processes, {memory}"
-            results.append(Result(title, "one process, bytes", ratios, aim))
+        by_threads(path, 2, folder)
+        for cache in ("off", folder):
+            pairs = [(by_threads(path, 1), by_threads(path, 2, cache)) for _ in range(repeats)]
+            assert len({each.rows for pair in pairs for each in pair}) == 1
+            ratios = [Ratio(size / two.seconds, size / one.seconds) for one, two in pairs]
+            computed = statistics.median(two.computed / one.computed for one, two in pairs)
+            peaks = "/".join(str(max(each.peak for each in some)) for some in zip(*pairs, strict=True))
+            again = "" if cache == "off" else ", read before"
+            title = (
+                f"one flow of {size >> 20} MiB{again}, to samples by two threads, {computed:.2f}x the processor time, "
+                f"peak {peaks} MiB"
+            )
+            results.append(Result(title, "one thread, bytes", ratios, 1.6))
     return results
 
 

@@ -61,7 +61,7 @@ def run(quick: bool) -> list[Result]:
     folder = Path(tempfile.mkdtemp())
     try:
         for size in (8, 64, 1000):
-            block = batches(message(size, False), count * 64 // max(size // 2, 64))
+            block = batches(message(size, False), max(count * 64 // max(size // 2, 64), 200_000))
             path = folder / f"log{size}"
             writing = [
                 Ratio(write(folder / f"w{size}.{i}", block), append_rate(folder / "plain", block))

@@ -65,7 +65,7 @@ SCALE = """\
   ([Wire log](design/log.md))
 - **Landing** is Spark's: a task decodes a range of blocks and writes Parquet. Rows never cross into the JVM, so a worker more
   is a worker's rows more. ([Landing](design/land.md))
-- **A capture** is cut into ranges by one quick pass (`processes=`, `minPartitions` on Spark). ([Captures](design/capture.md))
+- **A capture** is cut into ranges by one quick pass (`threads=`, `minPartitions` on Spark). ([Captures](design/capture.md))
 - `zenlake.read` with few columns decodes only these; `zenlake.tables.batches` takes memory for a block, whatever the capture's
   size.
 - **A report** streams a capture into DuckDB without its values; what does not fit goes to disk, and the page has a bound.

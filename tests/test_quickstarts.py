@@ -70,7 +70,8 @@ def folder(tmp_path_factory):
     halves(place)  # robots.pcap and base.pcap
     shutil.copy(sample(), place / "captures" / "robots.pcap")
     lake_of(tables_of_sample(), place / "lake" / "tables")
-    log_of(sample(), place / "lake" / "log")
+    for log in ("lake/log", "base/log", "spare/log"):
+        log_of(sample(), place / log)
     return place
 
 

@@ -242,19 +242,18 @@ def test_a_capture_that_begins_midway_says_which_keys_it_cannot_know(recorded, t
     assert all((row["key"] is None) == (row["unresolved_key"] is not None) for row in rows)
 
 
-def test_several_processes_read_the_same(recorded, monkeypatch):
+def test_several_threads_read_the_same(recorded, monkeypatch):
     from zenlake.capture import parallel
 
     monkeypatch.setattr(parallel, "LARGE", 1)
     for table in ("samples", "messages", "events"):
-        one = zenlake.read(recorded / "by_size", table, processes=1)
+        one = zenlake.read(recorded / "by_size", table, threads=1)
         found = [
-            batch
-            for _, batch in parallel.decode(_files(recorded / "by_size"), {table: None}, processes=2, size=1 << 19)
+            batch for _, batch in parallel.decode(_files(recorded / "by_size"), {table: None}, threads=2, size=1 << 19)
         ]
         decoded = pa.Table.from_batches(found)
         assert decoded.equals(one.select(decoded.column_names))
-    assert samples(recorded / "by_size", processes=2) == BOTH
+    assert samples(recorded / "by_size", threads=2) == BOTH
 
 
 def _files(folder):

@@ -4,17 +4,24 @@
 import json
 import os
 import pty
+import re
+import select
 import signal
+import socket
 import subprocess
 import sys
+import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import zenlake
 from tests.interop.nodes import PATIENCE, Theirs
 from tests.interop.partner import Wheel
 from zenlake.columns.schemas import SAMPLES
+from zenlake.log import Log
 
 ZENLAKE = str(Path(sys.executable).with_name("zenlake"))
 
@@ -230,6 +237,42 @@ def test_hz_draws_a_table_on_a_terminal(router: Router) -> None:
     assert watching.returncode == 0
     assert "cli/screen/[x]" in shown
     assert "longest ms" in shown
+
+
+def shows(terminal: int, pattern: str) -> None:
+    """Wait until a terminal shows this, whatever its colours."""
+    shown = ""
+    end = time.monotonic() + PATIENCE
+    while not re.search(pattern, shown):
+        assert select.select([terminal], [], [], end - time.monotonic())[0], shown
+        shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown + os.read(terminal, 1 << 16).decode(errors="replace"))
+
+
+def test_tap_shows_what_it_records_and_seals_when_it_is_told_to_end(router: Router, tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        page = f"127.0.0.1:{free.getsockname()[1]}"
+    words = ["tap", router.where, "cli/tapped/**", "--log", str(tmp_path / "log"), "--metrics", page]
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "160"}
+    with subprocess.Popen([ZENLAKE, *words], stderr=theirs, env=environment) as recording:
+        os.close(theirs)
+        router.until_heard("cli/tapped/a")
+        with router.start("pub", "cli/tapped/a", "0123456789", "--rate", "50") as publishing:
+            try:
+                shows(ours, r"[1-9]\d* messages/s · .* not yet written · 0 frames missing · 0 batches lost")
+                assert urllib.request.urlopen(f"http://{page}/health", timeout=10).read() == b"well\n"
+                figures = urllib.request.urlopen(f"http://{page}/metrics", timeout=10).read().decode()
+                assert 'zenlake_tap_lost_batches_total{tap="tap"} 0.0' in figures
+                recording.send_signal(signal.SIGTERM)
+                shows(ours, "is sealed")
+                assert recording.wait(PATIENCE) == 0
+            finally:
+                publishing.kill()
+                recording.kill()
+    os.close(ours)
+    log = Log(tmp_path / "log")
+    assert all(log.index("tap", segment).sealed for segment in log.segments("tap"))
+    assert set(zenlake.read(tmp_path / "log")["payload"].to_pylist()) == {b"0123456789"}
 
 
 def test_scout_finds_the_real_router(namespace: tuple[str, ...]) -> None:

@@ -2,6 +2,7 @@
 """A tap on the real router: what it recorded is what was published, and what it missed is told."""
 
 import hashlib
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -16,8 +17,10 @@ from tests.runtime.nodes import until
 from zenlake.errors import InvalidValue, LinkError, LogError
 from zenlake.runtime.metrics import MetricsPage
 from zenlake.runtime.runtime import Backoff
+from zenlake.tables import query
 from zenlake.tap.tap import Tap
 
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "tap.md"
 SOON = Backoff(0.05, 1.0, 0.05)
 
 
@@ -164,6 +167,9 @@ def test_two_taps_for_safety_end_with_each_sample_once(where: str, tmp_path: Pat
     assert zenlake.read(tmp_path).num_rows == 40 + 60
     once = zenlake.read(tmp_path, columns=["payload"], once=True)["payload"].to_pylist()
     assert once == [payload.encode() for payload in sent]
+    [sql] = re.findall(r'zenlake sql "(.*?)" base/log', PAGE.read_text(), re.DOTALL)
+    again = query(f"select payload from ({sql}) order by timestamp", tmp_path)
+    assert again["payload"].to_pylist() == once
 
 
 def test_taps_that_split_the_keys_give_one_log(where: str, tmp_path: Path) -> None:

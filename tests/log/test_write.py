@@ -3,6 +3,9 @@
 
 import errno
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pyarrow as pa
 import pytest
@@ -10,6 +13,8 @@ import pytest
 from tests.log.recorded import Hasty, directly, interleaved, tables, written
 from zenlake.errors import InvalidValue, LogError, LogFull
 from zenlake.log import Log, Writer, decode_ranges, offsets_text
+from zenlake.log.disk import Disk
+from zenlake.log.layout import MARKER
 from zenlake.log.verify import verify
 from zenlake.wire.data import Put
 from zenlake.wire.declare import Declare, DeclareKeyExpr
@@ -38,6 +43,25 @@ def test_one_writer_a_name_and_each_start_is_an_epoch(tmp_path):
         writer.append(first, 0, BATCH)
 
 
+def test_writers_that_begin_at_once_in_a_new_folder_agree_on_its_marker(tmp_path):
+    class Late(Disk):
+        """Writes its marker only when the other writer is as far, or would be if nothing kept it."""
+
+        def replace(self, path, data):
+            if path.name == MARKER:
+                with suppress(threading.BrokenBarrierError):
+                    both.wait(0.3)
+                replaced.append(data)
+            super().replace(path, data)
+
+    both, replaced = threading.Barrier(2), []
+    with ThreadPoolExecutor(2) as pool:
+        writers = list(pool.map(lambda name: Writer(tmp_path, name, disk=Late()), ["tap-1", "tap-2"]))
+    for writer in writers:
+        writer.close()
+    assert [(tmp_path / MARKER).read_bytes()] == replaced
+
+
 @pytest.mark.parametrize(("sync", "seen"), [("block", True), (0.0, True), (1000.0, False), ("sealed", False)])
 def test_readers_are_told_of_what_is_synced(tmp_path, sync, seen):
     with Writer(tmp_path, "w", sync=sync) as writer:
@@ -49,6 +73,16 @@ def test_readers_are_told_of_what_is_synced(tmp_path, sync, seen):
         assert log.earliest() == {"w": [1, 0] if seen else [0, 0]}  # a stream that begins there is not behind the end
         assert len(log.plan()) == seen
     assert log.latest() == {"w": [1, 1]}
+
+
+def test_a_block_that_the_index_lost_is_told_in_one_line(tmp_path):
+    written(tmp_path, interleaved(1))
+    log = Log(tmp_path)
+    parts = log.plan()
+    index = tmp_path / "w" / "0000000001.index"
+    index.write_bytes(index.read_bytes()[:40])  # as a power cut may leave it
+    with pytest.raises(LogError, match=r"block 0 is not in the index; `zenlake log repair` makes it again"):
+        list(decode_ranges(log, parts, {"samples": None}))
 
 
 def test_any_arrow_tool_reads_a_segment(tmp_path):

@@ -1,25 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
 """The code blocks of README and quick starts that use Spark, in the session of the tests."""
 
+import re
 import shutil
 
 import pytest
 
+import zenlake
 from tests.report.given import log_of
 from tests.test_quickstarts import PAGES, ROOT, blocks
 from zenlake.examples import sample
 
+TAPS = "docs/howto/tap.md"
 PROGRAMS = {page.relative_to(ROOT).as_posix(): list(blocks(page, "python", with_spark=True)) for page in PAGES}
 
 
-@pytest.mark.spark
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", [name for name, programs in PROGRAMS.items() if programs])
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+
+def run(name, folder):
+    """The programs of a page; what the last one left."""
+    left = {}
+    for code in PROGRAMS[name]:
+        # Spark's own folder is the one in which it was started: the pages' paths become whole ones.
+        whole = re.sub(r'"(lake|base|spare)/', rf'"{folder}/\1/', code.replace("captures/*", str(folder / "*")))
+        exec(compile(whole, name, "exec"), left := {})
+    return left
+
+
+@pytest.mark.parametrize("name", [name for name, programs in PROGRAMS.items() if programs and name != TAPS])
 def test_code_blocks_run(spark, tmp_path, name, capfd):
     shutil.copy(sample(), tmp_path / "robots.pcap")
     log_of(sample(), tmp_path / "lake" / "log")
-    for code in PROGRAMS[name]:
-        # Spark's own folder is the one in which it was started: the pages' paths become whole ones.
-        whole = code.replace("captures/*", str(tmp_path / "*")).replace('"lake/', f'"{tmp_path}/lake/')
-        exec(compile(whole, name, "exec"), {})
+    run(name, tmp_path)
     assert "|" in capfd.readouterr().out
+
+
+def test_the_recipe_for_two_taps_gives_each_sample_once(spark, tmp_path):
+    logs = [log_of(sample(), tmp_path / name / "log") for name in ("base", "spare")]
+    once = run(TAPS, tmp_path)["once"]
+    stamped = zenlake.read(logs, columns=["key", "ntp64"], once=True)["ntp64"].drop_null()
+    assert once.count() == len(stamped) > 500

@@ -101,6 +101,12 @@ def test_without_duckdb_decoded_tables_work_and_derived_ones_say_what_to_install
         zenlake.read(QUERIES, "queries")
 
 
+@pytest.mark.parametrize("table", ["samples", "rates"])
+def test_a_column_that_is_asked_for_twice_is_refused_by_name(table):
+    with pytest.raises(InvalidValue, match="column 'key' is asked for twice"):
+        zenlake.read(QUERIES, table, columns=["key", "session", "key"] if table == "samples" else ["key", "key"])
+
+
 @pytest.mark.parametrize(("data", "why"), [(b"# notes\n", "neither pcap nor pcapng"), (b"", "the file is empty")])
 def test_a_file_that_is_no_capture_is_refused_by_name(tmp_path, data, why):
     path = tmp_path / "notes.pcap"

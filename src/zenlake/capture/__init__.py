@@ -8,7 +8,7 @@
 
 The path of a packet: `files` (pcap, pcapng, compressed, piped), `headers` (link layer, IP, TCP or UDP), `fragments`,
 `flows` (which lane), `tcp` (order), `framing` (batches), `recognise` and `aside` (is it Zenoh?), `rows` (Arrow); `reader`
-is the loop. `decoded` makes tables of it, `ranges` and `skim` cut it up so that several processes can do so (`parallel`).
+is the loop. `decoded` makes tables of it, `ranges` and `skim` cut it up so that several threads (`parallel`) or tasks can do so.
 """
 
 import os
@@ -57,16 +57,17 @@ class Capture:
         """The capture in pieces of about `size` bytes that can be pickled and decoded anywhere, in any order."""
         return self.plan(size).ranges()
 
-    def plan(self, size: int = SIZE) -> KnownPlan:
-        """The pass that finds ranges, or what an earlier one found; it also knows the capture's notes."""
-        return KnownPlan(self.files, self.limits, size)
+    def plan(self, size: int = SIZE, carry: bool = False) -> KnownPlan:
+        """The pass that finds ranges, or what an earlier one found; it also knows the capture's notes. `carry`: a range is for
+        this process and brings along what the pass has read of it."""
+        return KnownPlan(self.files, self.limits, size, carry)
 
 
 def open(
     paths: PATH | Iterable[PATH],
     *,
     rows: int = 1 << 16,
-    bytes: int = 1 << 24,
+    bytes: int = 1 << 22,
     held: int = 1 << 28,
     flows: int = 1 << 16,
 ) -> Capture:

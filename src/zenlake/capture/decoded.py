@@ -39,9 +39,12 @@ def decode(source: Capture, tables: Tables, rows: int = ROWS) -> Decoded:
     yield from noted(source.files, source.notes(), sessions.name, tables)
 
 
-def decode_range(of: Range, tables: Tables, rows: int = ROWS) -> Decoded:
-    """The same of one range: all ranges one after the other give the rows that `decode` gives, but the capture's notes."""
-    decoder = Decoder(tables, rows)
+def decode_range(of: Range, tables: Tables, rows: int = ROWS, decoder: Decoder | None = None) -> Decoded:
+    """The same of one range: all ranges one after the other give the rows that `decode` gives, but the capture's notes.
+
+    A decoder of these tables that has finished another range may be used again, and its memory with it.
+    """
+    decoder = decoder or Decoder(tables, rows)
     for _ in of.decode(decoder):
         yield from told(decoder.take())
     yield from told(decoder.finish())

@@ -16,8 +16,9 @@ import pickle
 import struct
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 from zlib import crc32
@@ -43,13 +44,14 @@ ZSTD = pa.Codec("zstd", compression_level=1)
 class KnownPlan:
     """As `ranges.Plan`; remembers what that finds, or finds it remembered. `notes` and `name` are complete after the last range."""
 
-    def __init__(self, files: list[str], limits: Limits, size: int) -> None:
+    def __init__(self, files: list[str], limits: Limits, size: int, carry: bool) -> None:
         self.files = files
         self._made = (files, limits, size)
+        self._carry = carry
         self._notes: list[Note] = []
         self._names: dict[int, str] = {}
 
-    def ranges(self) -> Iterator[Range]:
+    def ranges(self) -> Generator[Range]:
         path = self._path()
         given = 0
         if path is not None:
@@ -71,10 +73,10 @@ class KnownPlan:
 
     def _found(self, given: int, path: Path | None) -> Iterator[Range]:
         """What the pass finds, but for those ranges that were given already: it always finds the same."""
-        plan = Plan(*self._made)
+        plan = Plan(*self._made, self._carry)
         with Keeping(path) as kept:
             for i, each in enumerate(plan.ranges()):
-                kept.add(each)
+                kept.add(replace(each, carried=None))
                 if i >= given:
                     yield each
             self._notes = plan.notes()

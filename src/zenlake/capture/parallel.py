@@ -1,26 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A large capture decoded by several processes, in order and in bounded memory.
+"""A large capture decoded by several threads, in order and in bounded memory.
 
-This process makes the plan and hands out ranges while it goes on planning; the workers (`python -m
-zenlake.capture.parallel`, so that no script need be safe to import) decode them and leave record batches in memory that
-both can see, in segments that are used again once nobody holds what lies in them. A worker waits when too much of its
-work has not been taken.
+The loops over packets and messages hold no interpreter lock, so threads do. Each takes the next range of the plan, which
+means to make the pass that finds it if it is not known from an earlier reading, and then decodes it, while another is at
+the pass: one at a time there, the others decode. What a range gives waits in a lane of its own until whoever asked has
+taken those before it.
 """
 
-import mmap
 import os
-import pickle
-import socket
-import struct
-import subprocess
-import sys
-import tempfile
-import weakref
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -28,49 +18,52 @@ from zenlake import capture
 from zenlake.capture import PATH, Capture
 from zenlake.capture.decoded import ROWS, Decoded, Tables, decode_range, notes_of
 from zenlake.capture.decoded import decode as decode_here
+from zenlake.capture.known import KnownPlan
 from zenlake.capture.ranges import SIZE, Range, size_that_can_be_cut
-from zenlake.errors import ZenlakeError
+from zenlake.columns import Decoder
 
-LARGE = 256 << 20  # bytes of a capture that is worth the start of processes
-MOST_PROCESSES = 8
-CHUNK = 16 << 20  # bytes of record batches that travel together
-AHEAD = 256 << 20  # bytes that a worker may be ahead of whoever takes them
-HEADER = struct.Struct("=cqi")  # what, how many bytes, in which segment
-
-JOB, TAKEN, FREE, BATCHES, DONE, FAILED = b"J", b"T", b"R", b"B", b"D", b"F"
+LARGE = 64 << 20  # bytes of a capture that is worth a second thread
+MOST_THREADS = 4  # more would wait for the pass
+AHEAD = 2  # ranges that are decoded and not taken yet, besides those at which a thread is
+LONGEST = 16  # record batches that wait in a lane
 
 Keep = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+Found = tuple[str, pa.RecordBatch] | BaseException
+Lane = deque[Found | None]  # what a range gives; None: that was all
 
 
-def processes_for(files: list[str]) -> int:
-    """How many processes a capture is worth: one, unless it is large, can be cut, and the machine has more cores."""
-    if not sys.executable or not hasattr(socket, "send_fds"):
-        return 1
-    if size_that_can_be_cut(files) < LARGE:
+def threads_for(files: list[str]) -> int:
+    """How many threads a capture is worth: one, unless it is large, can be cut, and the machine has more cores."""
+    if not can_be_shared(files) or size_that_can_be_cut(files) < LARGE:
         return 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, MOST_PROCESSES)
+    return min(cores, MOST_THREADS)
+
+
+def can_be_shared(files: list[str]) -> bool:
+    """Whether there is something to be cut, and nothing that can be read only once."""
+    return size_that_can_be_cut(files) > 0 and all(map(os.path.isfile, files))
 
 
 def decode(
     paths: PATH | Iterable[PATH],
     tables: Tables,
     *,
-    processes: int | None = None,
+    threads: int | None = None,
     keep: Keep | None = None,
     rows: int = ROWS,
     size: int = SIZE,
 ) -> Decoded:
-    """As `decoded.decode`, by as many processes as the capture is worth or as are asked for.
+    """As `decoded.decode`, by as many threads as the capture is worth or as are asked for.
 
     `keep` is applied to a table's record batches where they are decoded; `size` is that of a range.
     """
     source = capture.open(paths)
-    if processes is None:
-        processes = processes_for(source.files)
-    if processes < 2:
+    if threads is None:
+        threads = threads_for(source.files)
+    if threads < 2 or not can_be_shared(source.files):
         return kept(decode_here(source, tables, rows), keep)
-    return decode_there(source, tables, processes, keep, rows, size)
+    return decode_by_threads(source, tables, threads, keep, rows, size)
 
 
 def kept(found: Decoded, keep: Keep | None) -> Decoded:
@@ -79,194 +72,103 @@ def kept(found: Decoded, keep: Keep | None) -> Decoded:
             yield table, each
 
 
-def decode_there(source: Capture, tables: Tables, processes: int, keep: Keep | None, rows: int, size: int) -> Decoded:
-    plan = source.plan(size)
-    ranges = plan.ranges()
-    with ExitStack() as stack:
-        workers = [stack.enter_context(Worker()) for _ in range(processes)]
-        given: deque[Worker] = deque()
-        turn = 0
-        while True:
-            while len(given) < 2 * processes and (each := next(ranges, None)) is not None:
-                workers[turn].give((each, dict(tables), rows, keep))
-                given.append(workers[turn])
-                turn = (turn + 1) % processes
-            if not given:
-                break
-            yield from given.popleft().results()
+def decode_by_threads(
+    source: Capture, tables: Tables, threads: int, keep: Keep | None, rows: int, size: int
+) -> Decoded:
+    plan = source.plan(size, carry=True)
+    crew = Crew(plan, tables, keep, rows)
+    try:
+        crew.start(threads)
+        yield from crew.results()
+    finally:
+        crew.stop()
     yield from kept(notes_of(plan, tables), keep)
 
 
-class Lease:
-    """Keeps a segment from being written again; record batches hold on to it."""
+class Crew:
+    """Threads over one plan."""
 
+    def __init__(self, plan: KnownPlan, tables: Tables, keep: Keep | None, rows: int) -> None:
+        self._tables, self._keep, self._rows = tables, keep, rows
+        self._ranges = plan.ranges()
+        self._turn = threading.Lock()  # at the pass
+        self._threads: list[threading.Thread] = []
+        self._lanes: deque[Lane] = deque()  # of the ranges that are not taken yet, in order
+        self._over = False  # there will be no further lane
+        self._stopped = False
+        self._changed = threading.Condition()  # any of these, or a lane
 
-class Worker:
-    """One process, as this one sees it."""
+    def start(self, count: int) -> None:
+        for _ in range(count):
+            self._threads.append(threading.Thread(target=self._run, name="zenlake-capture", daemon=True))
+            self._threads[-1].start()
 
-    def __init__(self) -> None:
-        self.socket, theirs = socket.socketpair()
-        self.segments: dict[int, pa.Buffer] = {}
-        self.free: deque[int] = deque()  # of which nobody holds a record batch any more; told with the next message
-        package = str(Path(__file__).parents[2])
-        path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
-        with theirs:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "zenlake.capture.parallel", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": path},
-            )  # fmt: skip
-
-    def __enter__(self) -> "Worker":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.socket.close()
-        self.process.kill()
-        self.process.wait()
-
-    def give(self, job: tuple[Range, Tables, int, Keep | None]) -> None:
-        with shared() as file:
-            pickle.dump(job, file, protocol=5)
-            file.flush()
-            send(self.socket, JOB, file.tell(), fd=file.fileno())
+    def stop(self) -> None:
+        """Whatever they are at, they leave it; after this none is left."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+        self._ranges.close()
 
     def results(self) -> Decoded:
-        """What becomes of the oldest job given."""
-        while True:
-            kind, size, segment, memory = receive(self.socket)
-            if kind == DONE:
-                return
-            if kind == FAILED and memory is not None:
-                raise pickle.loads(memory[:size])
-            if kind != BATCHES:
-                code = self.process.wait()
-                raise ZenlakeError(f"a decoding process ended with {code}; with processes=1 there is none")
-            if memory is not None:
-                self.segments[segment] = pa.py_buffer(memory)
-            lease = Lease()
-            weakref.finalize(lease, self.free.append, segment)
-            stream = pa.ipc.open_stream(
-                pa.foreign_buffer(self.segments[segment].address, size, (lease, self.segments[segment]))
-            )
-            del lease
-            table = stream.schema.metadata[b"zenlake.table"].decode()
-            yield from ((table, batch) for batch in stream)
-            del stream
-            send(self.socket, TAKEN, size)
-            while self.free:
-                send(self.socket, FREE, 0, self.free.popleft())
+        while (found := self._next_result()) is not None:
+            if isinstance(found, BaseException):
+                raise found
+            yield found
 
+    def _next_result(self) -> Found | None:
+        with self._changed:
+            while True:
+                self._changed.wait_for(lambda: self._lanes[0] if self._lanes else self._over)
+                if not self._lanes:
+                    return None
+                found = self._lanes[0].popleft()
+                if found is None:
+                    self._lanes.popleft()
+                self._changed.notify_all()
+                if found is not None:
+                    return found
 
-# What both ends do.
+    # In the threads
 
-
-def shared() -> Any:
-    """A file in memory, where there is such a thing."""
-    if hasattr(os, "memfd_create"):
-        return os.fdopen(os.memfd_create("zenlake"), "w+b", buffering=0)
-    return tempfile.TemporaryFile(buffering=0)
-
-
-def send(to: socket.socket, kind: bytes, size: int, segment: int = -1, fd: int | None = None) -> None:
-    message = HEADER.pack(kind, size, segment)
-    if fd is None:
-        to.sendall(message)
-    else:
-        socket.send_fds(to, [message], [fd])
-
-
-def receive(of: socket.socket) -> tuple[bytes, int, int, mmap.mmap | None]:
-    """What came, and the memory that came with it. A closed connection is nothing of size 0."""
-    data, descriptors = b"", list[int]()
-    try:
-        data, descriptors, _, _ = socket.recv_fds(of, HEADER.size, 1)
-        while 0 < len(data) < HEADER.size:
-            data += of.recv(HEADER.size - len(data))
-    except ConnectionError:
-        pass
-    if len(data) < HEADER.size:
-        return b"", 0, -1, None
-    memory = None
-    for fd in descriptors:
-        memory = mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
-        os.close(fd)
-    return (*HEADER.unpack(data), memory)
-
-
-# The worker.
-
-
-class Work:
-    def __init__(self, link: socket.socket) -> None:
-        self.link = link
-        self.jobs: deque[mmap.mmap] = deque()
-        self.segments: list[Any] = []  # files in shared memory
-        self.free: list[int] = []
-        self.ahead = 0
-
-    def run(self) -> None:
-        while self.listen(while_ahead=False):
-            job = self.jobs.popleft()
+    def _run(self) -> None:
+        decoder = Decoder(self._tables, self._rows)
+        while (work := self._next_range(len(self._threads) + AHEAD)) is not None:
+            each, lane = work
             try:
-                self.decode(*pickle.loads(job))
-            except ConnectionError:
-                return
-            except Exception as error:  # whoever asked is told, and decides
-                with shared() as file:
-                    file.write(pickle.dumps(error))
-                    send(self.link, FAILED, file.tell(), fd=file.fileno())
-            else:
-                send(self.link, DONE, 0)
+                for found in kept(decode_range(each, self._tables, decoder=decoder), self._keep):
+                    if not self._put(lane, found):
+                        return
+                self._put(lane, None)
+            except BaseException as error:  # whoever asked is told
+                self._put(lane, error)
 
-    def decode(self, of: Range, tables: Tables, rows: int, keep: Keep | None) -> None:
-        gathered: dict[str, list[pa.RecordBatch]] = {name: [] for name in tables}
-        sizes = dict.fromkeys(tables, 0)
-        for table, batch in kept(decode_range(of, tables, rows), keep):
-            gathered[table].append(batch)
-            sizes[table] += batch.nbytes
-            if sizes[table] >= CHUNK:
-                self.send(table, gathered[table])
-                gathered[table], sizes[table] = [], 0
-        for table, batches in gathered.items():
-            self.send(table, batches)
+    def _next_range(self, most: int) -> tuple[Range, Lane] | None:
+        """The next range, and the lane of what it gives; None if there is none, or nobody wants it any more."""
+        with self._turn:
+            with self._changed:
+                self._changed.wait_for(lambda: self._stopped or len(self._lanes) < most)
+                if self._stopped or self._over:
+                    return None
+            lane: Lane = deque()
+            try:
+                each = next(self._ranges, None)
+            except BaseException as error:
+                each = None
+                lane.append(error)
+            with self._changed:
+                self._over = each is None
+                if each is not None or lane:
+                    self._lanes.append(lane)
+                self._changed.notify_all()
+            return None if each is None else (each, lane)
 
-    def send(self, table: str, batches: list[pa.RecordBatch]) -> None:
-        if not batches:
-            return
-        schema = batches[0].schema.with_metadata({**(batches[0].schema.metadata or {}), b"zenlake.table": table})
-        known = pa.ipc.get_record_batch_size
-        needed = sum(map(known, batches)) + schema.serialize().size + 1024
-        while self.free and os.fstat(self.segments[self.free[-1]].fileno()).st_size < needed:
-            self.segments[self.free.pop()].close()  # too small
-        if new := not self.free:
-            self.free.append(len(self.segments))
-            self.segments.append(shared())
-            self.segments[-1].truncate(max(needed, 2 * CHUNK))
-        segment = self.free.pop()
-        file = self.segments[segment]
-        file.seek(0)
-        with pa.ipc.new_stream(file, schema) as sink:
-            for batch in batches:
-                sink.write_batch(batch)
-        self.ahead += file.tell()
-        send(self.link, BATCHES, file.tell(), segment, file.fileno() if new else None)
-        self.listen(while_ahead=True)
-
-    def listen(self, while_ahead: bool) -> bool:
-        """Until there is a job, or until enough was taken. False = nobody is there any more."""
-        while self.ahead > AHEAD if while_ahead else not self.jobs:
-            kind, size, segment, memory = receive(self.link)
-            if kind == JOB and memory is not None:
-                self.jobs.append(memory)
-            elif kind == TAKEN:
-                self.ahead -= size
-            elif kind == FREE:
-                self.free.append(segment)
-            else:
-                return False
-        return True
-
-
-if __name__ == "__main__":
-    with socket.socket(fileno=int(sys.argv[1])) as link:
-        Work(link).run()
+    def _put(self, lane: Lane, found: Found | None) -> bool:
+        """False = nobody is there any more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopped or len(lane) < LONGEST)
+            lane.append(found)
+            self._changed.notify_all()
+            return not self._stopped

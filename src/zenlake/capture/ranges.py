@@ -6,6 +6,8 @@ for. One pass over the capture finds all that and fills no table, which makes it
 each cut it saves where it stands. A range is such a place, the next one, and the names of the sessions that begin between.
 It may begin inside a conversation, a batch or a message whose first half lies in the range before.
 
+Whoever decodes in the process that makes the pass need not read a range again: the rows can come with it.
+
 A file can be cut where it can be mapped; a compressed one stays whole.
 """
 
@@ -14,12 +16,12 @@ import os
 import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from zenlake.capture.files import Packets, Trouble, can_be_mapped, windows
-from zenlake.capture.notes import Note
+from zenlake.capture.notes import Face, Note
 from zenlake.capture.reader import Reader
 from zenlake.capture.rows import Rows
 from zenlake.capture.sessions import Sessions
@@ -29,7 +31,8 @@ from zenlake.columns import Decoder
 PAUSED = 3  # as in reader
 STOPPED = 4
 
-SIZE = 32 << 20  # bytes of a range, unless told
+SIZE = 8 << 20  # bytes of a range, unless told
+INFLATED = 4  # rows of a range that are so many times its size (they were compressed) do not come with it
 
 Limits = tuple[int, int, int, int]  # rows and bytes of a record batch, bytes held, flows
 Place = tuple[Any, ...]  # of Packets, in a file that is mapped
@@ -77,6 +80,14 @@ def let_go(window: object, until: int) -> None:
         window.madvise(mmap.MADV_DONTNEED, 0, until // mmap.PAGESIZE * mmap.PAGESIZE)
 
 
+class Carried(NamedTuple):
+    """What the pass has read of a range: its rows, and the faces, of which the first so many were known before."""
+
+    rows: list[pa.RecordBatch]
+    faces: list[Face | None]
+    before: int
+
+
 @dataclass(frozen=True, slots=True)
 class Range:
     """Part of a capture. It can be pickled; the files must lie where they lay."""
@@ -87,21 +98,30 @@ class Range:
     limits: Limits
     state: bytes  # of the reader and of the sessions, pickled where the range begins
     names: dict[int, str]  # of the faces that begin in it
+    carried: Carried | None = None
 
     def decode(self, decoder: Decoder) -> Iterator[None]:
         """Decodes the range, a record batch a step; what the decoder has filled may be taken at each."""
-        rows, size, held, flows = self.limits
-        reader = Reader(Rows(rows, size, held), flows)
         saved, going_on = pickle.loads(self.state)
-        reader.restore(saved)
         decoder.files = list(self.files)
         sessions = Sessions(decoder, self.names)
+        if self.carried is not None:
+            sessions.restore(going_on, self.carried.before)
+            sessions.meet(self.carried.faces)
+            while self.carried.rows:
+                decoder.decode(self.carried.rows.pop(0))
+                yield
+            return
+        rows, size, held, flows = self.limits
+        reader = Reader(Rows(rows, size, held), flows)
+        reader.restore(saved)
         sessions.restore(going_on, len(reader.faces))
         for batches in self._batches(reader):
             sessions.introduce(reader)
             decoder.decode(batches)
             sessions.decoded(reader, batches.nbytes)
             yield
+        reader.release()
 
     def _batches(self, reader: Reader) -> Iterator[pa.RecordBatch]:
         yield from read(reader, self.files, self.first, self.end)
@@ -114,15 +134,17 @@ class Range:
 class Plan:
     """The pass. After it, the sessions and notes are those of the whole capture."""
 
-    def __init__(self, files: list[str], limits: Limits, size: int = SIZE) -> None:
+    def __init__(self, files: list[str], limits: Limits, size: int = SIZE, carry: bool = False) -> None:
         rows, bytes, held, flows = limits
         self.files = files
         self.limits = limits
         self.size = max(1, size)
-        self.reader = Reader(Skim(rows, bytes, held), flows)
+        self.skim = Skim(rows, bytes, held)
+        self.reader = Reader(self.skim, flows)
         self.decoder = Decoder({})
         self.decoder.files = list(files)
         self.sessions = Sessions(self.decoder)
+        self._beside = Rows(rows, bytes, held) if carry else None
 
     def ranges(self) -> Iterator[Range]:
         """Each range as soon as the pass has come to its end: decoding may begin before the pass is over."""
@@ -132,8 +154,11 @@ class Plan:
         place: Place | None = None
         while file < len(self.files):
             stop = at + self.size - seen
-            whole = not can_be_mapped(self.files[file]) or os.path.getsize(self.files[file]) <= stop
+            in_place = can_be_mapped(self.files[file])
+            whole = not in_place or os.path.getsize(self.files[file]) <= stop
             end = (file + 1, 0) if whole else (file, stop)
+            if not in_place:
+                self.skim.gather_no_more()  # nobody knows how much it is
             for batches in read(self.reader, self.files, (file, place), end):
                 self._walk(batches)
             place = None if whole else self.reader.packets.place()
@@ -143,12 +168,10 @@ class Plan:
             else:
                 at, seen = place[0], self.size
             if seen >= self.size and file < len(self.files):
-                names = self._flush()
-                yield Range(self.files, first, (file, at), self.limits, state, names)
+                yield self._range(first, (file, at), state)
                 first, state, seen = (file, place), self._save(), 0
         self.reader.finish()
-        names = self._flush()
-        yield Range(self.files, first, (len(self.files), 0), self.limits, state, names)
+        yield self._range(first, (len(self.files), 0), state)
 
     def notes(self) -> list[Note]:
         """Those of the whole capture, behind the last range."""
@@ -163,14 +186,19 @@ class Plan:
         self.decoder.decode(batches)
         self.sessions.decoded(self.reader, batches.nbytes)
 
-    def _flush(self) -> dict[int, str]:
-        """Follows the sessions to this very packet. Returns the names of those that began since the last cut."""
+    def _range(self, first: Cut, end: tuple[int, int], state: bytes) -> Range:
+        """Follows the sessions to this very packet, and says what began and what was read since the last cut."""
         self.reader.rows.flush()
         for batches in self.reader.rows.collect():
             self._walk(batches)
         self.sessions.introduce(self.reader, all_decoded=True)
-        return self.sessions.born
+        rows = self.skim.gathered()
+        carried = None if rows is None else Carried(rows, self.reader.faces[self._before :], self._before)
+        return Range(self.files, first, end, self.limits, state, self.sessions.born, carried)
 
     def _save(self) -> bytes:
-        """Pickled at once, for what is saved goes on changing."""
+        """What is known where a range begins. Pickled at once, for what is saved goes on changing."""
+        self._before = len(self.reader.faces)
+        if self._beside is not None:
+            self.skim.gather(self._beside, INFLATED * self.size // self.limits[1] + 1)
         return pickle.dumps((self.reader.save(), self.sessions.save()), protocol=5)

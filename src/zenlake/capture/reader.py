@@ -273,6 +273,12 @@ class Reader:
         self.rows.flush()
         return 0
 
+    def release(self):
+        """Nothing more will be read. Flows and reader hold each other: what is large must not wait until that is noticed."""
+        self.packets = Packets()
+        self.rows.release()
+        return 0
+
     # To be continued elsewhere.
 
     def save(self):

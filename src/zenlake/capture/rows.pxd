@@ -10,6 +10,8 @@ cdef class Rows:
     cdef long long last_packet
     cdef int last_file
     cdef list memory
+    cdef object loan
+    cdef list back
     cdef long long* received
     cdef long long* packet
     cdef int* face

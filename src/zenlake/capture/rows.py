@@ -2,7 +2,8 @@
 """Rows of the batches schema, written straight into the memory that Arrow will own.
 
 A batch's bytes are copied once, from the packet to the column. The memory of a record batch is set aside in full
-beforehand (untouched pages cost nothing) and handed over without a copy. Knows nothing of packets or sessions.
+beforehand (untouched pages cost nothing), handed over without a copy, and used again when it comes back. Knows nothing
+of packets or sessions.
 """
 
 import cython
@@ -13,6 +14,21 @@ from zenlake.batches import BATCHES_SCHEMA
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
+
+
+KEPT = 32 << 20  # bytes that wait to be used again
+
+
+class Loan:
+    """The memory of one record batch, while somebody refers to it."""
+
+    def __init__(self, buffers: list[pa.Buffer], back: list[list[pa.Buffer]]) -> None:
+        self.buffers = buffers
+        self._back = back
+
+    def __del__(self) -> None:
+        if (len(self._back) + 1) * sum(buffer.size for buffer in self.buffers) <= KEPT:
+            self._back.append(self.buffers)
 
 
 def address(buffer):
@@ -31,6 +47,7 @@ class Rows:
         self.finished = 0  # how many
         self.held = 0  # bytes that streams hold back until they can become rows, all together
         self.count = 0
+        self.back: list[list[pa.Buffer]] = []  # memory that was dropped
         self.renew()
 
     def collect(self):
@@ -42,8 +59,9 @@ class Rows:
     def renew(self):
         n: cython.Py_ssize_t = self.most_rows
         sizes = (8 * n, 4 * n, n, 4 * (n + 1), 4 * n, (n + 7) >> 3, 8 * n, 4 * n, self.most_bytes)
-        self.memory = [pa.allocate_buffer(size) for size in sizes]
-        self.memory[5] = pa.py_buffer(bytearray(sizes[5]))  # bits that are only ever set
+        self.memory = self.back.pop() if self.back else [pa.allocate_buffer(size) for size in sizes]
+        self.loan = Loan(self.memory, self.back)
+        memoryview(self.memory[5]).cast("B")[:] = bytes(sizes[5])  # bits that are only ever set
         if cython.compiled:
             self.received = cython.cast(cython.p_longlong, address(self.memory[0]))
             self.face = cython.cast(cython.p_int, address(self.memory[1]))
@@ -65,6 +83,12 @@ class Rows:
         self.last_file = 0
         self.last_packet = 0
         return 0
+
+    def release(self):
+        """There will be no further row."""
+        self.most_rows = self.most_bytes = 1
+        self.back = []
+        self.renew()
 
     def append(self, p, at, end, face, direction, wire_size, compressed, received, packet, file):
         n: cython.Py_ssize_t = end - at
@@ -98,9 +122,10 @@ class Rows:
         n: cython.Py_ssize_t = self.count
         if n == 0:
             return 0
-        received, face, direction, offset, wire_size, compressed, packet, file, data = self.memory
-        layout = [[received], [face], [direction], [offset, data.slice(0, self.used)], [wire_size], [compressed]]
-        layout += [[packet], [file]]
+        sizes = (8 * n, 4 * n, n, 4 * (n + 1), 4 * n, (n + 7) >> 3, 8 * n, 4 * n, self.used)
+        parts = [pa.foreign_buffer(m.address, size, self.loan) for m, size in zip(self.memory, sizes, strict=True)]
+        received, face, direction, offset, wire_size, compressed, packet, file, data = parts
+        layout = [[received], [face], [direction], [offset, data], [wire_size], [compressed], [packet], [file]]
         arrays = [
             pa.Array.from_buffers(field.type, n, [None, *parts], null_count=0)
             for field, parts in zip(BATCHES_SCHEMA, layout, strict=True)

@@ -5,6 +5,7 @@ A capture may hold sessions without number, and half-received messages in each o
 are forgotten, and where halves take too much memory together they are given up; what follows then says what it lacks.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from zenlake.capture.notes import Face
@@ -34,16 +35,7 @@ class Sessions:
     def introduce(self, reader: "Reader", all_decoded: bool = False) -> None:
         """Tells the decoder of the faces met since; forgets those that left before the rows last decoded."""
         known = self.decoder.sessions
-        for face in reader.faces[len(known) :]:
-            if face is None:
-                known.append(None)
-                continue
-            name = self._name(face) if self.names is None else self.names.get(face.id, "")
-            session = Session(name)
-            session.is_scouting = face.protocol == "scouting"
-            session.is_multicast = face.protocol == "multicast"
-            known.append(session)
-            self.born[face.id] = self._told[face.id] = name
+        self.meet(reader.faces[len(known) :])
         leaving, self._leaving, reader.departed = self._leaving, reader.departed, []
         if all_decoded:
             leaving, self._leaving = leaving + self._leaving, []
@@ -55,6 +47,19 @@ class Sessions:
                 reader.faces[id] = None
                 self._told.pop(id, None)
             del self._gone[:-MOST_FACES]
+
+    def meet(self, faces: Sequence[Face | None]) -> None:
+        """Tells the decoder of further faces."""
+        for face in faces:
+            if face is None:
+                self.decoder.sessions.append(None)
+                continue
+            name = self._name(face) if self.names is None else self.names.get(face.id, "")
+            session = Session(name)
+            session.is_scouting = face.protocol == "scouting"
+            session.is_multicast = face.protocol == "multicast"
+            self.decoder.sessions.append(session)
+            self.born[face.id] = self._told[face.id] = name
 
     def decoded(self, reader: "Reader", size: int) -> None:
         """Bounds what half-received messages take, after every so many bytes of batches."""
@@ -89,7 +94,7 @@ class Sessions:
     def restore(self, saved: dict[int, tuple[dict[str, Any], bool]], count: int) -> None:
         """`count`: of all faces so far, those that are over included."""
         known = self.decoder.sessions
-        known.extend([None] * count)
+        known[:] = [None] * count
         for id, (session, is_scouting) in saved.items():
             known[id] = Session.restore(session)
             known[id].is_scouting = is_scouting

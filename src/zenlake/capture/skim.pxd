@@ -9,8 +9,12 @@ cdef Py_ssize_t frame_of_pushes(const unsigned char* p, Py_ssize_t at, Py_ssize_
 cpdef Py_ssize_t kept_of(bytes batch) except -1
 
 cdef class Skim(Rows):
+    cdef Rows beside
+    cdef Py_ssize_t most_beside
     cdef int run, run_face, run_direction, run_lane
     cdef long long run_number
+
+    cpdef int gather_no_more(self) except -1
 
     cdef int append(
         self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end, int face, int direction, Py_ssize_t wire_size,

@@ -118,15 +118,41 @@ def kept_of(batch):
 
 @cython.cclass
 class Skim(Rows):
-    """Rows for a decoder that follows sessions and fills no table."""
+    """Rows for a decoder that follows sessions and fills no table. All rows as they are can be gathered beside."""
 
     def __init__(self, most_rows: int, most_bytes: int, most_held: int) -> None:
         Rows.__init__(self, most_rows, most_bytes, most_held)
+        self.beside = None
+        self.most_beside = 0
         self.run = 0  # how many consecutive numbers the last rows stand for
         self.run_face = self.run_direction = self.run_lane = 0
         self.run_number = 0
 
+    def gather(self, beside, most):
+        """From now on every row goes into `beside` too, up to so many record batches."""
+        self.beside = beside
+        self.most_beside = most
+
+    def gather_no_more(self):
+        """And forget what was gathered."""
+        if self.beside is not None:
+            self.gathered()
+            self.beside = None
+        return 0
+
+    def gathered(self):
+        """The record batches of all rows since; None if they were too many, or not asked for."""
+        if self.beside is None:
+            return None
+        self.beside.flush()
+        return self.beside.collect()
+
     def append(self, p, at, end, face, direction, wire_size, compressed, received, packet, file):
+        if self.beside is not None:
+            self.beside.append(p, at, end, face, direction, wire_size, compressed, received, packet, file)
+            if self.beside.finished > self.most_beside:
+                with cython.gil:
+                    self.gather_no_more()
         size: cython.Py_ssize_t = frame_of_pushes(p, at, end)
         if size == 0:
             self.run = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake decode`: a table of a capture or a log, on the terminal or as a file."""
+"""`zenlake decode`: a table of a capture, a log or a lake, on the terminal or as a file."""
 
 from datetime import datetime
 from pathlib import Path
@@ -30,7 +30,7 @@ def as_what(format: Format | None, as_json: bool, out: Path | None) -> Format:
 def decode(
     paths: Annotated[
         list[str],
-        typer.Argument(metavar="PATH...", help="Captures, logs; `-` is the standard input.", show_default=False),
+        typer.Argument(metavar="PATH...", help="Captures, logs, lakes; `-` is the standard input.", show_default=False),
     ],
     table: Annotated[str, typer.Option("--table", "-t", help=f"{', '.join((*TABLES, *DERIVED))}.")] = "samples",
     columns: Annotated[str | None, typer.Option("--columns", help="Only these, as a,b,c.")] = None,
@@ -44,25 +44,25 @@ def decode(
         Format | None, typer.Option("--format", "-f", help="As what; else by the name of OUT.", show_default="table")
     ] = None,
     as_json: Json = False,
-    processes: Annotated[
+    threads: Annotated[
         int | None,
-        typer.Option("--processes", "-j", min=1, help="How many decode a large capture.", show_default="cores"),
+        typer.Option("--threads", "-j", min=1, help="How many decode a large capture.", show_default="cores"),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="OUT", help="Write to this file.")] = None,
 ) -> int:
-    """Show a table of a capture or a log, or write it to a file.
+    """Show a table of a capture, a log or a lake, or write it to a file.
 
-    All captures given are one: files of a rotation may come in any order. A log is a folder.
+    All captures given are one: files of a rotation may come in any order. Logs and lakes are folders.
     """
     format = as_what(format, as_json, out)
     paths = or_sample(paths)
     wanted = None if columns is None else [name.strip() for name in columns.split(",")]
     if table in TABLES and not once:
-        rows = batches(paths, table, columns=wanted, keys=key, since=since, until=until, processes=processes)
+        rows = batches(paths, table, columns=wanted, keys=key, since=since, until=until, threads=threads)
         schema = chosen(table, wanted)
     else:
         whole: pa.Table = read(
-            paths, table, columns=wanted, keys=key, since=since, until=until, processes=processes, once=once
+            paths, table, columns=wanted, keys=key, since=since, until=until, threads=threads, once=once
         )
         rows, schema = iter(whole.to_batches()), whole.schema
     count = write(schema, rows, format, out)

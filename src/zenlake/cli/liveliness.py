@@ -7,38 +7,23 @@ import typer
 
 from zenlake.choices import SampleKind
 from zenlake.cli.lines import escaped, json_line
-from zenlake.cli.network import (
-    ConfigFile,
-    Connect,
-    Count,
-    Json,
-    Listen,
-    Mode,
-    Seconds,
-    Set,
-    following,
-    session,
-    until_stopped,
-)
+from zenlake.cli.network import Count, Json, Network, Seconds, following, on_network, until_stopped
 from zenlake.cli.publish import Key
 
 liveliness = typer.Typer(name="liveliness", help="Liveliness tokens: get, sub, token.", no_args_is_help=True)
 
 
 @liveliness.command("get")
+@on_network
 def get_command(
+    network: Network,
     key: Key = "**",
     timeout: Annotated[float, typer.Option("--timeout", help="Seconds to wait for answers.", min=0.001)] = 10.0,
-    connect: Connect = None,
-    listen: Listen = None,
-    mode: Mode = None,
-    config: ConfigFile = None,
-    set: Set = None,
     as_json: Json = False,
 ) -> int:
     """Print the key of each token that is alive now. The exit code is 1 if there is none."""
     alive = 0
-    with until_stopped() as stop, session(config, mode, connect, listen, set) as node:
+    with until_stopped() as stop, network.open() as node:
         for reply in following(node.liveliness().get(key, timeout=timeout), stop):
             if reply.ok is None:
                 typer.echo(f"not everybody answered in {timeout:g} s", err=True)
@@ -50,20 +35,17 @@ def get_command(
 
 
 @liveliness.command("sub")
+@on_network
 def sub_command(
+    network: Network,
     key: Key = "**",
     history: Annotated[bool, typer.Option("--history/--no-history", help="Begin with those that are alive.")] = True,
     count: Count = None,
     seconds: Seconds = None,
-    connect: Connect = None,
-    listen: Listen = None,
-    mode: Mode = None,
-    config: ConfigFile = None,
-    set: Set = None,
     as_json: Json = False,
 ) -> int:
     """Print a line for each token that comes or goes, until Ctrl-C."""
-    with until_stopped() as stop, session(config, mode, connect, listen, set) as node:
+    with until_stopped() as stop, network.open() as node:
         declared = node.liveliness().declare_subscriber(key, history=history)
         for sample in following(declared, stop, count, seconds):
             name, alive = str(sample.key_expr), sample.kind is SampleKind.PUT
@@ -75,17 +57,14 @@ def sub_command(
 
 
 @liveliness.command("token")
+@on_network
 def token_command(
+    network: Network,
     key: Key,
     seconds: Seconds = None,
-    connect: Connect = None,
-    listen: Listen = None,
-    mode: Mode = None,
-    config: ConfigFile = None,
-    set: Set = None,
 ) -> int:
     """Be alive on a key, until Ctrl-C."""
-    with until_stopped() as stop, session(config, mode, connect, listen, set) as node:
+    with until_stopped() as stop, network.open() as node:
         token = node.liveliness().declare_token(key)
         typer.echo(f"{escaped(key)} is alive (Ctrl-C ends it)", err=True)
         stop.wait(seconds)

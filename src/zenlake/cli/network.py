@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the commands that go on the network share: their options, and from those a configuration."""
 
+import inspect
 import json
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec
 
 import typer
 
@@ -25,15 +27,18 @@ __all__ = [
     "Count",
     "Json",
     "Listen",
-    "Mode",
+    "Network",
     "Seconds",
     "Set",
     "alone",
     "configuration",
     "following",
-    "session",
+    "on_network",
     "until_stopped",
 ]
+
+P = ParamSpec("P")
+POSITIONAL = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 NETWORK = "Network"  # where the help shows them
 LOOK = 0.2  # seconds between two looks at whether to stop
@@ -125,19 +130,39 @@ def until_stopped() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def session(
-    config: Path | None,
-    mode: str | None,
-    connect: list[str] | None,
-    listen: list[str] | None,
-    values: list[str] | None,
-) -> "Session":
-    """The session that the command line asks for. Who only connects somewhere is a client: it listens nowhere."""
-    from zenlake.api.session import open
+@dataclass(frozen=True)
+class Network:
+    """What the command line says of the network: where to go, and as whom."""
 
-    if mode is None and config is None and connect and not listen:
-        mode = "client"
-    return open(configuration(config, mode, connect, listen, values))
+    connect: list[str] | None = None
+    listen: list[str] | None = None
+    mode: str | None = None
+    config: Path | None = None
+    set: list[str] | None = None
+
+    def open(self) -> "Session":
+        """A session there. Who only connects somewhere is a client: it listens nowhere."""
+        from zenlake.api.session import open
+
+        mode = self.mode
+        if mode is None and self.config is None and self.connect and not self.listen:
+            mode = "client"
+        return open(configuration(self.config, mode, self.connect, self.listen, self.set))
+
+
+def on_network(verb: Callable[Concatenate[Network, P], int]) -> Callable[..., int]:
+    """A verb that is given a Network, made of options that every such verb has besides its own."""
+    own = list(inspect.signature(verb).parameters.values())[1:]
+    every = {"connect": Connect, "listen": Listen, "mode": Mode, "config": ConfigFile, "set": Set}
+    options = [inspect.Parameter(name, POSITIONAL, default=None, annotation=of) for name, of in every.items()]
+
+    def command(**given: Any) -> int:
+        return verb(Network(**{name: given.pop(name) for name in every}), **given)  # type: ignore[call-arg]
+
+    command.__name__, command.__doc__ = verb.__name__, verb.__doc__
+    command.__signature__ = inspect.Signature([*own, *options])  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in (*own, *options)}
+    return command
 
 
 def alone(session: "Session") -> LinkError | None:

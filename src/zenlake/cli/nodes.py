@@ -8,16 +8,14 @@ import typer
 from zenlake.cli.lines import escaped, json_line
 from zenlake.cli.network import (
     ConfigFile,
-    Connect,
     Count,
     Json,
-    Listen,
-    Mode,
+    Network,
     Set,
     alone,
     configuration,
     following,
-    session,
+    on_network,
     until_stopped,
 )
 
@@ -58,19 +56,16 @@ def scout(
     return 0 if seen else 1
 
 
+@on_network
 def info(
-    connect: Connect = None,
-    listen: Listen = None,
-    mode: Mode = None,
-    config: ConfigFile = None,
-    set: Set = None,
+    network: Network,
     as_json: Json = False,
 ) -> int:
     """Connect, and tell one's own id, the routers and peers at the other ends, and the links between.
 
     The exit code is 1 if nobody was found.
     """
-    with session(config, mode, connect, listen, set) as node:
+    with network.open() as node:
         around = [
             {
                 "zid": str(transport.zid),

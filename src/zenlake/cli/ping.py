@@ -12,7 +12,7 @@ import typer
 
 from zenlake.choices import CongestionControl
 from zenlake.cli.lines import json_line
-from zenlake.cli.network import ConfigFile, Connect, Json, Listen, Mode, Set, session, until_stopped
+from zenlake.cli.network import Json, Network, on_network, until_stopped
 from zenlake.errors import LinkError
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ MARK = struct.Struct("<16sQ")  # who asks, and the how manieth it is: others may
 FIRST = 0.2  # seconds after which the first question is asked again: who answers may just be joining
 
 
+@on_network
 def ping(
+    network: Network,
     answer: Annotated[bool, typer.Option("--answer", help="Answer others, until Ctrl-C.")] = False,
     count: Annotated[int, typer.Option("--count", "-n", help="So many round trips.", min=1)] = 100,
     interval: Annotated[
@@ -32,18 +34,13 @@ def ping(
     timeout: Annotated[float, typer.Option("--timeout", help="Seconds to wait for each.", min=0.001)] = 3.0,
     to: Annotated[str, typer.Option("--to", metavar="KEY", help="The key of the questions.")] = "test/ping",
     back: Annotated[str, typer.Option("--back", metavar="KEY", help="The key of the answers.")] = "test/pong",
-    connect: Connect = None,
-    listen: Listen = None,
-    mode: Mode = None,
-    config: ConfigFile = None,
-    set: Set = None,
     as_json: Json = False,
 ) -> int:
     """Measure round trips to another `zenlake ping --answer`: the median, the 99th percentile, the extremes.
 
     The exit code is 1 if any got lost.
     """
-    with until_stopped() as stop, session(config, mode, connect, listen, set) as node:
+    with until_stopped() as stop, network.open() as node:
         if answer:
             _answer(node, to, back)
             typer.echo(f"answering {to} on {back} (Ctrl-C ends it)", err=True)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from zenlake.choices import CongestionControl, Priority
-from zenlake.cli.network import ConfigFile, Connect, Count, Listen, Mode, Set, alone, session, until_stopped
+from zenlake.cli.network import Count, Network, alone, on_network, until_stopped
 from zenlake.encoding import Encoding
 from zenlake.errors import KeyExprError
 from zenlake.keyexpr import KeyExpr
@@ -69,7 +69,9 @@ def given_value(value: str | None, file: Path | None, encoding: str | None) -> t
     return file.read_bytes(), Encoding(encoding)
 
 
+@on_network
 def put(
+    network: Network,
     key: Key,
     value: Value = None,
     file: File = None,
@@ -79,11 +81,6 @@ def put(
     priority: Importance = "data",
     express: Express = False,
     drop: Drop = False,
-    connect: Connect = None,
-    listen: Listen = None,
-    mode: Mode = None,
-    config: ConfigFile = None,
-    set: Set = None,
 ) -> int:
     """Send a value to whoever listens to a key, or the news that it was deleted."""
     if delete and (value is not None or file is not None):
@@ -95,7 +92,7 @@ def put(
         "congestion_control": CongestionControl.DROP if drop else CongestionControl.BLOCK,
         "attachment": attachment,
     }
-    with session(config, mode, connect, listen, set) as node:
+    with network.open() as node:
         nobody = alone(node)
         if nobody is not None:
             raise nobody
@@ -106,7 +103,9 @@ def put(
     return 0
 
 
+@on_network
 def pub(
+    network: Network,
     key: Key,
     value: Annotated[
         str | None,
@@ -125,16 +124,11 @@ def pub(
     priority: Importance = "data",
     express: Express = False,
     drop: Drop = False,
-    connect: Connect = None,
-    listen: Listen = None,
-    mode: Mode = None,
-    config: ConfigFile = None,
-    set: Set = None,
 ) -> int:
     """Publish a value on a key again and again, or a value for each line of the standard input, until Ctrl-C."""
     kind = Encoding(encoding or "zenoh/string")
     sent = 0
-    with until_stopped() as stop, session(config, mode, connect, listen, set) as node:
+    with until_stopped() as stop, network.open() as node:
         publisher = node.declare_publisher(
             key,
             encoding=kind,

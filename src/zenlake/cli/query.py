@@ -8,19 +8,7 @@ import typer
 
 from zenlake.choices import ConsolidationMode, QueryTarget
 from zenlake.cli.lines import described, escaped, json_line, one_line
-from zenlake.cli.network import (
-    ConfigFile,
-    Connect,
-    Count,
-    Json,
-    Listen,
-    Mode,
-    Seconds,
-    Set,
-    following,
-    session,
-    until_stopped,
-)
+from zenlake.cli.network import Count, Json, Network, Seconds, following, on_network, until_stopped
 from zenlake.cli.publish import Attachment, EncodingName, File, Key, Value, checked_key, given_value
 from zenlake.cli.subscribe import line
 
@@ -42,7 +30,9 @@ class Consolidation(StrEnum):
     latest = "latest"
 
 
+@on_network
 def get(
+    network: Network,
     selector: Annotated[
         str,
         typer.Argument(
@@ -58,17 +48,12 @@ def get(
     count: Count = None,
     encoding: EncodingName = None,
     attachment: Attachment = None,
-    connect: Connect = None,
-    listen: Listen = None,
-    mode: Mode = None,
-    config: ConfigFile = None,
-    set: Set = None,
     as_json: Json = False,
 ) -> int:
     """Ask, and print a line for each answer. The exit code is 1 if there is none, or none but errors."""
     payload, kind = (None, None) if value is None else given_value(value, None, encoding)
     answers = 0
-    with until_stopped() as stop, session(config, mode, connect, listen, set) as node:
+    with until_stopped() as stop, network.open() as node:
         replies = node.get(
             selector,
             payload=payload,
@@ -98,7 +83,9 @@ def _error(error: "ReplyError", as_json: bool) -> None:
         typer.echo(f"answered with an error: {one_line(bytes(error.payload))}", err=True)
 
 
+@on_network
 def queryable(
+    network: Network,
     key: Key,
     value: Value = None,
     file: File = None,
@@ -109,16 +96,11 @@ def queryable(
     seconds: Seconds = None,
     encoding: EncodingName = None,
     attachment: Attachment = None,
-    connect: Connect = None,
-    listen: Listen = None,
-    mode: Mode = None,
-    config: ConfigFile = None,
-    set: Set = None,
     as_json: Json = False,
 ) -> int:
     """Answer every query on a key with a value, and print a line for each query, until Ctrl-C."""
     payload, kind = given_value(value, file, encoding)
-    with until_stopped() as stop, session(config, mode, connect, listen, set) as node:
+    with until_stopped() as stop, network.open() as node:
         asked = node.declare_queryable(key, complete=complete)
         for query in following(asked, stop, count, seconds):
             with query:

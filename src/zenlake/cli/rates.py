@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zenlake.cli.lines import escaped, json_line
-from zenlake.cli.network import ConfigFile, Connect, Json, Listen, Mode, Seconds, Set, following, session, until_stopped
+from zenlake.cli.network import Json, Network, Seconds, following, on_network, until_stopped
 from zenlake.cli.publish import Key
 
 AGE = 0.05  # seconds that a sample waits for others of its batch
@@ -72,45 +72,39 @@ Every = Annotated[float, typer.Option("--every", help="Seconds between two looks
 Samples = Annotated[int | None, typer.Option("--count", "-n", metavar="N", help="End after so many samples.", min=1)]
 
 
+@on_network
 def hz(
+    network: Network,
     key: Key,
     window: WindowSize = 1000,
     every: Every = 1.0,
     count: Samples = None,
     seconds: Seconds = None,
-    connect: Connect = None,
-    listen: Listen = None,
-    mode: Mode = None,
-    config: ConfigFile = None,
-    set: Set = None,
     as_json: Json = False,
 ) -> int:
     """Show how often each key is published: the rate, and the shortest and longest time between two, until Ctrl-C.
 
     The exit code is 1 if nothing was published.
     """
-    with session(config, mode, connect, listen, set) as node:
+    with network.open() as node:
         return _watch(node, key, Window.frequency, window, every, count, seconds, as_json)
 
 
+@on_network
 def bw(
+    network: Network,
     key: Key,
     window: WindowSize = 1000,
     every: Every = 1.0,
     count: Samples = None,
     seconds: Seconds = None,
-    connect: Connect = None,
-    listen: Listen = None,
-    mode: Mode = None,
-    config: ConfigFile = None,
-    set: Set = None,
     as_json: Json = False,
 ) -> int:
     """Show how many bytes of payload are published on each key each second, and the sizes of its samples, until Ctrl-C.
 
     The exit code is 1 if nothing was published.
     """
-    with session(config, mode, connect, listen, set) as node:
+    with network.open() as node:
         return _watch(node, key, Window.bandwidth, window, every, count, seconds, as_json)
 
 

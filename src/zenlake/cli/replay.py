@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 
 from zenlake.cli.lines import json_line
-from zenlake.cli.network import ConfigFile, Connect, Json, Listen, Mode, Set, alone, session, until_stopped
+from zenlake.cli.network import Json, Network, alone, on_network, until_stopped
 from zenlake.examples import or_sample
 
 if TYPE_CHECKING:
@@ -54,7 +54,9 @@ def _pair(text: str) -> tuple[str, str]:
     return old, new
 
 
+@on_network
 def replay(
+    network: Network,
     paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Captures, logs, lakes.", show_default=False)],
     speed: Annotated[float, typer.Option("--speed", help="So many times faster; 0: as fast as it goes.", min=0)] = 1.0,
     since: Annotated[
@@ -87,11 +89,6 @@ def replay(
         bool,
         typer.Option("--keep-timestamps", help="Send the recorded timestamps too, rather than have new ones made."),
     ] = False,
-    connect: Connect = None,
-    listen: Listen = None,
-    mode: Mode = None,
-    config: ConfigFile = None,
-    set: Set = None,
     as_json: Json = False,
 ) -> int:
     """Publish the samples of a capture, a log or a lake again, with their own timing.
@@ -117,9 +114,9 @@ def replay(
     extent = chosen.extent
     begins = datetime.fromtimestamp(extent.first / 1e9, UTC)
     console.print(f"{extent.samples} samples of {extent.seconds:.1f} s, from {begins:%Y-%m-%d %H:%M:%S} UTC on")
-    with until_stopped() as stop, session(config, mode, connect, listen, set) as node:
+    with until_stopped() as stop, network.open() as node:
         nobody = alone(node)
-        if nobody is not None and not listen:
+        if nobody is not None and not network.listen:
             raise nobody
         with Live(console=console, auto_refresh=False, transient=True) as live:
             shown = 0.0

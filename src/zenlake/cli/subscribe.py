@@ -8,19 +8,7 @@ import typer
 
 from zenlake.choices import SampleKind
 from zenlake.cli.lines import described, escaped, json_line, one_line, payload_text
-from zenlake.cli.network import (
-    ConfigFile,
-    Connect,
-    Count,
-    Json,
-    Listen,
-    Mode,
-    Seconds,
-    Set,
-    following,
-    session,
-    until_stopped,
-)
+from zenlake.cli.network import Count, Json, Network, Seconds, following, on_network, until_stopped
 from zenlake.cli.publish import Key
 
 if TYPE_CHECKING:
@@ -30,37 +18,31 @@ if TYPE_CHECKING:
 WAITING = 1024  # samples that may wait to be printed before nothing more is read from the network
 
 
+@on_network
 def sub(
+    network: Network,
     key: Key,
     count: Count = None,
     seconds: Seconds = None,
-    connect: Connect = None,
-    listen: Listen = None,
-    mode: Mode = None,
-    config: ConfigFile = None,
-    set: Set = None,
     as_json: Json = False,
 ) -> int:
     """Print a line for each sample that is published on a key: the key, and the value as text or in hexadecimal."""
-    with until_stopped() as stop, session(config, mode, connect, listen, set) as node:
+    with until_stopped() as stop, network.open() as node:
         for sample in following(_channel(node, key), stop, count, seconds):
             print(json_line(described(sample)) if as_json else line(sample))
     return 0
 
 
+@on_network
 def echo(
+    network: Network,
     key: Key,
     count: Count = None,
     seconds: Seconds = None,
     most: Annotated[int, typer.Option("--bytes", help="Of a value in hexadecimal, so many bytes.", min=1)] = 256,
-    connect: Connect = None,
-    listen: Listen = None,
-    mode: Mode = None,
-    config: ConfigFile = None,
-    set: Set = None,
 ) -> int:
     """Show each sample that is published on a key, its value decoded by its encoding: JSON, text, else hexadecimal."""
-    with until_stopped() as stop, session(config, mode, connect, listen, set) as node:
+    with until_stopped() as stop, network.open() as node:
         bold = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() else ("", "")
         for sample in following(_channel(node, key), stop, count, seconds):
             print(f"{bold[0]}{escaped(str(sample.key_expr))}{bold[1]}")

@@ -7,12 +7,14 @@ The number of the ledger's entry goes with them as Delta's application transacti
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from zenlake.lake.layout import DAY, Staged
+from zenlake.tables.stored import delta_files as files
+from zenlake.tables.stored import import_deltalake
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -73,20 +75,3 @@ def opened(table: Path, schema: pa.Schema) -> "DeltaTable":
     if not delta.DeltaTable.is_deltatable(str(table)):
         return delta.DeltaTable.create(str(table), schema, partition_by=[DAY])
     return delta.DeltaTable(str(table))
-
-
-def files(table: str | Path) -> list[str]:
-    """The files of the newest snapshot, as paths."""
-    if not import_deltalake().DeltaTable.is_deltatable(str(table)):
-        return []
-    return sorted(uri.removeprefix("file://") for uri in import_deltalake().DeltaTable(str(table)).file_uris())
-
-
-def import_deltalake() -> Any:
-    try:
-        import deltalake
-    except ImportError:
-        raise ImportError(
-            "lakes of format delta need deltalake, which is not installed: pip install 'zenlake[delta]'"
-        ) from None
-    return deltalake

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from zenlake.errors import InvalidValue, LakeError
+from zenlake.tables.stored import MARKER
 
 __all__ = [
     "CHECKPOINTS", "DAY", "FORMATS", "LEDGER", "MARKER", "STAGING", "VERSION", "Batch", "Staged", "described", "is_lake",
@@ -30,7 +31,6 @@ __all__ = [
 
 VERSION = 1
 FORMATS = ("parquet", "delta")
-MARKER = "zenlake-lake.json"
 LEDGER = "_landed"
 STAGING = "_staging"
 CHECKPOINTS = "_checkpoints"

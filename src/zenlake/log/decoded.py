@@ -25,6 +25,7 @@ __all__ = ["decode", "decode_ranges"]
 
 ROWS = 16384
 MOST_WITHHELD = 1 << 16
+NUMBERS = pa.array(range(4096), pa.int64())  # of most blocks' rows
 Found = Iterator[tuple[str, pa.RecordBatch]]
 
 
@@ -240,8 +241,9 @@ def event(received: int, session: Session | None, packet: int, values: dict[str,
 
 def numbered(rows: pa.RecordBatch, first: int) -> pa.RecordBatch:
     """With the number of each batch, as the decoder wants them."""
-    numbers = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows), start=first - 1)
-    return rows.append_column("packet", numbers)
+    count = rows.num_rows
+    counted = NUMBERS[:count] if count <= len(NUMBERS) else pa.array(range(count), pa.int64())
+    return rows.append_column("packet", pc.add(counted, first))
 
 
 def told(done: Mapping[str, list[pa.RecordBatch]]) -> Found:

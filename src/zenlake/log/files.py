@@ -72,6 +72,7 @@ class Index(Sequence[Record]):
 
     def __init__(self, source: Source) -> None:
         self._source = source
+        self._read: dict[int, Record | None] = {}
         count = (source.size - len(INDEX_HEAD)) // RECORD.size
         while count > 0 and self._record(count - 1) is None:
             count -= 1  # a power cut may leave zeros; what they stood for comes back when the writer starts again
@@ -80,7 +81,10 @@ class Index(Sequence[Record]):
         self._count = max(count, 0) - self.sealed
 
     def _record(self, i: int) -> Record | None:
-        return Record.unpack(bytes(self._source.read(len(INDEX_HEAD) + i * RECORD.size, RECORD.size)))
+        if i not in self._read:
+            at = len(INDEX_HEAD) + i * RECORD.size
+            self._read[i] = Record.unpack(bytes(self._source.read(at, RECORD.size)))
+        return self._read[i]
 
     def __len__(self) -> int:
         return self._count

@@ -4,6 +4,7 @@
     lake/log/
       zenlake-log.json               this folder is a log, of this format
       readers/NAME.json              how far a registered reader has come
+      readers/lock                   held while the log's own file is written for the first time
       tap-1/                         a writer
         writer.json                  its epoch (how often it was started), its first and its current segment
         lock                         held while it writes

@@ -216,12 +216,20 @@ class Segment:
 
     def about(self, block: int) -> About:
         """What a block says of itself, without its rows."""
-        record = self.index[block]
+        record = self._record(block)
         start = self.source.read(record.offset, min(GUESS, record.size))
         size = prefix_size(bytes(start[:8]))
         if size > start.size:
             start = self.source.read(record.offset, size)
         return about(start[:size])
+
+    def _record(self, block: int) -> Record:
+        try:
+            return self.index[block]
+        except IndexError:  # a power cut may take the end of an index with it, until the writer makes it again
+            raise LogError(
+                f"{self.where}: block {block} is not in the index; `zenlake log repair` makes it again"
+            ) from None
 
     def state(self, block: int) -> State:
         """Where all faces stand before that block; the faces that it introduces are not yet there."""
@@ -244,7 +252,7 @@ class Segment:
 
     def rows(self, block: int, check: bool = False) -> pa.RecordBatch:
         """A block's rows, as layout.ROWS says. `check` compares the checksum too."""
-        record = self.index[block]
+        record = self._record(block)
         data = self.source.read(record.offset, record.size)
         try:
             rows = pa.ipc.read_record_batch(pa.ipc.read_message(data), ROWS)

@@ -67,6 +67,10 @@ def note_text(kind: str, values: dict[str, Any]) -> bytes:
     return json.dumps({"kind": kind, **values}).encode()
 
 
+def _lock_file(folder: Path) -> int:
+    return os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+
 class Writer:
     """One named writer in a log. `sync` is "block", "sealed", or a number of seconds between syncs.
 
@@ -130,7 +134,7 @@ class Writer:
     def _take_lock(self) -> int:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.root / READERS).mkdir(exist_ok=True)
-        lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        lock = _lock_file(self.folder)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -138,12 +142,21 @@ class Writer:
             raise LogError(f"another process writes {self.folder}: give this writer a name of its own") from None
         return lock
 
-    def _start(self) -> None:
+    def _mark_root(self) -> None:
+        """Writers that begin in a new folder at once agree on whose marker it has."""
         marker = self.root / MARKER
-        if marker.exists():
-            described(marker.read_bytes(), str(marker))
-        else:
-            self.disk.replace(marker, new_marker())
+        if not marker.exists():
+            lock = _lock_file(self.root / READERS)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if not marker.exists():
+                    self.disk.replace(marker, new_marker())
+            finally:
+                os.close(lock)
+        described(marker.read_bytes(), str(marker))
+
+    def _start(self) -> None:
+        self._mark_root()
         found = recover(self.folder, self.disk)
         self.epoch = found.epoch + 1
         self.segment = found.next_segment - 1  # the one that is, or was last, written

@@ -21,6 +21,7 @@ from zenlake.tables import definition
 from zenlake.tables.derive import connect, stream
 from zenlake.tables.files import files
 from zenlake.tables.schemas import TABLES
+from zenlake.tables.stored import is_lake, table_files
 
 NEEDED = ("sessions", "queries", "gaps")  # of the derived tables
 PREVIEW = 64  # bytes of a value that the page may show
@@ -91,10 +92,6 @@ def called(path: Path) -> str:
     return "/".join(whole.parts[-2:]) if whole.name in ("tables", "log") else whole.name
 
 
-def is_lake(path: Path) -> bool:
-    return any((path / name).is_dir() for name in ("samples", "messages"))
-
-
 def read_lake(engine: Any, lake: Path) -> None:
     """Views of the Parquet files; a table without files is empty, or derived."""
     for name, schema in TABLES.items():
@@ -115,7 +112,7 @@ def read_lake(engine: Any, lake: Path) -> None:
 
 def parquet_of(lake: Path, name: str) -> str:
     """The files of a table, as a list in SQL; nothing if it has none."""
-    found = sorted(str(file) for file in (lake / name).rglob("*.parquet") if not file.name.startswith((".", "_")))
+    found = table_files(lake, name)
     return f"[{', '.join(map(quoted, found))}]" if found else ""
 
 

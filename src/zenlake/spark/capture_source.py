@@ -79,7 +79,7 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not c
         wanted = self.wanted
         choice: dict[str, Any] = {"keys": wanted.keys, "since": wanted.since, "until": wanted.until}
         if partition.value is None:
-            found = batches(wanted.path, wanted.table, columns=wanted.columns, processes=1, **choice)
+            found = batches(wanted.path, wanted.table, columns=wanted.columns, threads=1, **choice)
         else:
             found = part_batches(partition.value, wanted.table, columns=wanted.columns, **choice)
         for batch in found:

@@ -7,13 +7,14 @@ from collections.abc import Iterable
 
 from zenlake.errors import InvalidValue
 from zenlake.log import is_log
+from zenlake.tables.stored import is_lake
 
 PATHS = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
 def files(path: PATHS) -> list[str]:
-    """Paths, patterns and folders as a list of captures and logs that exist. A folder that is no log is all the files in it but
-    hidden ones."""
+    """Paths, patterns and folders as a list of captures, logs and lakes that exist. A folder that is no log and no lake is all the
+    files in it but hidden ones."""
     given = [path] if isinstance(path, str | os.PathLike) else list(path)
     found = []
     for each in (os.fspath(each) for each in given):
@@ -22,12 +23,12 @@ def files(path: PATHS) -> list[str]:
         if not matches or missing:
             raise FileNotFoundError(f"no capture at {missing[0] if missing else each}")
         for match in matches:
-            if is_log(match):
+            if is_log(match) or ("://" not in match and is_lake(match)):
                 found.append(match)
             elif os.path.isdir(match):
                 inside = sorted(e.path for e in os.scandir(match) if e.is_file() and not e.name.startswith("."))
                 if not inside:
-                    raise FileNotFoundError(f"no capture in the folder {match}, and it is no log")
+                    raise FileNotFoundError(f"no capture in the folder {match}, and it is no log and no lake")
                 found += inside
             elif "://" in match:
                 raise InvalidValue(f"{match} is no log")

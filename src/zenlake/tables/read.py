@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a capture or a log as a table, whole or as a stream of record batches."""
+"""Read a capture, a log or a lake as a table, whole or as a stream of record batches."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -30,16 +30,16 @@ def read(
     keys: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
-    processes: int | None = None,
+    threads: int | None = None,
     once: bool = False,
 ) -> pa.Table:
-    """A table of captures (files of a rotation, folders of them, patterns) or logs as an Arrow table: decoded, or derived by
-    DuckDB.
+    """A table of captures (files of a rotation, folders of them, patterns), logs or lakes as an Arrow table: decoded, or derived
+    by DuckDB.
 
     `columns` leaves out what you do not need: decoding is then faster. `keys` is a key expression that a row's key must
     intersect, `since` and `until` bound the received time (from, inclusive; to, exclusive). A derived table is derived from the
     whole recording first: a query that began in time keeps the replies that came later. A large capture is decoded by
-    several processes; `processes` says by how many. `once` gives each published sample once that several taps, or several
+    several threads; `threads` says by how many. `once` gives each published sample once that several taps, or several
     sessions of a router, have recorded (`zenlake.tables.once`).
     """
     asked, choice = _checked(table, columns, keys, since, until)
@@ -47,11 +47,11 @@ def read(
         if table != "samples":
             raise InvalidValue(f"samples can be given once each, not {table}")
         needed = list(dict.fromkeys([*asked, *NEEDS]))
-        found = _decoded(path, table, needed, choice, processes)
+        found = _decoded(path, table, needed, choice, threads)
         return each_once(pa.Table.from_batches(found, schema=chosen(table, needed)), asked)
     if table in TABLES:
-        return pa.Table.from_batches(_decoded(path, table, asked, choice, processes), schema=chosen(table, asked))
-    whole = derive(path, processes)[table]
+        return pa.Table.from_batches(_decoded(path, table, asked, choice, threads), schema=chosen(table, asked))
+    whole = derive(path, threads)[table]
     return pa.Table.from_batches(choice.rows(whole.to_batches()), schema=whole.schema).select(asked)
 
 
@@ -63,13 +63,13 @@ def batches(
     keys: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
-    processes: int | None = None,
+    threads: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """As `read`, one record batch at a time: memory does not grow with the recording, if the table is a decoded one."""
     asked, choice = _checked(table, columns, keys, since, until)
     if table in TABLES:
-        return _decoded(path, table, asked, choice, processes)
-    return (batch.select(asked) for batch in choice.rows(derive(path, processes)[table].to_batches()))
+        return _decoded(path, table, asked, choice, threads)
+    return (batch.select(asked) for batch in choice.rows(derive(path, threads)[table].to_batches()))
 
 
 class Part(NamedTuple):
@@ -148,18 +148,21 @@ def _checked(
     wrong = [name for name in asked if name not in names]
     if wrong:
         raise InvalidValue(f"{table} has no column {wrong[0]!r}; it has {', '.join(names)}")
+    twice = [name for i, name in enumerate(asked) if name in asked[:i]]
+    if twice:
+        raise InvalidValue(f"column {twice[0]!r} is asked for twice")
     if keys is not None and "key" not in names:
         raise InvalidValue(f"{table} has no keys to choose by")
     return asked, Choice(keys, since, until)
 
 
 def _decoded(
-    path: PATHS, table: str, asked: list[str], choice: Choice, processes: int | None
+    path: PATHS, table: str, asked: list[str], choice: Choice, threads: int | None
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a decoded table. What decides about them is decoded too, and left out again."""
     needed = asked + [name for name in choice.needs if name not in asked]
     found = decode(
-        files(path), {table: needed}, _ns(choice.since), _ns(choice.until), processes=processes,
+        files(path), {table: needed}, _ns(choice.since), _ns(choice.until), threads=threads,
         keep=choice.rows if choice.needs else None,
     )  # fmt: skip
     return (batch.select(asked) for _, batch in found)

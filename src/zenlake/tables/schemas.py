@@ -56,14 +56,14 @@ def decode(
     since: int | None = None,
     until: int | None = None,
     *,
-    processes: int | None = None,
+    threads: int | None = None,
     keep: Keep | None = None,
 ) -> Decoded:
     """The tables asked for, each with the columns wanted or all, as (table, record batch) while they fill.
 
     `keep` chooses among a record batch's rows; it is given the columns that it can be given before any that follows.
     """
-    return _completed(lambda plain: source.decode(paths, plain, since, until, processes=processes, keep=keep), wanted)
+    return _completed(lambda plain: source.decode(paths, plain, since, until, threads=threads, keep=keep), wanted)
 
 
 def decode_ranges(of: log.Log, ranges: Iterable[log.Range], wanted: Wanted) -> Decoded:

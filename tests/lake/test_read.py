@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A lake is read as the log is that was landed in it."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+import zenlake
+from tests.lake.given import MIDNIGHT, recorded, rows
+from tests.lake.test_commit import land
+from zenlake.lake import Batch, Lake
+from zenlake.log.read import Log
+from zenlake.tables import DERIVED, query
+from zenlake.tables.schemas import TABLES
+
+SOON = datetime.fromtimestamp(MIDNIGHT // 1_000_000_000, UTC)
+
+
+@pytest.fixture(scope="module", params=["parquet", "delta"])
+def places(request, tmp_path_factory):
+    """A log, and a lake in which it was landed."""
+    folder = tmp_path_factory.mktemp(request.param)
+    recorded(folder / "log")
+    lake = Lake(folder / "lake", create=request.param)
+    land(lake, Log(folder / "log"), Batch("q", 0), tables=list(TABLES))
+    return folder / "log", folder / "lake"
+
+
+@pytest.mark.parametrize("table", [*TABLES, *DERIVED])
+def test_every_table_is_the_same(places, table):
+    log, lake = (zenlake.read(place, table) for place in places)
+    assert lake.schema == log.schema
+    assert rows(lake) == rows(log)
+
+
+def test_so_is_a_choice_of_columns_keys_and_times(places):
+    choice = {
+        "columns": ["clock_skew", "key"], "keys": "**", "since": SOON - timedelta(seconds=0.01), "until": SOON,
+    }  # fmt: skip
+    log, lake = (zenlake.read(place, **choice) for place in places)
+    assert lake.schema == log.schema
+    assert rows(lake) == rows(log)
+    assert 0 < lake.num_rows < zenlake.read(places[1]).num_rows
+
+
+def test_a_lake_is_asked_in_sql_and_read_beside_a_log(places):
+    log, lake = places
+    once = zenlake.read(log).num_rows
+    assert query("select count(*) as n from samples", lake).to_pylist() == [{"n": once}]
+    assert zenlake.read([log, lake]).num_rows == 2 * once
+
+
+def test_a_table_without_rows_is_empty(tmp_path):
+    recorded(tmp_path / "log")
+    land(Lake(tmp_path / "lake", create="parquet"), Log(tmp_path / "log"), Batch("q", 0), tables=["samples"])
+    assert zenlake.read(tmp_path / "lake", "errors").num_rows == 0

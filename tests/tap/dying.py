@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tap or a recording router in a process of its own, which is killed, or loses its power, at a named point of its log's work.
+
+    python -m tests.tap.dying (tap|router) ENDPOINT LOG SYNC POINT AFTER POWER
+
+The points are those of `tests.log.storm`, and those of the copy that it makes of sealed segments, in LOG.copy.
+"""
+
+import sys
+import threading
+from functools import partial
+
+import pyarrow.fs as pafs
+
+from tests.log.storm import Failing
+from zenlake.log import Mirror, Writer
+from zenlake.log.record import Recorder
+from zenlake.runtime.node import NodeConfig, open_node
+from zenlake.tap import tap as tap_module
+from zenlake.tap.recording import Recording
+from zenlake.tap.tap import Tap
+from zenlake.values import WhatAmI
+
+
+def main(role, endpoint, log, sync, point, after, power):
+    disk = Failing(point, int(after), power == "1")
+    sync = sync if sync in ("block", "sealed") else float(sync)
+    small = partial(Writer, block_size=20_000, segment_size=100_000, disk=disk)
+    if role == "tap":
+        tap_module.Writer = small
+        running = Tap(log, ["**"], connect=[endpoint], name="w", sync=sync, when_full="block")
+        recorder = running.recorder
+    else:
+        recorder = Recorder(small(log, "w", sync=sync), when_full="block")
+        running = open_node(NodeConfig(WhatAmI.ROUTER, listen=(endpoint,), recording=Recording(recorder)))
+        running.declare_subscriber(b"**", None)
+    copy = Mirror(log, "w", f"{log}.copy", pafs.LocalFileSystem(), disk)
+    recorder.writer.on_seal = lambda segment: copy.catch_up() and None
+    print("ready", flush=True)
+    threading.Event().wait(120)  # it dies before that
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
