@@ -57,7 +57,17 @@ def test_a_lake_has_the_tables_of_its_log_also_after_its_checkpoint_is_lost(spar
     query = land(spark, log, lake)
     batches = [each for each in query.recentProgress if each["numInputRows"]]
     assert len(batches) > 2
-    assert sum(each["observedMetrics"]["landed"]["batches"] for each in batches) == sum(p.rows for p in Log(log).plan())
+    landed = [each["observedMetrics"]["landed"] for each in batches]
+    decoded_rows = {name: table.num_rows for name, table in decoded(log).items()}
+    assert {name: sum(each[name] for each in landed) for name in landed[0].asDict()} == {
+        "batches": sum(part.rows for part in Log(log).plan()),
+        "bytes": sum(part.size for part in Log(log).plan()),
+        "rows": sum(decoded_rows.values()),
+        "samples": decoded_rows["samples"],
+        "written": sum(
+            file.stat().st_size for name in TABLES for file in (tmp_path / "lake" / name).rglob("*.parquet")
+        ),
+    }
     tables = zenlake.spark.tables(spark, lake)
     assert list(tables) == [*TABLES, *DERIVED]
     for name in [*TABLES, "queries", "latest"]:
@@ -160,6 +170,7 @@ def test_a_mistake_is_told_before_anything_runs(spark, log, tmp_path):
         ({"tables": ["queries"]}, "no decoded table 'queries'; there are messages, "),
         ({"transform": lambda rows: rows}, "a transform is of one table: name it, as tables="),
         ({"already": "twice"}, "already is 'skip' or 'refuse', not 'twice'"),
+        ({"options": {"keyExpr": "a/**"}}, "option 'keyExpr' is for rows of one table: a landing takes whole tables"),
     ):
         with pytest.raises(InvalidValue, match=line):
             zenlake.spark.land(spark, log, tmp_path / "lake", **wrong)
