@@ -9,7 +9,6 @@ import pytest
 
 import zenlake
 from tests.lake.given import MIDNIGHT, add, decoded, recorded, rows
-from tests.spark.landing import landing
 from zenlake.errors import InvalidValue, LakeError
 from zenlake.lake import Lake
 from zenlake.log import Log, Writer
@@ -175,24 +174,3 @@ def test_a_mistake_is_told_before_anything_runs(spark, log, tmp_path):
         with pytest.raises(InvalidValue, match=line):
             zenlake.spark.land(spark, log, tmp_path / "lake", **wrong)
     assert not (tmp_path / "lake").exists()
-
-
-@pytest.mark.slow  # tests/lake kills at every point without a JVM, in every run
-@pytest.mark.parametrize(("point", "kind"), [("write", "worker"), ("rename", "all")])
-def test_a_killed_landing_goes_on_and_lands_every_row_once(spark, log, tmp_path, point, kind):
-    assert not landing(log, tmp_path / "lake", point=point, after=1, kind=kind)
-    assert landing(log, tmp_path / "lake")
-    assert_landed_once(spark, log, str(tmp_path / "lake"))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)  # thirteen JVMs, one after the other
-@pytest.mark.parametrize("format", ["parquet", "delta"])
-def test_a_landing_killed_at_every_point_lands_every_row_once(spark, log, tmp_path, format):
-    r = random.Random(7)
-    points = ["write", "staged", "commit", "entered", "rename", "applied"] + (["delta"] if format == "delta" else [])
-    for point in [*points, *r.choices(points, k=6)]:
-        kind = r.choice(["worker", "all"]) if point in ("write", "staged") else "all"
-        landing(log, tmp_path / "lake", format, size=3000, point=point, after=r.randrange(3), kind=kind)
-    assert landing(log, tmp_path / "lake", format, size=3000)
-    assert_landed_once(spark, log, str(tmp_path / "lake"))

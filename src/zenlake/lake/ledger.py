@@ -137,7 +137,7 @@ class Ledger:
     def append(self, entry: Entry) -> None:
         """Make the entry, durably; from here on it counts."""
         path = self._path(entry.number)
-        fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+        fresh = path.with_name(f"{path.name}.{os.getpid()}")
         self.disk.replace(fresh, json.dumps(entry.plain()).encode())
         try:
             os.link(fresh, path)

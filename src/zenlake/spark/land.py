@@ -73,12 +73,14 @@ def land(
     folder = Lake(lake, create=format).path.absolute()
     Lake(folder).recover()
 
-    kind = f"{'-'.join(names)}{'-transformed' if transform is not None else ''}"
+    if checkpoint is None:
+        kind = f"{'-'.join(names)}{'-transformed' if transform is not None else ''}"
+        checkpoint = folder / CHECKPOINTS / f"{log.id[:12]}-{kind}"
     defaults = {"maxbytespertrigger": str(MOST_BYTES), "minpartitions": str(cores(spark))}
     if "startingtimestamp" not in given:
         defaults["startingoffsets"] = "earliest"
     if os.access(path, os.W_OK):
-        defaults["reader"] = _reader(folder, kind)
+        defaults["reader"] = _reader(folder, os.fspath(checkpoint))
     for ours in (LakeSource, LakeSink):
         spark.dataSource.register(ours)
     wishes = {"tables": ",".join(names), "already": already}
@@ -88,8 +90,6 @@ def land(
     else:
         told = {**defaults, **given, "table": names[0]}
         rows = transform(spark.readStream.format("zenoh").options(**told).load(path))
-    if checkpoint is None:
-        checkpoint = folder / CHECKPOINTS / f"{log.id[:12]}-{kind}"
     writer = rows.writeStream.format(LakeSink.name()).option("checkpointLocation", os.fspath(checkpoint))
     writer = writer.options(**wishes)
     if transform is None:
@@ -98,10 +98,10 @@ def land(
     return writer.start(str(folder))
 
 
-def _reader(lake: Path, kind: str) -> str:
-    """Under which name the log knows a landing: the same whenever it is started again."""
+def _reader(lake: Path, checkpoint: str) -> str:
+    """Under which name the log knows a landing: the same whenever it goes on from its checkpoint, and nobody else's."""
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", lake.name)
-    return f"land-{blake2b(f'{lake}/{kind}'.encode(), digest_size=6).hexdigest()}-{name}"[:60]
+    return f"land-{blake2b(checkpoint.encode(), digest_size=6).hexdigest()}-{name}"[:60]
 
 
 def _counted(written: "DataFrame") -> "DataFrame":
