@@ -9,6 +9,7 @@ import pytest
 
 import zenlake
 from tests.lake.given import MIDNIGHT, add, decoded, recorded, rows
+from tests.lake.test_stored import LATER, STORED
 from zenlake.errors import InvalidValue, LakeError
 from zenlake.lake import Lake
 from zenlake.log import Log, Writer
@@ -79,6 +80,17 @@ def test_a_lake_has_the_tables_of_its_log_also_after_its_checkpoint_is_lost(spar
     with pytest.raises(Exception, match="samples has rows of this part of the log already"):
         land(spark, log, lake, ["samples"], already="refuse", checkpoint=tmp_path / "new")
     assert_landed_once(spark, log, lake)
+
+
+def test_a_lake_of_an_earlier_version_is_read_with_null_where_a_column_came_later(spark):
+    for stored in sorted(STORED.iterdir()):
+        tables = zenlake.spark.tables(spark, str(stored / "lake"))
+        expected = decoded(stored / "log", ["samples"])["samples"]
+        names = [name for name in expected.column_names if name not in LATER]
+        assert rows(tables["samples"].select(*names).toArrow()) == rows(expected.select(names))
+        assert tables["samples"].columns == expected.column_names
+        assert tables["samples"].selectExpr(f"count({LATER[0]})", f"count({LATER[1]})").first() == (0, 0)
+        assert tables["rates"].count() == zenlake.read(stored / "log", "rates").num_rows > 0
 
 
 def test_two_queries_at_once_into_one_lake(spark, log, tmp_path):
