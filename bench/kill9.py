@@ -153,7 +153,7 @@ class Watch:
 
     def _run(self) -> None:
         with duckdb.connect() as engine:
-            while not self._stop.wait(0.2):
+            while not self._stop.wait(1.0):
                 files = Lake(self._lake).files("samples") if (self._lake / "zenlake-lake.json").exists() else []
                 if not files:
                     continue
