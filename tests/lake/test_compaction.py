@@ -128,7 +128,7 @@ def test_the_command_tells_what_it_did(tmp_path, log, capsys):
 
 
 def test_a_delta_table_is_compacted_and_landed_into_at_the_same_moment(tmp_path):
-    """Also the days that are landed: whoever reads meanwhile sees whole batches, and in the end each row is there once."""
+    """Also the days that are landed, and twice at once: a reader sees whole batches, and in the end each row is there once."""
     deltalake = pytest.importorskip("deltalake")
     paths = [tmp_path / f"log-{i}" for i in range(8)]
     for i, path in enumerate(paths):
@@ -149,7 +149,7 @@ def test_a_delta_table_is_compacted_and_landed_into_at_the_same_moment(tmp_path)
                 seen.append(Counter(rows(table)))
 
     with ThreadPoolExecutor() as pool:
-        others = [pool.submit(compacting), pool.submit(reading)]
+        others = [pool.submit(compacting), pool.submit(compacting), pool.submit(reading)]
         try:
             for i, path in enumerate(paths):
                 land(lake, Log(path), Batch("q", i), tables=["samples"], size=2000)

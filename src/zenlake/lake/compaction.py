@@ -55,7 +55,9 @@ def compact(
         from zenlake.lake.delta import optimize
 
         lake.recover()
-        return [Compacted(name, *optimize(lake.path / name, end, target)) for name in tables or known]
+        # Landings go on meanwhile, but no other compaction: of two at once `deltalake` lets both replace the same files.
+        with lake.ledger.lock("compaction"):
+            return [Compacted(name, *optimize(lake.path / name, end, target)) for name in tables or known]
     return [_compact(lake, name, end, target) for name in tables or known]
 
 

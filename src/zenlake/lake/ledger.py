@@ -125,9 +125,10 @@ class Ledger:
     # Only with the lock
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self, name: str = "lock") -> Iterator[None]:
+        """Of landing, or another one."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        file = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        file = os.open(self.folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
