@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Landing through Spark: the tables of the log, every row once, whoever is killed and however often it is landed."""
 
-import random
 import shutil
 
 import duckdb
@@ -15,9 +14,6 @@ from zenlake.lake import Lake
 from zenlake.log import Log, Writer
 from zenlake.tables import DERIVED
 from zenlake.tables.schemas import TABLES
-from zenlake.wire.data import Put
-from zenlake.wire.network import Push
-from zenlake.wire.transport import Fragment
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -156,24 +152,6 @@ def test_derived_tables_are_made_again_for_the_days_that_were_touched(spark, tmp
         found = spark.read.parquet(str(lake / name))
         expected = zenlake.read(path, name)
         assert rows(found.select(*expected.schema.names).toArrow()) == rows(expected)
-
-
-def test_a_sample_of_a_hundred_megabytes_passes(spark, tmp_path):
-    path, payload = tmp_path / "log", random.Random(1).randbytes(100_000_000)
-    message = Push(key="big/one", body=Put(payload=payload)).encode()
-    pieces = [message[i : i + 60_000] for i in range(0, len(message), 60_000)]
-    with Writer(path, "tap-1", sync="sealed") as writer:
-        face = writer.face("tcp", "10.0.0.1:40000", "10.0.0.2:7447")
-        for sn, piece in enumerate(pieces):
-            fragment = Fragment(reliable=True, sn=sn, first=sn == 0, more=sn + 1 < len(pieces), payload=piece)
-            writer.append(face, 0, fragment.encode(), received=MIDNIGHT)
-    land(spark, path, tmp_path / "lake", ["samples"], size=30_000_000)
-    [row] = spark.read.format("zenoh").load(str(path)).selectExpr("key", "length(payload)", "md5(payload)").collect()
-    [landed] = duckdb.sql(
-        f"select key, octet_length(payload), md5(payload) from '{tmp_path}/lake/samples/*/*.parquet'"
-    ).fetchall()
-    assert tuple(row) == landed
-    assert landed[:2] == ("big/one", 100_000_000)
 
 
 def test_a_mistake_is_told_before_anything_runs(spark, log, tmp_path):

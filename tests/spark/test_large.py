@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sample of a hundred megabytes on the ways that `test_land` does not go: a capture, the sink, the network, a tap."""
+"""A sample of a hundred megabytes on every way: from a log and a capture, into a lake, through the sink, the network and a tap."""
 
 import hashlib
 import random
 import socket
 
+import duckdb
 import pytest
 
 import zenlake
@@ -39,6 +40,15 @@ def log(tmp_path_factory):
 
 def digest(rows):
     return [tuple(row) for row in rows.selectExpr("key", "length(payload)", "md5(payload)").collect()]
+
+
+def test_a_log_and_a_lake(spark, log, tmp_path):
+    options = {"maxBytesPerTrigger": "30000000"}
+    zenlake.spark.land(spark, log, tmp_path / "lake", ["samples"], options=options).awaitTermination()
+    [landed] = duckdb.sql(
+        f"select key, octet_length(payload), md5(payload) from '{tmp_path}/lake/samples/*/*.parquet'"
+    ).fetchall()
+    assert [landed] == digest(spark.read.format("zenoh").load(str(log))) == [("big/one", len(PAYLOAD), MD5)]
 
 
 def test_a_capture(spark, log, tmp_path):
