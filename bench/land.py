@@ -126,7 +126,7 @@ def run(quick: bool) -> list[Result]:
 def against_others(folder: Path, quick: bool) -> Iterator[Result]:
     import zenlake.spark
 
-    samples, rounds = (400_000, 2) if quick else (4_000_000, 5)
+    samples, rounds = (300_000, 2) if quick else (4_000_000, 5)
     log, prepared = folder / "log", folder / "prepared"
     record(log, samples)
     prepare(log, prepared)
@@ -155,7 +155,7 @@ def against_others(folder: Path, quick: bool) -> Iterator[Result]:
 def growing(folder: Path, quick: bool) -> Iterator[Result]:
     import zenlake.spark
 
-    unit = (100 << 20) if quick else (1 << 30)
+    unit = (32 << 20) if quick else (1 << 30)
     logs = {parts: folder / f"log-{parts}" for parts in (1, 2, 4)}
     for parts, log in logs.items():
         record(log, parts * unit // A_SAMPLE)
