@@ -155,6 +155,9 @@ def test_a_batch_that_is_killed_anywhere_lands_once_when_it_comes_again(tmp_path
 
 def test_what_a_kill_left_undone_is_finished_by_whoever_comes(tmp_path, path, monkeypatch):
     lake, log = Lake(tmp_path / "lake", create="parquet"), Log(path)
+    lake.ledger.folder.mkdir()
+    half = lake.ledger.folder / "applied.json.0123456789ab.new"
+    half.write_text("{")
 
     def killer(reached):
         if reached == "rename":
@@ -166,6 +169,7 @@ def test_what_a_kill_left_undone_is_finished_by_whoever_comes(tmp_path, path, mo
     monkeypatch.undo()
     Lake(lake.path).recover()
     assert_landed_once(lake, log)
+    assert not half.exists()
 
 
 @pytest.mark.parametrize("sizes", [(1, 6000), (1 << 30, 4000), (9000, 7000)])

@@ -155,6 +155,8 @@ class Ledger:
         for old in self._numbers():
             if old <= number - KEPT:
                 self._path(old).unlink(missing_ok=True)
+        for half in self.folder.glob("*.json.*"):  # of who was killed while it made one
+            half.unlink(missing_ok=True)
 
     def _numbers(self) -> list[int]:
         try:
