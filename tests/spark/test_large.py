@@ -16,6 +16,7 @@ from zenlake.log import Log, Writer
 from zenlake.log.export import export
 from zenlake.tap.tap import Tap
 from zenlake.wire.data import Put
+from zenlake.wire.handshake import Init, Open
 from zenlake.wire.network import Push
 from zenlake.wire.transport import Fragment
 
@@ -32,6 +33,13 @@ def log(tmp_path_factory):
     pieces = [message[i : i + 60_000] for i in range(0, len(message), 60_000)]
     with Writer(path, "tap-1", sync="sealed") as writer:
         face = writer.face("tcp", "10.0.0.1:40000", "10.0.0.2:7447")
+        for direction, said in (
+            (0, Init(zid=b"\x01", qos=True, patch=1)),
+            (1, Init(ack=True, whatami=0, zid=b"\x02", cookie=b"c", qos=True, patch=1)),
+            (0, Open(seconds=True, lease=10, initial_sn=0, cookie=b"c")),
+            (1, Open(ack=True, seconds=True, lease=10, initial_sn=0)),
+        ):
+            writer.append(face, direction, said.encode(), received=MIDNIGHT)
         for sn, piece in enumerate(pieces):
             fragment = Fragment(reliable=True, sn=sn, first=sn == 0, more=sn + 1 < len(pieces), payload=piece)
             writer.append(face, 0, fragment.encode(), received=MIDNIGHT + sn)
@@ -64,7 +72,7 @@ def test_the_sink_the_network_and_a_tap(spark, log, tmp_path):
         where = f"tcp/127.0.0.1:{free.getsockname()[1]}"
     router = Theirs("router", listen=(where,))
     try:
-        with Tap(tmp_path / "again", ["big/**"], connect=[where]):
+        with Tap(tmp_path / "again", ["big/**"], connect=[where], when_full="block"):
             router.do("pub", "big", "big/one")
             until(lambda: router.do("matching", "big"), "it subscribes")
             rows = spark.read.format("zenoh").option("columns", "key,payload").load(str(log))
