@@ -55,7 +55,7 @@ demo: setup
 bench: setup  ## every benchmark against its peer; QUICK=1 in less than three minutes
 	$(BIN)/python -m bench $(if $(QUICK),--quick)
 
-proof: setup  ## kill -9 the tap and the landing at random, then count
+proof: setup  ## kill -9 the tap and the landing, at every named point and at random, then count
 	$(BIN)/python -m bench.kill9
 
 soak: setup

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make proof`: kill -9 the recording tap and the landing job at random, many times, then let DuckDB count.
+"""`make proof`: kill -9 the recording tap and the landing job, at every named point and at random, then let Spark and DuckDB count.
 
-    python -m bench.kill9 [--kills 6] [--rate 2000] [--seed 1]
+    python -m bench.kill9 [--kills 3] [--rate 2000] [--format parquet|delta] [--seed 1]
 
 A publisher numbers its samples. A tap records them into a wire log, a Spark job lands the log in a lake, both in processes of their
-own that are killed and started again: the tap a moment after it has recorded something, the job (driver, JVM and workers at once)
-a moment after it has committed something. What a reader finds in the log when the tap has just been killed is *acknowledged*. In
-the end every acknowledged sample must be in the lake once, and no sample twice. What was published while the tap was dead was never
-acknowledged.
+own that are killed and started again. First at named points: the tap inside writing, syncing and sealing, the job (driver, JVM and
+workers at once) inside writing, committing, renaming. Then at random: the tap a moment after it has recorded something, the job a
+moment after it has committed something. DuckDB reads the lake all the while.
+
+What a reader finds in the log when the tap has just been killed is *acknowledged*. In the end every acknowledged sample must be in
+the lake once; and at no moment may one be there twice. What was published while the tap was dead was never acknowledged.
 """
 
 import argparse
@@ -25,7 +27,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 from rich.console import Console
-from tests.spark.landing import members
+from tests.spark.landing import LOG_POINTS, POINTS, faults, members
 
 import zenlake
 from zenlake.lake import Lake
@@ -33,6 +35,7 @@ from zenlake.log import Log
 
 PATIENCE = 600.0  # a JVM may take long to start on a busy machine
 KEY = "proof/number"
+SEGMENT = 64 << 10  # bytes of a segment of the log, so that many are sealed
 
 
 class Publisher:
@@ -64,15 +67,20 @@ class Publisher:
 
 
 class Victim:
-    """A command of Zenlake's in processes of its own, which are killed together."""
+    """A command of Zenlake's in processes of its own, which are killed together, or stop at a named point by themselves."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, folder: Path, *arguments: str) -> None:
         self.arguments = arguments
-        self.start()
+        self.reached = folder / f"reached-{arguments[0]}"
+        self.point: str | None = None
+        self.process: subprocess.Popen[bytes]
 
-    def start(self) -> None:
+    def start(self, point: str | None = None, kind: str = "all") -> None:
+        self.reached.unlink(missing_ok=True)
+        self.point = point
+        environment = {**faults(point, self.reached, 1, kind), "FAULT_SEGMENT": str(SEGMENT)}
         self.process = subprocess.Popen(
-            [sys.executable, "-c", "from zenlake.cli import main; main()", *self.arguments],
+            [sys.executable, "-c", "from zenlake.cli import main; main()", *self.arguments], env=environment,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
 
@@ -104,25 +112,66 @@ class Storm:
         self.kills = 0
         self._tap, self._log, self._r = tap, log, r
         self._stop = threading.Event()
+        self._points = list(LOG_POINTS)
+        self._start()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
+
+    def _start(self) -> None:
+        self._tap.start(self._points.pop(0) if self._points else None, "itself")
 
     def _run(self) -> None:
         before = None
         while not self._stop.wait(0.05):
-            now = Log(self._log).latest()
-            if now == before:
-                continue  # it has not recorded anything since it was started again
-            self._stop.wait(self._r.uniform(0.0, 2.0))
-            self._tap.kill()
+            if self._tap.point is not None:
+                if self._tap.process.poll() is None:
+                    continue  # it has not come to its point yet
+            else:
+                if Log(self._log).latest() == before:
+                    continue  # it has not recorded anything since it was started again
+                self._stop.wait(self._r.uniform(0.0, 2.0))
+                self._tap.kill()
             self.kills += 1
             self.acknowledged.append(in_log(self._log))
             before = Log(self._log).latest()
-            self._tap.start()
+            self._start()
 
     def stop(self) -> None:
         self._stop.set()
         self._thread.join()
+
+
+class Watch:
+    """DuckDB, which reads the lake again and again while all this happens."""
+
+    def __init__(self, lake: Path) -> None:
+        self.looks = self.doubled = self.fewer = 0
+        self._lake, self._most = lake, 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        with duckdb.connect() as engine:
+            while not self._stop.wait(1.0):
+                files = Lake(self._lake).files("samples") if (self._lake / "zenlake-lake.json").exists() else []
+                if not files:
+                    continue
+                rows, once = numbers(engine, files)
+                self.looks += 1
+                self.doubled += rows != once
+                self.fewer += rows < self._most
+                self._most = rows
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+def numbers(engine: duckdb.DuckDBPyConnection, files: list[str]) -> tuple[int, int]:
+    """How many rows there are, and how many different ones."""
+    [(rows, once)] = engine.execute("select count(*), count(distinct payload) from read_parquet(?)", [files]).fetchall()
+    return rows, once
 
 
 def until(what: str, condition: Callable[[], bool], job: Victim) -> None:
@@ -131,52 +180,62 @@ def until(what: str, condition: Callable[[], bool], job: Victim) -> None:
         if time.monotonic() > end:
             sys.exit(f"{what} did not happen in {PATIENCE:g} s")
         if job.process.poll() is not None:  # on a busy machine Spark itself gives up: that, too, must do no harm
-            job.start()
+            job.start(job.point)
         time.sleep(0.05)
 
 
-def prove(folder: Path, kills: int, rate: int, r: random.Random, console: Console) -> bool:
+def prove(folder: Path, kills: int, rate: int, format: str, r: random.Random, console: Console) -> bool:
     log, lake = folder / "log", folder / "tables"
     publisher = Publisher(rate)
-    tap = Victim("tap", publisher.endpoint, KEY, "--log", str(log))
+    tap = Victim(folder, "tap", publisher.endpoint, KEY, "--log", str(log))
+    storm = Storm(tap, log, random.Random(r.random()))
     while not (log / "zenlake-log.json").exists():
         time.sleep(0.05)
-    storm = Storm(tap, log, random.Random(r.random()))
-    job = Victim("land", str(log), str(lake), "--tables", "samples,events", "--every", "500 milliseconds")
+    watch = Watch(lake)
+    land = ["land", str(log), str(lake), "--tables", "samples,events", "--format", format]
+    job = Victim(folder, *land, "--every", "500 milliseconds")
+    points = [*POINTS, *(["delta"] if format == "delta" else [])]
+    turns = [*points, *[None] * kills]
     try:
-        for turn in range(kills):
+        for turn, point in enumerate(turns):
             before = commits(lake)
-            until("a commit", lambda before=before: commits(lake) > before, job)
-            time.sleep(r.uniform(0.0, 2.0))
+            job.start(point)
+            if point is not None:
+                until(f"the point {point!r}", job.reached.exists, job)
+            else:
+                until("a commit", lambda before=before: commits(lake) > before, job)
+                time.sleep(r.uniform(0.0, 2.0))
             job.kill()
             console.print(
-                f"[dim]{turn + 1:>3} of {kills}[/]  landing killed at commit {commits(lake)}, the tap {storm.kills} times so far, "
-                f"{publisher.published:,} samples published"
+                f"[dim]{turn + 1:>3} of {len(turns)}[/]  landing killed {f'inside {point!r}' if point else 'at random'}, at commit "
+                f"{commits(lake)}; the tap {storm.kills} times so far; {publisher.published:,} samples published"
             )
-            job.start()
     finally:
-        job.kill()
+        if hasattr(job, "process"):
+            job.kill()
         storm.stop()
         publisher.stop()
         time.sleep(0.5)
         tap.end()
         publisher.session.close()
     storm.acknowledged.append(in_log(log))
-    console.print("the rest is landed, and DuckDB counts")
-    last = Victim("land", str(log), str(lake), "--tables", "samples,events")
+    console.print("the rest is landed, and counted")
+    last = Victim(folder, *land)
     for _ in range(5):
+        last.start()
         if last.process.wait(PATIENCE) == 0:
             break
-        last.start()
-    return verdict(lake, storm, publisher.published, kills, console)
+    watch.stop()
+    return verdict(lake, storm, watch, publisher.published, len(turns), console)
 
 
-def verdict(lake: Path, storm: Storm, published: int, kills: int, console: Console) -> bool:
+def verdict(lake: Path, storm: Storm, watch: Watch, published: int, kills: int, console: Console) -> bool:
     acknowledged = pa.table({"n": pa.chunked_array(storm.acknowledged)})
+    files = {table: Lake(lake).files(table) for table in ("samples", "events")}
     with duckdb.connect() as engine:
         engine.register("seen", acknowledged)
         engine.execute(
-            f"create view landed as select cast(decode(payload) as bigint) as n from '{lake}/samples/**/*.parquet'"
+            f"create view landed as select cast(decode(payload) as bigint) as n from read_parquet({files['samples']})"
         )
         [(known, rows, once, missing, strange)] = engine.execute(
             """select (select count(distinct n) from seen), (select count(*) from landed), (select count(distinct n) from landed),
@@ -184,36 +243,51 @@ def verdict(lake: Path, storm: Storm, published: int, kills: int, console: Conso
                 (select count(*) from landed where n not in (from seen))"""
         ).fetchall()
         torn = engine.execute(
-            f"select kind, count(*) from '{lake}/events/**/*.parquet' where starts_with(kind, 'log ') group by 1 order by 1"
+            "select kind, count(*) from read_parquet(?) where starts_with(kind, 'log ') group by 1 order by 1",
+            [files["events"]],
         ).fetchall()
+    by_spark = counted_by_spark(lake)
     told = ", ".join(f"{count} x {kind}" for kind, count in torn) or "none"
     console.print(f"""
   killed with -9        the tap {storm.kills} times, the landing {kills} times
   published             {published:,}
   acknowledged          {known:,}  (the rest came while the tap was dead, or was in its memory)
-  rows in the lake      {rows:,}
+  rows in the lake      {rows:,} by DuckDB, {by_spark[0]:,} ({by_spark[1]:,} different ones) by Spark
   of these twice        {rows - once:,}
   acknowledged, missing {missing:,}
   never acknowledged    {strange:,}
+  looks meanwhile       {watch.looks:,}, of these with a row twice {watch.doubled}, with fewer rows than before {watch.fewer}
   torn tails told       {told}""")
-    proven = known > 0 and rows == once == known and not missing and not strange
+    whole = known > 0 and rows == once == known and by_spark == (rows, rows) and not missing and not strange
+    proven = whole and watch.looks > 0 and not watch.doubled and not watch.fewer
     console.print(
         "[bold green]proven[/]: every acknowledged sample is in the lake, once" if proven else "[bold red]NOT proven[/]"
     )
     return proven
 
 
+def counted_by_spark(lake: Path) -> tuple[int, int]:
+    import zenlake.spark
+
+    spark = zenlake.spark.session("local[2]", quick=True)
+    samples = zenlake.spark.tables(spark, str(lake))["samples"]
+    [row] = samples.selectExpr("count(*)", "count(distinct payload)").collect()
+    spark.stop()
+    return tuple(row)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=6, help="of the landing job; the tap is killed all the time")
+    parser.add_argument("--kills", type=int, default=3, help="of the landing job at random, after the named points")
+    parser.add_argument("--format", choices=["parquet", "delta"], default="parquet", help="of the lake")
     parser.add_argument("--rate", type=int, default=2000, help="samples a second")
     parser.add_argument("--seed", type=int, default=None)
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else random.randrange(1 << 32)
     console = Console(highlight=False, soft_wrap=True)
-    console.print(f"[bold]kill -9, at random[/]  [dim]--seed {seed}[/]")
+    console.print(f"[bold]kill -9[/]  [dim]--seed {seed}[/]")
     with tempfile.TemporaryDirectory(prefix="zenlake-proof-") as folder:
-        proven = prove(Path(folder), given.kills, given.rate, random.Random(seed), console)
+        proven = prove(Path(folder), given.kills, given.rate, given.format, random.Random(seed), console)
     sys.exit(0 if proven else 1)
 
 

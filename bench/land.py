@@ -1,154 +1,207 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Landing a log, against the same rows through Spark's own Parquet writer, and against landing with decoding for free.
+"""Landing a log, against the same rows through Spark's own Parquet writer, against landing with decoding for free, and as it grows.
 
 One Spark session, the same log, runs in turn. The peer's rows come from the same source and go to the same layout (zstd, a folder a
 day), but not in the order of keys: Spark sorts no stream. "Decoding free" replaces the decoder in the tasks by record batches
 that were prepared before. Starting a query costs some seconds whatever it lands: the log is large enough for the rest to count.
+
+Each is measured in seconds and in processor seconds (of this process, the JVM and Spark's workers), which a busy machine disturbs
+least. Then logs of one, two and four parts are landed: time is to grow as they do and memory not at all. And one core lands
+what two cores landed, and micro-batches of one small block each show what a trigger costs, beside Spark's own simplest stream.
 """
 
 import os
 import shutil
+import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from bench.capture import INIT_ACK, INIT_SYN, OPEN_ACK, OPEN_SYN, vle
+from bench.free_landing import free_land, prepare
 from bench.report import Ratio, Result, show
 from zenlake.log import Log, Writer
-from zenlake.tables.schemas import TABLES
 
 NOON = 1_770_000_000_000_000_000
+A_BATCH = 40  # samples
+A_SAMPLE = 226  # bytes of a log
+MICRO_BATCHES = 20
 
 
-def record(path: Path, samples: int) -> None:
-    """A log of puts of 200 bytes under 500 keys, 40 to a batch."""
-    with Writer(path, "tap-1", sync="sealed") as writer:
+def record(path: Path, samples: int, block_size: int | None = None) -> None:
+    """A log of puts of 200 bytes, half of them noise, under 500 keys, 40 to a batch."""
+    # Made anew for every 20 MB only, which is further back than a compressor looks.
+    bodies = [_body(turn) for turn in range(min(samples // A_BATCH, 2500))]
+    with Writer(path, "tap-1", sync="sealed", **({"block_size": block_size} if block_size else {})) as writer:
         face = writer.face("tcp", "10.0.0.1:40000", "10.0.0.2:7447")
         for side, data in ((0, INIT_SYN), (1, INIT_ACK), (0, OPEN_SYN), (1, OPEN_ACK)):
             writer.append(face, side, data, received=NOON)
-        for sn in range(samples // 40):
-            body = bytearray(b"\x25" + vle(sn & 0xFFFFFFF))
-            for i in range(40):
-                key = b"fleet/robot%03d/pose" % ((sn * 7 + i * 13) % 500)
-                payload = os.urandom(100) + b"0" * 100
-                body += b"\x3d\x00" + vle(len(key)) + key + b"\x01" + vle(len(payload)) + payload
-            writer.append(face, 0, bytes(body), received=NOON + sn * 1000)
+        for sn in range(samples // A_BATCH):
+            frame = b"\x25" + vle(sn & 0xFFFFFFF) + bodies[sn % len(bodies)]
+            writer.append(face, 0, frame, received=NOON + sn * 1000)
+
+
+def _body(turn: int) -> bytes:
+    body = bytearray()
+    for i in range(A_BATCH):
+        key = b"fleet/robot%03d/pose" % ((turn * 7 + i * 13) % 500)
+        payload = os.urandom(100) + b"0" * 100
+        body += b"\x3d\x00" + vle(len(key)) + key + b"\x01" + vle(len(payload)) + payload
+    return bytes(body)
+
+
+class Cost:
+    """Of one run: seconds, and processor seconds of this process and of all that it has started."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        before, start = processor_time(), time.perf_counter()
+        work()
+        self.seconds = time.perf_counter() - start
+        self.processor = processor_time() - before
+
+
+def processor_time() -> float:
+    ticks = 0
+    for fields in _family():
+        ticks += sum(int(each) for each in fields[11:15])  # its own, and of children that have ended
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def largest_task() -> int:
+    """The most memory that any of Spark's workers has had so far, in bytes."""
+    most = 0
+    for fields in _family():
+        folder = Path("/proc", fields[-1])
+        try:
+            if b"pyspark.daemon" in (folder / "cmdline").read_bytes():
+                status = (folder / "status").read_text()
+                most = max(most, int(status.partition("VmHWM:")[2].split()[0]) << 10)
+        except OSError:
+            continue
+    return most
+
+
+def _family() -> Iterator[list[str]]:
+    """Of this process and its descendants: the fields of /proc/PID/stat behind its name, and the process's number."""
+    found: dict[int, list[str]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                found[int(entry.name)] = [*(entry / "stat").read_text().rpartition(")")[2].split(), entry.name]
+            except OSError:
+                continue
+    for number, fields in found.items():
+        ancestor = number
+        while ancestor != os.getpid() and ancestor in found:
+            ancestor = int(found[ancestor][1])
+        if ancestor == os.getpid():
+            yield fields
+
+
+def land(spark: Any, log: Path, lake: Path) -> None:
+    import zenlake.spark
+
+    shutil.rmtree(lake, ignore_errors=True)
+    zenlake.spark.land(spark, log, lake, ["samples"]).awaitTermination()
+
+
+def by_spark(spark: Any, log: Path, lake: Path, cores: int) -> None:
+    """The same rows into the same layout through Spark's own source of rows and its own Parquet writer."""
+    shutil.rmtree(lake, ignore_errors=True)
+    rows = spark.readStream.format("zenoh").option("startingOffsets", "earliest").option("minPartitions", cores)
+    rows = rows.load(str(log)).selectExpr("*", "to_date(received) as day")
+    writer = rows.writeStream.format("parquet").partitionBy("day").option("compression", "zstd")
+    writer = writer.option("checkpointLocation", str(lake / "_checkpoint")).option("path", str(lake / "samples"))
+    writer.trigger(availableNow=True).start().awaitTermination()
 
 
 def run(quick: bool) -> list[Result]:
+    with tempfile.TemporaryDirectory() as folder:
+        return [*against_others(Path(folder), quick), *growing(Path(folder), quick)]
+
+
+def against_others(folder: Path, quick: bool) -> Iterator[Result]:
     import zenlake.spark
 
-    samples, rounds = (300_000, 2) if quick else (4_000_000, 5)
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "log"
-        record(log, samples)
-        size = sum(part.size for part in Log(log).plan())
-        prepared = Path(folder) / "prepared"
-        spark = zenlake.spark.session("local[2]")
-        cores = spark.sparkContext.defaultParallelism
+    samples, rounds = (300_000, 2) if quick else (4_000_000, 3)
+    log, prepared = folder / "log", folder / "prepared"
+    record(log, samples)
+    prepare(log, prepared)
+    size = f"landing {sum(part.size for part in Log(log).plan()) >> 20} MB of log"
+    spark = zenlake.spark.session("local[2]")
+    cores = spark.sparkContext.defaultParallelism
+    works = (
+        lambda: land(spark, log, folder / "lake"),
+        lambda: by_spark(spark, log, folder / "peer", cores),
+        lambda: free_land(spark, log, folder / "free", prepared, cores),
+    )
+    for work in works:
+        work()  # warm
+    costs = [[Cost(work) for work in works] for _ in range(rounds)]
+    spark.stop()
+    shutil.rmtree(log)
+    shutil.rmtree(prepared)
+    for measure, of in (("seconds", ""), ("processor", ", by processor time")):
+        ours, peer, free = ([getattr(row[i], measure) for row in costs] for i in range(3))
+        faster = [Ratio(samples / a, samples / b) for a, b in zip(ours, peer, strict=True)]
+        yield Result(f"{size}{of}", "through Spark's Parquet writer, samples", faster, 3)
+        freer = [Ratio(a, b) for a, b in zip(ours, free, strict=True)]
+        yield Result(f"{size}, seconds{of}", "decoding free, seconds", freer, 1.3)
 
-        def direct() -> float:
-            lake = Path(folder) / "lake"
-            shutil.rmtree(lake, ignore_errors=True)
-            start = time.perf_counter()
-            zenlake.spark.land(spark, log, lake, ["samples"]).awaitTermination()
-            return time.perf_counter() - start
 
-        def by_spark() -> float:
-            lake = Path(folder) / "peer"
-            shutil.rmtree(lake, ignore_errors=True)
-            start = time.perf_counter()
-            rows = spark.readStream.format("zenoh").option("startingOffsets", "earliest").option("minPartitions", cores)
-            rows = rows.load(str(log)).selectExpr("*", "to_date(received) as day")
-            writer = rows.writeStream.format("parquet").partitionBy("day").option("compression", "zstd")
-            writer = writer.option("checkpointLocation", str(lake / "_checkpoint")).option(
-                "path", str(lake / "samples")
-            )
-            writer.trigger(availableNow=True).start().awaitTermination()
-            return time.perf_counter() - start
+def growing(folder: Path, quick: bool) -> Iterator[Result]:
+    import zenlake.spark
 
-        def without_decoding() -> float:
-            """The same job over a log whose tasks find their rows decoded: what is left is writing, and Spark."""
-            lake = Path(folder) / "free"
-            shutil.rmtree(lake, ignore_errors=True)
-            start = time.perf_counter()
-            free_land(spark, log, lake, prepared, cores)
-            return time.perf_counter() - start
+    unit = (32 << 20) if quick else (1 << 30)
+    logs = {parts: folder / f"log-{parts}" for parts in (1, 2, 4)}
+    for parts, log in logs.items():
+        record(log, parts * unit // A_SAMPLE)
+    spark = zenlake.spark.session("local[2]")
+    land(spark, logs[1], folder / "lake")  # warm
+    costs, memory = {}, {}
+    for parts, log in logs.items():
+        costs[parts] = Cost(lambda log=log: land(spark, log, folder / "lake"))
+        memory[parts] = largest_task()
+    for parts in (2, 4):
+        name = f"landing {parts * unit >> 20} MB"
+        once, more = costs[1], costs[parts]
+        yield Result(
+            f"{name}, seconds", f"{parts} times {unit >> 20} MB", [Ratio(more.seconds, parts * once.seconds)], 1.1
+        )
+        yield Result(
+            f"{name}, largest task, MB", f"{unit >> 20} MB", [Ratio(memory[parts] / 1e6, memory[1] / 1e6)], 1.1
+        )
+    yield floor(spark, folder)
+    spark.stop()
+    alone = zenlake.spark.session("local[1]")
+    land(alone, logs[1], folder / "lake")  # warm
+    one = Cost(lambda: land(alone, logs[1], folder / "lake"))
+    alone.stop()
+    together = Ratio(unit / costs[1].seconds, unit / one.seconds)
+    yield Result(f"landing {unit >> 20} MB on two cores, bytes", "on one core", [together], 1.7)
 
-        prepare(log, prepared)
-        for warm in (direct, by_spark, without_decoding):
-            warm()
-        faster, freer = [], []
-        for _ in range(rounds):
-            ours, peer, free = direct(), by_spark(), without_decoding()
-            faster.append(Ratio(samples / ours, samples / peer))
-            freer.append(Ratio(ours, free))
-        spark.stop()
-    return [
-        Result(f"landing {size >> 20} MB of log", "through Spark's Parquet writer, samples", faster, 3),
-        Result(f"landing {size >> 20} MB of log, seconds", "decoding free, seconds", freer, 1.3),
+
+def floor(spark: Any, folder: Path) -> Result:
+    """What a trigger costs that lands next to nothing."""
+    import zenlake.spark
+
+    log, lake = folder / "log-small", folder / "lake-small"
+    record(log, MICRO_BATCHES * A_BATCH, block_size=1)
+    ours = zenlake.spark.land(spark, log, lake, ["samples"], options={"maxOffsetsPerTrigger": "1"})
+    ours.awaitTermination()
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+    theirs = rows.writeStream.format("noop").option("checkpointLocation", str(folder / "rate")).start()
+    while len(theirs.recentProgress) < MICRO_BATCHES:
+        time.sleep(0.1)
+    theirs.stop()
+    times = [
+        statistics.median(each["durationMs"]["triggerExecution"] for each in query.recentProgress[2:])
+        for query in (ours, theirs)
     ]
-
-
-def prepare(log: Path, prepared: Path) -> None:
-    """The rows of each block, decoded and stored as they lie in memory."""
-    import pyarrow as pa
-
-    from zenlake.tables.schemas import decode_ranges
-
-    whole = Log(log)
-    prepared.mkdir(exist_ok=True)
-    for part in whole.plan(size=1):
-        with pa.ipc.new_file(str(prepared / f"{part.segment}-{part.first}.arrow"), TABLES["samples"]) as writer:
-            for _, batch in decode_ranges(whole, [part], {"samples": None}):
-                writer.write_batch(batch)
-
-
-def free_land(spark: Any, log: Path, lake: Path, prepared: Path, cores: int) -> None:
-    """`land`, with tasks that read prepared record batches, mapped into memory, where it would decode."""
-    from zenlake.lake import Lake
-    from zenlake.spark.lake_sink import LakeSink, LakeWriter
-
-    class FreeWriter(LakeWriter):
-        def _decode(self, iterator, batch, task):
-            import json
-            from pathlib import Path
-
-            import pyarrow as pa
-
-            from zenlake.lake import replanned, staging
-            from zenlake.log import Log
-
-            log = Log(self.log)
-            wanted = replanned(log, [json.loads(row["piece"]) for each in iterator for row in each.to_pylist()])
-            source = {"log": log.id, "pieces": [piece.plain() for piece in wanted]}
-
-            def rows():
-                for part in (piece.range for piece in wanted):
-                    for block in range(part.first, part.last):
-                        with pa.memory_map(str(prepared / f"{part.segment}-{block}.arrow")) as file:
-                            reader = pa.ipc.open_file(file)
-                            for i in range(reader.num_record_batches):
-                                yield "samples", reader.get_batch(i)
-
-            return staging.write(Path(self.lake), rows(), {"samples": staging.TABLES["samples"]}, batch, task, source)
-
-    class FreeSink(LakeSink):
-        @classmethod
-        def name(cls):
-            return "zenlake_free"
-
-        def streamWriter(self, schema, overwrite):
-            return FreeWriter(self.options["path"], self.options["log"], ["samples"], False)
-
-    Lake(lake, create="parquet")
-    spark.dataSource.register(FreeSink)
-    rows = spark.readStream.format("zenoh").option("startingOffsets", "earliest").option("minPartitions", cores)
-    writer = rows.option("output", "ranges").load(str(log)).writeStream.format("zenlake_free")
-    writer = writer.option("log", str(log)).option("checkpointLocation", str(lake / "_checkpoints"))
-    writer.trigger(availableNow=True).start(str(lake)).awaitTermination()
+    return Result("a micro-batch that lands one block, ms", "Spark's rate source into nothing, ms", [Ratio(*times)])
 
 
 if __name__ == "__main__":

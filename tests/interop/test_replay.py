@@ -14,10 +14,13 @@ import zenlake
 from tests.cli.test_tables_commands import run  # noqa: F401
 from tests.interop.test_commands import Router
 from tests.interop.test_tap import received
+from tests.lake.test_commit import land
 from tests.runtime.nodes import until
 from zenlake.api.session import Session
 from zenlake.choices import CongestionControl, Priority
 from zenlake.examples import sample as example
+from zenlake.lake import Batch, Lake
+from zenlake.log import Log
 from zenlake.replay import Replay
 from zenlake.tap.tap import Tap
 
@@ -81,9 +84,16 @@ def by_key(table: pa.Table, columns: list[str]) -> dict[str, list[Any]]:
     return found
 
 
-def test_the_same_samples_in_the_same_order_at_the_same_pace(router: Router, recorded: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("what", ["log", "lake"])
+def test_the_same_samples_in_the_same_order_at_the_same_pace(
+    router: Router, recorded: Path, tmp_path: Path, what: str
+) -> None:
     before = zenlake.read(recorded)
-    [line], after = record(router, tmp_path, 63, str(recorded), "--json")
+    source = recorded
+    if what == "lake":
+        source = tmp_path / "lake"
+        land(Lake(source, create="parquet"), Log(recorded), Batch("q", 0), tables=["samples"])
+    [line], after = record(router, tmp_path / "again", 63, str(source), "--json")
     assert by_key(after, SAME[1:]) == by_key(before, SAME[1:])
     told = json.loads(line)
     assert (told["sent"], told["dropped"], told["skipped"]) == (63, 0, 0)

@@ -10,12 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.lake.given import add, decoded, recorded, rows
+from tests.lake.given import MIDNIGHT, add, decoded, recorded, rows
 from zenlake.errors import LakeError
 from zenlake.lake import Batch, Coverage, Lake, commit, layout, pieces, replanned, stage, stage_rows, staging
 from zenlake.log.read import Log
 from zenlake.log.write import Writer
 from zenlake.tables.schemas import TABLES
+from zenlake.wire.data import Put
+from zenlake.wire.network import Push
+from zenlake.wire.transport import Frame
 
 NAMES = ["samples", "events"]
 POINTS = ["write", "staged", "commit", "entered", "rename", "applied"]
@@ -93,6 +96,29 @@ def test_rows_lie_in_the_day_on_which_they_were_received_in_the_order_of_their_k
         assert source["log"] == log.id
 
 
+def test_what_a_task_holds_does_not_grow_with_what_it_lands(tmp_path, monkeypatch):
+    monkeypatch.setattr(staging, "ROW_GROUP", 2_000_000)
+    puts = Push(key="a/b", body=Put(payload=bytes(50))).encode() * 100
+    held = {}
+    for rows_there in (50_000, 200_000):
+        path = tmp_path / f"log-{rows_there}"
+        with Writer(path, "tap-1", sync="sealed", block_size=100_000) as writer:
+            face = writer.face("tcp", "10.0.0.1:40000", "10.0.0.2:7447")
+            for sn in range(rows_there // 100):
+                writer.append(face, 0, Frame(reliable=True, sn=sn).encode() + puts, received=MIDNIGHT + sn)
+        log, most = Log(path), [0]
+        before = pa.total_allocated_bytes()
+
+        def look(point, most=most, before=before):
+            most[0] = max(most[0], pa.total_allocated_bytes() - before)
+
+        monkeypatch.setattr(staging, "reached", look)
+        lake = Lake(tmp_path / f"lake-{rows_there}", create="parquet")
+        assert land(lake, log, Batch("q", 0), tables=["samples"], size=1 << 30) == rows_there
+        held[rows_there] = most[0]
+    assert held[200_000] < 1.2 * held[50_000] < 50_000_000
+
+
 def test_equal_keys_stay_in_the_order_of_receipt():
     table = pa.table({"key": ["b", None, "a", "b", "a", None], "n": range(6)})
     assert staging.clustered(table)["n"].to_pylist() == [2, 4, 0, 3, 1, 5]
@@ -129,6 +155,9 @@ def test_a_batch_that_is_killed_anywhere_lands_once_when_it_comes_again(tmp_path
 
 def test_what_a_kill_left_undone_is_finished_by_whoever_comes(tmp_path, path, monkeypatch):
     lake, log = Lake(tmp_path / "lake", create="parquet"), Log(path)
+    lake.ledger.folder.mkdir()
+    half = lake.ledger.folder / "applied.json.0123456789ab.new"
+    half.write_text("{")
 
     def killer(reached):
         if reached == "rename":
@@ -140,6 +169,7 @@ def test_what_a_kill_left_undone_is_finished_by_whoever_comes(tmp_path, path, mo
     monkeypatch.undo()
     Lake(lake.path).recover()
     assert_landed_once(lake, log)
+    assert not half.exists()
 
 
 @pytest.mark.parametrize("sizes", [(1, 6000), (1 << 30, 4000), (9000, 7000)])

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compaction: the same rows in fewer files, each once, wherever it is killed."""
 
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 
 import pyarrow.parquet as pq
@@ -122,3 +125,42 @@ def test_the_command_tells_what_it_did(tmp_path, log, capsys):
     assert f"samples: {count} files became 2" in told
     assert "samples: nothing to do" in told
     assert str(landed(lake, "samples").num_rows) in told
+
+
+def test_a_delta_table_is_compacted_and_landed_into_at_the_same_moment(tmp_path):
+    """Also the days that are landed, and twice at once: a reader sees whole batches, and in the end each row is there once."""
+    deltalake = pytest.importorskip("deltalake")
+    paths = [tmp_path / f"log-{i}" for i in range(8)]
+    for i, path in enumerate(paths):
+        recorded(path, seed=i + 1, sessions=1, size=8)
+    batches = [Counter(rows(decoded(path, ["samples"])["samples"])) for path in paths]
+    lake = Lake(tmp_path / "lake", create="delta")
+    over, compacted, seen = threading.Event(), [], []
+
+    def compacting():
+        while not over.is_set():
+            if lake.tables():
+                compacted.extend(compact(Lake(lake.path), before=date(2030, 1, 1)))
+
+    def reading():
+        while not over.is_set():
+            if deltalake.DeltaTable.is_deltatable(str(lake.path / "samples")):
+                table = deltalake.DeltaTable(str(lake.path / "samples")).to_pyarrow_table().drop_columns("day")
+                seen.append(Counter(rows(table)))
+
+    with ThreadPoolExecutor() as pool:
+        others = [pool.submit(compacting), pool.submit(compacting), pool.submit(reading)]
+        try:
+            for i, path in enumerate(paths):
+                land(lake, Log(path), Batch("q", i), tables=["samples"], size=2000)
+        finally:
+            over.set()
+        for other in others:
+            other.result()
+    assert sum(each.files for each in compacted) > 0, "they met"
+    assert seen
+    for each in seen:
+        whole = [batch for batch in batches if batch <= each]
+        assert each == sum(whole, Counter()), "a part of a batch, or one twice"
+    now = deltalake.DeltaTable(str(lake.path / "samples")).to_pyarrow_table().drop_columns("day")
+    assert Counter(rows(now)) == sum(batches, Counter())

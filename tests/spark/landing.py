@@ -8,16 +8,26 @@ import sys
 import time
 from pathlib import Path
 
+# Two queries into one lake at once, each with its own checkpoint. A task that fails is tried again.
 JOB = """
 import sys, zenlake.spark
-spark = zenlake.spark.session("local[2]", quick=True)
-query = zenlake.spark.land(spark, sys.argv[1], sys.argv[2], ["samples", "events"], format=sys.argv[3],
-                           options={"maxBytesPerTrigger": sys.argv[4]})
-query.awaitTermination()
+log, lake, format, *checkpoints = sys.argv[1:]
+spark = zenlake.spark.session("local[2,4]", quick=True)
+queries = [
+    zenlake.spark.land(spark, log, lake, ["samples", "events"], format=format, checkpoint=checkpoint,
+                       options={"maxBytesPerTrigger": str(size)})
+    for checkpoint, size in zip(checkpoints, (9000, 14000))
+]
+for query in queries:
+    query.awaitTermination()
 """
 
-
+POINTS = ("write", "staged", "commit", "entered", "rename", "applied")  # of a landing; a Delta lake has `delta` as well
+LOG_POINTS = ("log written", "log synced", "log ended", "log sealed")
 PATIENCE = 90.0  # seconds; Spark begins slowly where others work too
+LONG = 300.0  # for a whole job
+# Spark waits ten seconds for a worker, which no setting changes. On a busy machine that is too short, and the job is run again.
+GAVE_UP = "Python worker failed to connect back"
 
 
 def until(true, what):
@@ -28,32 +38,48 @@ def until(true, what):
         time.sleep(0.05)
 
 
-def landing(log, lake, format="parquet", size=9000, point=None, after=0, kind="all"):
-    """Run the job until it ends or reaches the point; whether it came to its end."""
+def faults(point, file, after=0, kind="all"):
+    """The environment of a process that stops where it reaches this point, if there is one, and says so in a file."""
+    root = Path(__file__).parent
+    found = {**os.environ, "PYTHONPATH": f"{root / 'faults'}:{root.parents[1] / 'src'}"}
+    if point is not None:
+        found |= {"FAULT_POINT": point, "FAULT_AFTER": str(after), "FAULT_KIND": kind, "FAULT_FILE": str(file)}
+    return found
+
+
+def landing(log, lake, checkpoints, format="parquet", point=None, after=0, kind="all"):
+    """Run the job until it ends or is killed at the point; whether the point was reached."""
     reached = Path(lake).parent / "reached"
     reached.unlink(missing_ok=True)
-    env = {**os.environ, "PYTHONPATH": f"{Path(__file__).parent / 'faults'}:{Path(__file__).parents[2] / 'src'}"}
-    if point is not None:
-        env |= {"FAULT_POINT": point, "FAULT_AFTER": str(after), "FAULT_KIND": kind, "FAULT_FILE": str(reached)}
-    job = subprocess.Popen(
-        [sys.executable, "-c", JOB, str(log), str(lake), format, str(size)],
-        env=env, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    try:
-        deadline = time.monotonic() + 300
-        while job.poll() is None and time.monotonic() < deadline:
-            if reached.exists() and kind == "all":
-                break
-            time.sleep(0.05)
-        done = job.poll() == 0
-        assert done or point is not None, job.stderr.read()
-        assert done or reached.exists(), job.stderr.read()
-        return done
-    finally:
-        for process in members(job.pid):
-            os.kill(process, signal.SIGKILL)
-        job.wait()
-        job.stderr.close()
+    env = faults(point, reached, after, kind)
+    errors = Path(lake).parent / "errors.txt"
+    for _ in range(3):
+        command = [sys.executable, "-c", JOB, str(log), str(lake), format, *map(str, checkpoints)]
+        with errors.open("w") as file:
+            job = subprocess.Popen(command, env=env, start_new_session=True, stdout=file, stderr=file)
+        try:
+            if kind == "all" and point is not None:
+                ended(job, reached)
+            else:
+                job.wait(LONG)
+        finally:
+            status = job.poll()
+            for process in members(job.pid):
+                os.kill(process, signal.SIGKILL)
+            job.wait()
+        told = errors.read_text()
+        if status in (0, None):
+            return reached.exists()
+        assert GAVE_UP in told, told
+    raise AssertionError(told)
+
+
+def ended(job, reached):
+    """Wait until the job has ended, or says that it is where it is to be killed."""
+    end = time.monotonic() + LONG
+    while job.poll() is None and not reached.exists():
+        assert time.monotonic() < end, f"neither ended nor reached in {LONG:g} s"
+        time.sleep(0.05)
 
 
 def members(session):

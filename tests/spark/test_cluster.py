@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures on a real standalone cluster and through Spark Connect, as docs/howto/cluster.md says. Each job is its own process."""
+"""Captures, and a landing, on a real standalone cluster and through Spark Connect, as docs/howto/cluster.md says.
+
+Each job is its own process.
+"""
 
 import os
 import subprocess
@@ -8,6 +11,7 @@ import sys
 import pytest
 
 import zenlake
+from tests.lake.given import recorded
 from tests.spark.cluster import cluster, started
 from tests.spark.test_capture_source import FILES as ALL
 from tests.spark.test_capture_source import QUERIES
@@ -29,18 +33,25 @@ print(union.count())
 print(zenlake.spark.tables(spark, queries)["queries"].count())
 typed = zenlake.spark.values(union.where("key like 'svc/%'"), "text")
 print(typed.where("value is not null").count())
+log, lake = sys.argv[4:]
+for _ in range(2):
+    zenlake.spark.land(spark, log, lake, ["samples"], options={"maxBytesPerTrigger": "30000"}).awaitTermination()
+    print(zenlake.spark.tables(spark, lake)["samples"].count())
 """
 
 
-def answers(master, **environment):
+def answers(folder, master, **environment):
+    recorded(folder / "log")
     environment = {**os.environ, **environment}
-    arguments = [sys.executable, "-c", JOB, master, ",".join(FILES), QUERIES]
+    arguments = [
+        sys.executable, "-c", JOB, master, ",".join(FILES), QUERIES, str(folder / "log"), str(folder / "lake"),
+    ]  # fmt: skip
     done = subprocess.run(arguments, capture_output=True, text=True, env=environment, timeout=900)
     assert done.returncode == 0, done.stderr
     return [int(line) for line in done.stdout.split()]
 
 
-def expected():
+def expected(folder):
     samples = [row for path in FILES for row in zenlake.read(path, columns=["key", "payload"]).to_pylist()]
     texts = 0
     for row in samples:
@@ -50,12 +61,13 @@ def expected():
             except UnicodeDecodeError:
                 continue
             texts += 1
-    return [len(samples), zenlake.read(QUERIES, "queries").num_rows, texts]
+    landed = zenlake.read(folder / "log").num_rows
+    return [len(samples), zenlake.read(QUERIES, "queries").num_rows, texts, landed, landed]
 
 
 def test_a_standalone_cluster_of_two_workers(tmp_path):
     with cluster(tmp_path) as master:
-        assert answers(master, SPARK_LOCAL_IP="127.0.0.1") == expected()
+        assert answers(tmp_path, master, SPARK_LOCAL_IP="127.0.0.1") == expected(tmp_path)
 
 
 def test_spark_connect(tmp_path):
@@ -72,4 +84,4 @@ def test_spark_connect(tmp_path):
     ]  # fmt: skip
     ready = r"Spark Connect server started at: \S*?:(\d+)"
     with started(server, ready, tmp_path) as found:
-        assert answers(f"sc://127.0.0.1:{found[1]}", PYTHONPATH=str(packages)) == expected()
+        assert answers(tmp_path, f"sc://127.0.0.1:{found[1]}", PYTHONPATH=str(packages)) == expected(tmp_path)

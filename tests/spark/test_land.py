@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Landing through Spark: the tables of the log, every row once, whoever is killed and however often it is landed."""
 
-import random
 import shutil
 
 import duckdb
@@ -9,15 +8,12 @@ import pytest
 
 import zenlake
 from tests.lake.given import MIDNIGHT, add, decoded, recorded, rows
-from tests.spark.landing import landing
+from tests.lake.test_stored import LATER, STORED
 from zenlake.errors import InvalidValue, LakeError
 from zenlake.lake import Lake
 from zenlake.log import Log, Writer
 from zenlake.tables import DERIVED
 from zenlake.tables.schemas import TABLES
-from zenlake.wire.data import Put
-from zenlake.wire.network import Push
-from zenlake.wire.transport import Fragment
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -57,7 +53,17 @@ def test_a_lake_has_the_tables_of_its_log_also_after_its_checkpoint_is_lost(spar
     query = land(spark, log, lake)
     batches = [each for each in query.recentProgress if each["numInputRows"]]
     assert len(batches) > 2
-    assert sum(each["observedMetrics"]["landed"]["batches"] for each in batches) == sum(p.rows for p in Log(log).plan())
+    landed = [each["observedMetrics"]["landed"] for each in batches]
+    decoded_rows = {name: table.num_rows for name, table in decoded(log).items()}
+    assert {name: sum(each[name] for each in landed) for name in landed[0].asDict()} == {
+        "batches": sum(part.rows for part in Log(log).plan()),
+        "bytes": sum(part.size for part in Log(log).plan()),
+        "rows": sum(decoded_rows.values()),
+        "samples": decoded_rows["samples"],
+        "written": sum(
+            file.stat().st_size for name in TABLES for file in (tmp_path / "lake" / name).rglob("*.parquet")
+        ),
+    }
     tables = zenlake.spark.tables(spark, lake)
     assert list(tables) == [*TABLES, *DERIVED]
     for name in [*TABLES, "queries", "latest"]:
@@ -70,6 +76,17 @@ def test_a_lake_has_the_tables_of_its_log_also_after_its_checkpoint_is_lost(spar
     with pytest.raises(Exception, match="samples has rows of this part of the log already"):
         land(spark, log, lake, ["samples"], already="refuse", checkpoint=tmp_path / "new")
     assert_landed_once(spark, log, lake)
+
+
+def test_a_lake_of_an_earlier_version_is_read_with_null_where_a_column_came_later(spark):
+    for stored in sorted(STORED.iterdir()):
+        tables = zenlake.spark.tables(spark, str(stored / "lake"))
+        expected = decoded(stored / "log", ["samples"])["samples"]
+        names = [name for name in expected.column_names if name not in LATER]
+        assert rows(tables["samples"].select(*names).toArrow()) == rows(expected.select(names))
+        assert tables["samples"].columns == expected.column_names
+        assert tables["samples"].selectExpr(f"count({LATER[0]})", f"count({LATER[1]})").first() == (0, 0)
+        assert tables["rates"].count() == zenlake.read(stored / "log", "rates").num_rows > 0
 
 
 def test_two_queries_at_once_into_one_lake(spark, log, tmp_path):
@@ -137,51 +154,13 @@ def test_derived_tables_are_made_again_for_the_days_that_were_touched(spark, tmp
         assert rows(found.select(*expected.schema.names).toArrow()) == rows(expected)
 
 
-def test_a_sample_of_a_hundred_megabytes_passes(spark, tmp_path):
-    path, payload = tmp_path / "log", random.Random(1).randbytes(100_000_000)
-    message = Push(key="big/one", body=Put(payload=payload)).encode()
-    pieces = [message[i : i + 60_000] for i in range(0, len(message), 60_000)]
-    with Writer(path, "tap-1", sync="sealed") as writer:
-        face = writer.face("tcp", "10.0.0.1:40000", "10.0.0.2:7447")
-        for sn, piece in enumerate(pieces):
-            fragment = Fragment(reliable=True, sn=sn, first=sn == 0, more=sn + 1 < len(pieces), payload=piece)
-            writer.append(face, 0, fragment.encode(), received=MIDNIGHT)
-    land(spark, path, tmp_path / "lake", ["samples"], size=30_000_000)
-    [row] = spark.read.format("zenoh").load(str(path)).selectExpr("key", "length(payload)", "md5(payload)").collect()
-    [landed] = duckdb.sql(
-        f"select key, octet_length(payload), md5(payload) from '{tmp_path}/lake/samples/*/*.parquet'"
-    ).fetchall()
-    assert tuple(row) == landed
-    assert landed[:2] == ("big/one", 100_000_000)
-
-
 def test_a_mistake_is_told_before_anything_runs(spark, log, tmp_path):
     for wrong, line in (
         ({"tables": ["queries"]}, "no decoded table 'queries'; there are messages, "),
         ({"transform": lambda rows: rows}, "a transform is of one table: name it, as tables="),
         ({"already": "twice"}, "already is 'skip' or 'refuse', not 'twice'"),
+        ({"options": {"keyExpr": "a/**"}}, "option 'keyExpr' is for rows of one table: a landing takes whole tables"),
     ):
         with pytest.raises(InvalidValue, match=line):
             zenlake.spark.land(spark, log, tmp_path / "lake", **wrong)
     assert not (tmp_path / "lake").exists()
-
-
-@pytest.mark.slow  # tests/lake kills at every point without a JVM, in every run
-@pytest.mark.parametrize(("point", "kind"), [("write", "worker"), ("rename", "all")])
-def test_a_killed_landing_goes_on_and_lands_every_row_once(spark, log, tmp_path, point, kind):
-    assert not landing(log, tmp_path / "lake", point=point, after=1, kind=kind)
-    assert landing(log, tmp_path / "lake")
-    assert_landed_once(spark, log, str(tmp_path / "lake"))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)  # thirteen JVMs, one after the other
-@pytest.mark.parametrize("format", ["parquet", "delta"])
-def test_a_landing_killed_at_every_point_lands_every_row_once(spark, log, tmp_path, format):
-    r = random.Random(7)
-    points = ["write", "staged", "commit", "entered", "rename", "applied"] + (["delta"] if format == "delta" else [])
-    for point in [*points, *r.choices(points, k=6)]:
-        kind = r.choice(["worker", "all"]) if point in ("write", "staged") else "all"
-        landing(log, tmp_path / "lake", format, size=3000, point=point, after=r.randrange(3), kind=kind)
-    assert landing(log, tmp_path / "lake", format, size=3000)
-    assert_landed_once(spark, log, str(tmp_path / "lake"))

@@ -11,9 +11,10 @@ import pytest
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(1200)
-def test_killed_at_random_everything_acknowledged_is_landed_once():
+@pytest.mark.parametrize("format", ["parquet", "delta"])
+def test_killed_anywhere_everything_acknowledged_is_landed_once(format):
     root = Path(__file__).parents[2]
-    command = [sys.executable, "-m", "bench.kill9", "--kills", "2", "--seed", "7"]
+    command = [sys.executable, "-m", "bench.kill9", "--kills", "1", "--rate", "500", "--seed", "7", "--format", format]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "proven: every acknowledged sample is in the lake, once" in done.stdout

@@ -94,17 +94,18 @@ def test_the_recorded_queries_that_failed_say_why():
 @pytest.mark.parametrize(
     ("answers", "closed", "outcome"),
     [
-        ([reply(2, 2, 7), final(3, 3, 7)], False, "answered"),
-        ([final(3, 3, 7)], False, "empty"),
-        ([reply(2, 2, 7), err(2, 3, 7, detail="no"), final(3, 4, 7)], False, "error"),
-        ([err(2, 3, 7, key=None, detail="Timeout"), final(3, 4, 7)], False, "timeout"),
-        ([err(2, 3, 7, key="a/b", detail="Timeout"), final(3, 4, 7)], False, "error"),  # a queryable's own words
-        ([reply(2, 2, 7)], False, "open"),
-        ([reply(2, 2, 7)], True, "lost"),
+        ([reply(2, 2, 7), final(3, 3, 7)], None, "answered"),
+        ([final(3, 3, 7)], None, "empty"),
+        ([reply(2, 2, 7), err(2, 3, 7, detail="no"), final(3, 4, 7)], None, "error"),
+        ([err(2, 3, 7, key=None, detail="Timeout"), final(3, 4, 7)], None, "timeout"),
+        ([err(2, 3, 7, key="a/b", detail="Timeout"), final(3, 4, 7)], None, "error"),  # a queryable's own words
+        ([reply(2, 2, 7)], None, "open"),
+        ([reply(2, 2, 7)], "closed", "lost"),
+        ([reply(2, 2, 7)], "disconnected", "lost"),  # without a word: its process died
     ],
 )
 def test_outcomes(answers, closed, outcome):
-    events = [row(9, 9, kind="closed")] if closed else []
+    events = [row(9, 9, kind=closed)] if closed else []
     [query] = derived("queries", messages=[request(1, 1, 7), *answers], events=events)
     assert query["outcome"] == outcome
 

@@ -49,6 +49,7 @@ def land(
 ) -> int:
     """Land a log in a lake: every row once, also if this is killed and run again."""
     from zenlake.errors import LakeError
+    from zenlake.lake import Lake, is_lake
     from zenlake.runtime.metrics import MetricsPage
     from zenlake.spark import land as start
     from zenlake.spark import session
@@ -59,6 +60,7 @@ def land(
     if connect and every is None:
         raise typer.BadParameter("recording needs --every, or it ends as soon as it has begun", param_hint="--connect")
     options = {"connect": ",".join(connect), "subscribe": ",".join(subscribe or ["**"])} if connect else {}
+    before = Lake(lake).ledger.last().totals if is_lake(lake) else {}
     query = start(
         session(master),
         log,
@@ -82,9 +84,12 @@ def land(
                 pass
         except Exception as error:  # Spark's own class, which this layer does not know
             raise LakeError(_last_line(str(error))) from None
-    told = [each["observedMetrics"]["landed"] for each in query.recentProgress if "landed" in each["observedMetrics"]]
-    batches, size = sum(each["batches"] for each in told), sum(each["bytes"] for each in told)
-    typer.echo(f"{batches} batches of the network ({size} bytes of {log}) are landed in {lake}", err=True)
+    landed = {
+        table: counts["rows"] - before.get(table, {"rows": 0})["rows"]
+        for table, counts in Lake(lake).ledger.last().totals.items()
+    }
+    rows = ", ".join(f"{count} of {table}" for table, count in landed.items() if count) or "no new ones"
+    typer.echo(f"rows are landed in {lake}: {rows}", err=True)
     return 0
 
 

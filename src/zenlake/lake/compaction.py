@@ -16,12 +16,14 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from zenlake.errors import LakeError
 from zenlake.lake.commit import Lake
 from zenlake.lake.layout import DAY, STAGING, Staged, reached
 from zenlake.lake.staging import SOURCE, File
+from zenlake.tables.schemas import TABLES
 
 __all__ = ["TARGET", "Compacted", "compact"]
 
@@ -53,7 +55,9 @@ def compact(
         from zenlake.lake.delta import optimize
 
         lake.recover()
-        return [Compacted(name, *optimize(lake.path / name, end, target)) for name in tables or known]
+        # Landings go on meanwhile, but no other compaction: of two at once `deltalake` lets both replace the same files.
+        with lake.ledger.lock("compaction"):
+            return [Compacted(name, *optimize(lake.path / name, end, target)) for name in tables or known]
     return [_compact(lake, name, end, target) for name in tables or known]
 
 
@@ -105,17 +109,14 @@ def _replace(lake: Lake, table: str, day: str, old: Sequence[Path]) -> None:
     shutil.rmtree(lake.path / STAGING / QUERY, ignore_errors=True)  # what one that was killed left
     (lake.path / STAGING / QUERY).mkdir(parents=True)
     name = f"{QUERY}-{uuid.uuid4().hex[:12]}-{table}.parquet"
-    first = pq.read_schema(old[0])
+    schema = _schema(table, old)
     sources = {"compacted": [each for path in old for each in _sources(path)]}
-    schema = first.remove_metadata()
-    file = File(
-        lake.path / STAGING / QUERY / name, schema.with_metadata(_plain(first)), sources, f"{table}/{DAY}={day}/{name}"
-    )
+    file = File(lake.path / STAGING / QUERY / name, schema, sources, f"{table}/{DAY}={day}/{name}")
     try:
         for path in old:
             with pq.ParquetFile(path) as opened:
                 for batch in opened.iter_batches(batch_size=1 << 16):
-                    file.add(batch.cast(schema))
+                    file.add(_with_all(schema, batch))
                     reached("write")
         made = file.finish(lake.path, table, day, sources)
     except BaseException:
@@ -144,5 +145,19 @@ def _sources(path: Path) -> list[Any]:
     return several
 
 
-def _plain(schema: Any) -> dict[bytes, bytes]:
-    return {name: value for name, value in (schema.metadata or {}).items() if name not in (SOURCE, b"ARROW:schema")}
+def _schema(table: str, files: Sequence[Path]) -> pa.Schema:
+    """Of the file that replaces these: what is written today, or, of transformed rows, the columns of all of them."""
+    found = [pq.read_schema(path).remove_metadata() for path in files]
+    today = TABLES.get(table)
+    if today is not None and all(set(each.names) <= set(today.names) for each in found):
+        return today
+    return pa.unify_schemas(found, promote_options="permissive")
+
+
+def _with_all(schema: pa.Schema, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Columns that a file was too old to have are null."""
+    columns = [
+        rows.column(field.name).cast(field.type) if field.name in rows.schema.names else pa.nulls(len(rows), field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

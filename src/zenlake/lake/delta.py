@@ -35,6 +35,11 @@ def add(table: Path, staged: Sequence[Staged], entry: int) -> None:
     done = found.transaction_version(APPLICATION)
     if done is not None and done >= entry:
         return
+    known = {field.name for field in found.schema().fields}
+    later = [field for field in delta.Schema.from_arrow(schema).fields if field.name not in known]
+    if later:  # columns that a version before this one did not write; in its files they are null
+        found.alter.add_columns(later)
+        found = delta.DeltaTable(str(table))
     actions = [
         AddAction(
             (lake / file.final).relative_to(table).as_posix(),

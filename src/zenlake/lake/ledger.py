@@ -125,9 +125,10 @@ class Ledger:
     # Only with the lock
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self, name: str = "lock") -> Iterator[None]:
+        """Of landing, or another one."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        file = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        file = os.open(self.folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
@@ -137,7 +138,7 @@ class Ledger:
     def append(self, entry: Entry) -> None:
         """Make the entry, durably; from here on it counts."""
         path = self._path(entry.number)
-        fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+        fresh = path.with_name(f"{path.name}.{os.getpid()}")
         self.disk.replace(fresh, json.dumps(entry.plain()).encode())
         try:
             os.link(fresh, path)
@@ -154,6 +155,8 @@ class Ledger:
         for old in self._numbers():
             if old <= number - KEPT:
                 self._path(old).unlink(missing_ok=True)
+        for half in self.folder.glob("*.json.*"):  # of who was killed while it made one
+            half.unlink(missing_ok=True)
 
     def _numbers(self) -> list[int]:
         try:

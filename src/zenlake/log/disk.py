@@ -2,6 +2,7 @@
 """Every touch of the disk by the writer of a log, so that tests can cut the power in the middle of one."""
 
 import os
+import uuid
 from pathlib import Path
 
 __all__ = ["Disk"]
@@ -39,8 +40,8 @@ class Disk:
             os.close(file)
 
     def replace(self, path: Path, data: bytes) -> None:
-        """A small file, old or new but never something between."""
-        fresh = path.with_name(path.name + ".new")
+        """A small file, old or new but never something between, whoever else replaces it at the same time."""
+        fresh = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}.new")
         file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
             self.write(file, data, 0)

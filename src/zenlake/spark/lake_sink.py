@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lands in a lake: a Spark sink whose tasks write Parquet themselves and whose commit is the lake's.
+"""What lands in a lake, its second half: a Spark sink whose commit is the lake's.
 
-Two kinds of rows come in. Where nothing is transformed they say only which part of a log is meant, and the task decodes it: the
-data never crosses into the JVM. Transformed rows come as they are. Spark gives a commit the number of its batch but not the
-query's id, so tasks, which know it, hand it over.
+Two kinds of rows come in. Where nothing is transformed they tell what the tasks have written already (`zenlake.spark.lake_source`).
+Transformed rows come as they are, and the tasks write them here. Spark gives a commit the number of its batch but not the query's
+id, so tasks, which know it, hand it over.
 """
 
 import json
@@ -11,14 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from zenlake.spark.lake_source import batch_of_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from zenlake.lake import Batch, Staged
+    from zenlake.lake import Staged
 
 __all__ = ["LakeSink"]
 
@@ -54,34 +55,17 @@ class LakeWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         self.refuse = refuse
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> Landed:
-        from zenlake.lake import Batch, stage_rows
+        from zenlake.lake import Staged, stage_rows
 
-        context = TaskContext.get()
-        query = context.getLocalProperty("sql.streaming.queryId")
-        batch = Batch(query, int(context.getLocalProperty("streaming.sql.batchId")))
-        task = str(context.partitionId())
+        batch, task = batch_of_task()
         if self.log is not None:
-            return Landed(query, self._decode(iterator, batch, task))
+            told = [file for rows in iterator for row in rows.to_pylist() for file in json.loads(row["files"])]
+            return Landed(batch.query, [Staged(**file) for file in told])
         [table] = self.tables
         first = next(iterator, None)
         if first is None:
-            return Landed(query, [])
-        return Landed(query, stage_rows(self.lake, table, _chain(first, iterator), first.schema, batch, task))
-
-    def _decode(self, iterator: Iterator["pa.RecordBatch"], batch: "Batch", task: str) -> "list[Staged]":
-        from zenlake.errors import LogError
-        from zenlake.lake import replanned, stage
-        from zenlake.spark.log_reader import opened
-
-        assert self.log is not None
-        wanted = [row for each in iterator for row in each.to_pylist()]
-        if not wanted:
-            return []
-        log = opened(self.log)
-        if {row["log"] for row in wanted} != {log.id}:
-            raise LogError(f"zenoh: {self.log} is another log on this executor than on the driver")
-        pieces = replanned(log, [json.loads(row["piece"]) for row in wanted])
-        return stage(self.lake, log, pieces, self.tables, batch, task, refuse=self.refuse)
+            return Landed(batch.query, [])
+        return Landed(batch.query, stage_rows(self.lake, table, _chain(first, iterator), first.schema, batch, task))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         from zenlake.lake import Batch, Lake, replanned, stage

@@ -48,6 +48,7 @@ def land(
     from zenlake.lake.layout import CHECKPOINTS
     from zenlake.log import Log
     from zenlake.spark.lake_sink import LakeSink
+    from zenlake.spark.lake_source import CHOOSING, LakeSource
     from zenlake.spark.live import made
     from zenlake.tables.schemas import TABLES
 
@@ -61,49 +62,56 @@ def land(
         raise InvalidValue(f"already is 'skip' or 'refuse', not {already!r}")
     path = os.path.abspath(source) if "://" not in os.fspath(source) else os.fspath(source)
     given = {name.lower(): value for name, value in (options or {}).items()}
+    chosen = [name for name in CHOOSING if name.lower() in given]
+    if transform is None and chosen:
+        raise InvalidValue(
+            f"option {chosen[0]!r} is for rows of one table: a landing takes whole tables, or a transform"
+        )
     if "connect" in given:
         made(path)
     log = Log(path)
     folder = Lake(lake, create=format).path.absolute()
     Lake(folder).recover()
 
-    kind = f"{'-'.join(names)}{'-transformed' if transform is not None else ''}"
+    if checkpoint is None:
+        kind = f"{'-'.join(names)}{'-transformed' if transform is not None else ''}"
+        checkpoint = folder / CHECKPOINTS / f"{log.id[:12]}-{kind}"
     defaults = {"maxbytespertrigger": str(MOST_BYTES), "minpartitions": str(cores(spark))}
     if "startingtimestamp" not in given:
         defaults["startingoffsets"] = "earliest"
     if os.access(path, os.W_OK):
-        defaults["reader"] = _reader(folder, kind)
-    reader = spark.readStream.format("zenoh").options(**{**defaults, **given})
+        defaults["reader"] = _reader(folder, os.fspath(checkpoint))
+    for ours in (LakeSource, LakeSink):
+        spark.dataSource.register(ours)
+    wishes = {"tables": ",".join(names), "already": already}
     if transform is None:
-        rows = _counted(reader.option("output", "ranges").load(path))
+        told = {**defaults, **given, **wishes, "lake": str(folder)}
+        rows = _counted(spark.readStream.format(LakeSource.name()).options(**told).load(path))
     else:
-        rows = transform(reader.option("table", names[0]).load(path))
-    spark.dataSource.register(LakeSink)
-    if checkpoint is None:
-        checkpoint = folder / CHECKPOINTS / f"{log.id[:12]}-{kind}"
+        told = {**defaults, **given, "table": names[0]}
+        rows = transform(spark.readStream.format("zenoh").options(**told).load(path))
     writer = rows.writeStream.format(LakeSink.name()).option("checkpointLocation", os.fspath(checkpoint))
-    writer = writer.option("tables", ",".join(names)).option("already", already)
+    writer = writer.options(**wishes)
     if transform is None:
         writer = writer.option("log", path)
     writer = writer.trigger(availableNow=True) if trigger == "availableNow" else writer.trigger(processingTime=trigger)
     return writer.start(str(folder))
 
 
-def _reader(lake: Path, kind: str) -> str:
-    """Under which name the log knows a landing: the same whenever it is started again."""
+def _reader(lake: Path, checkpoint: str) -> str:
+    """Under which name the log knows a landing: the same whenever it goes on from its checkpoint, and nobody else's."""
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", lake.name)
-    return f"land-{blake2b(f'{lake}/{kind}'.encode(), digest_size=6).hexdigest()}-{name}"[:60]
+    return f"land-{blake2b(checkpoint.encode(), digest_size=6).hexdigest()}-{name}"[:60]
 
 
-def _counted(ranges: "DataFrame") -> "DataFrame":
+def _counted(written: "DataFrame") -> "DataFrame":
     """With what a micro-batch lands in its progress: under observedMetrics, `landed`."""
     from pyspark.sql import functions
 
-    return ranges.observe(
-        "landed",
-        functions.coalesce(functions.sum("batches"), functions.lit(0)).alias("batches"),
-        functions.coalesce(functions.sum("bytes"), functions.lit(0)).alias("bytes"),
-    )
+    from zenlake.spark.lake_source import COUNTS
+
+    sums = [functions.coalesce(functions.sum(name), functions.lit(0)).alias(name) for name in COUNTS]
+    return written.observe("landed", *sums)
 
 
 def cores(spark: "SparkSession") -> int:

@@ -7,6 +7,7 @@ They lie in a folder for this user only, under the system's folder for temporary
 import os
 import sys
 import tempfile
+from hashlib import blake2b
 from pathlib import Path
 
 __all__ = ["python", "written"]
@@ -36,12 +37,12 @@ def python() -> str:
 
 
 def written(folder: str, name: str, text: str) -> Path:
-    """The script with this text, in `folder`."""
+    """The script with this text, in `folder`; one with another text, of another environment at work, lies elsewhere."""
     home = Path(tempfile.gettempdir()) / f"zenlake-{folder}-{os.getuid()}"
     home.mkdir(mode=0o700, exist_ok=True)
     if home.stat().st_uid != os.getuid():
         raise FileNotFoundError(f"{home} belongs to somebody else: remove it, or set TMPDIR to a folder of your own")
-    script = home / name
+    script = home / blake2b(text.encode(), digest_size=6).hexdigest() / name
     script.parent.mkdir(parents=True, exist_ok=True)
     if not script.exists() or script.read_text() != text:
         fresh = script.with_name(f"{script.name}.{os.getpid()}")

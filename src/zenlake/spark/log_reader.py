@@ -3,7 +3,7 @@
 
 import logging
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -124,7 +124,7 @@ def rows(wanted: "Wanted", ranges: Sequence[Range]) -> Iterator[pa.RecordBatch]:
 
 
 def decoded(
-    log: Log, ranges: Sequence[Range], tables: dict[str, list[str]], fail_on_data_loss: bool
+    log: Log, ranges: Sequence[Range], tables: Mapping[str, Sequence[str] | None], fail_on_data_loss: bool
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The rows of these blocks; without those that depend on one that is gone or damaged, if that is allowed."""
     if fail_on_data_loss:

@@ -33,7 +33,6 @@ OPTIONS = {
     "failOnDataLoss": "false: go on where blocks of the log are gone or damaged; true if not given",
     "failOnGap": "true: stop where something was lost before it was recorded",
     "reader": "a name under which the log keeps for this query what it has not read; stream only",
-    "output": "ranges: where the rows are, for a writer that decodes them itself; rows if not given; stream only",
     "connect": "record from these nodes while reading, separated by commas; needs subscribe and a path; stream only",
     "subscribe": "the key expressions to record, separated by commas; needs connect and a path; stream only",
     "config": "a configuration of Zenoh's for the recording: its JSON5, or a file; needs connect",
@@ -41,7 +40,7 @@ OPTIONS = {
 }
 BATCH_ONLY = ("endingOffsets", "endingTimestamp", "pushdown")
 LIVE_ONLY = ("config", "keepHours")
-STREAM_ONLY = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "output", "reader", "connect", "subscribe", *LIVE_ONLY)
+STREAM_ONLY = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "reader", "connect", "subscribe", *LIVE_ONLY)
 
 EARLIEST, LATEST = "earliest", "latest"
 
@@ -58,7 +57,6 @@ class Wanted(Chosen):
     fail_on_data_loss: bool
     fail_on_gap: bool
     reader: str | None
-    output: str
     recording: "Recording | None"
 
 
@@ -76,13 +74,6 @@ class LogSource(TableSource):
     def name(cls) -> str:
         return "zenoh"
 
-    def schema(self) -> "StructType | str":
-        if self.chosen.output == "ranges":
-            from zenlake.spark.log_stream import RANGES
-
-            return RANGES
-        return super().schema()
-
     def reader(self, schema: "StructType") -> "DataSourceReader":
         from zenlake.spark.log_reader import LogReader, PushdownReader
 
@@ -97,7 +88,7 @@ class LogSource(TableSource):
         wrong = [name for name in BATCH_ONLY if name in self.given]
         # What is raised here, Spark hides behind an error of its own: the stream says it when it starts.
         trouble = f"zenoh: option {wrong[0]!r}: a stream has none; leave it out" if wrong else None
-        return LogStream(self.chosen if self.chosen.output == "ranges" else self.with_columns(schema), trouble)
+        return LogStream(self.with_columns(schema), trouble)
 
 
 def wanted_by(options: Options) -> Wanted:
@@ -120,7 +111,6 @@ def wanted_by(options: Options) -> Wanted:
         fail_on_data_loss=options.flag("failOnDataLoss", True),
         fail_on_gap=options.flag("failOnGap"),
         reader=reader_by(options),
-        output=options.choice("output", ("rows", "ranges"), "rows"),
         recording=recording,
     )
 

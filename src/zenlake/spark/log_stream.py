@@ -5,7 +5,6 @@ Nothing here may rely on being called: Spark asks twice for the first offset, ne
 the last commit.
 """
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from zenlake.log import Log, Offsets, register
+from zenlake.log import Log, Offsets, Range, register
 from zenlake.spark.live import began, ended, recorded
 from zenlake.spark.log_reader import PARTITION, ns, parts, rows
 from zenlake.spark.offsets import admitted, continued, of, refuse_unknown, told
@@ -27,19 +26,13 @@ from zenlake.spark.offsets import admitted, continued, of, refuse_unknown, told
 if TYPE_CHECKING:
     from zenlake.spark.log_source import Wanted
 
-__all__ = ["RANGES", "LogStream"]
-
-LANDED = 64 << 20  # bytes of a log that one task lands, as one file of each table and day
-
-# What a writer needs that decodes by itself: the log, the piece of it as JSON, and how much that is.
-RANGES = "log string, piece string, batches bigint, bytes bigint"
-_RANGES = pa.schema(
-    [("log", pa.string()), ("piece", pa.string()), ("batches", pa.int64()), ("bytes", pa.int64())],
-)
+__all__ = ["LogStream"]
 
 
 class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # PySpark is not checked
     """What has been appended to a log since."""
+
+    largest = PARTITION  # bytes of a log that one task reads
 
     def __init__(self, wanted: "Wanted", trouble: str | None = None) -> None:
         self.wanted = wanted
@@ -89,34 +82,21 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: i
         return told(log, log.latest())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        from zenlake.lake import pieces
-
         log = self._log()
         stop = of(log, end)
         begin = continued(log, of(log, start), stop, self.wanted.fail_on_data_loss)
         least = self.wanted.min_partitions
-        most = PARTITION if self.wanted.output == "rows" else LANDED
-        ranges = log.plan(begin, stop, most)
+        ranges = log.plan(begin, stop, self.largest)
         if len(ranges) < least:
             ranges = log.plan(begin, stop, max(sum(part.size for part in ranges) // least, 1))
-        if self.wanted.output == "rows":
-            return [InputPartition(part) for part in parts(ranges, least)]
-        by_range = {piece.range: piece for piece in pieces(ranges, begin, stop)}
-        return [
-            InputPartition((log.id, [(by_range[each].plain(), each.rows, each.size) for each in part]))
-            for part in parts(ranges, least, most)
-        ]
+        return self.parts(log, ranges, begin, stop)
+
+    def parts(self, log: Log, ranges: list[Range], begin: Offsets, stop: Offsets) -> list[InputPartition]:
+        """What each task reads of the ranges that are between these offsets."""
+        return [InputPartition(part) for part in parts(ranges, self.wanted.min_partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if self.wanted.output == "rows":
-            yield from rows(self.wanted, partition.value or ())
-        elif partition.value:
-            log, held = partition.value
-            columns = [[log] * len(held), [json.dumps(piece) for piece, _, _ in held]]
-            columns += [[count for _, count, _ in held], [size for _, _, size in held]]
-            yield pa.record_batch(
-                [pa.array(values, field.type) for values, field in zip(columns, _RANGES, strict=True)], schema=_RANGES
-            )
+        yield from rows(self.wanted, partition.value or ())
 
     def commit(self, end: dict[str, Any]) -> None:
         pass

@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import NoReturn
 
-HIDDEN = ("paths", "needs", "pace")  # how Spark passes load([...]), and zenlake.spark its own wishes; nobody types them
+# How Spark passes load([...]), and zenlake.spark its own wishes; nobody types them.
+HIDDEN = ("paths", "needs", "pace", "lake", "tables", "already")
 
 
 class Options:

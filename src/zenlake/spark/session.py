@@ -57,6 +57,7 @@ def session(
     settings = {
         "spark.app.name": app,
         "spark.sql.session.timeZone": "UTC",
+        "spark.python.authenticate.socketTimeout": "60s",  # 15 are few for a worker on a busy machine
         "spark.sql.python.filterPushdown.enabled": "true",  # for those who ask a source for it by pushdown=true
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # others read Spark's own INT96 as times without a zone
     }

@@ -28,7 +28,7 @@ ASKER = """coalesce(
 ID = """coalesce(messages.id, cast(regexp_extract(events.detail, '"to_id": ([0-9]+)', 1) as bigint))"""
 CONVERSATION = {"session": SESSION, "asker": ASKER, "id": ID}
 SAID = "messages.type in ('REQUEST', 'RESPONSE', 'RESPONSE_FINAL') or events.kind = 'forwarded'"
-CLOSED = "events.kind = 'closed' and events.generation is not null"
+CLOSED = "events.kind in ('closed', 'disconnected') and events.generation is not null"
 REMEMBERED = "interval 1 day"  # that a session's end is known to conversations that were not over then
 
 

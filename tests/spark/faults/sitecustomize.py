@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""On the path of a job's processes: where the lake says that it has reached the named point, this one stops for good.
+"""On the path of a process: where a lake or a log says that it has reached the named point, this one stops for good, once.
 
-With `worker` the process kills itself, as a crash of an executor's Python; else it tells the test, which kills all of them.
+With `itself` the process kills itself, as a crash of a tap or of an executor's Python; else it tells the test, which kills all of
+them. Points of a log begin with `log `. With FAULT_SEGMENT a log's segments are so small that ends of them are reached.
 """
 
 import os
@@ -9,22 +10,34 @@ import signal
 import time
 
 if "FAULT_POINT" in os.environ:
-    from zenlake.lake import layout
-
     _left = int(os.environ["FAULT_AFTER"])
 
     def _reached(point):
         global _left
-        if point == os.environ["FAULT_POINT"]:
-            _left -= 1
-            if _left < 0:
-                with open(os.environ["FAULT_FILE"], "w") as file:
-                    file.write(point)
-                if os.environ["FAULT_KIND"] == "worker":
-                    os.kill(os.getpid(), signal.SIGKILL)
-                time.sleep(600)
+        if point != os.environ["FAULT_POINT"]:
+            return
+        _left -= 1
+        if _left >= 0:
+            return
+        try:
+            with open(os.environ["FAULT_FILE"], "x") as file:
+                file.write(point)
+        except FileExistsError:
+            return  # another process was stopped there
+        if os.environ["FAULT_KIND"] == "itself":
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(3600)
 
-    layout.reached = _reached
-    from zenlake.lake import commit, staging
+    if os.environ["FAULT_POINT"].startswith("log "):
+        from zenlake.log.disk import Disk
 
-    commit.reached = staging.reached = _reached
+        Disk.reached = lambda self, point: _reached(f"log {point}")
+    else:
+        from zenlake.lake import commit, layout, staging
+
+        layout.reached = commit.reached = staging.reached = _reached
+
+if "FAULT_SEGMENT" in os.environ:
+    from zenlake.log.write import Writer
+
+    Writer.__init__.__kwdefaults__["segment_size"] = int(os.environ["FAULT_SEGMENT"])

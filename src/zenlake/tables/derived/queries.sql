@@ -55,7 +55,7 @@ answered as (
     group by session, generation, asker, id, turn
 ),
 closed as (
-    select distinct session, generation from events where kind = 'closed'
+    select distinct session, generation from events where kind in ('closed', 'disconnected')
 ),
 -- What a recording router noted: the nth time that it used an id for a request is the nth request with that id.
 hops as (

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What lands in a lake, its first half: a stream of a log whose tasks decode and write Parquet themselves.
+
+A row is what one task has written: the data never crosses into the JVM, and yet Spark can count it, because these rows pass
+through its own operators on their way to the sink (`zenlake.spark.lake_sink`), whose commit makes them part of the lake. Both
+run in the same task: if one is tried again, so is the other.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import InputPartition
+
+from zenlake.spark import log_source
+from zenlake.spark.log_source import LogSource
+from zenlake.spark.log_stream import LogStream
+from zenlake.spark.options import Options
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from zenlake.lake import Batch
+    from zenlake.log import Log, Offsets, Range
+    from zenlake.spark.log_source import Wanted
+
+__all__ = ["CHOOSING", "COUNTS", "LakeSource", "LandStream", "batch_of_task"]
+
+LANDED = 64 << 20  # bytes of a log that one task lands, as one file of each table and day
+
+# A task's work: the files as JSON, how much of the log they hold, how many rows that is (of all tables, and of samples), and
+# how many bytes of Parquet.
+WRITTEN = "files string, batches bigint, bytes bigint, rows bigint, samples bigint, written bigint"
+COUNTS = ("batches", "bytes", "rows", "samples", "written")
+_WRITTEN = pa.schema([("files", pa.string()), *((name, pa.int64()) for name in COUNTS)])
+
+# A landing takes whole tables and goes on for ever: what chooses rows of one table, or their end, it has not.
+CHOOSING = ("table", "columns", "keyExpr", "needs", *log_source.BATCH_ONLY)
+OPTIONS = {
+    **{name: meaning for name, meaning in log_source.OPTIONS.items() if name not in CHOOSING},
+    "lake": "where to; given by zenlake.spark.land, as are the following two",
+    "tables": "the decoded tables to land",
+    "already": "skip, or refuse, what is landed already",
+}
+
+
+class LakeSource(LogSource):
+    """Registered by `zenlake.spark.land`, which gives its last three options; not for use by hand."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super(LogSource, self).__init__(options)
+        self.given = Options("zenoh", options, OPTIONS)
+        self.chosen = log_source.wanted_by(self.given)
+
+    @classmethod
+    def name(cls) -> str:
+        return "zenlake_landing"
+
+    def schema(self) -> str:
+        return WRITTEN
+
+    def streamReader(self, schema: "StructType") -> "LandStream":
+        lake, tables = self.given.text("lake"), self.given.names("tables")
+        assert lake is not None
+        assert tables is not None
+        return LandStream(self.chosen, lake, tables, self.given.text("already") == "refuse")
+
+
+class LandStream(LogStream):
+    """What has been appended to a log since, as files in the staging folder of a lake."""
+
+    largest = LANDED
+
+    def __init__(self, wanted: "Wanted", lake: str, tables: list[str], refuse: bool) -> None:
+        super().__init__(wanted)
+        self.lake = lake
+        self.tables = tables
+        self.refuse = refuse
+
+    def parts(self, log: "Log", ranges: "list[Range]", begin: "Offsets", stop: "Offsets") -> list[InputPartition]:
+        from zenlake.lake import pieces
+        from zenlake.spark.log_reader import parts
+
+        by_range = {piece.range: piece for piece in pieces(ranges, begin, stop)}
+        return [
+            InputPartition((log.id, [(by_range[each].plain(), each.rows, each.size) for each in part]))
+            for part in parts(ranges, self.wanted.min_partitions, LANDED)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not partition.value:
+            return
+        from zenlake.errors import LogError
+        from zenlake.lake import replanned, stage
+        from zenlake.spark.log_reader import opened, refuse_gaps
+
+        known, held = partition.value
+        log = opened(self.wanted.path)
+        if known != log.id:
+            raise LogError(f"zenoh: {self.wanted.path} is another log on this executor than on the driver")
+        pieces = replanned(log, [piece for piece, _, _ in held])
+        if self.wanted.fail_on_gap:
+            refuse_gaps(log, [piece.range for piece in pieces])
+        batch, task = batch_of_task()
+        files = stage(self.lake, log, pieces, self.tables, batch, task, refuse=self.refuse, decode=self.decode)
+        counts = {
+            "batches": sum(count for _, count, _ in held),
+            "bytes": sum(size for _, _, size in held),
+            "rows": sum(file.rows for file in files),
+            "samples": sum(file.rows for file in files if file.table == "samples"),
+            "written": sum(file.size for file in files),
+        }
+        row = {"files": json.dumps([file.plain() for file in files]), **counts}
+        yield pa.RecordBatch.from_pylist([row], schema=_WRITTEN)
+
+    def decode(
+        self, log: "Log", ranges: "Sequence[Range]", tables: "Mapping[str, Sequence[str] | None]"
+    ) -> Iterator[tuple[str, pa.RecordBatch]]:
+        from zenlake.spark.log_reader import decoded
+
+        return decoded(log, ranges, tables, self.wanted.fail_on_data_loss)
+
+
+def batch_of_task() -> "tuple[Batch, str]":
+    """Which micro-batch of which query a task works for, and its name in it."""
+    from zenlake.lake import Batch
+
+    context = TaskContext.get()
+    query = context.getLocalProperty("sql.streaming.queryId")
+    return Batch(query, int(context.getLocalProperty("streaming.sql.batchId"))), str(context.partitionId())
