@@ -30,26 +30,19 @@ class Filling(Listener):
         self.received_ns = 0
 
     def take(self, key, reader):
-        # Compiled, nobody else's code runs in here before the batch is handed over: a lock that is free need not be taken.
-        if cython.compiled and self.lock.depth == 0:
-            return self.add(key, reader)
-        self.lock.acquire()
+        self.lock.acquire()  # a column that grows lets go of the interpreter
         try:
-            return self.add(key, reader)
+            first: cython.bint = self.samples.samples.row == 0
+            # What comes in one frame comes at one time.
+            if first or not reader.in_frame or reader.frame.sn != self.sn:
+                self.received_ns = time_ns()
+                self.sn = reader.frame.sn
+            if self.samples.add_push(key, reader, self.received_ns):
+                self.hand_over()
+            elif first and self.source is not None:
+                self.wait()
         finally:
             self.lock.release()
-
-    def add(self, key, reader):
-        first: cython.bint = self.samples.samples.row == 0
-        # What comes in one frame comes at one time.
-        if first or not reader.in_frame or reader.frame.sn != self.sn:
-            self.received_ns = time_ns()
-            self.sn = reader.frame.sn
-        if self.samples.add_push(key, reader, self.received_ns):
-            with self.lock:
-                self.hand_over()
-        elif first and self.source is not None:
-            self.wait()
         return 0
 
     def wait(self):

@@ -10,7 +10,7 @@ What cannot be read is a row of `errors`, never silence; the batches after it ar
 
 import cython
 
-from zenlake.columns.telling import agreed, node, reason, told
+from zenlake.columns.telling import agreed, declared, interested, node, reason, told
 from zenlake.errors import DecodeError
 from zenlake.wire.scouting import read_scouting
 
@@ -34,9 +34,6 @@ else:
     from zenlake.wire.reader import Reader
 
 
-ENTITIES = {2: "subscriber", 4: "queryable", 6: "token"}
-MODES = {1: "current", 2: "future", 3: "both"}
-WANTS = ((0x01, "K"), (0x02, "S"), (0x04, "Q"), (0x08, "T"), (0x80, "A"))
 LONGEST_ERROR = 65536
 MOST_NAMES = 65536
 
@@ -413,21 +410,16 @@ class Decoder:
         row = {}
         body = detail = None
         if kind == ids.DECLARE:
-            declare = reader.declare
-            row = self.declared(session, declare)
+            row = declared(session, p.direction, reader.declare)
             body = ("D_" if row["action"] == "declare" else "U_") + row["kind"].upper() if row["kind"] else "D_FINAL"
             if body.endswith("KEY"):
                 body += "EXPR"
-            record: Message = declare
+            if p.accepted:
+                self.remember(session, reader.declare)
+            record: Message = reader.declare
         elif kind == ids.INTEREST:
-            interest = reader.interest
-            row = {"action": "interest" if interest.mode else "end", "id": interest.id}
-            if interest.mode:
-                row["mode"] = MODES[interest.mode]
-                row["wants"] = "".join(letter for bit, letter in WANTS if interest.options & bit)
-            if interest.key is not None:
-                self.keyed(row, session, interest.wire_expr)
-            record = interest
+            row = interested(session, p.direction, reader.interest)
+            record = reader.interest
         else:
             record = reader.oam
             detail = "link state" if reader.oam.id == 1 else None
@@ -448,43 +440,18 @@ class Decoder:
             m.end()
         return 0
 
-    def declared(self, session, declare):
-        """Take note of a DECLARE, and tell it as a row."""
-        p = self.place
+    def remember(self, session, declare):
+        """What an id stands for from now on."""
+        direction: cython.int = self.place.direction
         body = declare.body
-        row = {"action": "final", "kind": None, "interest_id": declare.interest_id}
-        if declare.body_id == ids.D_KEYEXPR:
-            row |= {"action": "declare", "kind": "key", "id": body.id}
-            self.keyed(row, session, body.key)
-            if p.accepted and not session.declare_key(p.direction, body.id, body.key) and self.events.on:
-                first = session.sides[p.direction].keys.get(body.id)
+        if declare.body_id == ids.U_KEYEXPR:
+            session.forget_key(direction, body.id)
+        elif declare.body_id == ids.D_KEYEXPR:
+            is_new = session.declare_key(direction, body.id, body.key)
+            if not is_new and self.events.on:
+                first = session.sides[direction].keys.get(body.id)
                 why = f"id {body.id} still means {first.decode()}" if first else f"id {body.id}: prefix unknown"
                 self.event("redeclared", count=1, detail=why)
-        elif declare.body_id == ids.U_KEYEXPR:
-            row |= {"action": "undeclare", "kind": "key", "id": body.id}
-            if p.accepted:
-                session.forget_key(p.direction, body.id)
-        elif declare.body_id != ids.D_FINAL:
-            row["kind"] = ENTITIES[declare.body_id & 6]
-            row["id"] = body.id
-            if declare.body_id & 1:
-                row["action"] = "undeclare"
-                if body.has_key and (body.wire_expr.scope or body.wire_expr.suffix.size > 0):
-                    self.keyed(row, session, body.wire_expr)
-            else:
-                row["action"] = "declare"
-                self.keyed(row, session, body.key)
-                if declare.body_id == ids.D_QUERYABLE:
-                    row["complete"] = body.info & 1
-                    row["distance"] = body.info >> 8 & 0xFFFF
-        return row
-
-    def keyed(self, row, session, expr):
-        key = session.key(self.place.direction, expr)
-        if key is None:
-            row["unresolved_key"] = f"{expr.scope}:{expr.suffix.text or ''}"
-        else:
-            row["key"] = key
 
     def scouting(self, session, row):
         self.begin(row)

@@ -1,6 +1,7 @@
 cimport cython
 
 @cython.final
+@cython.no_gc
 cdef class Block:
     cdef Pool pool
     cdef object memory

@@ -20,7 +20,10 @@ SKEWS = cycle(range(0, 4096, 320))  # places within a page, a few cache lines ap
 
 
 class Block:
-    """A piece of memory on loan: when nobody refers to it any more, the pool has it back."""
+    """A piece of memory on loan: when nobody refers to it any more, the pool has it back.
+
+    The collector does not know it: it is made in the middle of a row, where nobody's code may run.
+    """
 
     def __init__(self, pool, memory, size):
         self.pool = pool

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rare messages say, in words: the `detail` of rows that people read. Not for the loop over samples."""
+"""What rare messages say: rows of declarations, and the `detail` that people read. Not for the loop over samples."""
 
 import json
 from typing import Any
 
 from zenlake.errors import CloseReason
 from zenlake.values import WhatAmI, ZenohId
+from zenlake.wire import ids
 
-__all__ = ["agreed", "node", "reason", "told"]
+__all__ = ["agreed", "declared", "interested", "node", "reason", "told"]
+
+ENTITIES = {2: "subscriber", 4: "queryable", 6: "token"}
+MODES = {1: "current", 2: "future", 3: "both"}
+WANTS = ((0x01, "K"), (0x02, "S"), (0x04, "Q"), (0x08, "T"), (0x80, "A"))
 
 
 def zid_text(zid: bytes) -> str:
@@ -56,3 +61,41 @@ def agreed(session: Any) -> str:
             "ends": ends,
         }
     )
+
+
+def declared(session: Any, direction: int, declare: Any) -> dict[str, Any]:
+    """A DECLARE as a row of `declarations`."""
+    body = declare.body
+    row = {"action": "final", "kind": None, "interest_id": declare.interest_id}
+    if declare.body_id == ids.D_KEYEXPR:
+        row |= {"action": "declare", "kind": "key", "id": body.id, **key_of(session, direction, body.key)}
+    elif declare.body_id == ids.U_KEYEXPR:
+        row |= {"action": "undeclare", "kind": "key", "id": body.id}
+    elif declare.body_id != ids.D_FINAL:
+        row |= {"kind": ENTITIES[declare.body_id & 6], "id": body.id}
+        if declare.body_id & 1:
+            row["action"] = "undeclare"
+            if body.has_key and (body.wire_expr.scope or body.wire_expr.suffix.size > 0):
+                row |= key_of(session, direction, body.wire_expr)
+        else:
+            row |= {"action": "declare", **key_of(session, direction, body.key)}
+            if declare.body_id == ids.D_QUERYABLE:
+                row |= {"complete": body.info & 1, "distance": body.info >> 8 & 0xFFFF}
+    return row
+
+
+def interested(session: Any, direction: int, interest: Any) -> dict[str, Any]:
+    """An INTEREST as a row of `declarations`."""
+    if not interest.mode:
+        return {"action": "end", "id": interest.id}
+    wants = "".join(letter for bit, letter in WANTS if interest.options & bit)
+    row = {"action": "interest", "id": interest.id, "mode": MODES[interest.mode], "wants": wants}
+    if interest.key is not None:
+        row |= key_of(session, direction, interest.wire_expr)
+    return row
+
+
+def key_of(session: Any, direction: int, expr: Any) -> dict[str, str]:
+    """The column that tells a key, and what it tells."""
+    key = session.key(direction, expr)
+    return {"unresolved_key": f"{expr.scope}:{expr.suffix.text or ''}"} if key is None else {"key": key}

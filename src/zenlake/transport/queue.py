@@ -403,9 +403,8 @@ class Queue:
             if batch is None:
                 return None
             self.current = batch
-        if (
-            cython.compiled
-        ):  # good until `advance`, like the batch: a view that kept its buffer would cost five times as much
+        # Good until `advance`, like the batch: a view that kept its buffer would cost five times as much.
+        if cython.compiled:
             start = cython.cast(cython.p_char, batch.w.data + batch.sent)
             return PyMemoryView_FromMemory(start, batch.w.at - batch.sent, PyBUF_READ)
         return memoryview(batch.w.buf)[batch.sent : batch.w.at]
