@@ -21,7 +21,7 @@ COLUMNS = [
     "source_eid", "source_sn", "attachment", "priority", "congestion", "express", "reliable",
 ]  # fmt: skip
 
-STAGE = 1 << 16
+STAGE = cython.declare(cython.Py_ssize_t, 65536)
 
 
 class LiveSamples:
