@@ -203,7 +203,7 @@ def starts(package: str) -> float:
 
 
 def run(quick: bool) -> list[Result]:
-    seconds, repeats = (0.6, 2) if quick else (3.0, 5)
+    seconds, repeats = (0.8, 1) if quick else (3.0, 5)
     results = []
     sizes = (8,) if quick else tuple(PAYLOADS)
     for how, against, aim in (("table", "session", 15), ("publisher", "publisher", 3), ("session", "session", 3)):
