@@ -103,7 +103,6 @@ class Rows:
         if self.is_plain:
             return self.run_plain(way, first, end, codes, one)
         push: Push = self.push
-        route: Route
         row: cython.Py_ssize_t
         code: cython.Py_ssize_t
         sent: cython.Py_ssize_t = 0
@@ -117,16 +116,14 @@ class Rows:
                 reliable = self.encoder.is_reliable(row)
                 if way.add(push, push.qos, reliable):
                     sent += 1
-                else:  # it is written, or waited for, as the message's congestion control says
-                    route = self.routes[code]
-                    sent += self.node.routes.sent(route.targets[0], push.encode(), push.qos, reliable)
+                else:
+                    sent += self.sent_otherwise(code, push.encode(), push.qos, reliable)
         finally:
             way.end()
         return sent
 
     def run_plain(self, way, first, end, codes, one):
         encoder: Encoder = self.encoder
-        route: Route
         message: Posted = None
         row: cython.Py_ssize_t
         code: cython.Py_ssize_t
@@ -151,11 +148,15 @@ class Rows:
                 if way.add(message, qos, reliable):
                     sent += 1
                 else:
-                    route = self.routes[code]
-                    sent += self.node.routes.sent(route.targets[0], message.encode(), qos, reliable)
+                    sent += self.sent_otherwise(code, message.encode(), qos, reliable)
         finally:
             way.end()
         return sent
+
+    def sent_otherwise(self, code, message, qos, reliable):
+        """What does not fit is written, or waited for, as the message's congestion control says."""
+        route: Route = self.routes[code]
+        return self.node.routes.sent(route.targets[0], message, qos, reliable)
 
     def post(self, code, qos):
         """The message of a key's rows with this quality, but for the payload."""
