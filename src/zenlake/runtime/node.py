@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 from zenlake import __version__
 from zenlake.endpoint import EndPoint
@@ -32,6 +32,7 @@ from zenlake.record import dataclass, field
 from zenlake.runtime.engine import Timer
 from zenlake.runtime.face import Face, Node
 from zenlake.runtime.future import Future
+from zenlake.runtime.recording import Recording
 from zenlake.runtime.runtime import MEMORY, Backoff, Connection, Runtime
 from zenlake.runtime.traffic import Traffic
 from zenlake.telling import logger
@@ -52,25 +53,6 @@ YIELD = 0.5  # seconds that the node with the smaller id leaves the other to con
 NOTED = 10.0  # seconds between two looks at what was dropped, where that is recorded
 
 Scout = Callable[[float], Iterable[tuple[bytes, WhatAmI, tuple[str, ...]]]]
-
-
-class Recording(Protocol):
-    """Who writes down what goes over a node's connections. Called in the loop's thread."""
-
-    def begins(self, face: Face) -> None:
-        """The link is ready; nothing has been said yet."""
-
-    def answered(self, link: Link, heard: bytes, said: list[bytes]) -> None:
-        """A datagram of somebody unknown, and what it was answered: no face was made for it."""
-
-    def forwarded(self, source: Face, id: int, target: Face, new: int) -> None:
-        """A request that came as `id` goes on as `new`. (Called before it leaves, by whatever thread.)"""
-
-    def dropped(self, face: Face, count: int) -> None:
-        """So many messages found no room on their way to this face, since it was last told."""
-
-    def ended(self, face: Face, event: Closed) -> None:
-        """Nothing follows."""
 
 
 @dataclass(frozen=True, slots=True)
