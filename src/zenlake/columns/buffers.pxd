@@ -43,6 +43,7 @@ cdef class Long(Column):
 cdef class Int(Column):
     cdef int* data
     cdef void fill(self, Py_ssize_t first, Py_ssize_t last, int value) noexcept nogil
+    cdef void count(self, Py_ssize_t first, Py_ssize_t last, int value) noexcept nogil
     cdef inline void put(self, Py_ssize_t row, int value) noexcept nogil:
         if self.on:
             self.data[row] = value

@@ -182,6 +182,15 @@ class Int(Column):
                 data[i] = value
             self.mark_rows(first, last)
 
+    def count(self, first, last, value):
+        """Numbers that count up from a value."""
+        i: cython.Py_ssize_t
+        data: cython.p_int = self.data
+        if self.on and first < last:
+            for i in range(last - first):
+                data[first + i] = value + i
+            self.mark_rows(first, last)
+
 
 class Byte(Column):
     """8-bit and 16-bit numbers and booleans, which Arrow packs as bits."""

@@ -18,6 +18,7 @@ if cython.compiled:
     import cython.cimports.zenlake.wire.ids as ids
     from cython.cimports.zenlake.columns.rows import Messages, Place, Rare
     from cython.cimports.zenlake.columns.samples import Samples
+    from cython.cimports.zenlake.columns.usual import note_usual
     from cython.cimports.zenlake.session.lanes import JOINED, OUT_OF_RANGE, WAITING, Lanes, lane_of
     from cython.cimports.zenlake.session.session import Session, Side
     from cython.cimports.zenlake.wire.cursor import Blob
@@ -26,6 +27,7 @@ if cython.compiled:
 else:
     from zenlake.columns.rows import Messages, Place, Rare
     from zenlake.columns.samples import Samples
+    from zenlake.columns.usual import note_usual
     from zenlake.session.lanes import JOINED, OUT_OF_RANGE, WAITING, Lanes, lane_of
     from zenlake.session.session import Session, Side
     from zenlake.wire import ids
@@ -70,6 +72,7 @@ class Decoder:
         unknown = [name for name in wanted if name not in self.tables]
         if unknown:
             raise ValueError(f"no decoded table {unknown[0]!r}; there are {', '.join(self.tables)}")
+        self.takes_usual = self.samples.on and not self.messages.on
         self.wanted = list(wanted)
         self.done = {name: [] for name in wanted}
 
@@ -204,34 +207,50 @@ class Decoder:
         return 0
 
     def walk_rows(self, session, first, last):
-        kind: cython.int
         row: cython.Py_ssize_t = first
         while row < last:
             self.begin(row)
             self.reader.low_latency = session.low_latency and session.is_open
             self.reader.begin(self.offsets[row], self.offsets[row + 1])
-            kind = self.reader.next()
-            while kind != ids.END:
-                self.place.index += 1
-                if kind == ids.PUSH:
-                    self.push(session, self.reader)
-                elif kind == ids.FRAME:
-                    self.frame(session)
-                elif kind >= ids.NETWORK:
-                    self.network(session, self.reader, kind)
-                elif kind == ids.FRAGMENT:
-                    self.fragment(session)
-                else:
-                    self.transport(session, kind)
+            while self.walk(session):
                 if self.samples.is_crowded():
                     self.complete()
                     if self.samples.held() >= self.size:
                         self.flush_full()
                 if self.samples.row >= self.rows or self.messages.row >= self.rows:
                     self.flush_full()
-                kind = self.reader.next()
             row += 1
         return 0
+
+    def walk(self, session):
+        """Read on in the batch: some usual publications, or else one message. False at its end."""
+        if self.takes_usual and self.reader.in_frame and self.place.accepted and self.take_usual():
+            return True
+        kind: cython.int = self.reader.next()
+        if kind == ids.END:
+            return False
+        self.place.index += 1
+        if kind == ids.PUSH:
+            self.push(session, self.reader)
+        elif kind == ids.FRAME:
+            self.frame(session)
+        elif kind >= ids.NETWORK:
+            self.network(session, self.reader, kind)
+        elif kind == ids.FRAGMENT:
+            self.fragment(session)
+        else:
+            self.transport(session, kind)
+        return True
+
+    def take_usual(self):
+        """Whether there were any."""
+        first: cython.Py_ssize_t = self.samples.row
+        self.reader.c.at = note_usual(
+            self.samples, self.reader.c.data, self.reader.c.at, self.reader.c.end, self.place.direction
+        )
+        self.samples.index.count(first, self.samples.row, self.place.index + 1)
+        self.place.index += self.samples.row - first
+        return self.samples.row > first
 
     def lane(self, session, priority, reliable, sn):
         """Step into a lane; what is missing there, or does not belong there, is an event."""

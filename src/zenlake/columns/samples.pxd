@@ -9,6 +9,9 @@ from zenlake.wire.data cimport Del, Put
 from zenlake.wire.fields cimport Source, Stamp, WireExpr
 from zenlake.wire.network cimport Push, Response
 
+cdef enum:
+    MOST_BYTES = 65536
+
 @cython.final
 cdef class Samples(Table):
     cdef Text kind
@@ -65,12 +68,13 @@ cdef class Samples(Table):
     cdef int note(self, Place p, int manner, const unsigned char* data) except -1 nogil
     cdef void move(self, Py_ssize_t by, const unsigned char* data) noexcept nogil
     cdef inline bint is_crowded(self) noexcept nogil:
-        return self.row - self.gathered >= self.most or self.bytes >= 65536
+        return self.row - self.gathered >= self.most or self.bytes >= MOST_BYTES
     cdef inline Py_ssize_t held(self) noexcept nogil:
         return self.payload.used + self.attachment.used + self.key.used
     cdef int settle(self, Place p) except -1 nogil
     cdef int gather(self, KeyTable opener, KeyTable acceptor) except -1 nogil
     cdef int gather_keys(self, Py_ssize_t first, Py_ssize_t count, KeyTable opener, KeyTable acceptor) except -1 nogil
+    cdef int gather_times(self, Py_ssize_t first, Py_ssize_t count) except -1 nogil
     cdef int gather_manners(self, Py_ssize_t first, Py_ssize_t count) except -1 nogil
     cdef int fill_manner(self, Py_ssize_t first, Py_ssize_t last, int manner) except -1 nogil
 

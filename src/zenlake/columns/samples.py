@@ -29,9 +29,8 @@ BLOCK_FIRST = cython.declare(cython.int, 0x20)
 FRACTION = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 MILLION = cython.declare(cython.ulonglong, 1000000)
 
-MOST_BYTES = cython.declare(
-    cython.Py_ssize_t, 65536
-)  # that wait: a table is a little larger than it was told to be at most
+if not cython.compiled:  # compiled: a constant of C, in the .pxd
+    MOST_BYTES = 65536  # that wait: a table is a little larger than it was told to be at most
 
 
 class Samples(Table):
@@ -144,7 +143,6 @@ class Samples(Table):
 
     def note_origin(self, i, stamp, source, attachment):
         self.stamps.note(i, stamp.id)
-        self.times.data[i] = microseconds(stamp.ntp64)
         self.ntp64s.data[i] = as_signed(stamp.ntp64)
         if source.entity.zid.size >= 0:
             self.sources.note(i, source.entity.zid)
@@ -205,7 +203,7 @@ class Samples(Table):
         self.payload_size.gather(first, self.payloads.sizes, self.payloads, count)
         self.shm.gather(first, self.slices, count, self.data)
         self.encoding.gather(first, self.encodings, self.schemas, count, self.data)
-        self.timestamp.gather(first, self.times, self.stamps, count)
+        self.gather_times(first, count)
         self.ntp64.gather(first, self.ntp64s, self.stamps, count)
         self.timestamp_id.gather(first, self.stamps, count, self.data)
         self.source_zid.gather(first, self.sources, count, self.data)
@@ -228,6 +226,14 @@ class Samples(Table):
                 self.put_key(first + i, opener, scope, self.data, self.suffixes.at[i], self.suffixes.size[i])
             else:
                 self.put_key(first + i, acceptor, -scope, self.data, self.suffixes.at[i], self.suffixes.size[i])
+        return 0
+
+    def gather_times(self, first, count):
+        i: cython.Py_ssize_t
+        if self.timestamp.on:
+            for i in range(count):
+                self.times.data[i] = microseconds(self.ntp64s.data[i])
+            self.timestamp.gather(first, self.times, self.stamps, count)
         return 0
 
     def gather_manners(self, first, count):
@@ -259,7 +265,7 @@ class Samples(Table):
 
 def microseconds(ntp64):
     """Seconds and a binary fraction since 1970, as microseconds since then."""
-    return (ntp64 >> 32) * MILLION + ((ntp64 & FRACTION) * MILLION >> 32)
+    return (ntp64 >> 32 & FRACTION) * MILLION + ((ntp64 & FRACTION) * MILLION >> 32)
 
 
 def as_signed(value):

@@ -1,5 +1,5 @@
 cimport cython
-from zenlake.wire.memory cimport eight_bytes
+from zenlake.wire.memory cimport eight_bytes, joined_sevens
 
 # The methods with a body are the usual cases of those without, inline; cursor.py has their names for when it is not compiled.
 
@@ -83,17 +83,13 @@ cdef class Cursor:
         return self.long_z64(field)
 
     cdef inline unsigned long long next_time(self, const char* field) except? 0xFFFFFFFFFFFFFFFF nogil:
-        # Every timestamp of today takes nine bytes: eight that say "more follows", and eight raw bits. Of the former, seven bits each
-        # are brought together: pairs, pairs of pairs, and those again.
+        # Every timestamp of today takes nine bytes: eight that say "more follows", and eight raw bits.
         cdef unsigned long long word
         if self.end - self.at >= 9 and not self.tracing:
             word = eight_bytes(self.data, self.at)
             if word & 0x8080808080808080ULL == 0x8080808080808080ULL:
-                word = (word & 0x007F007F007F007FULL) | (word >> 1 & 0x3F803F803F803F80ULL)
-                word = (word & 0x00003FFF00003FFFULL) | (word >> 2 & 0x0FFFC0000FFFC000ULL)
-                word = (word & 0x000000000FFFFFFFULL) | (word >> 4 & 0x00FFFFFFF0000000ULL)
                 self.at += 9
-                return word | <unsigned long long>self.data[self.at - 1] << 56
+                return joined_sevens(word) | <unsigned long long>self.data[self.at - 1] << 56
         return self.z64(field)
 
     cdef inline int next_blob(self, const char* field, Blob out, Py_ssize_t most) except -1 nogil:

@@ -31,6 +31,25 @@ cdef inline unsigned long long eight_bytes(const unsigned char* data, Py_ssize_t
     memcpy(&word, data + at, 8)
     return word
 
+cdef inline unsigned long long joined_sevens(unsigned long long word) noexcept nogil:
+    # Pairs, pairs of pairs, and those again.
+    word = (word & 0x007F007F007F007FULL) | (word >> 1 & 0x3F803F803F803F80ULL)
+    word = (word & 0x00003FFF00003FFFULL) | (word >> 2 & 0x0FFFC0000FFFC000ULL)
+    return (word & 0x000000000FFFFFFFULL) | (word >> 4 & 0x00FFFFFFF0000000ULL)
+
+cdef inline long long short_vle(const unsigned char* data, Py_ssize_t at) noexcept nogil:
+    cdef long long value = data[at]
+    if value < 0x80:
+        return value << 3 | 1
+    value = value & 0x7F | <long long>data[at + 1] << 7
+    if value < 1 << 14:
+        return value << 3 | 2
+    value = value & 0x3FFF | <long long>data[at + 2] << 14
+    if value < 1 << 21:
+        return value << 3 | 3
+    value = value & 0x1FFFFF | <long long>data[at + 3] << 21
+    return value << 3 | 4 if value < 1 << 28 else -1
+
 cdef bytes take(const unsigned char* data, Py_ssize_t at, Py_ssize_t size)
 cdef Py_ssize_t utf8_fault(const unsigned char* data, Py_ssize_t at, Py_ssize_t size) except -2 nogil
 cdef Py_ssize_t decoder_fault(const unsigned char* data, Py_ssize_t at, Py_ssize_t size) except -2 with gil

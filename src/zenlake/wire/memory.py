@@ -32,6 +32,20 @@ if not cython.compiled:  # compiled: inline, in the .pxd
         """Eight bytes as a number, little end first."""
         return int.from_bytes(data[at : at + 8], "little")
 
+    def joined_sevens(word):
+        """The lower seven bits of eight bytes, side by side."""
+        return sum((word >> 8 * i & 0x7F) << 7 * i for i in range(8))
+
+    def short_vle(data, at):
+        """A VLE of at most four bytes: its value, and in the lowest three bits its size; -1 if it is longer."""
+        value = 0
+        for size in range(1, 5):
+            byte = data[at + size - 1]
+            value |= (byte & 0x7F) << 7 * (size - 1)
+            if byte < 0x80:
+                return value << 3 | size
+        return -1
+
 
 def take(data, at, size):
     """The bytes of a run, as a fresh object."""

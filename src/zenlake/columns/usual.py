@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The usual publication, noted at one go.
+
+Most of what a fleet sends is alike: a PUSH whose key was declared, with a QoS or none, and a PUT whose timestamp is of this century.
+`Push.read` reads whatever the format allows, field by field into a record, from which `Samples` takes it. This notes the usual
+ones straight from the bytes, in a third of the time, and stops before the first that is anything else, cut short or wrong:
+`Push.read` reads that one, or says what is wrong with it. So nothing is refused here, and nothing may be accepted or understood
+otherwise than there: tests/columns/test_usual.py compares the two on whole and on broken messages.
+
+Bytes are looked at without a check of each: whoever looks has seen that AHEAD of them are left, and between two such checks no more
+are looked at.
+"""
+
+import cython
+
+if cython.compiled:
+    import cython.cimports.zenlake.wire.ids as ids
+    from cython.cimports.zenlake.wire.memory import eight_bytes, joined_sevens, short_vle
+else:
+    from zenlake.columns.samples import MOST_BYTES, as_signed
+    from zenlake.wire import ids
+    from zenlake.wire.memory import eight_bytes, joined_sevens, short_vle
+
+    # Compiled: constants of C, in the .pxd, which says what they mean.
+    AHEAD = 48
+    OTHER = -1
+    SENDERS, SUFFIX, STAMPED, ENCODED, KIND = 0x40, 0x20, 0x20, 0x40, 0x1F
+    QOS, SOURCE, ATTACHMENT = 0x21, 0x41, 0x43
+    DEFAULT_QOS = 0x05
+
+ALL_GO_ON = cython.declare(cython.ulonglong, 0x8080808080808080)
+
+
+def note_usual(samples, data, at, end, direction):
+    """Note the usual messages that lie from `at` on; returns where the first other one begins."""
+    first: cython.Py_ssize_t = samples.row - samples.gathered
+    i: cython.Py_ssize_t = first
+    most: cython.Py_ssize_t = min(samples.most, samples.room - samples.gathered)
+    beyond: cython.Py_ssize_t
+    while i < most and samples.bytes < MOST_BYTES:
+        beyond = note_push(samples, i, data, at, end, direction)
+        if beyond == OTHER:
+            break
+        at = beyond
+        i += 1
+    most = i
+    for i in range(first, most):
+        samples.suffixes.size[i] = -1
+        samples.slices.size[i] = -1
+        samples.responders.size[i] = -1
+    samples.row += most - first
+    samples.data = data
+    return at
+
+
+def note_push(samples, i, data, at, end, direction):
+    """A PUSH with a declared key and no suffix; each of these functions returns where the next field begins, or OTHER."""
+    if end - at < AHEAD or data[at] & (KIND | SUFFIX) != ids.PUSH:
+        return OTHER
+    header: cython.int = data[at]
+    scope: cython.longlong = short_vle(data, at + 1)
+    if scope < 0 or scope >> 3 > 0xFFFF:
+        return OTHER
+    at += 1 + (scope & 7)
+    acceptors: cython.bint = (direction != 0) == (header & SENDERS != 0)
+    samples.scopes.data[i] = -(scope >> 3) if acceptors else scope >> 3
+    samples.manners.data[i] = DEFAULT_QOS
+    if header & ids.Z:
+        if data[at] != QOS or data[at + 1] >= 0x80:
+            return OTHER
+        samples.manners.data[i] = data[at + 1]
+        at += 2
+    if data[at] & KIND != ids.PUT:
+        return OTHER
+    return note_put(samples, i, data, at + 1, end, data[at])
+
+
+def note_put(samples, i, data, at, end, header):
+    samples.stamps.size[i] = -1
+    samples.ntp64s.data[i] = 0
+    if header & STAMPED:
+        at = note_stamp(samples, i, data, at)
+        if at == OTHER:
+            return OTHER
+    samples.encodings.data[i] = 0
+    samples.schemas.size[i] = -1
+    if header & ENCODED:
+        at = note_encoding(samples, i, data, at)
+        if at == OTHER:
+            return OTHER
+    if header & (ENCODED | ids.Z) and end - at < AHEAD:
+        return OTHER
+    samples.sources.size[i] = -1
+    samples.attachments.size[i] = -1
+    if header & ids.Z:
+        at = note_exts(samples, i, data, at, end)
+        if at == OTHER:
+            return OTHER
+    size: cython.longlong = short_vle(data, at)
+    if size < 0:
+        return OTHER
+    at += size & 7
+    size >>= 3
+    if size > end - at:
+        return OTHER
+    samples.payloads.at[i] = at
+    samples.payloads.size[i] = size
+    samples.bytes += size
+    return at + size
+
+
+def note_stamp(samples, i, data, at):
+    """Nine bytes of time, as until the year 2106, then the node: its size and its bytes."""
+    word: cython.ulonglong = eight_bytes(data, at)
+    size: cython.int = data[at + 9]
+    if word & ALL_GO_ON != ALL_GO_ON or size < 1 or size > 16 or data[at + 10] == 0:
+        return OTHER
+    last: cython.ulonglong = data[at + 8]
+    samples.ntp64s.data[i] = as_signed(joined_sevens(word) | last << 56)
+    samples.stamps.at[i] = at + 10
+    samples.stamps.size[i] = size
+    return at + 10 + size
+
+
+def note_encoding(samples, i, data, at):
+    word: cython.longlong = short_vle(data, at)
+    if word < 0:
+        return OTHER
+    at += word & 7
+    word >>= 3
+    samples.encodings.data[i] = word >> 1
+    if word & 1:
+        if data[at] >= 0x80:
+            return OTHER
+        samples.schemas.at[i] = at + 1
+        samples.schemas.size[i] = data[at]
+        at += 1 + data[at]
+    return at
+
+
+def note_exts(samples, i, data, at, end):
+    """Source and attachment; when they are read, AHEAD bytes are left once more."""
+    header: cython.int = ids.Z
+    size: cython.longlong
+    while header & ids.Z:
+        header = data[at]
+        size = short_vle(data, at + 1)
+        if size < 0:
+            return OTHER
+        at += 1 + (size & 7)
+        size >>= 3
+        if size > end - at:
+            return OTHER
+        if header & 0x7F == SOURCE:
+            if note_source(samples, i, data, at) != at + size:
+                return OTHER
+        elif header & 0x7F == ATTACHMENT:
+            samples.attachments.at[i] = at
+            samples.attachments.size[i] = size
+            samples.bytes += size
+        else:
+            return OTHER
+        at += size
+        if end - at < AHEAD:
+            return OTHER
+    return at
+
+
+def note_source(samples, i, data, at):
+    size: cython.int = 1 + (data[at] >> 4)
+    eid: cython.longlong = short_vle(data, at + 1 + size)
+    if data[at + 1] == 0 or eid < 0:
+        return OTHER
+    samples.sources.at[i] = at + 1
+    samples.sources.size[i] = size
+    at += 1 + size + (eid & 7)
+    sn: cython.longlong = short_vle(data, at)
+    if sn < 0:
+        return OTHER
+    samples.eids.data[i] = eid >> 3
+    samples.sns.data[i] = sn >> 3
+    return at + (sn & 7)
