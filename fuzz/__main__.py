@@ -13,6 +13,7 @@ from zenlake.wire.memory import COMPILED
 # How many inputs each target gets of every hundred that `--count` says.
 TARGETS = {
     "batch": 100,
+    "columns": 10,
     "network": 20,
     "scouting": 20,
     "framing": 2,

@@ -208,3 +208,12 @@ def test_a_session_saved_and_restored_is_the_same():
     assert again.save() == session.save()
     assert again.opener.lanes.join(5, pieces(2)[1]) == 1
     assert again.opener.lanes.take(5) == b"part0part1"
+
+
+@pytest.mark.parametrize("sn", [1 << 28 | 5, 1 << 63 | 5, (1 << 64) - (1 << 28) + 5])
+def test_a_first_number_outside_the_range_is_taken_into_it(sn):
+    opened, joined = Session("opened"), Session("joined")
+    opened.opened(0, Open(initial_sn=sn))
+    joined.joined(Join(zid=b"\x01", reliable_sn=sn, best_effort_sn=sn))
+    for session in (opened, joined):
+        assert session.opener.lanes.accept(lane_of(5, True), 5) == 0

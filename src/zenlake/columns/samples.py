@@ -68,6 +68,7 @@ class Samples(Table):
         self.bytes = 0
         self.scopes = Numbers()  # of the keys; below zero if the side that accepted the session declared the id
         self.suffixes = Spans()
+        self.resolved = Spans()
         self.payloads = Spans()
         self.slices = Spans()
         self.encodings = Numbers()
@@ -214,19 +215,31 @@ class Samples(Table):
         return self.gather_manners(first, count)
 
     def gather_keys(self, first, count, opener, acceptor):
+        if self.resolve(opener, 1, count):
+            return self.key.gather(first, self.resolved, count, opener.data)
+        if self.resolve(acceptor, -1, count):
+            return self.key.gather(first, self.resolved, count, acceptor.data)
         i: cython.Py_ssize_t
         scope: cython.int
-        size: cython.Py_ssize_t
         for i in range(count):
             scope = self.scopes.data[i]
-            size = opener.size_of(scope)
-            if size >= 0 and self.suffixes.size[i] <= 0:  # the usual case
-                self.key.put(first + i, opener.data, opener.at[scope], size)
-            elif scope >= 0:
+            if scope >= 0:
                 self.put_key(first + i, opener, scope, self.data, self.suffixes.at[i], self.suffixes.size[i])
             else:
                 self.put_key(first + i, acceptor, -scope, self.data, self.suffixes.at[i], self.suffixes.size[i])
         return 0
+
+    def resolve(self, keys, sign, count):
+        """Whether all rows that wait have a key which this side declared whole: the usual case."""
+        i: cython.Py_ssize_t
+        scope: cython.int
+        for i in range(count):
+            scope = sign * self.scopes.data[i]
+            if self.suffixes.size[i] > 0 or keys.size_of(scope) < 0:
+                return False
+            self.resolved.at[i] = keys.at[scope]
+            self.resolved.size[i] = keys.size[scope]
+        return True
 
     def gather_times(self, first, count):
         i: cython.Py_ssize_t

@@ -1,4 +1,5 @@
-from zenlake.columns.samples cimport MOST_BYTES, Samples, as_signed
+from zenlake.columns.samples cimport Samples
+
 
 cdef enum:
     AHEAD = 48  # bytes
@@ -15,12 +16,6 @@ cdef enum:
     ATTACHMENT = 0x43
     DEFAULT_QOS = 0x05
 
-cdef Py_ssize_t note_usual(Samples samples, const unsigned char* data, Py_ssize_t at, Py_ssize_t end, bint direction) noexcept nogil
-cdef Py_ssize_t note_push(Samples samples, Py_ssize_t i, const unsigned char* data, Py_ssize_t at, Py_ssize_t end,
-                          bint direction) noexcept nogil
-cdef Py_ssize_t note_put(Samples samples, Py_ssize_t i, const unsigned char* data, Py_ssize_t at, Py_ssize_t end,
-                         int header) noexcept nogil
-cdef Py_ssize_t note_stamp(Samples samples, Py_ssize_t i, const unsigned char* data, Py_ssize_t at) noexcept nogil
-cdef Py_ssize_t note_encoding(Samples samples, Py_ssize_t i, const unsigned char* data, Py_ssize_t at) noexcept nogil
-cdef Py_ssize_t note_exts(Samples samples, Py_ssize_t i, const unsigned char* data, Py_ssize_t at, Py_ssize_t end) noexcept nogil
-cdef Py_ssize_t note_source(Samples samples, Py_ssize_t i, const unsigned char* data, Py_ssize_t at) noexcept nogil
+# What it consists of is declared where it stands, so that it becomes one function of C.
+cdef Py_ssize_t note_usual(Samples samples, const unsigned char* data, Py_ssize_t at, Py_ssize_t end,
+                           bint direction) noexcept nogil

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The usual publication, noted at one go.
 
-Most of what a fleet sends is alike: a PUSH whose key was declared, with a QoS or none, and a PUT whose timestamp is of this century.
+Most of what a fleet sends is alike: a PUSH whose key was declared, with a QoS or none, and a PUT whose timestamp is of our time.
 `Push.read` reads whatever the format allows, field by field into a record, from which `Samples` takes it. This notes the usual
 ones straight from the bytes, in a third of the time, and stops before the first that is anything else, cut short or wrong:
 `Push.read` reads that one, or says what is wrong with it. So nothing is refused here, and nothing may be accepted or understood
@@ -15,9 +15,10 @@ import cython
 
 if cython.compiled:
     import cython.cimports.zenlake.wire.ids as ids
+    from cython.cimports.zenlake.columns.samples import MOST_BYTES, Samples, as_signed
     from cython.cimports.zenlake.wire.memory import eight_bytes, joined_sevens, short_vle
 else:
-    from zenlake.columns.samples import MOST_BYTES, as_signed
+    from zenlake.columns.samples import MOST_BYTES, Samples, as_signed
     from zenlake.wire import ids
     from zenlake.wire.memory import eight_bytes, joined_sevens, short_vle
 
@@ -53,7 +54,17 @@ def note_usual(samples, data, at, end, direction):
     return at
 
 
-def note_push(samples, i, data, at, end, direction):
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def note_push(
+    samples: Samples,
+    i: cython.Py_ssize_t,
+    data: cython.p_const_uchar,
+    at: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    direction: cython.bint,
+) -> cython.Py_ssize_t:
     """A PUSH with a declared key and no suffix; each of these functions returns where the next field begins, or OTHER."""
     if end - at < AHEAD or data[at] & (KIND | SUFFIX) != ids.PUSH:
         return OTHER
@@ -72,10 +83,8 @@ def note_push(samples, i, data, at, end, direction):
         at += 2
     if data[at] & KIND != ids.PUT:
         return OTHER
-    return note_put(samples, i, data, at + 1, end, data[at])
-
-
-def note_put(samples, i, data, at, end, header):
+    header = data[at]
+    at += 1
     samples.stamps.size[i] = -1
     samples.ntp64s.data[i] = 0
     if header & STAMPED:
@@ -109,7 +118,12 @@ def note_put(samples, i, data, at, end, header):
     return at + size
 
 
-def note_stamp(samples, i, data, at):
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def note_stamp(
+    samples: Samples, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
     """Nine bytes of time, as until the year 2106, then the node: its size and its bytes."""
     word: cython.ulonglong = eight_bytes(data, at)
     size: cython.int = data[at + 9]
@@ -122,7 +136,12 @@ def note_stamp(samples, i, data, at):
     return at + 10 + size
 
 
-def note_encoding(samples, i, data, at):
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def note_encoding(
+    samples: Samples, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
     word: cython.longlong = short_vle(data, at)
     if word < 0:
         return OTHER
@@ -138,7 +157,12 @@ def note_encoding(samples, i, data, at):
     return at
 
 
-def note_exts(samples, i, data, at, end):
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def note_exts(
+    samples: Samples, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
     """Source and attachment; when they are read, AHEAD bytes are left once more."""
     header: cython.int = ids.Z
     size: cython.longlong
@@ -166,7 +190,12 @@ def note_exts(samples, i, data, at, end):
     return at
 
 
-def note_source(samples, i, data, at):
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def note_source(
+    samples: Samples, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
     size: cython.int = 1 + (data[at] >> 4)
     eid: cython.longlong = short_vle(data, at + 1 + size)
     if data[at + 1] == 0 or eid < 0:

@@ -23,8 +23,8 @@ cdef class Lanes:
     cdef public Py_ssize_t most
     cdef list parts
     cdef readonly list pieces
-    cpdef start(self, long long initial_sn)
-    cpdef start_lane(self, int priority, bint reliable, long long next_sn)
+    cpdef start(self, unsigned long long initial_sn)
+    cpdef start_lane(self, int priority, bint reliable, unsigned long long next_sn)
     cpdef long long accept(self, int lane, unsigned long long sn) noexcept nogil
     cpdef int join(self, int lane, Fragment fragment) except -1
     cpdef Py_ssize_t held(self) except -1

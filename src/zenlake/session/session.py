@@ -100,8 +100,8 @@ class Session:
         """OPEN tells where the sender's lanes begin; after the answer the session is open. True if this opened it."""
         side = self.sides[direction]
         side.lease_ms = open.lease_ms
-        side.initial_sn = open.initial_sn
-        side.lanes.start(open.initial_sn)
+        side.initial_sn = open.initial_sn & side.lanes.mask  # one outside the range is accepted, as on the real network
+        side.lanes.start(side.initial_sn)
         self.is_open = self.is_open or open.ack != 0
         return open.ack != 0
 

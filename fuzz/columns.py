@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+# Any batch gives valid tables, and the same rows and the same errors whether its usual publications are noted at one go or every
+# message is read field by field.
+"""Batches to columns: what `Decoder` takes."""
+
+import pyarrow as pa
+from tests.columns.traffic import OPENER, as_rows
+
+from fuzz import batch
+from zenlake.columns import TABLES, Decoder
+from zenlake.encoding import Encoding
+from zenlake.values import Timestamp
+from zenlake.wire.data import Put
+from zenlake.wire.declare import Declare, DeclareKeyExpr
+from zenlake.wire.network import Push
+from zenlake.wire.transport import Frame
+
+WANTED = [name for name in TABLES if name != "messages"]  # whoever wants those has every message read field by field
+STAMP = Timestamp.from_wire(1 << 62 | 1, bytes(range(1, 17)))
+
+PUBLICATIONS = [
+    Put(payload=b"12345678", timestamp=STAMP),
+    Put(payload=bytes(200), timestamp=STAMP, encoding=Encoding("text/plain;utf-8"), source=batch.SOURCE),
+    Put(payload=b"", attachment=bytes(130), encoding=Encoding("application/json")),
+]
+DECLARED = Frame(sn=0).encode() + Declare(body=DeclareKeyExpr(id=1, key="fleet/1")).encode()
+CORPUS = batch.CORPUS + [
+    DECLARED + b"".join(Push(key=(1, True, None), qos=13, body=put).encode() * 3 for put in (*order, PUBLICATIONS[0]))
+    for order in (PUBLICATIONS, PUBLICATIONS[::-1], PUBLICATIONS[1:])
+]
+
+
+def decoder(usual: bool) -> Decoder:
+    made = Decoder(dict.fromkeys(WANTED if usual else TABLES), rows=64)
+    made.files = ["fuzz"]
+    return made
+
+
+AT_ONE_GO, BY_FIELD = decoder(True), decoder(False)
+
+
+def tables(decoder: Decoder, rows: pa.RecordBatch) -> dict[str, list[pa.RecordBatch]]:
+    decoder.sessions.clear()
+    decoder.decode(rows)
+    done, rest = decoder.take(), decoder.finish()
+    return {name: done[name] + rest[name] for name in WANTED}
+
+
+def check(data: bytes) -> None:
+    rows = as_rows([(OPENER, data)])
+    found = tables(AT_ONE_GO, rows)
+    assert found == tables(BY_FIELD, rows)
+    for batches in found.values():
+        for each in batches:
+            each.validate(full=True)
