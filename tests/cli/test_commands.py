@@ -2,13 +2,15 @@
 """All commands: they are listed, loaded only when asked for, and say in one line what is wrong."""
 
 import re
+import shlex
 import subprocess
 import sys
 
 import pytest
+from typer.main import get_command
 
 from tests.cli.test_tables_commands import run  # noqa: F401
-from zenlake.cli import COMMANDS, PANELS, main
+from zenlake.cli import COMMANDS, PANELS, app, main
 from zenlake.cli.lazy import Loaded
 from zenlake.cli.lines import escaped, one_line, payload_text
 from zenlake.encoding import Encoding
@@ -32,6 +34,31 @@ def test_every_command_has_help(run, name):  # noqa: F811
     code, out, _ = run(name, "-h")
     assert code == 0
     assert f"zenlake {name}" in out.decode()
+    assert "<bool>" not in out.decode()
+
+
+def test_who_types_nothing_is_shown_the_help(run):  # noqa: F811
+    code, out, err = run()
+    assert (code, err) == (2, "")
+    assert b"Usage: zenlake" in out
+
+
+def commands(group, *words):
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, *words, name)
+        else:
+            yield pytest.param(command, (*words, name), id=" ".join((*words, name)))
+
+
+@pytest.mark.parametrize(("command", "words"), list(commands(get_command(app))))
+def test_every_command_shows_examples_that_it_takes(command, words):
+    examples = (command.epilog or "").splitlines()
+    assert examples
+    for line in examples:
+        dollar, zenlake, *given = shlex.split(re.split(r" [|<] ", line)[0])
+        assert (dollar, zenlake, *given[: len(words)]) == ("$", "zenlake", *words)
+        command.make_context("zenlake", given[len(words) :])
 
 
 def test_what_a_list_says_of_a_command_is_what_it_says_itself():
@@ -60,14 +87,14 @@ except SystemExit:
     ("code", "words", "why"),
     [
         (2, "put a//b 1 -e tcp/127.0.0.1:1", "chunks cannot be empty"),
-        (2, "put a 1 -e 127.0.0.1:1", "is not an endpoint like tcp/localhost:7447"),
+        (2, "put a 1 -e 127.0.0.1:1", "did you mean tcp/127.0.0.1:1?"),
         (1, "put a 1 -e tcp/127.0.0.1:1", "nobody listens there"),
         (2, "put a", "give a VALUE or --file"),
         (1, "put a --file there/is/none", "there/is/none: no such file or directory"),
         (2, "put a 1 --priority urgent", "'urgent' is not a priority: real-time"),
         (2, "put a --delete 1", "--delete sends no value"),
         (2, "get a --target any -e tcp/127.0.0.1:1", "'--target'"),
-        (2, "sub a --mode robot", "robot"),
+        (2, "sub a --mode robot", "'robot' is not one of 'client', 'peer', 'router'"),
         (2, "sub a --set lease", "is not like transport/link/tx/lease=5000"),
         (2, "hz a --window 1", "'--window'"),
         (2, "sup a", "No such command 'sup'"),

@@ -30,7 +30,7 @@ def as_what(format: Format | None, as_json: bool, out: Path | None) -> Format:
 def decode(
     paths: Annotated[
         list[str],
-        typer.Argument(metavar="PATH...", help="Captures, logs, lakes; `-` is the standard input.", show_default=False),
+        typer.Argument(metavar="PATH", help="Captures, logs, lakes; `-` is the standard input.", show_default=False),
     ],
     table: Annotated[str, typer.Option("--table", "-t", help=f"{', '.join((*TABLES, *DERIVED))}.")] = "samples",
     columns: Annotated[str | None, typer.Option("--columns", help="Only these, as a,b,c.")] = None,
@@ -53,6 +53,10 @@ def decode(
     """Show a table of a capture, a log or a lake, or write it to a file.
 
     All captures given are one: files of a rotation may come in any order. Logs and lakes are folders.
+
+    $ zenlake decode robots.pcap --key "fleet/*/pose" --columns received,key,payload
+    $ zenlake decode lake/log --table queries -o queries.parquet
+    $ zenlake decode robots.pcap --json | jq .key
     """
     format = as_what(format, as_json, out)
     paths = or_sample(paths)
@@ -64,6 +68,8 @@ def decode(
         whole: pa.Table = read(
             paths, table, columns=wanted, keys=key, since=since, until=until, threads=threads, once=once
         )
+        if "received" in whole.column_names:
+            whole = whole.sort_by("received")
         rows, schema = iter(whole.to_batches()), whole.schema
     count = write(schema, rows, format, out)
     if out is not None:

@@ -57,7 +57,7 @@ TELLING = {
 def demo(
     paths: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PATH]...", help="Your own captures instead of a live fleet."),
+        typer.Argument(metavar="PATH", help="Your own captures instead of a live fleet."),
     ] = None,
     lake: Annotated[Path, typer.Option("--lake", help="Where everything goes.")] = Path("lake"),
     seconds: Annotated[float, typer.Option("--seconds", min=2.0, help="How long the fleet drives about.")] = 12.0,
@@ -66,6 +66,9 @@ def demo(
 
     The fleet: 20 robots, half of them on the real Zenoh if it is installed, an operator who asks them, a robot that drops out and
     a subscriber that is too slow, on a router that records everything, landed by Spark while it happens.
+
+    $ zenlake demo
+    $ zenlake demo robots.pcap --lake mine
     """
     console = Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=120)
     import_duckdb()

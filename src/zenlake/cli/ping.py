@@ -39,6 +39,9 @@ def ping(
     """Measure round trips to another `zenlake ping --answer`: the median, the 99th percentile, the extremes.
 
     The exit code is 1 if any got lost.
+
+    $ zenlake ping --answer -e tcp/localhost:7447
+    $ zenlake ping -e tcp/localhost:7447 --count 1000 --size 1024
     """
     with until_stopped() as stop, network.open() as node:
         if answer:

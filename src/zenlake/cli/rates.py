@@ -85,6 +85,8 @@ def hz(
     """Show how often each key is published: the rate, and the shortest and longest time between two, until Ctrl-C.
 
     The exit code is 1 if nothing was published.
+
+    $ zenlake hz 'fleet/*/pose' -e tcp/localhost:7447
     """
     with network.open() as node:
         return _watch(node, key, Window.frequency, window, every, count, seconds, as_json)
@@ -103,6 +105,8 @@ def bw(
     """Show how many bytes of payload are published on each key each second, and the sizes of its samples, until Ctrl-C.
 
     The exit code is 1 if nothing was published.
+
+    $ zenlake bw 'fleet/**' -e tcp/localhost:7447 --seconds 10 --json
     """
     with network.open() as node:
         return _watch(node, key, Window.bandwidth, window, every, count, seconds, as_json)

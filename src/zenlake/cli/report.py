@@ -17,7 +17,7 @@ def report(
     paths: Annotated[
         list[str],
         typer.Argument(
-            metavar="PATH [PATH]",
+            metavar="PATH",
             help="A capture (or a quoted pattern, or a folder of captures), a log or a lake; a second one is compared with it.",
             show_default=False,
         ),
@@ -33,6 +33,10 @@ def report(
     With two paths the page also tells what the first sent and the second saw. The files of a rotation are one recording: give
     them as a quoted pattern, 'robot-*.pcap'. Where there is no file of that name, `sample.pcap` is the capture that comes with
     Zenlake.
+
+    $ zenlake report sample.pcap
+    $ zenlake report robots.pcap base.pcap -o compared.html
+    $ zenlake report lake/log --no-open
     """
     if len(paths) > 2:
         raise typer.BadParameter(

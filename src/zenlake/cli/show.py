@@ -118,7 +118,7 @@ def rich_table(rows: pa.Table, widest: int | None = None) -> Table:
     for column, type_ in zip(table.columns, rows.schema.types, strict=True):
         column.no_wrap = True
         column.max_width = widest
-        if pa.types.is_integer(type_) or pa.types.is_floating(type_):
+        if pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_):
             column.justify = "right"
     for row in rows.to_pylist():
         table.add_row(*map(text, row.values()))

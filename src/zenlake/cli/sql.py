@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zenlake sql`: ask a capture, a log or a lake in SQL."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -8,13 +9,15 @@ import typer
 
 from zenlake.cli.decode import Json, as_what
 from zenlake.cli.show import Format, write
+from zenlake.errors import InvalidValue
 from zenlake.examples import or_sample
-from zenlake.tables import query
+from zenlake.tables import DERIVED, query
+from zenlake.tables.schemas import TABLES
 
 
 def sql(
     text: Annotated[str, typer.Argument(metavar="SQL", help="A query in DuckDB's SQL.", show_default=False)],
-    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Captures, logs, lakes.", show_default=False)],
+    paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Captures, logs, lakes.", show_default=False)],
     format: Annotated[
         Format | None, typer.Option("--format", "-f", help="As what; else by the name of OUT.", show_default="table")
     ] = None,
@@ -27,8 +30,15 @@ def sql(
 ) -> int:
     """Ask a capture, a log or a lake in SQL: every decoded and derived table is a view, and only those that you name are computed.
 
-    zenlake sql "select key, count(*) from samples group by key" robots.pcapng
+    $ zenlake sql "select key, count(*) from samples group by key" robots.pcap
+    $ zenlake sql "from queries where outcome <> 'answered'" lake/tables -o late.csv
     """
-    answer = query(text, or_sample(paths), threads)
+    try:
+        answer = query(text, or_sample(paths), threads)
+    except InvalidValue as error:
+        unknown = re.match(r"Catalog Error: Table with name (.+) does not exist", str(error))
+        if unknown is None:
+            raise
+        raise InvalidValue(f"there is no table {unknown[1]}: there are {', '.join((*TABLES, *DERIVED))}") from None
     write(answer.schema, answer.to_batches(), as_what(format, as_json, out), out)
     return 0
