@@ -207,7 +207,7 @@ NEXT = (
     ("a picture of it", "zenlake report mine/log --open"),
     ("ask, without a JVM", 'zenlake sql "select key, count(*) from samples group by key" mine/log'),
     ("in your Spark job", 'spark.readStream.format("zenoh").load("mine/log")'),
-    ("the tables just made", "duckdb -c \"from 'LAKE/tables/queries/**/*.parquet'\""),
+    ("the tables just made", 'zenlake sql "from queries" LAKE/tables'),
     ("play them again", "zenlake replay LAKE/log -e tcp/127.0.0.1:7447"),
 )
 NEXT_WITH_CAPTURES = (
@@ -217,11 +217,15 @@ NEXT_WITH_CAPTURES = (
     ("any table, any format", "zenlake decode mine.pcap --table queries -o queries.parquet"),
     ("in your Spark job", 'spark.read.format("zenoh_capture").option("table", "messages").load("mine.pcap")'),
     ("derived tables there", 'zenlake.spark.tables(spark, "mine.pcap")["queries"]'),
-    ("the files just written", "duckdb -c \"from 'LAKE/queries/*.parquet'\""),
+    ("the files just written", 'zenlake sql "from queries" LAKE'),
 )
 
 
 def next_steps(console: Console, steps: Iterable[tuple[str, str]], lake: Path) -> None:
     console.print("\n[bold]Next, with your own[/]")
+    if shutil.which("zenlake") is None:
+        activate = Path(sys.prefix, "bin", "activate")
+        within = activate.is_relative_to(Path.cwd())
+        steps = (("first, once a shell", f"source {activate.relative_to(Path.cwd()) if within else activate}"), *steps)
     for what, how in steps:
         console.print(f"  [dim]{what:<23}[/] {how.replace('LAKE', str(lake))}", soft_wrap=True)
