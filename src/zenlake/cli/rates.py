@@ -150,7 +150,7 @@ Rows = dict[str, tuple[int, dict[str, float]]]  # of each key: how many samples 
 
 HEADS = {
     "hz": "Hz", "min_ms": "shortest ms", "max_ms": "longest ms", "std_ms": "deviation ms",
-    "bytes_s": "bytes/s", "mean": "mean size", "min": "smallest", "max": "largest",
+    "bytes_s": "a second", "mean": "mean size", "min": "smallest", "max": "largest",
 }  # fmt: skip
 
 

@@ -116,9 +116,9 @@ def _line(now: Stats, before: Stats, seconds: float) -> str:
         f"{rate:,.0f} messages/s",
         f"{filesize.decimal(int((now.bytes - before.bytes) / seconds))}/s",
         f"{now.messages:,} in all",
-        f"{filesize.decimal(now.waiting)} not yet written",
-        f"{now.missing} frames missing",
-        f"{now.lost} batches lost",
+        f"{filesize.decimal(now.waiting)} unwritten",
+        f"{now.missing} missing",
+        f"{now.lost} lost",
     ]
     if not now.connected:
         told.insert(0, "[bold red]not connected[/]")
