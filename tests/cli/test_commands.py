@@ -114,11 +114,16 @@ def test_debug_shows_where():
         main(["--debug", "put", "a", "1", "-e", "tcp/127.0.0.1:1"])
 
 
-def test_completion_knows_the_commands():
-    asked = {"_ZENLAKE_COMPLETE": "complete_bash", "COMP_WORDS": "zenlake live", "COMP_CWORD": "1", "PATH": "/usr/bin"}
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("zenlake live", "liveliness"), ("zenlake sub a --mo", "--mode"), ("zenlake decode --table qu", "queries")],
+)
+def test_completion_knows_commands_options_and_tables(typed, offered):
+    position = str(len(typed.split()) - 1)
+    asked = {"_ZENLAKE_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": position, "PATH": "/usr/bin"}
     program = "from zenlake.cli import main; main([])"
     done = subprocess.run([sys.executable, "-c", program], env=asked, capture_output=True, text=True, timeout=60)
-    assert done.stdout.split() == ["liveliness"]
+    assert done.stdout.split() == [offered]
 
 
 def test_nothing_from_the_network_moves_the_cursor():

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
 
-from zenlake.cli.decode import Json, as_what
+from zenlake.cli.decode import as_what
+from zenlake.cli.network import Json
 from zenlake.cli.show import write
 from zenlake.lake import Lake, compact
 

@@ -8,7 +8,8 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from zenlake.cli.decode import Json, as_what
+from zenlake.cli.decode import as_what
+from zenlake.cli.network import Json
 from zenlake.cli.show import write
 from zenlake.log import Log, export, readers
 from zenlake.log.verify import Checked, repair, verify
