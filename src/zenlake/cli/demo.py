@@ -74,7 +74,11 @@ def demo(
     import_duckdb()
     prepare(lake)
     if not paths:
-        return live(console, lake, seconds)
+        try:
+            return live(console, lake, seconds)
+        except KeyboardInterrupt:
+            console.print(f"stopped; what was recorded until then is in {lake / 'log'}, and a next run begins anew")
+            raise
     started = time.monotonic()
     given = paths
     console.print(f"[bold]Every Zenoh message, as a table.[/] {len(given)} capture files:")
