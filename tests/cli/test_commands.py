@@ -13,6 +13,7 @@ from tests.cli.test_tables_commands import run  # noqa: F401
 from zenlake.cli import COMMANDS, PANELS, app, main
 from zenlake.cli.lazy import Loaded
 from zenlake.cli.lines import escaped, one_line, payload_text
+from zenlake.cli.show import text as cell
 from zenlake.encoding import Encoding
 from zenlake.errors import LinkError
 
@@ -128,6 +129,7 @@ def test_completion_knows_commands_options_and_tables(typed, offered):
 
 def test_nothing_from_the_network_moves_the_cursor():
     assert escaped("a\x1b[2Jb\r\n\u202e") == r"a\x1b[2Jb\r\n\u202e"
+    assert cell("a\x1b[2J\n") == r"a\x1b\[2J\n"
     assert one_line(b"\xff\x00") == "ff00"
     assert one_line(b"a\tb\n") == r"a\tb\n"
     assert payload_text(b"a\x1b[2J\nb", Encoding("text/plain"), 16) == "a\\x1b[2J\nb"
