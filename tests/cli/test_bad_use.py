@@ -56,7 +56,7 @@ def test_no_java(told, tmp_path, monkeypatch):
 def test_no_room_on_the_disk(told, format):
     code, line = told("decode", sample(), "--columns", "key", "--format", format, "-o", "/dev/full")
     assert code == 1
-    assert "no space left on device; make room, or choose another place" in line
+    assert "/dev/full: no space left on device; make room, or choose another place" in line
 
 
 @pytest.mark.parametrize("endpoint", ["router:7447", "tcp/router", "tcp:router:7447", "carrier-pigeon/router:7447"])

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from zenlake.cli.lines import writing
 from zenlake.examples import or_sample
 
 
@@ -54,8 +55,9 @@ def report(
         text = page(found[0], found[1] if found[1:] else None, status.update)
     fresh = out.with_name(f".{out.name}.{os.getpid()}")
     try:
-        fresh.write_text(text, encoding="utf-8")
-        fresh.replace(out)  # whoever has the page open never sees half of it
+        with writing(out, by_way_of=fresh):
+            fresh.write_text(text, encoding="utf-8")
+            fresh.replace(out)  # whoever has the page open never sees half of it
     finally:
         fresh.unlink(missing_ok=True)
     typer.echo(f"{out}  {len(text.encode()) / 1e6:.1f} MB  {out.resolve().as_uri()}", err=True)

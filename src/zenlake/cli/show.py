@@ -16,7 +16,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from zenlake.cli.lines import as_json, escaped
+from zenlake.cli.lines import as_json, escaped, writing
 
 __all__ = ["Format", "rich_table", "write"]
 
@@ -47,8 +47,11 @@ def write(schema: pa.Schema, batches: Iterable[pa.RecordBatch], format: Format, 
     """Write batches to a file, or to the standard output; how many rows there were."""
     if out is None and format in BINARY and sys.stdout.isatty():
         raise typer.BadParameter(f"{format} is not for a terminal: give a file with -o")
-    if format is Format.table:
-        return _print(schema, batches, out)
+    with writing(out):
+        return _print(schema, batches, out) if format is Format.table else _write(schema, batches, format, out)
+
+
+def _write(schema: pa.Schema, batches: Iterable[pa.RecordBatch], format: Format, out: Path | None) -> int:
     writer: Callable[[pa.Schema, BinaryIO], Any] = {
         Format.jsonl: JsonLines, Format.csv: _csv, Format.parquet: _parquet, Format.arrow: _arrow,
     }[format]  # fmt: skip
