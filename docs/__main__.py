@@ -107,6 +107,9 @@ your shell the commands and their options.
 """
 
 
+PIPE = "&#124;"  # in a cell of a table
+
+
 def cli_page() -> str:
     return "\n".join(_commands())
 
@@ -156,7 +159,8 @@ def _parameters(parameters: Iterable[Any]) -> Iterator[str]:
     for each in rows:
         is_argument = each.param_type_name == "argument"
         spelled = each.metavar if is_argument else ", ".join((*each.opts, *each.secondary_opts))
-        yield f"| `{spelled}` | {_default(each)} | {' '.join((each.help or '').split())} |"
+        cells = f"`{spelled}`", _default(each), " ".join((each.help or "").split())
+        yield f"| {' | '.join(cell.replace('|', PIPE) for cell in cells)} |"
 
 
 def _spelled(argument: Any) -> str:
@@ -165,10 +169,10 @@ def _spelled(argument: Any) -> str:
 
 
 def _default(parameter: Any) -> str:
-    if isinstance(parameter.show_default, str):
-        return f"`{parameter.show_default}`"
-    value = parameter.default
-    return "" if value is None or isinstance(value, bool) or callable(value) else f"`{value}`"
+    value = parameter.show_default if isinstance(parameter.show_default, str) else parameter.default
+    if value is None or isinstance(value, bool) or callable(value):
+        return ""
+    return f"<code>{value}</code>" if "|" in str(value) else f"`{value}`"
 
 
 PAGES = {
