@@ -110,6 +110,13 @@ def test_mistakes_are_told_in_one_line(run, code, words, why):  # noqa: F811
     assert why in err
 
 
+def test_who_waits_alone_is_told(run):  # noqa: F811
+    nobody = ("--listen", "tcp/127.0.0.1:0", "--set", "scouting/multicast/enabled=false")
+    code, out, err = run("sub", "**", "--seconds", "0.1", *nobody)
+    assert (code, out) == (0, b"")
+    assert err == "waiting: nobody is connected yet; -e tcp/HOST:7447 says where to look\n"
+
+
 def test_debug_shows_where():
     with pytest.raises(LinkError):
         main(["--debug", "put", "a", "1", "-e", "tcp/127.0.0.1:1"])

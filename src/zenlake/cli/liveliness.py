@@ -53,7 +53,7 @@ def sub_command(
 
     $ zenlake liveliness sub 'fleet/**' -e tcp/localhost:7447
     """
-    with until_stopped() as stop, network.open() as node:
+    with until_stopped() as stop, network.join() as node:
         declared = node.liveliness().declare_subscriber(key, history=history)
         for sample in following(declared, stop, count, seconds):
             name, alive = str(sample.key_expr), sample.kind is SampleKind.PUT
@@ -75,7 +75,7 @@ def token_command(
 
     $ zenlake liveliness token fleet/r1 -e tcp/localhost:7447
     """
-    with until_stopped() as stop, network.open() as node:
+    with until_stopped() as stop, network.join() as node:
         token = node.liveliness().declare_token(key)
         typer.echo(f"{escaped(key)} is alive (Ctrl-C ends it)", err=True)
         stop.wait(seconds)

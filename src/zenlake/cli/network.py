@@ -164,6 +164,13 @@ class Network:
             mode = "client"
         return open(configuration(self.config, mode, self.connect, self.listen, self.set))
 
+    def join(self) -> "Session":
+        """A session for who waits for others: if nobody is there yet, that is no mistake, but worth a line."""
+        session = self.open()
+        if alone(session):
+            typer.echo("waiting: nobody is connected yet; -e tcp/HOST:7447 says where to look", err=True)
+        return session
+
 
 def on_network(verb: Callable[Concatenate[Network, P], int]) -> Callable[..., int]:
     """A verb that is given a Network, made of options that every such verb has besides its own."""

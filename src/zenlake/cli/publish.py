@@ -137,7 +137,7 @@ def pub(
     """
     kind = Encoding(encoding or "zenoh/string")
     sent = 0
-    with until_stopped() as stop, network.open() as node:
+    with until_stopped() as stop, network.join() as node:
         publisher = node.declare_publisher(
             key,
             encoding=kind,

@@ -107,7 +107,7 @@ def queryable(
     $ zenlake queryable fleet/r1/status ready -e tcp/localhost:7447
     """
     payload, kind = given_value(value, file, encoding)
-    with until_stopped() as stop, network.open() as node:
+    with until_stopped() as stop, network.join() as node:
         asked = node.declare_queryable(key, complete=complete)
         for query in following(asked, stop, count, seconds):
             with query:

@@ -88,7 +88,7 @@ def hz(
 
     $ zenlake hz 'fleet/*/pose' -e tcp/localhost:7447
     """
-    with network.open() as node:
+    with network.join() as node:
         return _watch(node, key, Window.frequency, window, every, count, seconds, as_json)
 
 
@@ -108,7 +108,7 @@ def bw(
 
     $ zenlake bw 'fleet/**' -e tcp/localhost:7447 --seconds 10 --json
     """
-    with network.open() as node:
+    with network.join() as node:
         return _watch(node, key, Window.bandwidth, window, every, count, seconds, as_json)
 
 

@@ -31,7 +31,7 @@ def sub(
     $ zenlake sub 'fleet/**' -e tcp/localhost:7447
     $ zenlake sub 'fleet/*/pose' --count 10 --json
     """
-    with until_stopped() as stop, network.open() as node:
+    with until_stopped() as stop, network.join() as node:
         for sample in following(_channel(node, key), stop, count, seconds):
             print(json_line(described(sample)) if as_json else line(sample))
     return 0
@@ -49,7 +49,7 @@ def echo(
 
     $ zenlake echo 'fleet/*/log' -e tcp/localhost:7447
     """
-    with until_stopped() as stop, network.open() as node:
+    with until_stopped() as stop, network.join() as node:
         bold = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() else ("", "")
         for sample in following(_channel(node, key), stop, count, seconds):
             print(f"{bold[0]}{escaped(str(sample.key_expr))}{bold[1]}")
