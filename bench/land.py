@@ -127,7 +127,7 @@ def run(quick: bool) -> list[Result]:
 def against_others(folder: Path, quick: bool) -> Iterator[Result]:
     import zenlake.spark
 
-    samples, rounds = (1_000_000, 1) if quick else (4_000_000, 3)
+    samples, rounds = (400_000, 1) if quick else (4_000_000, 3)
     log, prepared = folder / "log", folder / "prepared"
     record(log, samples)
     prepare(log, prepared)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the pages of the documentation that are generated: `make docs`, or `python -m docs`. A test compares them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from docs.settings import settings_page
 from typer.main import get_command
 
 from zenlake.cli import app
+from zenlake.cli.network import NETWORK
 from zenlake.tables.derive import connect
 from zenlake.tables.derived import DERIVED, definition
 from zenlake.tables.schemas import TABLES
@@ -106,47 +107,72 @@ your shell the commands and their options.
 """
 
 
+PIPE = "&#124;"  # in a cell of a table
+
+
 def cli_page() -> str:
     return "\n".join(_commands())
 
 
 def _commands() -> Iterator[str]:
+    commands = list(_leaves(get_command(app), "zenlake"))
+    shared = max(([each for each in command.params if _is_network(each)] for _, command in commands), key=len)
     yield CLI
-    yield from _command_group(get_command(app), "zenlake")
+    yield "\n## Network options\n\nOf the commands that go on the network; those that take only some say which.\n"
+    yield from _parameters(shared)
+    for words, command in commands:
+        yield from _command(words, command, len(shared))
     yield ""
 
 
-def _command_group(group: Any, words: str) -> Iterator[str]:
-    """Every command as typer knows it: what it does, what it takes; a command with commands of its own is a group."""
+def _leaves(group: Any, words: str) -> Iterator[tuple[str, Any]]:
+    """Every command as typer knows it, with the words that call it; a command with commands of its own is a group."""
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
-            yield from _command_group(command, f"{words} {name}")
-            continue
-        arguments = [each for each in command.params if each.param_type_name == "argument"]
-        options = [each for each in command.params if each.param_type_name == "option" and each.name != "help"]
-        usage = " ".join([words, name, *(["[OPTIONS]"] if options else []), *(_spelled(each) for each in arguments)])
-        title = f"{words} {name}".removeprefix("zenlake ")
-        yield f"\n## {title}\n\n```text\n{usage.strip()}\n```\n\n{_paragraphs(command.help or '')}\n"
-        if arguments or options:
-            yield "| argument or option | default | meaning |\n|---|---|---|"
-        for each in (*arguments, *options):
-            spelled = _spelled(each) if each in arguments else ", ".join(each.opts)
-            yield f"| `{spelled}` | {_default(each)} | {' '.join((each.help or '').split())} |"
+            yield from _leaves(command, f"{words} {name}")
+        else:
+            yield f"{words} {name}", command
+
+
+def _command(words: str, command: Any, all_shared: int) -> Iterator[str]:
+    arguments = [each for each in command.params if each.param_type_name == "argument"]
+    options = [each for each in command.params if each.param_type_name == "option" and each.name != "help"]
+    shared = [each for each in options if _is_network(each)]
+    own = [each for each in options if each not in shared]
+    usage = " ".join([words, *(["[OPTIONS]"] if options else []), *map(_spelled, arguments)])
+    yield f"\n## {words.removeprefix('zenlake ')}\n\n```text\n{usage}\n```\n\n{command.help}\n"
+    yield f"```sh\n{command.epilog.replace('$ ', '')}\n```\n"
+    yield from _parameters((*arguments, *own))
+    if shared:
+        some = "" if len(shared) == all_shared else ": " + ", ".join(f"`{each.opts[0]}`" for each in shared)
+        yield f"\nAnd the [network options](#network-options){some}."
+
+
+def _is_network(parameter: Any) -> bool:
+    return getattr(parameter, "rich_help_panel", None) == NETWORK
+
+
+def _parameters(parameters: Iterable[Any]) -> Iterator[str]:
+    rows = list(parameters)
+    if rows:
+        yield "| argument or option | default | meaning |\n|---|---|---|"
+    for each in rows:
+        is_argument = each.param_type_name == "argument"
+        spelled = each.metavar if is_argument else ", ".join((*each.opts, *each.secondary_opts))
+        cells = f"`{spelled}`", _default(each), " ".join((each.help or "").split())
+        yield f"| {' | '.join(cell.replace('|', PIPE) for cell in cells)} |"
 
 
 def _spelled(argument: Any) -> str:
-    return argument.metavar or argument.name.upper()
-
-
-def _paragraphs(text: str) -> str:
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n")).strip()
+    name = argument.metavar if argument.required else f"[{argument.metavar}]"
+    return name if argument.nargs == 1 else f"{name}..."
 
 
 def _default(parameter: Any) -> str:
-    if isinstance(parameter.show_default, str):
-        return f"`{parameter.show_default}`"
-    value = parameter.default
-    return "" if value is None or isinstance(value, bool) or callable(value) else f"`{value}`"
+    value = parameter.show_default if isinstance(parameter.show_default, str) else parameter.default
+    if value is None or isinstance(value, bool) or callable(value):
+        return ""
+    return f"<code>{value}</code>" if "|" in str(value) else f"`{value}`"
 
 
 PAGES = {

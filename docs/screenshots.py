@@ -38,7 +38,8 @@ THEMES = {
 
 def run_demo(folder: Path) -> str:
     """What the demo prints, with its colours."""
-    env = {**os.environ, "FORCE_COLOR": "1", "TTY_INTERACTIVE": "0", "COLUMNS": str(COLUMNS)}
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # as in an activated environment
+    env = {**os.environ, "PATH": path, "FORCE_COLOR": "1", "TTY_INTERACTIVE": "0", "COLUMNS": str(COLUMNS)}
     command = [sys.executable, "-c", "from zenlake.cli import main; main()", "demo"]
     return subprocess.run(command, cwd=folder, env=env, stdout=subprocess.PIPE, text=True, check=True).stdout
 

@@ -7,11 +7,12 @@ import sys
 
 import pytest
 from bench import report
+from bench.__main__ import NAMES
 from bench.__main__ import main as bench
 from bench.columns import BATCH, message
 from bench.report import Ratio, Result
 from docs.__main__ import HERE, PAGES
-from docs.figures import benchmarks_page, scale_page
+from docs.figures import TITLES, benchmarks_page, scale_page
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -22,6 +23,10 @@ def test_generated_pages_are_current(name):
 def test_every_method_of_the_python_reference_says_what_it_does():
     silent = re.findall(r"^- `[^`]*`$", PAGES["reference.md"](), re.MULTILINE)
     assert silent == []
+
+
+def test_every_benchmark_has_its_place_on_the_page():
+    assert list(TITLES) == NAMES
 
 
 def test_the_pages_of_benchmarks_tell_what_was_measured(tmp_path, monkeypatch):

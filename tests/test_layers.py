@@ -2,6 +2,7 @@
 """Who may import whom: nothing imports upward or sideways, and what is sans-IO stays so."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,12 @@ def test_imports_go_down(source):
             assert path[1] in allowed or path[1].startswith("__"), f"{layer} imports {name}"
         assert not (layer in SANS_IO | LEAVES and path[0] in WORLD), f"{layer} imports {name}"
         assert path[0] != "pyspark" or layer in SPARK, f"{layer} imports {name}"
+
+
+def test_the_page_on_layers_names_each_with_what_it_imports():
+    page = (ROOT.parents[1] / "docs" / "design" / "layers.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)/` \|.*\| ([^|]*) \|$", page, re.MULTILINE))
+    found = {layer: set(re.findall(r"`(\w+)`", imports)) for layer, imports in rows.items()}
+    assert found == IMPORTS | {"cli": set()}  # which may import all
+    order = list(rows)
+    assert all(order.index(lower) < order.index(layer) for layer, imports in found.items() for lower in imports)

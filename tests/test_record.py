@@ -56,6 +56,11 @@ def shown(cls, *arguments, **named):
     return found
 
 
+def test_the_standard_fields_are_made_once():
+    point = made(record)
+    assert point.__dataclass_fields__ is point(1).__dataclass_fields__ is point.__dataclass_fields__
+
+
 @each_kind
 def test_it_is_as_the_standard_one(options):
     ours, theirs = made(record, **options), made(dataclasses, **options)

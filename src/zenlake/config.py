@@ -46,7 +46,10 @@ class Config:
             with open(path, encoding="utf-8") as file:
                 text = file.read()
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"cannot read the configuration {path}: {error}") from None
+            why = (
+                getattr(error, "strerror", None) or error
+            )  # the system's words without their number and the path again
+            raise ConfigError(f"cannot read the configuration {path}: {why}") from None
         try:
             return cls.from_json5(text)
         except ConfigError as error:

@@ -110,7 +110,7 @@ else:
             object.__setattr__(self, name, value)
 
     class Fields:
-        """`__dataclass_fields__`: the standard ones, made when somebody asks for them."""
+        """`__dataclass_fields__`: the standard ones, made when somebody first asks for them."""
 
         def __init__(self, given, kw_only):
             self.given = given
@@ -129,4 +129,5 @@ else:
             body = {name: standard(value) for name, value in self.given.items()}
             body["__annotations__"] = owner.__annotations__
             like = dataclasses.dataclass(kw_only=self.kw_only)(type(owner.__name__, (), body))
+            owner.__dataclass_fields__ = like.__dataclass_fields__
             return like.__dataclass_fields__

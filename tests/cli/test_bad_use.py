@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.test_tables_commands import run  # noqa: F401
 from zenlake.examples import sample
+from zenlake.log import Writer
 
 NOT_OURS = "choose a folder that you may write to"
 
@@ -44,6 +45,7 @@ def test_no_java(told, tmp_path, monkeypatch):
     if "pyspark" in sys.modules:
         monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    Writer(tmp_path / "log", "tap").close()
     code, line = told("land", tmp_path / "log", tmp_path / "lake")
     assert code == 1
     assert f"JAVA_HOME is {tmp_path}, but there is no working bin/java" in line
@@ -54,7 +56,7 @@ def test_no_java(told, tmp_path, monkeypatch):
 def test_no_room_on_the_disk(told, format):
     code, line = told("decode", sample(), "--columns", "key", "--format", format, "-o", "/dev/full")
     assert code == 1
-    assert "no space left on device; make room, or choose another place" in line
+    assert "/dev/full: no space left on device; make room, or choose another place" in line
 
 
 @pytest.mark.parametrize("endpoint", ["router:7447", "tcp/router", "tcp:router:7447", "carrier-pigeon/router:7447"])
@@ -63,6 +65,14 @@ def test_a_wrong_endpoint(told, endpoint):
         code, line = told(*words)
         assert code == 2
         assert endpoint in line
+
+
+def test_a_forgotten_protocol(told):
+    assert told("tap", "router:7447") == (2, "zenlake: `router:7447` is no endpoint: did you mean tcp/router:7447?")
+    assert told("sub", "**", "-e", "router") == (
+        2,
+        "zenlake: `router` is no endpoint: write it like tcp/localhost:7447",
+    )
 
 
 def test_nobody_at_the_endpoint(told):
@@ -99,6 +109,23 @@ def test_a_folder_that_is_a_file(told, tmp_path):
     code, line = told("router", "-l", "tcp/127.0.0.1:0", "--log", tmp_path / "file" / "log")
     assert code == 1
     assert "not a directory; a part of that path is a file" in line
+
+
+def test_a_table_that_there_is_not(told):
+    code, line = told("sql", "from sample", sample())
+    assert code == 1
+    assert "there is no table sample: there are messages, samples, " in line
+
+
+def test_a_configuration_that_is_not_there(told):
+    code, line = told("router", "-c", "robots.json5")
+    assert (code, line) == (2, "zenlake: cannot read the configuration robots.json5: No such file or directory")
+
+
+def test_what_is_no_log_starts_no_spark(told, tmp_path):
+    code, line = told("land", tmp_path, tmp_path / "lake")
+    assert code == 1
+    assert line == f"zenlake: {tmp_path} is no log: there is no zenlake-log.json in it"
 
 
 @pytest.mark.parametrize("words", ["report", "decode", "sql from(samples)", "replay -e tcp/127.0.0.1:1"])

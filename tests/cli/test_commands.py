@@ -2,15 +2,18 @@
 """All commands: they are listed, loaded only when asked for, and say in one line what is wrong."""
 
 import re
+import shlex
 import subprocess
 import sys
 
 import pytest
+from typer.main import get_command
 
 from tests.cli.test_tables_commands import run  # noqa: F401
-from zenlake.cli import COMMANDS, PANELS, main
+from zenlake.cli import COMMANDS, PANELS, app, main
 from zenlake.cli.lazy import Loaded
 from zenlake.cli.lines import escaped, one_line, payload_text
+from zenlake.cli.show import text as cell
 from zenlake.encoding import Encoding
 from zenlake.errors import LinkError
 
@@ -32,6 +35,31 @@ def test_every_command_has_help(run, name):  # noqa: F811
     code, out, _ = run(name, "-h")
     assert code == 0
     assert f"zenlake {name}" in out.decode()
+    assert "<bool>" not in out.decode()
+
+
+def test_who_types_nothing_is_shown_the_help(run):  # noqa: F811
+    code, out, err = run()
+    assert (code, err) == (2, "")
+    assert b"Usage: zenlake" in out
+
+
+def commands(group, *words):
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, *words, name)
+        else:
+            yield pytest.param(command, (*words, name), id=" ".join((*words, name)))
+
+
+@pytest.mark.parametrize(("command", "words"), list(commands(get_command(app))))
+def test_every_command_shows_examples_that_it_takes(command, words):
+    examples = (command.epilog or "").splitlines()
+    assert examples
+    for line in examples:
+        dollar, zenlake, *given = shlex.split(re.split(r" [|<] ", line)[0])
+        assert (dollar, zenlake, *given[: len(words)]) == ("$", "zenlake", *words)
+        command.make_context("zenlake", given[len(words) :])
 
 
 def test_what_a_list_says_of_a_command_is_what_it_says_itself():
@@ -60,14 +88,14 @@ except SystemExit:
     ("code", "words", "why"),
     [
         (2, "put a//b 1 -e tcp/127.0.0.1:1", "chunks cannot be empty"),
-        (2, "put a 1 -e 127.0.0.1:1", "is not an endpoint like tcp/localhost:7447"),
+        (2, "put a 1 -e 127.0.0.1:1", "did you mean tcp/127.0.0.1:1?"),
         (1, "put a 1 -e tcp/127.0.0.1:1", "nobody listens there"),
         (2, "put a", "give a VALUE or --file"),
         (1, "put a --file there/is/none", "there/is/none: no such file or directory"),
         (2, "put a 1 --priority urgent", "'urgent' is not a priority: real-time"),
         (2, "put a --delete 1", "--delete sends no value"),
         (2, "get a --target any -e tcp/127.0.0.1:1", "'--target'"),
-        (2, "sub a --mode robot", "robot"),
+        (2, "sub a --mode robot", "'robot' is not one of 'client', 'peer', 'router'"),
         (2, "sub a --set lease", "is not like transport/link/tx/lease=5000"),
         (2, "hz a --window 1", "'--window'"),
         (2, "sup a", "No such command 'sup'"),
@@ -82,20 +110,33 @@ def test_mistakes_are_told_in_one_line(run, code, words, why):  # noqa: F811
     assert why in err
 
 
+def test_who_waits_alone_is_told(run):  # noqa: F811
+    nobody = ("--listen", "tcp/127.0.0.1:0", "--set", "scouting/multicast/enabled=false")
+    code, out, err = run("sub", "**", "--seconds", "0.1", *nobody)
+    assert (code, out) == (0, b"")
+    assert err == "waiting: nobody is connected yet; -e tcp/HOST:7447 says where to look\n"
+
+
 def test_debug_shows_where():
     with pytest.raises(LinkError):
         main(["--debug", "put", "a", "1", "-e", "tcp/127.0.0.1:1"])
 
 
-def test_completion_knows_the_commands():
-    asked = {"_ZENLAKE_COMPLETE": "complete_bash", "COMP_WORDS": "zenlake live", "COMP_CWORD": "1", "PATH": "/usr/bin"}
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("zenlake live", "liveliness"), ("zenlake sub a --mo", "--mode"), ("zenlake decode --table qu", "queries")],
+)
+def test_completion_knows_commands_options_and_tables(typed, offered):
+    position = str(len(typed.split()) - 1)
+    asked = {"_ZENLAKE_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": position, "PATH": "/usr/bin"}
     program = "from zenlake.cli import main; main([])"
     done = subprocess.run([sys.executable, "-c", program], env=asked, capture_output=True, text=True, timeout=60)
-    assert done.stdout.split() == ["liveliness"]
+    assert done.stdout.split() == [offered]
 
 
 def test_nothing_from_the_network_moves_the_cursor():
     assert escaped("a\x1b[2Jb\r\n\u202e") == r"a\x1b[2Jb\r\n\u202e"
+    assert cell("a\x1b[2J\n") == r"a\x1b\[2J\n"
     assert one_line(b"\xff\x00") == "ff00"
     assert one_line(b"a\tb\n") == r"a\tb\n"
     assert payload_text(b"a\x1b[2J\nb", Encoding("text/plain"), 16) == "a\\x1b[2J\nb"

@@ -2,15 +2,18 @@
 """`zenlake decode` and `zenlake sql` as they are typed: what they print and write, and their exit codes."""
 
 import csv
+import io
 import json
 
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from rich.console import Console
 
 import zenlake
 from tests.tables.given import PCAPS
-from zenlake.cli import main
+from zenlake.cli import main, show
+from zenlake.examples import sample
 
 [QUERIES] = [str(path) for path in PCAPS if path.stem == "two_clients_queries"]
 [CLEAN] = [str(path) for path in PCAPS if path.stem == "clean_full_sessions"]
@@ -117,3 +120,22 @@ def test_a_mistake_is_one_line_and_an_exit_code(run, arguments, code, line):
     assert (left, out) == (code, b"")
     [told] = err.splitlines()
     assert told.startswith(line)
+
+
+@pytest.mark.parametrize("width", [60, 80, 110, 200])
+@pytest.mark.parametrize("table", ["samples", "queries", "sessions"])
+def test_a_terminal_gets_the_first_rows_and_the_columns_that_fit(table, width):
+    rows = zenlake.read(sample(), table)
+    printed = io.StringIO()
+    count = show._print_some(Console(file=printed, width=width), rows.schema, rows.to_batches(max_chunksize=150))
+    assert count == rows.num_rows
+    head, _, *lines = printed.getvalue().splitlines()[1:]
+    names = head.split()
+    assert names[0] == "received"
+    assert {"samples": "key", "queries": "outcome", "sessions": "reason"}[table] in names
+    assert not any(len(line) > width for line in lines)
+    assert sum(line.startswith(" 20") for line in lines) == min(count, show.SCREEN)
+    told = " ".join(printed.getvalue().split())
+    assert f"{count} rows" in told
+    empty = sum(rows[name].null_count == count for name in rows.column_names)
+    assert f"; {rows.num_columns - empty - len(names)} more columns do not fit; -o FILE" in told

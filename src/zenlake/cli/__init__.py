@@ -86,13 +86,18 @@ def main(arguments: list[str] | None = None) -> None:
     except typer.TyperException as error:
         if "--debug" in arguments:
             raise
-        _complain(f"{error.format_message()} (`zenlake --help` lists what there is)")
+        if (
+            told := error.format_message().replace("Value error, ", "").rstrip(".")
+        ):  # else somebody typed nothing, and was shown the help
+            context = getattr(error, "ctx", None)
+            _complain(f"{told} (`{context.command_path if context else 'zenlake'} --help` tells more)")
         sys.exit(error.exit_code)
     except Exception as error:
         # Also what Spark, DuckDB or a mistake of ours says: a traceback helps only who asks for it.
         if "--debug" in arguments:
             raise
-        _complain(f"{_plain(error)} (`zenlake --debug ...` shows where)")
+        unforeseen = not isinstance(error, ZenlakeError | OSError | ImportError)
+        _complain(_plain(error) + (" (`zenlake --debug ...` shows where)" if unforeseen else ""))
         sys.exit(2 if isinstance(error, KeyExprError | EndpointError | ConfigError) else 1)
     sys.exit(status if isinstance(status, int) else 0)
 

@@ -12,12 +12,14 @@ from zenlake.errors import InvalidValue
 
 
 def bench(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these.", show_default="all")
-    ] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Only these.", show_default="all")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer repetitions: less than three minutes.")] = False,
 ) -> int:
-    """Measure everything against its peer, zenoh-python first of all: ratios, with their spread. `make bench` is the same."""
+    """Measure everything against its peer, zenoh-python first of all: ratios, with their spread. `make bench` is the same.
+
+    $ zenlake bench --quick
+    $ zenlake bench columns router
+    """
     source = Path(__file__).resolve().parents[3]
     if not (source / "bench" / "__main__.py").exists():
         raise InvalidValue(

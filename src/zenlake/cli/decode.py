@@ -13,8 +13,18 @@ from zenlake.examples import or_sample
 from zenlake.tables import DERIVED, batches, read
 from zenlake.tables.schemas import TABLES, chosen
 
+NAMES = [*TABLES, *DERIVED]
 SUFFIXES = {".jsonl": Format.jsonl, ".csv": Format.csv, ".parquet": Format.parquet, ".arrow": Format.arrow}
 
+# What `zenlake sql` takes as well.
+AsFormat = Annotated[
+    Format | None, typer.Option("--format", "-f", help="As what; else by the name of OUT.", show_default="table")
+]
+Threads = Annotated[
+    int | None,
+    typer.Option("--threads", "-j", min=1, help="How many decode a large capture.", show_default="cores"),
+]
+Out = Annotated[Path | None, typer.Option("--out", "-o", metavar="OUT", help="Write to this file.")]
 Json = Annotated[bool, typer.Option("--json", help="A line of JSON for each row, as --format jsonl.")]
 
 
@@ -30,9 +40,11 @@ def as_what(format: Format | None, as_json: bool, out: Path | None) -> Format:
 def decode(
     paths: Annotated[
         list[str],
-        typer.Argument(metavar="PATH...", help="Captures, logs, lakes; `-` is the standard input.", show_default=False),
+        typer.Argument(metavar="PATH", help="Captures, logs, lakes; `-` is the standard input.", show_default=False),
     ],
-    table: Annotated[str, typer.Option("--table", "-t", help=f"{', '.join((*TABLES, *DERIVED))}.")] = "samples",
+    table: Annotated[
+        str, typer.Option("--table", "-t", help=f"{', '.join(NAMES)}.", autocompletion=lambda: NAMES)
+    ] = "samples",
     columns: Annotated[str | None, typer.Option("--columns", help="Only these, as a,b,c.")] = None,
     key: Annotated[str | None, typer.Option("--key", help="Rows whose key this expression intersects.")] = None,
     since: Annotated[datetime | None, typer.Option("--since", help="Rows received from then on, UTC.")] = None,
@@ -40,19 +52,18 @@ def decode(
     once: Annotated[
         bool, typer.Option("--once", help="Each published sample once, however many taps or sessions recorded it.")
     ] = False,
-    format: Annotated[
-        Format | None, typer.Option("--format", "-f", help="As what; else by the name of OUT.", show_default="table")
-    ] = None,
+    format: AsFormat = None,
     as_json: Json = False,
-    threads: Annotated[
-        int | None,
-        typer.Option("--threads", "-j", min=1, help="How many decode a large capture.", show_default="cores"),
-    ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="OUT", help="Write to this file.")] = None,
+    threads: Threads = None,
+    out: Out = None,
 ) -> int:
     """Show a table of a capture, a log or a lake, or write it to a file.
 
     All captures given are one: files of a rotation may come in any order. Logs and lakes are folders.
+
+    $ zenlake decode robots.pcap --key "fleet/*/pose" --columns received,key,payload
+    $ zenlake decode lake/log --table queries -o queries.parquet
+    $ zenlake decode robots.pcap --json | jq .key
     """
     format = as_what(format, as_json, out)
     paths = or_sample(paths)
@@ -64,6 +75,8 @@ def decode(
         whole: pa.Table = read(
             paths, table, columns=wanted, keys=key, since=since, until=until, threads=threads, once=once
         )
+        if "received" in whole.column_names:
+            whole = whole.sort_by("received")
         rows, schema = iter(whole.to_batches()), whole.schema
     count = write(schema, rows, format, out)
     if out is not None:

@@ -57,7 +57,7 @@ TELLING = {
 def demo(
     paths: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PATH]...", help="Your own captures instead of a live fleet."),
+        typer.Argument(metavar="PATH", help="Your own captures instead of a live fleet."),
     ] = None,
     lake: Annotated[Path, typer.Option("--lake", help="Where everything goes.")] = Path("lake"),
     seconds: Annotated[float, typer.Option("--seconds", min=2.0, help="How long the fleet drives about.")] = 12.0,
@@ -66,12 +66,19 @@ def demo(
 
     The fleet: 20 robots, half of them on the real Zenoh if it is installed, an operator who asks them, a robot that drops out and
     a subscriber that is too slow, on a router that records everything, landed by Spark while it happens.
+
+    $ zenlake demo
+    $ zenlake demo robots.pcap --lake mine
     """
     console = Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=120)
     import_duckdb()
     prepare(lake)
     if not paths:
-        return live(console, lake, seconds)
+        try:
+            return live(console, lake, seconds)
+        except KeyboardInterrupt:
+            console.print(f"stopped; what was recorded until then is in {lake / 'log'}, and a next run begins anew")
+            raise
     started = time.monotonic()
     given = paths
     console.print(f"[bold]Every Zenoh message, as a table.[/] {len(given)} capture files:")
@@ -204,7 +211,7 @@ NEXT = (
     ("a picture of it", "zenlake report mine/log --open"),
     ("ask, without a JVM", 'zenlake sql "select key, count(*) from samples group by key" mine/log'),
     ("in your Spark job", 'spark.readStream.format("zenoh").load("mine/log")'),
-    ("the tables just made", "duckdb -c \"from 'LAKE/tables/queries/**/*.parquet'\""),
+    ("the tables just made", 'zenlake sql "from queries" LAKE/tables'),
     ("play them again", "zenlake replay LAKE/log -e tcp/127.0.0.1:7447"),
 )
 NEXT_WITH_CAPTURES = (
@@ -214,11 +221,15 @@ NEXT_WITH_CAPTURES = (
     ("any table, any format", "zenlake decode mine.pcap --table queries -o queries.parquet"),
     ("in your Spark job", 'spark.read.format("zenoh_capture").option("table", "messages").load("mine.pcap")'),
     ("derived tables there", 'zenlake.spark.tables(spark, "mine.pcap")["queries"]'),
-    ("the files just written", "duckdb -c \"from 'LAKE/queries/*.parquet'\""),
+    ("the files just written", 'zenlake sql "from queries" LAKE'),
 )
 
 
 def next_steps(console: Console, steps: Iterable[tuple[str, str]], lake: Path) -> None:
     console.print("\n[bold]Next, with your own[/]")
+    if shutil.which("zenlake") is None:
+        activate = Path(sys.prefix, "bin", "activate")
+        within = activate.is_relative_to(Path.cwd())
+        steps = (("first, once a shell", f"source {activate.relative_to(Path.cwd()) if within else activate}"), *steps)
     for what, how in steps:
         console.print(f"  [dim]{what:<23}[/] {how.replace('LAKE', str(lake))}", soft_wrap=True)

@@ -43,6 +43,8 @@ def doctor(
     """Check Python, compiler, compiled modules, Java, Spark, ports, multicast and limits, and say how to mend each.
 
     The exit code is 1 if something that Zenlake needs is missing; what only an extra needs is advice.
+
+    $ zenlake doctor
     """
     console = Console(highlight=False)
     states = set()

@@ -33,6 +33,9 @@ def explain(
     """Show what each byte of a batch says, up to the first that says nothing.
 
     Spaces, colons and 0x may stand anywhere in HEX. The exit code is 1 if anything could not be read.
+
+    $ zenlake explain 25df93af4f7d000e64656d6f2f7075742f706c61696e010568656c6c6f
+    $ zenlake explain --stream --file batches.bin
     """
     if (batch is None) == (file is None):
         raise typer.BadParameter("give either HEX (or `-`) or --file")

@@ -9,12 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
 
-from zenlake.cli.show import Format, write
+from zenlake.cli.decode import as_what
+from zenlake.cli.network import Json
+from zenlake.cli.show import write
 from zenlake.lake import Lake, compact
 
 PATH = Annotated[Path, typer.Argument(metavar="LAKE", help="The folder of a lake.", show_default=False)]
 
-lake = typer.Typer(name="lake", help="A lake: info, compact.", no_args_is_help=True)
+lake = typer.Typer(name="lake", help="A lake: info, compact.", no_args_is_help=True, add_completion=False)
 
 
 def _day(text: str) -> date:
@@ -25,8 +27,11 @@ def _day(text: str) -> date:
 
 
 @lake.command()
-def info(path: PATH) -> int:
-    """Show the tables of a lake: days, files, rows and bytes."""
+def info(path: PATH, as_json: Json = False) -> int:
+    """Show the tables of a lake: days, files, rows and bytes.
+
+    $ zenlake lake info lake/tables
+    """
     found = Lake(path)
     rows = []
     for table in found.tables():
@@ -43,7 +48,7 @@ def info(path: PATH) -> int:
             }
         )
     table = pa.Table.from_pylist(rows)
-    write(table.schema, table.to_batches(), Format.table, None)
+    write(table.schema, table.to_batches(), as_what(None, as_json, None), None)
     return 0
 
 
@@ -55,7 +60,10 @@ def compact_command(
         Any, typer.Option("--before", metavar="DAY", parser=_day, help="Days before this one.", show_default="today")
     ] = None,
 ) -> int:
-    """Put small files together. Parquet: when nobody reads those days; Delta: at any time, also while a log is landed."""
+    """Put small files together. Parquet: when nobody reads those days; Delta: at any time, also while a log is landed.
+
+    $ zenlake lake compact lake/tables --tables samples,messages
+    """
     names = None if tables is None else [name.strip() for name in tables.split(",")]
     for done in compact(Lake(path), names, before):
         typer.echo(

@@ -47,9 +47,15 @@ def land(
         typer.Option("--subscribe", metavar="KEY", help="The keys to record.", show_default="**", rich_help_panel=LIVE),
     ] = None,
 ) -> int:
-    """Land a log in a lake: every row once, also if this is killed and run again."""
+    """Land a log in a lake: every row once, also if this is killed and run again.
+
+    $ zenlake land lake/log lake/tables
+    $ zenlake land lake/log lake/tables --every '10 seconds'
+    $ zenlake land lake/log lake/tables --format delta --every '1 minute' -e tcp/localhost:7447
+    """
     from zenlake.errors import LakeError
     from zenlake.lake import Lake, is_lake
+    from zenlake.log import Log
     from zenlake.runtime.metrics import MetricsPage
     from zenlake.spark import land as start
     from zenlake.spark import session
@@ -60,6 +66,8 @@ def land(
     if connect and every is None:
         raise typer.BadParameter("recording needs --every, or it ends as soon as it has begun", param_hint="--connect")
     options = {"connect": ",".join(connect), "subscribe": ",".join(subscribe or ["**"])} if connect else {}
+    if not connect:
+        Log(log)  # what is none is refused before a JVM is started for it
     before = Lake(lake).ledger.last().totals if is_lake(lake) else {}
     query = start(
         session(master),

@@ -2,6 +2,7 @@
 """A group of commands that are loaded when they are asked for: `zenlake put` must not pay for Arrow, DuckDB and Spark.
 
 Nor must `zenlake --help` and a shell that completes a command's name: what they show of a command is read from its source.
+A command's help is its docstring.
 """
 
 import ast
@@ -15,7 +16,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-__all__ = ["Unread", "group"]
+__all__ = ["EXAMPLE", "Unread", "group"]
+
+EXAMPLE = "$ zenlake "  # how the lines of a docstring begin that show a command at work
 
 
 class Unread(Exception):
@@ -38,7 +41,7 @@ class Loaded(MutableMapping[str, Any]):
                 single = typer.Typer(add_completion=False)
                 single.command(name=name)(found)
                 found = single
-            command: Any = get_command(found)
+            command: Any = _readable(get_command(found))
             command.rich_help_panel = panel
             self._loaded[name] = command
         return self._loaded[name]
@@ -90,6 +93,9 @@ def group(where: Mapping[str, tuple[str, str]]) -> type[TyperGroup]:
             self.listing = False
             return found
 
+        def get_params(self, ctx: Any) -> list[Any]:
+            return without_types(super().get_params(ctx))
+
         def list_commands(self, ctx: Any) -> list[str]:
             return list(where)
 
@@ -100,6 +106,29 @@ def group(where: Mapping[str, tuple[str, str]]) -> type[TyperGroup]:
                 raise Unread from None
 
     return Group
+
+
+def _readable(command: Any) -> Any:
+    """The command with help for people: paragraphs as wide as the terminal, and the examples below everything else."""
+    for each in getattr(command, "commands", {}).values():
+        _readable(each)
+    paragraphs = (command.help or "").strip().split("\n\n")
+    examples = [text for text in paragraphs if text.lstrip().startswith(EXAMPLE)]
+    command.help = "\n\n".join(" ".join(text.split()) for text in paragraphs if text not in examples)
+    command.epilog = "\n".join(line.strip() for text in examples for line in text.splitlines()) or None
+    given = command.get_params
+    command.get_params = lambda ctx: without_types(given(ctx))
+    return command
+
+
+def without_types(parameters: list[Any]) -> list[Any]:
+    """Typer tells the Python type of everything; of an argument its name says more, and a flag takes nothing."""
+    for each in parameters:
+        if each.param_type_name == "argument":
+            each.display_type_rich = lambda ctx: None
+        elif each.is_flag:
+            each.metavar = ""
+    return parameters
 
 
 def _told(source: Path, name: str) -> str:

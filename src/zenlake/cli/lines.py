@@ -2,16 +2,20 @@
 """Samples on a terminal and as lines of JSON. What came from the network never moves a cursor or begins a line."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from zenlake.choices import SampleKind
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from zenlake.api.samples import Sample
     from zenlake.encoding import Encoding
 
-__all__ = ["as_json", "described", "escaped", "json_line", "one_line", "payload_text"]
+__all__ = ["as_json", "described", "escaped", "json_line", "one_line", "payload_text", "writing"]
 
 LINE = 16  # bytes in a line of hexadecimal
 
@@ -73,6 +77,17 @@ def as_json(value: Any) -> Any:
         except UnicodeDecodeError:
             return {"hex": value.hex()}
     return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+@contextmanager
+def writing(path: "Path | None", by_way_of: "Path | None" = None) -> Iterator[None]:
+    """What goes wrong meanwhile names the file that somebody asked for: of a full disk the system names none."""
+    try:
+        yield
+    except OSError as error:
+        if path is not None and error.filename in (None, by_way_of and str(by_way_of)):
+            error.filename = str(path)
+        raise
 
 
 def json_line(value: dict[str, Any]) -> str:

@@ -10,7 +10,9 @@ from zenlake.cli.lines import escaped, json_line
 from zenlake.cli.network import Count, Json, Network, Seconds, following, on_network, until_stopped
 from zenlake.cli.publish import Key
 
-liveliness = typer.Typer(name="liveliness", help="Liveliness tokens: get, sub, token.", no_args_is_help=True)
+liveliness = typer.Typer(
+    name="liveliness", help="Liveliness tokens: get, sub, token.", no_args_is_help=True, add_completion=False
+)
 
 
 @liveliness.command("get")
@@ -21,7 +23,10 @@ def get_command(
     timeout: Annotated[float, typer.Option("--timeout", help="Seconds to wait for answers.", min=0.001)] = 10.0,
     as_json: Json = False,
 ) -> int:
-    """Print the key of each token that is alive now. The exit code is 1 if there is none."""
+    """Print the key of each token that is alive now. The exit code is 1 if there is none.
+
+    $ zenlake liveliness get 'fleet/**' -e tcp/localhost:7447
+    """
     alive = 0
     with until_stopped() as stop, network.open() as node:
         for reply in following(node.liveliness().get(key, timeout=timeout), stop):
@@ -44,8 +49,11 @@ def sub_command(
     seconds: Seconds = None,
     as_json: Json = False,
 ) -> int:
-    """Print a line for each token that comes or goes, until Ctrl-C."""
-    with until_stopped() as stop, network.open() as node:
+    """Print a line for each token that comes or goes, until Ctrl-C.
+
+    $ zenlake liveliness sub 'fleet/**' -e tcp/localhost:7447
+    """
+    with until_stopped() as stop, network.join() as node:
         declared = node.liveliness().declare_subscriber(key, history=history)
         for sample in following(declared, stop, count, seconds):
             name, alive = str(sample.key_expr), sample.kind is SampleKind.PUT
@@ -63,8 +71,11 @@ def token_command(
     key: Key,
     seconds: Seconds = None,
 ) -> int:
-    """Be alive on a key, until Ctrl-C."""
-    with until_stopped() as stop, network.open() as node:
+    """Be alive on a key, until Ctrl-C.
+
+    $ zenlake liveliness token fleet/r1 -e tcp/localhost:7447
+    """
+    with until_stopped() as stop, network.join() as node:
         token = node.liveliness().declare_token(key)
         typer.echo(f"{escaped(key)} is alive (Ctrl-C ends it)", err=True)
         stop.wait(seconds)

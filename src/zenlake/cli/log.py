@@ -8,19 +8,26 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from zenlake.cli.show import Format, write
+from zenlake.cli.decode import as_what
+from zenlake.cli.network import Json
+from zenlake.cli.show import write
 from zenlake.log import Log, export, readers
 from zenlake.log.verify import Checked, repair, verify
 
 PATH = Annotated[str, typer.Argument(metavar="LOG", help="The folder of a log, or its address.", show_default=False)]
 FOLDER = Annotated[Path, typer.Argument(metavar="LOG", help="The folder of a log.", show_default=False)]
 
-log = typer.Typer(name="log", help="A wire log: info, verify, repair, export.", no_args_is_help=True)
+log = typer.Typer(
+    name="log", help="A wire log: info, verify, repair, export.", no_args_is_help=True, add_completion=False
+)
 
 
 @log.command()
-def info(path: PATH) -> int:
-    """Show the writers of a log: segments, blocks, batches, bytes, and from when to when."""
+def info(path: PATH, as_json: Json = False) -> int:
+    """Show the writers of a log: segments, blocks, batches, bytes, and from when to when.
+
+    $ zenlake log info lake/log
+    """
     found = Log(path)
     rows = []
     for writer in found.writers():
@@ -39,15 +46,18 @@ def info(path: PATH) -> int:
             }
         )
     table = pa.Table.from_pylist(rows)
-    write(table.schema, table.to_batches(), Format.table, None)
-    for name, offsets in readers(path).items() if found.files.local else ():
+    write(table.schema, table.to_batches(), as_what(None, as_json, None), None)
+    for name, offsets in readers(path).items() if found.files.local and not as_json else ():
         typer.echo(f"reader {name} has read up to {offsets}")
     return 0
 
 
 @log.command("verify")
 def verify_command(path: PATH) -> int:
-    """Read every block and compare it with its checksum and its index. The exit code is 1 if anything is wrong."""
+    """Read every block and compare it with its checksum and its index. The exit code is 1 if anything is wrong.
+
+    $ zenlake log verify lake/log
+    """
     wrong = 0
     for one in verify(Log(path)):
         wrong += bool(one.wrong)
@@ -58,7 +68,10 @@ def verify_command(path: PATH) -> int:
 
 @log.command("repair")
 def repair_command(path: FOLDER) -> int:
-    """Seal what a crash left open, cut what is not whole (and keep it in a .cut file), make lost indices again."""
+    """Seal what a crash left open, cut what is not whole (and keep it in a .cut file), make lost indices again.
+
+    $ zenlake log repair lake/log
+    """
     done = 0
     for one in repair(path):
         done += 1
@@ -71,7 +84,10 @@ def repair_command(path: FOLDER) -> int:
 def export_command(
     path: PATH, pcapng: Annotated[Path, typer.Option("--pcapng", metavar="OUT", help="Write this file.")]
 ) -> int:
-    """Write a log as a capture that Wireshark opens."""
+    """Write a log as a capture that Wireshark opens.
+
+    $ zenlake log export lake/log --pcapng lake.pcapng
+    """
     count = export(Log(path), pcapng)
     typer.echo(f"{count} packets in {pcapng}", err=True)
     return 0

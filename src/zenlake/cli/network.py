@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Literal, ParamSpec
 
 import typer
 
 from zenlake.config import Config
-from zenlake.errors import ClosedError, LinkError
+from zenlake.endpoint import EndPoint
+from zenlake.errors import ClosedError, EndpointError, LinkError
 
 if TYPE_CHECKING:
     from zenlake.api.session import Session
@@ -64,11 +65,11 @@ Listen = Annotated[
     ),
 ]
 Mode = Annotated[
-    str | None,
+    Literal["client", "peer", "router"] | None,
     typer.Option(
         "--mode",
         "-m",
-        help="client, peer or router.",
+        help="What to be there.",
         rich_help_panel=NETWORK,
         show_default="client if it only connects somewhere, else peer",
     ),
@@ -99,6 +100,8 @@ def configuration(
     values: list[str] | None = None,
 ) -> Config:
     """The file, and over it what the command line says."""
+    for endpoint in (*(connect or ()), *(listen or ())):
+        _check(endpoint)
     found = Config.from_file(str(config)) if config is not None else Config()
     if mode is not None:
         found.insert_json5("mode", json.dumps(mode))
@@ -116,6 +119,18 @@ def configuration(
             text = json.dumps(text)
         found.insert_json5(key, text)
     return found
+
+
+def _check(endpoint: str) -> None:
+    """What is no endpoint is refused in the words of an endpoint, not in those of a configuration that has one."""
+    try:
+        EndPoint.parse(endpoint)
+    except EndpointError as error:
+        try:
+            hint = f"did you mean {EndPoint.parse(f'tcp/{endpoint}')}?"
+        except EndpointError:
+            hint = "write it like tcp/localhost:7447"
+        raise EndpointError(str(error) if "/" in endpoint else f"`{endpoint}` is no endpoint: {hint}") from None
 
 
 @contextmanager
@@ -148,6 +163,13 @@ class Network:
         if mode is None and self.config is None and self.connect and not self.listen:
             mode = "client"
         return open(configuration(self.config, mode, self.connect, self.listen, self.set))
+
+    def join(self) -> "Session":
+        """A session for who waits for others: if nobody is there yet, that is no mistake, but worth a line."""
+        session = self.open()
+        if alone(session):
+            typer.echo("waiting: nobody is connected yet; -e tcp/HOST:7447 says where to look", err=True)
+        return session
 
 
 def on_network(verb: Callable[Concatenate[Network, P], int]) -> Callable[..., int]:

@@ -31,6 +31,9 @@ def scout(
     """Look for nodes by multicast and tell of each: its role, its id, where it can be reached.
 
     The exit code is 1 if nobody answered.
+
+    $ zenlake scout
+    $ zenlake scout --what router --count 1 --json
     """
     from zenlake.api.scouting import scout as begin
 
@@ -64,6 +67,9 @@ def info(
     """Connect, and tell one's own id, the routers and peers at the other ends, and the links between.
 
     The exit code is 1 if nobody was found.
+
+    $ zenlake info
+    $ zenlake info -e tcp/localhost:7447
     """
     with network.open() as node:
         around = [

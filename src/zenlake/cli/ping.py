@@ -3,7 +3,6 @@
 
 import queue
 import struct
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Annotated, Any
@@ -39,6 +38,9 @@ def ping(
     """Measure round trips to another `zenlake ping --answer`: the median, the 99th percentile, the extremes.
 
     The exit code is 1 if any got lost.
+
+    $ zenlake ping --answer -e tcp/localhost:7447
+    $ zenlake ping -e tcp/localhost:7447 --count 1000 --size 1024
     """
     with until_stopped() as stop, network.open() as node:
         if answer:
@@ -46,7 +48,8 @@ def ping(
             typer.echo(f"answering {to} on {back} (Ctrl-C ends it)", err=True)
             stop.wait()
             return 0
-        asked, trips = _measure(node, to, back, count, interval, size, timeout, stop)
+        between = Trips(node, to, back, size)
+        asked, trips = between.measure(count, interval, timeout, stop) if between.find(timeout, stop) else (0, [])
     if not trips:
         return 1  # stopped before anything came back
     figures = {
@@ -70,65 +73,66 @@ def _answer(node: "Session", to: str, back: str) -> None:
     node.declare_subscriber(to, Callback(lambda sample: publisher.put(sample.payload), indirect=False))
 
 
-def _measure(
-    node: "Session",
-    to: str,
-    back: str,
-    count: int,
-    interval: float,
-    size: int,
-    timeout: float,
-    stop: threading.Event,
-) -> tuple[int, list[float]]:
-    """How many questions were asked, and how long each took that came back. The first one finds out who is there."""
-    from zenlake.api.handlers import Callback
+class Trips:
+    """Questions on one key whose answers come on another."""
 
-    own = bytes(node.zid().to_wire()).ljust(16, b"\0")
-    came: queue.SimpleQueue[tuple[int, float]] = queue.SimpleQueue()
+    def __init__(self, node: "Session", to: str, back: str, size: int) -> None:
+        from zenlake.api.handlers import Callback
 
-    def got(sample: Any) -> None:
+        self.to, self.back, self.size = to, back, size
+        self._own = bytes(node.zid().to_wire()).ljust(16, b"\0")
+        self._came: queue.SimpleQueue[tuple[int, float]] = queue.SimpleQueue()
+        node.declare_subscriber(back, Callback(self._got, indirect=False))
+        self._publisher = node.declare_publisher(to, congestion_control=CongestionControl.BLOCK, express=True)
+
+    def _got(self, sample: Any) -> None:
         now = time.perf_counter()
         payload = bytes(sample.payload)
         if len(payload) >= MARK.size:
             who, number = MARK.unpack_from(payload)
-            if who == own:
-                came.put((number, now))
+            if who == self._own:
+                self._came.put((number, now))
 
-    node.declare_subscriber(back, Callback(got, indirect=False))
-    publisher = node.declare_publisher(to, congestion_control=CongestionControl.BLOCK, express=True)
-
-    def trip(number: int, patience: float) -> float | None:
+    def one(self, number: int, patience: float) -> float | None:
+        """The seconds that it took; None if it did not come back in time."""
         began = time.perf_counter()
-        publisher.put(MARK.pack(own, number).ljust(size, b"\0"))
+        self._publisher.put(MARK.pack(self._own, number).ljust(self.size, b"\0"))
         end = began + patience
         while (left := end - time.perf_counter()) > 0:
             try:
-                which, at = came.get(timeout=left)
+                which, at = self._came.get(timeout=left)
             except queue.Empty:
                 return None
             if which == number:
                 return at - began
         return None
 
-    deadline = time.monotonic() + timeout
-    while trip(0, min(FIRST, timeout)) is None:
-        if stop.is_set():
-            return 0, []
-        if time.monotonic() > deadline:
-            raise LinkError(to, f"nobody answers on {back}: start `zenlake ping --answer` on the same network")
-    trips: list[float] = []
-    asked = 0
-    for number in range(1, count + 1):
-        if stop.wait(interval) if interval else stop.is_set():
-            break
-        asked += 1
-        took = trip(number, timeout)
-        if took is None:
-            typer.echo(f"{number} did not come back in {timeout:g} s", err=True)
-        else:
-            trips.append(took)
-    sys.stdout.flush()
-    return asked, trips
+    def find(self, timeout: float, stop: threading.Event) -> bool:
+        """Whether somebody answers, before somebody stops it."""
+        deadline = time.monotonic() + timeout
+        while self.one(0, min(FIRST, timeout)) is None:
+            if stop.is_set():
+                return False
+            if time.monotonic() > deadline:
+                raise LinkError(
+                    self.to, f"nobody answers on {self.back}: start `zenlake ping --answer` on the same network"
+                )
+        return True
+
+    def measure(self, count: int, interval: float, timeout: float, stop: threading.Event) -> tuple[int, list[float]]:
+        """How many questions were asked, and how long each took that came back."""
+        took: list[float] = []
+        asked = 0
+        for number in range(1, count + 1):
+            if stop.wait(interval) if interval else stop.is_set():
+                break
+            asked += 1
+            seconds = self.one(number, timeout)
+            if seconds is None:
+                typer.echo(f"{number} did not come back in {timeout:g} s", err=True)
+            else:
+                took.append(seconds)
+        return asked, took
 
 
 def _figures(trips: list[float]) -> dict[str, float]:

@@ -82,7 +82,12 @@ def put(
     express: Express = False,
     drop: Drop = False,
 ) -> int:
-    """Send a value to whoever listens to a key, or the news that it was deleted."""
+    """Send a value to whoever listens to a key, or the news that it was deleted.
+
+    $ zenlake put fleet/r1/goal '{"x": 1}' --encoding application/json -e tcp/localhost:7447
+    $ zenlake put fleet/r1/map --file map.png --encoding image/png
+    $ zenlake put fleet/r1/goal --delete
+    """
     if delete and (value is not None or file is not None):
         raise typer.BadParameter("--delete sends no value")
     payload, kind = (b"", Encoding()) if delete else given_value(value, file, encoding)
@@ -125,10 +130,14 @@ def pub(
     express: Express = False,
     drop: Drop = False,
 ) -> int:
-    """Publish a value on a key again and again, or a value for each line of the standard input, until Ctrl-C."""
+    """Publish a value on a key again and again, or a value for each line of the standard input, until Ctrl-C.
+
+    $ zenlake pub demo/count "hello {n}" --rate 10 -e tcp/localhost:7447
+    $ zenlake pub demo/lines < notes.txt
+    """
     kind = Encoding(encoding or "zenoh/string")
     sent = 0
-    with until_stopped() as stop, network.open() as node:
+    with until_stopped() as stop, network.join() as node:
         publisher = node.declare_publisher(
             key,
             encoding=kind,

@@ -50,7 +50,11 @@ def get(
     attachment: Attachment = None,
     as_json: Json = False,
 ) -> int:
-    """Ask, and print a line for each answer. The exit code is 1 if there is none, or none but errors."""
+    """Ask, and print a line for each answer. The exit code is 1 if there is none, or none but errors.
+
+    $ zenlake get 'fleet/*/status' -e tcp/localhost:7447
+    $ zenlake get 'fleet/r1/status?verbose=1' --target all --timeout 2
+    """
     payload, kind = (None, None) if value is None else given_value(value, None, encoding)
     answers = 0
     with until_stopped() as stop, network.open() as node:
@@ -98,9 +102,12 @@ def queryable(
     attachment: Attachment = None,
     as_json: Json = False,
 ) -> int:
-    """Answer every query on a key with a value, and print a line for each query, until Ctrl-C."""
+    """Answer every query on a key with a value, and print a line for each query, until Ctrl-C.
+
+    $ zenlake queryable fleet/r1/status ready -e tcp/localhost:7447
+    """
     payload, kind = given_value(value, file, encoding)
-    with until_stopped() as stop, network.open() as node:
+    with until_stopped() as stop, network.join() as node:
         asked = node.declare_queryable(key, complete=complete)
         for query in following(asked, stop, count, seconds):
             with query:

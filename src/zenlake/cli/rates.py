@@ -85,8 +85,10 @@ def hz(
     """Show how often each key is published: the rate, and the shortest and longest time between two, until Ctrl-C.
 
     The exit code is 1 if nothing was published.
+
+    $ zenlake hz 'fleet/*/pose' -e tcp/localhost:7447
     """
-    with network.open() as node:
+    with network.join() as node:
         return _watch(node, key, Window.frequency, window, every, count, seconds, as_json)
 
 
@@ -103,8 +105,10 @@ def bw(
     """Show how many bytes of payload are published on each key each second, and the sizes of its samples, until Ctrl-C.
 
     The exit code is 1 if nothing was published.
+
+    $ zenlake bw 'fleet/**' -e tcp/localhost:7447 --seconds 10 --json
     """
-    with network.open() as node:
+    with network.join() as node:
         return _watch(node, key, Window.bandwidth, window, every, count, seconds, as_json)
 
 
@@ -146,7 +150,7 @@ Rows = dict[str, tuple[int, dict[str, float]]]  # of each key: how many samples 
 
 HEADS = {
     "hz": "Hz", "min_ms": "shortest ms", "max_ms": "longest ms", "std_ms": "deviation ms",
-    "bytes_s": "bytes/s", "mean": "mean size", "min": "smallest", "max": "largest",
+    "bytes_s": "a second", "mean": "mean size", "min": "smallest", "max": "largest",
 }  # fmt: skip
 
 

@@ -57,7 +57,7 @@ def _pair(text: str) -> tuple[str, str]:
 @on_network
 def replay(
     network: Network,
-    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Captures, logs, lakes.", show_default=False)],
+    paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Captures, logs, lakes.", show_default=False)],
     speed: Annotated[float, typer.Option("--speed", help="So many times faster; 0: as fast as it goes.", min=0)] = 1.0,
     since: Annotated[
         Any,
@@ -95,6 +95,10 @@ def replay(
 
     Keys, values, encodings, attachments, priorities, puts and deletes are those that were recorded. The end tells how late
     samples left. Answers to queries are not replayed.
+
+    $ zenlake replay robots.pcap -e tcp/localhost:7447
+    $ zenlake replay lake/log -e tcp/localhost:7447 --from 10 --to 20 --speed 2
+    $ zenlake replay robots.pcap -l tcp/127.0.0.1:7447 --rename fleet=sim --loop
     """
     from zenlake.replay import Replay
 

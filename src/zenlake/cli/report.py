@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from zenlake.cli.lines import writing
 from zenlake.examples import or_sample
 
 
@@ -17,7 +18,7 @@ def report(
     paths: Annotated[
         list[str],
         typer.Argument(
-            metavar="PATH [PATH]",
+            metavar="PATH",
             help="A capture (or a quoted pattern, or a folder of captures), a log or a lake; a second one is compared with it.",
             show_default=False,
         ),
@@ -33,6 +34,10 @@ def report(
     With two paths the page also tells what the first sent and the second saw. The files of a rotation are one recording: give
     them as a quoted pattern, 'robot-*.pcap'. Where there is no file of that name, `sample.pcap` is the capture that comes with
     Zenlake.
+
+    $ zenlake report sample.pcap
+    $ zenlake report robots.pcap base.pcap -o compared.html
+    $ zenlake report lake/log --no-open
     """
     if len(paths) > 2:
         raise typer.BadParameter(
@@ -50,8 +55,9 @@ def report(
         text = page(found[0], found[1] if found[1:] else None, status.update)
     fresh = out.with_name(f".{out.name}.{os.getpid()}")
     try:
-        fresh.write_text(text, encoding="utf-8")
-        fresh.replace(out)  # whoever has the page open never sees half of it
+        with writing(out, by_way_of=fresh):
+            fresh.write_text(text, encoding="utf-8")
+            fresh.replace(out)  # whoever has the page open never sees half of it
     finally:
         fresh.unlink(missing_ok=True)
     typer.echo(f"{out}  {len(text.encode()) / 1e6:.1f} MB  {out.resolve().as_uri()}", err=True)

@@ -68,7 +68,12 @@ def router(
         str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Serve /metrics and /health there.")
     ] = None,
 ) -> int:
-    """Run a Zenoh router, until Ctrl-C or SIGTERM. Unless told where, it listens on this machine only."""
+    """Run a Zenoh router, until Ctrl-C or SIGTERM. Unless told where, it listens on this machine only.
+
+    $ zenlake router
+    $ zenlake router -l "tcp/[::]:7447" --log lake/log
+    $ zenlake router -l tcp/0.0.0.0:7447 -e tcp/other-router:7447 --metrics localhost:9447
+    """
     for given, option in ((record, "--record"), (metadata_only, "--metadata-only")):
         if given and log is None:
             raise typer.BadParameter("nothing is recorded without --log", param_hint=option)

@@ -3,7 +3,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from datetime import datetime
 from enum import StrEnum
@@ -16,7 +16,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from zenlake.cli.lines import as_json
+from zenlake.cli.lines import as_json, escaped, writing
 
 __all__ = ["Format", "rich_table", "write"]
 
@@ -31,14 +31,27 @@ class Format(StrEnum):
 
 BINARY = (Format.parquet, Format.arrow)
 ENDLESS = 100_000  # columns of a page that nobody looks at directly
+SCREEN = 200  # rows that somebody may look at
+WIDEST, GAP, NARROW = 40, 3, 8  # characters of a cell on a terminal, between two, and of one that is cut
+FIRST = (  # columns that a reader looks for; the others follow in their own order, and last what says where it was found
+    "received", "key", "kind", "type", "body", "action", "outcome", "reason", "scope", "missing", "payload", "detail", "why",
+    "replies", "final_ms", "error", "opener_role", "acceptor_role", "protocol", "payload_size", "encoding",
+)  # fmt: skip
+LAST = (
+    "received_ns", "session", "generation", "direction", "file", "packet", "index", "ntp64", "sn", "timestamp", "timestamp_id",
+    "clock_skew", "source_zid", "source_eid", "source_sn", "request_id", "responder_zid", "responder_eid",
+)  # fmt: skip
 
 
 def write(schema: pa.Schema, batches: Iterable[pa.RecordBatch], format: Format, out: Path | None) -> int:
     """Write batches to a file, or to the standard output; how many rows there were."""
     if out is None and format in BINARY and sys.stdout.isatty():
         raise typer.BadParameter(f"{format} is not for a terminal: give a file with -o")
-    if format is Format.table:
-        return _print(schema, batches, out)
+    with writing(out):
+        return _print(schema, batches, out) if format is Format.table else _write(schema, batches, format, out)
+
+
+def _write(schema: pa.Schema, batches: Iterable[pa.RecordBatch], format: Format, out: Path | None) -> int:
     writer: Callable[[pa.Schema, BinaryIO], Any] = {
         Format.jsonl: JsonLines, Format.csv: _csv, Format.parquet: _parquet, Format.arrow: _arrow,
     }[format]  # fmt: skip
@@ -95,30 +108,78 @@ def _parquet(schema: pa.Schema, file: BinaryIO) -> Any:
 
 
 def _print(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: Path | None) -> int:
-    """A terminal gets what fits its width, a file or a pipe gets everything."""
+    """A terminal gets what fits it, a file or a pipe gets everything."""
     if out is not None:
         with out.open("w") as file:
-            return _print_to(Console(file=file, width=ENDLESS), schema, batches)
-    return _print_to(Console() if sys.stdout.isatty() else Console(width=ENDLESS), schema, batches)
+            return _print_all(Console(file=file, width=ENDLESS), schema, batches)
+    if sys.stdout.isatty():
+        return _print_some(Console(), schema, batches)
+    return _print_all(Console(width=ENDLESS), schema, batches)
 
 
-def _print_to(console: Console, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-    """Columns in which no row has a value are left out, and said to be."""
+def _print_all(console: Console, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
     table = pa.Table.from_batches(batches, schema=schema)
     empty = [name for name in table.column_names if table.num_rows and table[name].null_count == table.num_rows]
     console.print(rich_table(table.drop_columns(empty)))
-    counted = f"{table.num_rows} row{'' if table.num_rows == 1 else 's'}"
-    console.print(counted + (f"; without values: {', '.join(empty)}" if empty else ""), style="dim")
+    console.print("; ".join(_counted(table.num_rows, empty)), style="dim")
     return int(table.num_rows)
 
 
-def rich_table(rows: pa.Table, widest: int | None = None) -> Table:
+def _print_some(console: Console, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+    """The first rows, and of their columns as many as stand side by side; what is left out is told."""
+    first: list[pa.RecordBatch] = []
+    rows, nulls = 0, [0] * len(schema)
+    for batch in batches:
+        if rows < SCREEN:
+            first.append(batch.slice(0, SCREEN - rows))
+        rows += batch.num_rows
+        nulls = [count + column.null_count for count, column in zip(nulls, batch.columns, strict=True)]
+    empty = [name for name, count in zip(schema.names, nulls, strict=True) if rows and count == rows]
+    table = pa.Table.from_batches(first, schema=schema).drop_columns(empty)
+    widths = fitting(table, console.width)
+    console.print(rich_table(table.select(list(widths)), widths))
+    told = _counted(rows, empty)
+    left = table.num_columns - len(widths)
+    if rows > SCREEN:
+        told.append(f"the first {SCREEN} are shown")
+    if left:
+        told.append(f"{left} more column{'s do' if left > 1 else ' does'} not fit")
+    if left or rows > SCREEN:
+        told.append("-o FILE, --json and pipes get everything")
+    console.print("; ".join(told), style="dim")
+    return rows
+
+
+def _counted(rows: int, empty: list[str]) -> list[str]:
+    return [f"{rows} row{'' if rows == 1 else 's'}", *([f"without values: {', '.join(empty)}"] if empty else [])]
+
+
+def fitting(table: pa.Table, width: int) -> dict[str, int]:
+    """The columns that stand side by side in that width, and how wide: those first that a reader looks for; the last may be cut."""
+    room = width - 2
+    chosen: dict[str, int] = {}
+    for name in sorted(table.column_names, key=_rank):
+        needs = min(WIDEST, max(len(name), *(len(text(value.as_py())) for value in table[name]), 0))
+        cut = min(needs, room - GAP)
+        if cut >= min(needs, max(NARROW, len(name))) or not chosen:
+            chosen[name] = cut
+        room -= needs + GAP
+        if room < 0:
+            break
+    return {name: chosen[name] for name in table.column_names if name in chosen}
+
+
+def _rank(name: str) -> int:
+    return FIRST.index(name) if name in FIRST else len(FIRST) + (name in LAST)
+
+
+def rich_table(rows: pa.Table, widest: int | Mapping[str, int] | None = None) -> Table:
     """Rows as a table, a line for each: numbers to the right, times to the microsecond, bytes as text or hexadecimal."""
     table = Table(*rows.column_names, box=box.SIMPLE_HEAD, header_style="bold cyan", pad_edge=False)
     for column, type_ in zip(table.columns, rows.schema.types, strict=True):
         column.no_wrap = True
-        column.max_width = widest
-        if pa.types.is_integer(type_) or pa.types.is_floating(type_):
+        column.max_width = widest[str(column.header)] if isinstance(widest, Mapping) else widest
+        if pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_):
             column.justify = "right"
     for row in rows.to_pylist():
         table.add_row(*map(text, row.values()))
@@ -126,7 +187,7 @@ def rich_table(rows: pa.Table, widest: int | None = None) -> Table:
 
 
 def text(value: Any) -> str:
-    """A value in a cell. Square brackets of the data are not markup."""
+    """A value in a cell, without what a terminal would obey. Square brackets of the data are not markup."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -139,4 +200,4 @@ def text(value: Any) -> str:
         short = value[:32]
         value = short.decode() if short.isascii() and short.decode().isprintable() else short.hex(" ", 4)
         value += "…" if len(short) == 32 else ""
-    return str(value).replace("[", r"\[")
+    return escaped(str(value)).replace("[", r"\[")

@@ -1,34 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zenlake sql`: ask a capture, a log or a lake in SQL."""
 
-from pathlib import Path
+import re
 from typing import Annotated
 
 import typer
 
-from zenlake.cli.decode import Json, as_what
-from zenlake.cli.show import Format, write
+from zenlake.cli.decode import NAMES, AsFormat, Json, Out, Threads, as_what
+from zenlake.cli.show import write
+from zenlake.errors import InvalidValue
 from zenlake.examples import or_sample
 from zenlake.tables import query
 
 
 def sql(
     text: Annotated[str, typer.Argument(metavar="SQL", help="A query in DuckDB's SQL.", show_default=False)],
-    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Captures, logs, lakes.", show_default=False)],
-    format: Annotated[
-        Format | None, typer.Option("--format", "-f", help="As what; else by the name of OUT.", show_default="table")
-    ] = None,
+    paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Captures, logs, lakes.", show_default=False)],
+    format: AsFormat = None,
     as_json: Json = False,
-    threads: Annotated[
-        int | None,
-        typer.Option("--threads", "-j", min=1, help="How many decode a large capture.", show_default="cores"),
-    ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="OUT", help="Write to this file.")] = None,
+    threads: Threads = None,
+    out: Out = None,
 ) -> int:
     """Ask a capture, a log or a lake in SQL: every decoded and derived table is a view, and only those that you name are computed.
 
-    zenlake sql "select key, count(*) from samples group by key" robots.pcapng
+    $ zenlake sql "select key, count(*) from samples group by key" robots.pcap
+    $ zenlake sql "from queries where outcome <> 'answered'" lake/tables -o late.csv
     """
-    answer = query(text, or_sample(paths), threads)
+    try:
+        answer = query(text, or_sample(paths), threads)
+    except InvalidValue as error:
+        unknown = re.match(r"Catalog Error: Table with name (.+) does not exist", str(error))
+        if unknown is None:
+            raise
+        raise InvalidValue(f"there is no table {unknown[1]}: there are {', '.join(NAMES)}") from None
     write(answer.schema, answer.to_batches(), as_what(format, as_json, out), out)
     return 0

@@ -26,8 +26,12 @@ def sub(
     seconds: Seconds = None,
     as_json: Json = False,
 ) -> int:
-    """Print a line for each sample that is published on a key: the key, and the value as text or in hexadecimal."""
-    with until_stopped() as stop, network.open() as node:
+    """Print a line for each sample that is published on a key: the key, and the value as text or in hexadecimal.
+
+    $ zenlake sub 'fleet/**' -e tcp/localhost:7447
+    $ zenlake sub 'fleet/*/pose' --count 10 --json
+    """
+    with until_stopped() as stop, network.join() as node:
         for sample in following(_channel(node, key), stop, count, seconds):
             print(json_line(described(sample)) if as_json else line(sample))
     return 0
@@ -41,8 +45,11 @@ def echo(
     seconds: Seconds = None,
     most: Annotated[int, typer.Option("--bytes", help="Of a value in hexadecimal, so many bytes.", min=1)] = 256,
 ) -> int:
-    """Show each sample that is published on a key, its value decoded by its encoding: JSON, text, else hexadecimal."""
-    with until_stopped() as stop, network.open() as node:
+    """Show each sample that is published on a key, its value decoded by its encoding: JSON, text, else hexadecimal.
+
+    $ zenlake echo 'fleet/*/log' -e tcp/localhost:7447
+    """
+    with until_stopped() as stop, network.join() as node:
         bold = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() else ("", "")
         for sample in following(_channel(node, key), stop, count, seconds):
             print(f"{bold[0]}{escaped(str(sample.key_expr))}{bold[1]}")

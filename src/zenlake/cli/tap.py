@@ -24,10 +24,10 @@ REFRESH = 0.5  # seconds between two looks at the figures
 
 
 def tap(
-    endpoint: Annotated[str, typer.Argument(help="The router, like tcp/localhost:7447.", show_default=False)],
-    keys: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY...", help="Key expressions.", show_default="**")
-    ] = None,
+    endpoint: Annotated[
+        str, typer.Argument(metavar="ENDPOINT", help="The router, like tcp/localhost:7447.", show_default=False)
+    ],
+    keys: Annotated[list[str] | None, typer.Argument(metavar="KEY", help="Key expressions.", show_default="**")] = None,
     log: Annotated[Path, typer.Option("--log", metavar="DIR", help="The log's folder.")] = Path("lake/log"),
     name: Annotated[str, typer.Option("--name", help="This tap's name in the log, its own for ever.")] = "tap",
     sync: Annotated[
@@ -40,7 +40,8 @@ def tap(
         float | None, typer.Option("--keep-gigabytes", help="Remove the oldest segments beyond that.", min=0.0)
     ] = None,
     when_full: Annotated[
-        str, typer.Option("--when-full", help="If the disk is too slow: lose (counted), or block the router.")
+        Literal["lose", "block"],
+        typer.Option("--when-full", help="If the disk is too slow: lose (counted), or block the router."),
     ] = "lose",
     metadata_only: Annotated[
         list[str] | None,
@@ -54,10 +55,13 @@ def tap(
     config: ConfigFile = None,
     set: Set = None,
 ) -> int:
-    """Record what is published into a wire log, until Ctrl-C or SIGTERM."""
+    """Record what is published into a wire log, until Ctrl-C or SIGTERM.
+
+    $ zenlake tap tcp/localhost:7447
+    $ zenlake tap tcp/localhost:7447 'fleet/**' --log lake/log --keep-hours 24
+    $ zenlake tap tls/router.example:7447 -c robots.json5 --metrics localhost:9447
+    """
     network = node_config(configuration(config, "client", [endpoint], None, set))
-    if when_full not in ("lose", "block"):
-        raise typer.BadParameter(f"it is lose or block, not {when_full}", param_hint="--when-full")
     retention = Retention(
         None if keep_hours is None else keep_hours * 3600,
         None if keep_gigabytes is None else int(keep_gigabytes * 1e9),
@@ -72,7 +76,7 @@ def tap(
                 name=name,
                 sync=_sync(sync),
                 retention=None if retention == Retention() else retention,
-                when_full=when_full,  # type: ignore[arg-type]
+                when_full=when_full,
                 metadata_only=metadata_only or (),
                 transport=network.transport,
                 tls=network.tls,
@@ -112,9 +116,9 @@ def _line(now: Stats, before: Stats, seconds: float) -> str:
         f"{rate:,.0f} messages/s",
         f"{filesize.decimal(int((now.bytes - before.bytes) / seconds))}/s",
         f"{now.messages:,} in all",
-        f"{filesize.decimal(now.waiting)} not yet written",
-        f"{now.missing} frames missing",
-        f"{now.lost} batches lost",
+        f"{filesize.decimal(now.waiting)} unwritten",
+        f"{now.missing} missing",
+        f"{now.lost} lost",
     ]
     if not now.connected:
         told.insert(0, "[bold red]not connected[/]")

@@ -74,7 +74,7 @@
     const window = told.recordings[0].window;
     document.title = a + " and " + b + " · Zenlake report";
     head(a + " → " + b, "What was sent in the first (A), what was seen in the second (B); publications, each counted once however many legs it took", views,
-      el("dl", { class: "facts" }, fact("Sent in A", zen.count(t.sent)), fact("Seen in B", zen.count(t.seen), t.sent ? zen.share(t.seen / t.sent) : null), fact("Missing in B", zen.count(t.missing), t.sent ? zen.share(t.missing / t.sent) : null, t.missing),
+      el("dl", { class: "facts six" }, fact("Sent in A", zen.count(t.sent)), fact("Seen in B", zen.count(t.seen), t.sent ? zen.share(t.seen / t.sent) : null), fact("Missing in B", zen.count(t.missing), t.sent ? zen.share(t.missing / t.sent) : null, t.missing),
         fact("Outside", zen.count(t.outside), "sent while B was not recording"), fact("Only in B", zen.count(t.only_b)), fact("Median delay", zen.span(c.delay.p50) || "–", c.delay.n ? "99 %: " + zen.span(c.delay.p99) + "; with the clocks' difference" : null)));
     const fates = { seen: "seen in B", missing: "missing in B", outside: "B was not recording" };
     fill([

@@ -63,7 +63,7 @@ zen.SECTIONS = [
               xAxis: zen.axis({ type: "category", data: steps.map(zen.clock), axisLabel: zen.ticks(r.window) }),
               yAxis: zen.axis({ type: "category", data: names, axisLabel: { formatter: (text) => zen.short(text, wide < 420 ? 16 : 24), fontSize: 11, interval: 0 } }),
               visualMap: { show: false, min: 0, max: most, inRange: { color: [zen.colour("low"), zen.colour("c1"), zen.colour("high")] } },
-              tooltip: { trigger: "item", formatter: (p) => zen.tip(names[p.value[1]], [[null, zen.second(steps[p.value[0]]), zen.count(p.value[2]) + " samples"]]) },
+              tooltip: { trigger: "item", formatter: (p) => zen.tip(names[p.value[1]], [[null, (r.window.step < 1000 ? zen.clock : zen.second)(steps[p.value[0]]), zen.many(p.value[2], "sample")]]) },
               series: [{ type: "heatmap", data: activity.rows.map((cell) => [at.get(cell.t), row.get(cell.key), cell.samples]), itemStyle: { borderColor: zen.colour("card"), borderWidth: names.length > 30 || steps.length > 90 ? 0.5 : 1 }, progressive: 0 }] };
           } })),
       zen.table("All keys", "Hz is the usual rate on one leg while the key was active", keys, [

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instructions for each message, counted by valgrind's callgrind: what a busy machine does not disturb.
+
+    python -m bench.instructions [NAME ...]
+
+Each work is run once and four times in a process of its own; a third of the difference is what one costs, without the start
+of the interpreter. It takes a minute or two for each; valgrind comes with every distribution (`apt-get install valgrind`).
+What the design pages say of instructions was counted this way; a profile of where they go is `callgrind_annotate`'s, of
+the file that `--keep` leaves.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from bench.columns import KEY, ROBOTS, THREE, batches, decode_rate, encode_rate, fleet
+
+COUNT = 60_000  # messages
+
+
+def decoding(full: bool, columns: list[str] | None) -> Callable[[], object]:
+    block = batches(fleet(64, full), COUNT // ROBOTS)
+    return lambda: decode_rate(block, columns)
+
+
+def encoding() -> Callable[[], object]:
+    import pyarrow as pa
+
+    samples = pa.record_batch({"key": pa.array([KEY] * COUNT), "payload": pa.array([b"x" * 64] * COUNT)})
+    return lambda: encode_rate(samples)
+
+
+def capture() -> Callable[[], object]:
+    from bench.capture import Connection, small, with_zenlake, write
+
+    folder = tempfile.TemporaryDirectory()
+    path = Path(folder.name, "packets.pcap")
+    connection = Connection(0)
+    write(path, [iter([*connection.handshake(), *small(connection, COUNT)])])
+    return lambda: (with_zenlake(path, None), folder)  # which goes with the last to know it
+
+
+WORKS: dict[str, Callable[[], Callable[[], object]]] = {
+    "plain": lambda: decoding(False, None),
+    "full": lambda: decoding(True, None),
+    "three": lambda: decoding(False, THREE),
+    "encode": encoding,
+    "capture": capture,
+}
+
+
+def counted(name: str, times: int, keep: bool) -> int:
+    out = f"callgrind.{name}.{times}.out" if keep else os.devnull
+    command = [
+        "valgrind",
+        "--tool=callgrind",
+        f"--callgrind-out-file={out}",
+        sys.executable,
+        "-m",
+        "bench.instructions",
+    ]
+    environment = os.environ | {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}
+    done = subprocess.run([*command, "--run", name, str(times)], env=environment, capture_output=True, text=True)
+    found = re.search(r"refs:\s+([\d,]+)", done.stderr)
+    if done.returncode or found is None:
+        sys.exit(f"{name} could not be counted: {done.stderr.strip().splitlines()[-1]}")
+    return int(found[1].replace(",", ""))
+
+
+def main() -> None:
+    words = sys.argv[1:]
+    if words[:1] == ["--run"]:
+        work = WORKS[words[1]]()
+        for _ in range(int(words[2])):
+            work()
+        return
+    wrong = [word for word in words if word not in (*WORKS, "--keep")]
+    if wrong:
+        sys.exit(f"no work {wrong[0]!r}; there are {', '.join(WORKS)}, and --keep")
+    if shutil.which("valgrind") is None:
+        sys.exit("there is no valgrind here: install it, for instance with apt-get install valgrind")
+    for name in [name for name in WORKS if name in words] or WORKS:
+        once, four = (counted(name, times, "--keep" in words) for times in (1, 4))
+        print(f"{name:<8} {(four - once) / 3 / COUNT:8,.0f} instructions a message", flush=True)
+
+
+if __name__ == "__main__":
+    main()
