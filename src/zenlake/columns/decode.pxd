@@ -44,7 +44,7 @@ cdef class Decoder:
     cdef int begin(self, Py_ssize_t row) except -1 nogil
     cdef int walk_rows(self, Session session, Py_ssize_t first, Py_ssize_t last) except -1 nogil
     cdef bint walk(self, Session session) except -1 nogil
-    cdef bint take_usual(self) noexcept nogil
+    cdef Py_ssize_t take_usual(self, Session session) except -1 nogil
     cdef int lane(self, Session session, int priority, bint reliable, unsigned long long sn) except -1 nogil
     cdef int gap(self, Session session, long long gap) except -1 with gil
     cdef int frame(self, Session session) except -1 nogil

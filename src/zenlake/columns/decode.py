@@ -18,7 +18,7 @@ if cython.compiled:
     import cython.cimports.zenlake.wire.ids as ids
     from cython.cimports.zenlake.columns.rows import Messages, Place, Rare
     from cython.cimports.zenlake.columns.samples import Samples
-    from cython.cimports.zenlake.columns.usual import note_usual
+    from cython.cimports.zenlake.columns.usual import list_usual, note_usual
     from cython.cimports.zenlake.session.lanes import JOINED, OUT_OF_RANGE, WAITING, Lanes, lane_of
     from cython.cimports.zenlake.session.session import Session, Side
     from cython.cimports.zenlake.wire.cursor import Blob
@@ -27,7 +27,7 @@ if cython.compiled:
 else:
     from zenlake.columns.rows import Messages, Place, Rare
     from zenlake.columns.samples import Samples
-    from zenlake.columns.usual import note_usual
+    from zenlake.columns.usual import list_usual, note_usual
     from zenlake.session.lanes import JOINED, OUT_OF_RANGE, WAITING, Lanes, lane_of
     from zenlake.session.session import Session, Side
     from zenlake.wire import ids
@@ -72,7 +72,7 @@ class Decoder:
         unknown = [name for name in wanted if name not in self.tables]
         if unknown:
             raise ValueError(f"no decoded table {unknown[0]!r}; there are {', '.join(self.tables)}")
-        self.takes_usual = self.samples.on and not self.messages.on
+        self.takes_usual = self.samples.on
         self.wanted = list(wanted)
         self.done = {name: [] for name in wanted}
 
@@ -224,7 +224,7 @@ class Decoder:
 
     def walk(self, session):
         """Read on in the batch: some usual publications, or else one message. False at its end."""
-        if self.takes_usual and self.reader.in_frame and self.place.accepted and self.take_usual():
+        if self.takes_usual and self.reader.in_frame and self.place.accepted and self.take_usual(session):
             return True
         kind: cython.int = self.reader.next()
         if kind == ids.END:
@@ -242,15 +242,22 @@ class Decoder:
             self.transport(session, kind)
         return True
 
-    def take_usual(self):
-        """Whether there were any."""
-        first: cython.Py_ssize_t = self.samples.row
+    def take_usual(self, session):
+        """How many there were."""
+        before: cython.Py_ssize_t = self.samples.row
         self.reader.c.at = note_usual(
-            self.samples, self.reader.c.data, self.reader.c.at, self.reader.c.end, self.place.direction
-        )
-        self.samples.index.count(first, self.samples.row, self.place.index + 1)
-        self.place.index += self.samples.row - first
-        return self.samples.row > first
+            self.samples, self.reader.c.data, self.reader.c.at, self.reader.c.end, self.place.direction,
+            self.rows - max(self.samples.row, self.messages.row),
+        )  # fmt: skip
+        count: cython.Py_ssize_t = self.samples.row - before
+        if count:
+            self.samples.index.count(before, self.samples.row, self.place.index + 1)
+            if self.messages.on:
+                list_usual(
+                    self.messages, self.samples, count, self.place.index + 1, session.opener.keys, session.acceptor.keys
+                )
+            self.place.index += count
+        return count
 
     def lane(self, session, priority, reliable, sn):
         """Step into a lane; what is missing there, or does not belong there, is an event."""

@@ -41,6 +41,7 @@ cdef class Samples(Table):
     cdef Py_ssize_t gathered
     cdef Py_ssize_t bytes
     cdef const unsigned char* data
+    cdef Numbers sizes
     cdef Numbers scopes
     cdef Spans suffixes
     cdef Spans resolved

@@ -66,6 +66,7 @@ class Samples(Table):
         self.most = min(MOST_WAITING, max(rows, 1))
         self.gathered = 0
         self.bytes = 0
+        self.sizes = Numbers()  # of the messages, if they were noted at one go
         self.scopes = Numbers()  # of the keys; below zero if the side that accepted the session declared the id
         self.suffixes = Spans()
         self.resolved = Spans()

@@ -1,4 +1,6 @@
+from zenlake.columns.rows cimport Messages
 from zenlake.columns.samples cimport Samples
+from zenlake.session.keys cimport KeyTable
 
 
 cdef enum:
@@ -17,5 +19,7 @@ cdef enum:
     DEFAULT_QOS = 0x05
 
 # What it consists of is declared where it stands, so that it becomes one function of C.
-cdef Py_ssize_t note_usual(Samples samples, const unsigned char* data, Py_ssize_t at, Py_ssize_t end,
-                           bint direction) noexcept nogil
+cdef Py_ssize_t note_usual(Samples samples, const unsigned char* data, Py_ssize_t at, Py_ssize_t end, bint direction,
+                           Py_ssize_t most) noexcept nogil
+cdef int list_usual(Messages messages, Samples samples, Py_ssize_t count, int index, KeyTable opener,
+                    KeyTable acceptor) except -1 nogil

@@ -32,26 +32,51 @@ else:
 ALL_GO_ON = cython.declare(cython.ulonglong, 0x8080808080808080)
 
 
-def note_usual(samples, data, at, end, direction):
-    """Note the usual messages that lie from `at` on; returns where the first other one begins."""
+def note_usual(samples, data, at, end, direction, most):
+    """Note at most so many of the usual messages that lie from `at` on; returns where the first other one begins."""
     first: cython.Py_ssize_t = samples.row - samples.gathered
     i: cython.Py_ssize_t = first
-    most: cython.Py_ssize_t = min(samples.most, samples.room - samples.gathered)
+    last: cython.Py_ssize_t = min(samples.most, first + most)
     beyond: cython.Py_ssize_t
-    while i < most and samples.bytes < MOST_BYTES:
+    while i < last and samples.bytes < MOST_BYTES:
         beyond = note_push(samples, i, data, at, end, direction)
         if beyond == OTHER:
             break
+        samples.sizes.data[i] = beyond - at
         at = beyond
         i += 1
-    most = i
-    for i in range(first, most):
+    last = i
+    for i in range(first, last):
         samples.suffixes.size[i] = -1
         samples.slices.size[i] = -1
         samples.responders.size[i] = -1
-    samples.row += most - first
+    samples.row += last - first
     samples.data = data
     return at
+
+
+def list_usual(messages, samples, count, index, opener, acceptor):
+    """Rows of `messages` for the last that were noted, numbered from `index` on; here are the keys that either side declared."""
+    row: cython.Py_ssize_t = messages.row
+    i: cython.Py_ssize_t = samples.row - samples.gathered - count
+    scope: cython.int
+    messages.row = row + count
+    messages.index.count(row, row + count, index)
+    messages.types.fill(messages.type, row, row + count, ids.PUSH)
+    messages.bodies.fill(messages.body, row, row + count, ids.PUT)
+    messages.unknown_exts.fill(row, row + count, 0)
+    while row < messages.row:
+        scope = samples.scopes.data[i]
+        if scope >= 0:
+            messages.put_key(row, opener, scope, samples.data, 0, -1)
+        else:
+            messages.put_key(row, acceptor, -scope, samples.data, 0, -1)
+        messages.size_column.put(row, samples.sizes.data[i])
+        messages.payload_size.put(row, samples.payloads.size[i])
+        messages.qos.put(row, samples.manners.data[i])
+        row += 1
+        i += 1
+    return 0
 
 
 @cython.cfunc
