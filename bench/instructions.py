@@ -4,9 +4,8 @@
     python -m bench.instructions [NAME ...]
 
 Each work is run once and four times in a process of its own; a third of the difference is what one costs, without the start
-of the interpreter. It takes a minute or two for each; valgrind comes with every distribution (`apt-get install valgrind`).
-What the design pages say of instructions was counted this way; a profile of where they go is `callgrind_annotate`'s, of
-the file that `--keep` leaves.
+of the interpreter. It takes a minute or two for each; valgrind comes with every distribution (`apt-get install valgrind`). Where
+the instructions go tells `callgrind_annotate`, of the files that `--keep` leaves.
 """
 
 import os
@@ -56,14 +55,7 @@ WORKS: dict[str, Callable[[], Callable[[], object]]] = {
 
 def counted(name: str, times: int, keep: bool) -> int:
     out = f"callgrind.{name}.{times}.out" if keep else os.devnull
-    command = [
-        "valgrind",
-        "--tool=callgrind",
-        f"--callgrind-out-file={out}",
-        sys.executable,
-        "-m",
-        "bench.instructions",
-    ]
+    command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", sys.executable, "-m", __spec__.name]
     environment = os.environ | {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}
     done = subprocess.run([*command, "--run", name, str(times)], env=environment, capture_output=True, text=True)
     found = re.search(r"refs:\s+([\d,]+)", done.stderr)

@@ -86,9 +86,8 @@ def main(arguments: list[str] | None = None) -> None:
     except typer.TyperException as error:
         if "--debug" in arguments:
             raise
-        if (
-            told := error.format_message().replace("Value error, ", "").rstrip(".")
-        ):  # else somebody typed nothing, and was shown the help
+        told = error.format_message().replace("Value error, ", "").rstrip(".")
+        if told:  # else somebody typed nothing, and was shown the help
             context = getattr(error, "ctx", None)
             _complain(f"{told} (`{context.command_path if context else 'zenlake'} --help` tells more)")
         sys.exit(error.exit_code)
