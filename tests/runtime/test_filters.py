@@ -2,6 +2,8 @@
 """The rules of `downsampling`, `low_pass_filter` and `qos/network`, without a network. (`tests/interop/test_filters.py` has
 them beside the real ones.)"""
 
+from collections import Counter
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,7 +11,12 @@ import pytest
 import zenlake
 from zenlake.errors import ConfigError
 from zenlake.network.access import Who
-from zenlake.runtime.filters import Filters, Seen
+from zenlake.network.face import Face
+from zenlake.runtime.filters import Filters, Outgoing, Seen
+from zenlake.runtime.outlets import Connected, Screened
+from zenlake.values import WhatAmI
+from zenlake.wire.data import Put
+from zenlake.wire.network import Push
 
 ALICE = Who("tcp", "a11ce", interfaces=("lo",))
 
@@ -97,3 +104,40 @@ def test_a_session_without_rules_has_its_short_ways() -> None:
             with zenlake.open(config) as session:
                 [face] = session._live().faces()
                 assert (face.way is None) == (face.lane is None) == (rules != "[]")
+
+
+def push(qos: int) -> bytes:
+    message: bytes = Push(key=(0, True, "a"), qos=qos, body=Put(payload=b"x")).encode()
+    return message
+
+
+@pytest.mark.parametrize(
+    ("qos", "overwrite", "is_kept"),
+    [(0x0D, {}, True), (0x05, {}, False), (0x05, {"congestion_control": "block"}, True),
+     (0x0D, {"congestion_control": "drop"}, False)],
+)  # fmt: skip
+def test_what_passed_and_found_no_room_passes_once(
+    monkeypatch: pytest.MonkeyPatch, qos: int, overwrite: dict[str, Any], is_kept: bool
+) -> None:
+    """A message that must not be dropped is tried again, and no rule sees it twice."""
+    sampled = [{"messages": ["put"], "rules": [{"key_expr": "a", "freq": 1}]}]
+    changed = [{"messages": ["put"], "overwrite": overwrite}] if overwrite else []
+    filter = Filters(Clock(), sampled, (), changed).of(ALICE, "egress")
+    assert filter is not None
+    node: Any = SimpleNamespace(counters=Counter())
+    live: Any = SimpleNamespace(_wake=lambda: None, runtime=SimpleNamespace(engine=SimpleNamespace(inside=True)))
+    outlet = Screened(None, live, Outgoing(node, filter, lambda id: None))  # type: ignore[arg-type]
+    face = outlet.joined = Face(outlet, b"a", WhatAmI.ROUTER, WhatAmI.CLIENT)
+    has_room = False
+    tried: list[bytes] = []
+    monkeypatch.setattr(Connected, "send", lambda self, message, *_: tried.append(message) or has_room)
+    face.send(push(qos), qos, True)
+    assert not face.drain() if is_kept else face.drain()
+    has_room = True
+    assert face.drain()
+    assert len(tried) == (3 if is_kept else 1)
+    assert len(set(tried)) == 1
+    assert (face.dropped == 0) == is_kept
+    assert not node.counters
+    face.send(push(qos), qos, True)
+    assert node.counters == {"downsampling: put": 1}

@@ -26,7 +26,7 @@ from zenlake.wire import ids
 from zenlake.wire.cursor import Cursor
 from zenlake.wire.network import Push, Request, Response, ResponseFinal
 
-__all__ = ["Filter", "Filters", "Outgoing", "Screen", "Seen"]
+__all__ = ["Filter", "Filters", "Outgoing", "Screen", "Seen", "Sending"]
 
 DATA: dict[int, Any] = {ids.PUSH: Push, ids.REQUEST: Request, ids.RESPONSE: Response}
 KIND = 0x1F  # the bits of a header that tell the message

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from zenlake import __version__
 from zenlake.endpoint import EndPoint
-from zenlake.errors import CloseReason, ConfigError, LinkError, LocalError, ZenlakeError
+from zenlake.errors import ConfigError, LinkError, ZenlakeError
 from zenlake.hlc import ntp64_of
 from zenlake.link import Tls
 from zenlake.link.base import Link
@@ -32,6 +32,7 @@ from zenlake.record import dataclass, field
 from zenlake.runtime.engine import Timer
 from zenlake.runtime.face import Face, Node
 from zenlake.runtime.future import Future
+from zenlake.runtime.outlets import Connected, Screened
 from zenlake.runtime.recording import Recording
 from zenlake.runtime.runtime import MEMORY, Backoff, Connection, Runtime
 from zenlake.runtime.traffic import Traffic
@@ -43,7 +44,7 @@ from zenlake.transport.unicast import Closed
 from zenlake.values import Timestamp, WhatAmI, ZenohId
 
 if TYPE_CHECKING:
-    from zenlake.runtime.filters import Filters, Outgoing, Screen
+    from zenlake.runtime.filters import Filters, Screen
 
 __all__ = ["LiveNode", "NodeConfig", "Recording", "open_node"]
 
@@ -102,57 +103,6 @@ class NodeConfig:
     """A prefix of all keys of the application, which it does not see."""
     admin: bool | None = None
     """Whether others may ask about the node; None: a router's may."""
-
-
-class Connected(network.Outlet):
-    """A face of the runtime as the network's outlet."""
-
-    def __init__(self, face: Face, live: "LiveNode") -> None:
-        self.face = face
-        self.live = live
-
-    def send(self, message: bytes, priority: int, reliable: bool, congestion: int, express: bool) -> bool:
-        try:
-            return self.face.send(message, priority, reliable, congestion, express)
-        except LocalError:
-            return True  # it has just closed: whoever is to know will hear of it
-
-    def write(self) -> None:
-        self.face.write()
-
-    def waits(self) -> bool:
-        return not self.live.runtime.engine.inside
-
-    def close(self, reason: CloseReason) -> None:
-        self.face.abandon(reason)
-
-    def pause(self) -> None:
-        self.live.in_loop(self.face.pause)
-
-    def resume(self) -> None:
-        self.live.in_loop(self.face.resume)
-
-    def describe(self) -> dict[str, object]:
-        link = self.face.link
-        about = {
-            "src": link.local, "dst": link.remote, "mtu": link.mtu, "is_streamed": link.stream, "group": None,
-            "interfaces": list(link.interfaces), "auth_identifier": None, "priorities": None, "reliability": None,
-        }  # fmt: skip
-        return {"is_qos": bool(self.face.session.qos), "links": [about]}
-
-
-class Screened(Connected):
-    """The same where some messages do not pass, or pass otherwise."""
-
-    def __init__(self, face: Face, live: "LiveNode", screen: "Outgoing") -> None:
-        super().__init__(face, live)
-        self.screen = screen
-        self.joined: network.Face | None = None
-
-    def send(self, message: bytes, priority: int, reliable: bool, congestion: int, express: bool) -> bool:
-        assert self.joined is not None
-        passed = self.screen.screened(self.joined, (message, priority, reliable, congestion, express))
-        return passed is None or super().send(*passed)
 
 
 class LiveNode(Node):
