@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Columns in and out of a live session."""
 
+import gc
 import time
 from datetime import UTC, datetime
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import zenlake
@@ -159,3 +161,30 @@ def test_pandas_polars_and_duckdb_take_batches_as_they_are(session):
     assert [*batch.to_pandas()["key"]] == [*polars.from_arrow(batch)["key"]] == ["d/0", "d/1", "d/2"]
     rows = duckdb.sql("SELECT key, payload FROM batch WHERE encoding = 'text/plain' AND key > 'd/1'").fetchall()
     assert rows == [("d/2", b"2")]
+
+
+def test_what_a_finalizer_puts_while_a_batch_is_handed_over_is_a_row_of_its_own(session):
+    class Dying:
+        def __init__(self, number):
+            self.itself, self.number = self, number
+
+        def __del__(self):
+            session.put("row/dying", str(self.number))
+
+    subscriber = session.declare_subscriber("row/*", ArrowChannel(3, age=60, capacity=10_000))
+    before = gc.get_threshold()
+    try:
+        for number in range(300):
+            gc.set_threshold(1 + number % 37)  # so that garbage is collected here and there, also where a batch is made
+            Dying(number)
+            session.put("row/living", str(number))
+    finally:
+        gc.set_threshold(*before)
+    gc.collect()
+    handler = subscriber.handler
+    subscriber.undeclare()
+    table = pa.Table.from_batches(list(handler))
+    table.validate(full=True)
+    for key in ("row/living", "row/dying"):
+        rows = table.filter(pc.equal(table["key"], key))
+        assert sorted(map(int, rows["payload"].to_pylist())) == list(range(300)), key

@@ -4,6 +4,7 @@ from zenlake.api.channel cimport Channel
 from zenlake.columns.live cimport LiveSamples
 from zenlake.network.forward cimport Listener
 from zenlake.runtime.lock cimport Lock
+from zenlake.wire.reader cimport Reader
 
 @cython.final
 cdef class Filling(Listener):
@@ -15,4 +16,9 @@ cdef class Filling(Listener):
     cdef public object source
     cdef unsigned long long sn
     cdef long long received_ns
+    cdef bint busy
+    cdef list later
+    cdef int add(self, bytes key, Reader reader) except -1
+    cdef int put_off(self, bytes key, Reader reader) except -1
+    cdef int catch_up(self) except -1
     cdef int hand_over(self) except -1

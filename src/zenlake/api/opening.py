@@ -22,6 +22,7 @@ from zenlake.values import ZenohId
 if TYPE_CHECKING:
     from zenlake.api.discovery import Discovery
     from zenlake.api.info import Link, Transport
+    from zenlake.runtime.filters import Filters
 
 __all__ = ["SessionNode", "open_node"]
 
@@ -197,6 +198,7 @@ def node_config(config: Config, **more: Any) -> NodeConfig:
         tls=_tls(config),
         max_sessions=config.get("transport/unicast/max_sessions"),
         max_pending=config.get("transport/unicast/accept_pending"),
+        filters=_filters(config),
         access=AccessControl(config.get("access_control")) if config.get("access_control/enabled") else None,
         connect_timeout=patience / 1000 if patience > 0 else 10.0,
         retry_for=patience / 1000 if patience >= 0 else math.inf,
@@ -215,10 +217,18 @@ def node_config(config: Config, **more: Any) -> NodeConfig:
 
 def _check(config: Config) -> None:
     """What has no effect here is told: it only changes how things flow."""
-    for section in ("downsampling", "low_pass_filter", "qos/network", "aggregation/subscribers",
-                    "aggregation/publishers", "plugins"):  # fmt: skip
+    for section in ("aggregation/subscribers", "aggregation/publishers", "plugins"):
         if config.get(section):
             log.warning("the configuration has %s, which has no effect here", section)
+
+
+def _filters(config: Config) -> "Filters | None":
+    sections = config.get("downsampling"), config.get("low_pass_filter"), config.get("qos/network")
+    if not any(sections):
+        return None
+    from zenlake.runtime.filters import Filters  # few have any
+
+    return Filters(monotonic, *sections)
 
 
 def _listen(config: Config) -> tuple[str, ...] | None:

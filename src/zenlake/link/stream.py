@@ -1,18 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
+# cython: annotation_typing=False
 """Stream sockets: TCP and Unix, plain or with a protocol in between (TLS, WebSocket).
 
-A plain stream reads straight into its owner's buffer and may be written from any thread. With a `Layer` in between, the
+A plain stream reads straight into its owner's buffer and may be written from any thread; compiled, with nothing between it
+and the system's calls. With a `Layer` in between, the
 bytes of the socket and those of the owner differ, and all happens in the loop's thread.
 """
 
 import errno
+import os
 import socket
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
+import cython
+
 from zenlake.errors import LinkError
 from zenlake.link.base import Link, Listener, Port, describe, locator
 from zenlake.telling import logger
+
+if cython.compiled:
+    from cython.cimports.cpython.exc import PyErr_SetFromErrno
+    from cython.cimports.cpython.memoryview import PyMemoryView_GET_BUFFER
+    from cython.cimports.posix.unistd import read, write
 
 __all__ = ["Layer", "LayeredLink", "StreamLink", "StreamListener", "dial"]
 
@@ -24,6 +34,32 @@ EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 PAUSE = 0.5
 
 log = logger("zenlake.link")
+
+
+def read_into(number: int, view: memoryview) -> int:
+    """How many bytes a socket had for this view; 0 at its end."""
+    if not cython.compiled:
+        return os.readv(number, [view])
+    buffer = PyMemoryView_GET_BUFFER(view)
+    size = cython.declare(cython.Py_ssize_t)
+    with cython.nogil:
+        size = read(number, buffer.buf, buffer.len)
+    if size < 0:
+        PyErr_SetFromErrno(OSError)
+    return size  # type: ignore[no-any-return]
+
+
+def write_from(number: int, view: memoryview) -> int:
+    """How many bytes of this view a socket took."""
+    if not cython.compiled:
+        return os.write(number, view)
+    buffer = PyMemoryView_GET_BUFFER(view)
+    size = cython.declare(cython.Py_ssize_t)
+    with cython.nogil:
+        size = write(number, buffer.buf, buffer.len)
+    if size < 0:
+        PyErr_SetFromErrno(OSError)
+    return size  # type: ignore[no-any-return]
 
 
 class Layer(Protocol):
@@ -71,6 +107,7 @@ class StreamLink(Link, Port):
     def __init__(self, sock: socket.socket, protocol: str, remote: str, connecting: bool) -> None:
         sock.setblocking(False)
         self._sock = sock
+        self._number = sock.fileno()
         self._protocol = protocol
         self._connecting = connecting
         self._closed = False
@@ -88,7 +125,7 @@ class StreamLink(Link, Port):
             self.owner.ready()
 
     def fileno(self) -> int:
-        return self._sock.fileno()
+        return self._number
 
     def _connected(self) -> None:
         if self._sock.family != socket.AF_UNIX:
@@ -99,7 +136,7 @@ class StreamLink(Link, Port):
         if self._connecting:
             return self.on_writable(now)
         try:
-            size = self._sock.recv_into(self.owner.space())
+            size = read_into(self._number, self.owner.space())
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
@@ -126,7 +163,7 @@ class StreamLink(Link, Port):
 
     def write(self, data: memoryview) -> int:
         try:
-            size = self._sock.send(data)
+            size = write_from(self._number, data)
         except (BlockingIOError, InterruptedError):
             size = 0
         except OSError:
@@ -151,6 +188,7 @@ class StreamLink(Link, Port):
             self._closed = True
             self.wants_read = self.wants_write = False
             self.changed()
+            self._number = -1  # the system may give it to somebody else
             self._sock.close()
 
 

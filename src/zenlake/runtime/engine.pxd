@@ -1,6 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 cimport cython
 
+# `select.epoll.poll` makes a list, a tuple and two numbers of each event; here numbers stay numbers.
+cdef extern from * nogil:
+    """
+    #define ZENLAKE_EVENTS 256
+    #ifdef __linux__
+    #include <sys/epoll.h>
+    static inline int zenlake_wait_for_events(int epoll, int *numbers, int *masks, int late) {
+        struct epoll_event events[ZENLAKE_EVENTS];
+        int i, count = epoll_wait(epoll, events, ZENLAKE_EVENTS, late);
+        for (i = 0; i < count; i++) {
+            numbers[i] = events[i].data.fd;
+            masks[i] = (int)events[i].events;
+        }
+        return count;
+    }
+    #else
+    static inline int zenlake_wait_for_events(int epoll, int *numbers, int *masks, int late) { return 0; }
+    #endif
+    """
+    int wait_for_events "zenlake_wait_for_events"(int epoll, int *numbers, int *masks, int late)
+
 @cython.final
 cdef class Timer:
     cdef readonly double when
@@ -11,6 +32,7 @@ cdef class Timer:
 @cython.final
 cdef class Engine:
     cdef object _poller
+    cdef int _epoll
     cdef int _wake_read
     cdef int _wake_write
     cdef readonly object _calls
@@ -29,7 +51,7 @@ cdef class Engine:
     cpdef Timer call_at(self, double when, call)
     cdef _update(self, port)
     cdef _forget(self, int number)
-    cdef list _wait(self, timeout)
+    cdef list _wait(self, int late)
     cdef _serve(self, port, int mask, double now)
-    cdef _until_next(self)
+    cdef double _until_next(self) except? -2
     cdef _guard(self, call)

@@ -8,14 +8,12 @@ threads there are exactly three ways in: `call_soon`, `run` (the same, waiting f
 """
 
 import heapq
-import math
 import os
 import select
 import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from time import monotonic
 from typing import Any, TypeVar
 
 import cython
@@ -26,8 +24,10 @@ from zenlake.telling import logger
 
 if cython.compiled:
     from cython.cimports.cpython.pythread import PyThread_get_thread_ident as get_ident
+    from cython.cimports.cpython.time import monotonic
 else:
     from threading import get_ident
+    from time import monotonic
 
 __all__ = ["Engine", "Timer"]
 
@@ -63,6 +63,7 @@ class Engine:
 
     def __init__(self, name: str = "zenlake") -> None:
         self._poller: Any = select.epoll() if HAS_EPOLL else select.poll()
+        self._epoll: int = self._poller.fileno() if HAS_EPOLL else -1  # type: ignore[union-attr]
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
@@ -202,10 +203,12 @@ class Engine:
         self.ident = get_ident()
         while not self._stopping:
             self._awake = False
-            timeout = 0.0 if self._calls else self._until_next()
-            ready = self._wait(timeout)
+            timeout = cython.declare(cython.double, 0.0 if self._calls else self._until_next())
+            # Those of now, for what is served first may close others and open more.
+            # (Rather too late than too early, and again.)
+            ready = self._wait(-1 if timeout < 0 else int(timeout * 1000 + 0.999))
             self._awake = True
-            now = monotonic()
+            now = cython.declare(cython.double, monotonic())
             for port, mask in ready:
                 self._serve(port, mask, now)
             if self._timers and self._timers[0][0] <= now:
@@ -219,13 +222,19 @@ class Engine:
                 self._guard(self._calls.popleft())
         self._shut()
 
-    def _wait(self, timeout: float | None) -> list[tuple[Port | None, int]]:
-        """The ports that are ready: those of now, for what is served first may close others and open more."""
-        late = None if timeout is None else math.ceil(timeout * 1000)  # rather than too early, and again
+    def _wait(self, late: int) -> list[tuple[Port | None, int]]:
+        """The ports that are ready, at most so many milliseconds later (-1: whenever that is)."""
+        if cython.compiled and self._epoll >= 0:
+            numbers = cython.declare(cython.int[256])
+            masks = cython.declare(cython.int[256])
+            count = cython.declare(cython.int)
+            with cython.nogil:
+                count = wait_for_events(self._epoll, numbers, masks, late)  # type: ignore[name-defined]  # noqa: F821
+            return [(self._by_number.get(numbers[i]), masks[i]) for i in range(count)]
         if HAS_EPOLL:
-            found = self._poller.poll(None if late is None else late / 1000, len(self._by_number) + 1)
+            found = self._poller.poll(None if late < 0 else late / 1000, len(self._by_number) + 1)
         else:
-            found = self._poller.poll(late)
+            found = self._poller.poll(None if late < 0 else late)
         return [(self._by_number.get(number), mask) for number, mask in found]
 
     def _serve(self, port: Port | None, mask: int, now: float) -> None:
@@ -240,10 +249,11 @@ class Engine:
         except Exception as error:
             self._blame(port, error)
 
-    def _until_next(self) -> float | None:
+    def _until_next(self) -> float:
+        """Seconds until the next timer; less than none if there is none."""
         while self._timers and self._timers[0][2]._call is None:
             heapq.heappop(self._timers)
-        return max(0.0, self._timers[0][0] - monotonic()) if self._timers else None
+        return max(0.0, self._timers[0][0] - monotonic()) if self._timers else -1.0
 
     def _guard(self, call: Callable[[], object]) -> None:
         try:

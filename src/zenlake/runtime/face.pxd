@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 cimport cython
+from zenlake.network.forward cimport Lane
 from zenlake.runtime.engine cimport Engine, Timer
 from zenlake.runtime.lock cimport Lock
 from zenlake.runtime.sending cimport Sending
@@ -17,6 +18,7 @@ cdef class Face:
     cdef object _room
     cdef readonly int _waiters
     cdef readonly Sending way
+    cdef public Lane lane
     cdef bint _done
     cdef Timer _timer
     cdef Timer _linger

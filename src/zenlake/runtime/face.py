@@ -14,7 +14,6 @@ message. What is sent in the loop's thread leaves at the end of its turn.
 """
 
 import threading
-from time import monotonic
 
 import cython
 
@@ -27,11 +26,16 @@ from zenlake.values import CongestionControl
 from zenlake.wire.message import Message
 
 if cython.compiled:
+    from cython.cimports.cpython.time import monotonic
+    from cython.cimports.zenlake.network.forward import Lane
     from cython.cimports.zenlake.runtime.engine import Engine, Timer
     from cython.cimports.zenlake.runtime.lock import Lock
     from cython.cimports.zenlake.runtime.sending import Sending
     from cython.cimports.zenlake.transport.unicast import Unicast
 else:
+    from time import monotonic
+
+    from zenlake.network.forward import Lane
     from zenlake.runtime.engine import Engine, Timer
     from zenlake.runtime.lock import Lock
     from zenlake.runtime.sending import Sending
@@ -91,6 +95,7 @@ class Face:
             lambda: engine.call_soon(self.turn),
             lambda: engine.call_soon(self._watch),
         )
+        self.lane: Lane = None  # type: ignore[assignment]  # the way of samples that pass, when it is open
         self._done = False
         self._timer: Timer | None = None
         self._linger: Timer | None = None
@@ -254,12 +259,23 @@ class Face:
             self.write()
         self._after()
 
+    def arm(self) -> None:
+        """There are samples in the lane: write them when the loop's turn ends."""
+        self._engine.call_soon(self._turn_lane)
+
+    def _turn_lane(self) -> None:
+        self.lane.armed = False
+        self.turn()
+
     def _flush(self, now: float) -> None:
         """With the lock held: write batches until the link takes no more."""
         if self.way.blocked:
             return
         transport, link = self.transport, self.link
-        while (view := transport.data(now)) is not None:
+        while transport.has_data():
+            view = transport.data(now)
+            if view is None:
+                break
             size = link.write(view)
             if size:
                 self.bytes_out += size
@@ -283,7 +299,7 @@ class Face:
                 self._event = event
                 with self.lock:
                     self._room.notify_all()
-        if transport.queue.waiting:
+        if transport.has_data():
             self.write()
         if transport.is_closed:
             if not transport.queue.waiting and self.link.is_drained:

@@ -12,17 +12,17 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zenlake import __version__
 from zenlake.endpoint import EndPoint
-from zenlake.errors import CloseReason, ConfigError, LinkError, LocalError, ZenlakeError
+from zenlake.errors import ConfigError, LinkError, ZenlakeError
 from zenlake.hlc import ntp64_of
 from zenlake.link import Tls
 from zenlake.link.base import Link
 from zenlake.network import face as network
 from zenlake.network import node as nodes
-from zenlake.network.access import AccessControl, Who
+from zenlake.network.access import EGRESS, INGRESS, AccessControl, Who
 from zenlake.network.admin import Admin
 from zenlake.network.entities import Entity
 from zenlake.network.forward import Door, Lane
@@ -32,6 +32,7 @@ from zenlake.record import dataclass, field
 from zenlake.runtime.engine import Timer
 from zenlake.runtime.face import Face, Node
 from zenlake.runtime.future import Future
+from zenlake.runtime.outlets import Connected, Screened
 from zenlake.runtime.recording import Recording
 from zenlake.runtime.runtime import MEMORY, Backoff, Connection, Runtime
 from zenlake.runtime.traffic import Traffic
@@ -41,6 +42,9 @@ from zenlake.transport.inbox import Sink
 from zenlake.transport.queue import Queue
 from zenlake.transport.unicast import Closed
 from zenlake.values import Timestamp, WhatAmI, ZenohId
+
+if TYPE_CHECKING:
+    from zenlake.runtime.filters import Filters, Screen
 
 __all__ = ["LiveNode", "NodeConfig", "Recording", "open_node"]
 
@@ -75,6 +79,8 @@ class NodeConfig:
     """Bytes that may wait in all connections together, sent or received in part."""
     access: AccessControl | None = None
     """Who may do what; None: everybody everything."""
+    filters: "Filters | None" = None
+    """What does not pass a connection, or passes it otherwise; None: everything passes as it is."""
     recording: Recording | None = None
     connect_timeout: float = 10.0
     """How long `open_node` waits for connections that are being made: a client's, or it fails; others go on in the background."""
@@ -99,52 +105,14 @@ class NodeConfig:
     """Whether others may ask about the node; None: a router's may."""
 
 
-class Connected(network.Outlet):
-    """A face of the runtime as the network's outlet."""
-
-    def __init__(self, face: Face, live: "LiveNode") -> None:
-        self.face = face
-        self.live = live
-
-    def send(self, message: bytes, priority: int, reliable: bool, congestion: int, express: bool) -> bool:
-        try:
-            return self.face.send(message, priority, reliable, congestion, express)
-        except LocalError:
-            return True  # it has just closed: whoever is to know will hear of it
-
-    def write(self) -> None:
-        self.face.write()
-
-    def waits(self) -> bool:
-        return not self.live.runtime.engine.inside
-
-    def close(self, reason: CloseReason) -> None:
-        self.face.abandon(reason)
-
-    def pause(self) -> None:
-        self.live.in_loop(self.face.pause)
-
-    def resume(self) -> None:
-        self.live.in_loop(self.face.resume)
-
-    def describe(self) -> dict[str, object]:
-        link = self.face.link
-        about = {
-            "src": link.local, "dst": link.remote, "mtu": link.mtu, "is_streamed": link.stream, "group": None,
-            "interfaces": list(link.interfaces), "auth_identifier": None, "priorities": None, "reliability": None,
-        }  # fmt: skip
-        return {"is_qos": bool(self.face.session.qos), "links": [about]}
-
-
 class LiveNode(Node):
     """One node of a Zenoh network. See `docs/design/network.md` for what the application may call."""
 
     def __init__(self, config: NodeConfig) -> None:
-        if config.access is not None and config.access.names_interfaces and sys.platform != "linux":
-            raise ConfigError(
-                "access_control/subjects: interfaces are told apart on Linux only: name usernames, cert_common_names, "
-                "link_protocols or zids"
-            )
+        if sys.platform != "linux" and any(
+            rules and rules.names_interfaces for rules in (config.access, config.filters)
+        ):
+            raise ConfigError("interfaces are told apart on Linux only: have rules name link_protocols or zids instead")
         self.config = config
         self.zid = config.zid or os.urandom(15) + b"\x01"
         self.whatami = config.mode
@@ -162,6 +130,7 @@ class LiveNode(Node):
             self.node.queries.on_forward = self._forwarded
         self._past = dict.fromkeys(WhatAmI, Traffic())
         self._doors: dict[Face, Door] = {}
+        self._screens: "dict[Face, Screen]" = {}
         self._noted: dict[Face, int] = {}
         self._awake = False
         self._timer: Timer | None = None
@@ -317,7 +286,12 @@ class LiveNode(Node):
 
     def sink(self, face: Face) -> Sink:
         door = self._doors[face] = Door(self.node, lambda: self._join(face))
-        return door
+        if self.config.filters is None:
+            return door
+        from zenlake.runtime.filters import Screen
+
+        screen = self._screens[face] = Screen(door, self.node, lambda: self._join(face))
+        return screen
 
     def answered(self, link: Link, heard: bytes, said: list[bytes]) -> None:
         if self.config.recording is not None:
@@ -337,29 +311,40 @@ class LiveNode(Node):
         session = face.session
         theirs = next(side for side in session.sides if side.zid == face.zid)
         bits = 8 << (session.resolution >> 2 & 3)
+        outlet = self._outlet(face)
         joined = network.Face(
-            Connected(face, self), face.zid, self.whatami, WhatAmI.from_wire(theirs.whatami),
+            outlet, face.zid, self.whatami, WhatAmI.from_wire(theirs.whatami),
             request_ids=(1 << min(bits, 32)) - 1,
         )  # fmt: skip
         if self.config.access is not None:
             joined.guard = self.config.access.guard(_who(face))
-        if isinstance(face.transport.queue, Queue):
-            joined.lane = self._lane(face, face.transport.queue)
+        if self.config.filters is not None:
+            self._screens.pop(face).enter(joined, self.config.filters.of(_who(face), INGRESS))
+        if isinstance(outlet, Screened):
+            outlet.joined = joined
+        elif isinstance(face.transport.queue, Queue):
+            joined.lane = face.lane = Lane(face.transport.queue, face.lock, face.arm)
             face.way.queue = face.transport.queue
             joined.way = face.way
         self._doors[face].enter(joined)
         self.node.opened(joined)
         return joined
 
-    def _lane(self, face: Face, queue: Queue) -> Lane:
-        """Samples go straight into the queue; it is written when the loop's turn ends."""
+    def _outlet(self, face: Face) -> Connected:
+        filter = None if self.config.filters is None else self.config.filters.of(_who(face), EGRESS)
+        if filter is None:
+            return Connected(face, self)
+        from zenlake.runtime.filters import Outgoing
 
-        def turn() -> None:
-            lane.armed = False
-            face.turn()
+        def unanswered(id: int) -> None:
+            joined = self._doors[face].face if face in self._doors else None
+            if joined is not None:
+                with self.node.lock:
+                    sends = self.node.queries.final(joined, id)
+                self.node._perform(sends)
 
-        lane = Lane(queue, face.lock, lambda: self.runtime.engine.call_soon(turn))
-        return lane
+        soon = self.runtime.engine.call_soon
+        return Screened(face, self, Outgoing(self.node, filter, lambda id: soon(lambda: unanswered(id))))
 
     def closed(self, face: Face, event: Closed) -> None:
         joined = self._doors.pop(face).face
@@ -371,6 +356,7 @@ class LiveNode(Node):
 
     def failed(self, face: Face, event: Closed) -> None:
         self._doors.pop(face, None)
+        self._screens.pop(face, None)
         self._ended(face, None, event)
 
     def _ended(self, face: Face, joined: network.Face | None, event: Closed) -> None:

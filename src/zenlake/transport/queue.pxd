@@ -1,33 +1,10 @@
 cimport cython
 from zenlake.transport.budget cimport Budget
+from zenlake.transport.stage cimport Batch, Cut, Stage
 from zenlake.wire.cursor cimport Blob
 from zenlake.wire.message cimport Message
 from zenlake.wire.transport cimport Fragment, Frame
 from zenlake.wire.writer cimport Writer
-
-@cython.final
-cdef class Batch:
-    cdef Writer w
-    cdef int lane
-    cdef Py_ssize_t sent
-    cdef Py_ssize_t second
-
-@cython.final
-cdef class Cut:
-    cdef bytes data
-    cdef int reliable
-    cdef bint droppable
-    cdef unsigned long long sn
-    cdef Py_ssize_t at
-    cdef double moved
-
-@cython.final
-cdef class Stage:
-    cdef int priority
-    cdef Py_ssize_t size
-    cdef list jobs
-    cdef Batch open
-    cdef unsigned long long next_sn[2]
 
 cdef bytes joined(int header, Blob key, Writer before, Blob rest, Py_ssize_t at, Py_ssize_t end)
 
@@ -82,6 +59,7 @@ cdef class Queue:
     cdef Py_ssize_t write_fragment(self, Writer w, Stage stage, Cut cut, double now) except -1
     cpdef control(self, bytes message)
     cpdef data(self, double now)
+    cpdef bint is_waiting(self) noexcept
     cpdef bint advance(self, Py_ssize_t size) except -1
     cdef Batch next_batch(self, double now)
     cdef Batch seal(self, Batch batch)

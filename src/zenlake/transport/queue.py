@@ -19,10 +19,12 @@ from zenlake.wire.framing import compressed
 if cython.compiled:
     from cython.cimports.cpython.buffer import PyBUF_READ
     from cython.cimports.cpython.memoryview import PyMemoryView_FromMemory
+    from cython.cimports.zenlake.transport.stage import Batch, Cut, Stage
     from cython.cimports.zenlake.wire.memory import copy, take
     from cython.cimports.zenlake.wire.transport import Fragment, Frame
     from cython.cimports.zenlake.wire.writer import Writer, vle_size
 else:
+    from zenlake.transport.stage import Batch, Cut, Stage
     from zenlake.wire.memory import copy, take
     from zenlake.wire.transport import Fragment, Frame
     from zenlake.wire.writer import Writer, vle_size
@@ -36,44 +38,7 @@ FULL = cython.declare(cython.int, 0)  # what `splice` answers
 TAKEN = cython.declare(cython.int, 1)
 OVER = cython.declare(cython.int, 2)
 SPARES = cython.declare(cython.Py_ssize_t, 2)
-SMALL = cython.declare(cython.Py_ssize_t, 512)
 SHORT = cython.declare(cython.Py_ssize_t, 16)  # a part of a batch that is short
-
-
-class Batch:
-    """Bytes for the link: being filled, waiting, or partly sent."""
-
-    def __init__(self, room=SMALL):
-        self.w = Writer(room)
-        self.lane = -1  # 1 if its last FRAME is reliable, 0 if not, -1 if there is none
-        self.sent = 0
-        self.second = 0  # where a second batch begins that travels with the first
-
-
-class Cut:
-    """A message too large for a batch, and how much of it has gone. Its sequence numbers are reserved."""
-
-    def __init__(self, data, reliable, droppable, sn):
-        self.data = data
-        self.reliable = reliable
-        self.droppable = droppable
-        self.sn = sn
-        self.at = 0
-        self.moved = 0.0
-
-
-class Stage:
-    """One priority.
-
-    What waits (oldest first), the batch being filled, and the next sequence number of its two lanes.
-    """
-
-    def __init__(self, priority, size, initial_sn):
-        self.priority = priority
-        self.size = size
-        self.jobs = []
-        self.open = None
-        self.next_sn = [initial_sn, initial_sn]
 
 
 def joined(header, key, before, rest, at, end):
@@ -364,26 +329,12 @@ class Queue:
 
     def write_fragment(self, w, stage, cut, now):
         """Write the next part; returns how many bytes are left."""
-        f: Fragment = self.fragment
-        left: cython.Py_ssize_t = len(cut.data) - cut.at
-        room: cython.Py_ssize_t = self.fragment_room(stage)
-        f.first = cut.at == 0
-        f.drop = cut.droppable and not f.first and now - cut.moved > self.patience
-        f.payload.set(cut.data)
-        f.payload.at = cut.at
-        f.payload.size = 0 if f.drop else min(left, room - 1 if f.first else room)
-        f.more = not f.drop and f.payload.size < left
-        f.reliable = cut.reliable != 0
-        f.sn = cut.sn
-        f.priority = stage.priority
-        f.write(w)
-        cut.at += f.payload.size
+        late: cython.bint = now - cut.moved > self.patience
+        left: cython.Py_ssize_t = cut.write(w, self.fragment, self.fragment_room(stage), stage.priority, late)
         cut.sn = (cut.sn + 1) & self.mask
         cut.moved = now
-        self.dropped += f.drop
-        left -= f.payload.size
-        f.payload.set(b"")
-        return left if f.more else 0
+        self.dropped += self.fragment.drop
+        return left
 
     # Batches out
 
@@ -515,7 +466,10 @@ class Queue:
     @property
     def waiting(self):
         """Whether there is anything to write."""
-        return self.current is not None or len(self.urgent) > 0 or self.complete > 0 or self.begun > 0
+        return self.is_waiting()
+
+    def is_waiting(self):
+        return self.current is not None or self.complete > 0 or self.begun > 0 or len(self.urgent) > 0
 
     def next_sns(self):
         """The next sequence numbers, (reliable, best effort) for each priority: what JOIN tells."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 cimport cython
 from zenlake.transport.inbox cimport Inbox
+from zenlake.transport.queue cimport Queue
 
 @cython.final
 cdef class Unicast:
@@ -11,6 +12,7 @@ cdef class Unicast:
     cdef readonly bint is_closed
     cdef public unsigned long long dropped
     cdef readonly object queue
+    cdef Queue _plain
     cdef readonly Inbox inbox
     cdef object _handshake
     cdef int _own
@@ -26,5 +28,6 @@ cdef class Unicast:
     cpdef filled(self, Py_ssize_t size, double now)
     cpdef data(self, double now)
     cpdef bint sent(self, Py_ssize_t size, double now) except -1
+    cpdef bint has_data(self) except -1
     cpdef next_timeout(self)
     cpdef list events(self)

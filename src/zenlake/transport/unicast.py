@@ -33,7 +33,6 @@ from zenlake.session.session import Session
 from zenlake.transport.budget import Budget
 from zenlake.transport.handshake import Acceptor, Opener, State, close_reason
 from zenlake.transport.lowlatency import LowLatencyQueue
-from zenlake.transport.queue import Queue
 from zenlake.values import CongestionControl
 from zenlake.wire.handshake import Close, Join
 from zenlake.wire.message import Message
@@ -41,8 +40,10 @@ from zenlake.wire.transport import KeepAlive
 
 if cython.compiled:
     from cython.cimports.zenlake.transport.inbox import Arena, Inbox, Sink
+    from cython.cimports.zenlake.transport.queue import Queue
 else:
     from zenlake.transport.inbox import Arena, Inbox, Sink
+    from zenlake.transport.queue import Queue
 
 __all__ = ["Closed", "Opened", "Tee", "Unicast"]
 
@@ -90,6 +91,7 @@ class Unicast:
         self.is_closed = False
         self.dropped = 0
         self.queue: Queue | LowLatencyQueue = Queue(2 if stream else 0)
+        self._plain: Queue | None = self.queue  # the same, for as long as it is the compiled one
         self.inbox = Inbox(arena or Arena(), self, sink or Sink(), 2 if stream else 0)
         self.queue.budget = self.inbox.budget = budget
         self._handshake = handshake
@@ -182,6 +184,7 @@ class Unicast:
         assert isinstance(self.queue, Queue)
         if session.low_latency:
             self.queue = LowLatencyQueue(self.queue, session.batch_size, own.queue_size)
+            self._plain = None
         else:
             self.queue.start(
                 session.batch_size, mask_of(session.resolution), mine.initial_sn, session.qos, session.compression,
@@ -233,7 +236,7 @@ class Unicast:
 
     def data(self, now: float) -> memoryview | None:
         """What to write next: (the rest of) one batch, or None."""
-        view = self.queue.data(now)
+        view = self.queue.data(now) if self._plain is None else self._plain.data(now)
         if view is None and self._closing is not None and not self.is_closed:
             reason = self._closing
             self.queue.control(Close(reason=reason).encode())
@@ -244,7 +247,12 @@ class Unicast:
     def sent(self, size: int, now: float) -> bool:
         """That many bytes of `data` were taken by the link. True if the batch is finished."""
         self._last_sent = now
-        return bool(self.queue.advance(size))
+        return bool(self.queue.advance(size) if self._plain is None else self._plain.advance(size))
+
+    def has_data(self) -> bool:
+        """Whether there is anything to write."""
+        waits = self.queue.waiting if self._plain is None else self._plain.is_waiting()
+        return waits or (self._closing is not None and not self.is_closed)
 
     @property
     def is_finished(self) -> bool:

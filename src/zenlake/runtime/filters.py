@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`downsampling`, `low_pass_filter` and `qos/network` of a configuration: what of the data does not pass a connection, or
+passes it otherwise.
+
+Each has the real one's names and meaning. Downsampling lets one message pass in `1 / freq` seconds for each rule, connection
+and direction; the first rule whose key expression intersects the message's key counts. A low-pass filter lets nothing pass
+that is larger (payload and attachment) than the smallest limit of the rules whose key expressions include its key. What
+`qos/network` overwrites holds from here on, for whoever gets the message next. A query that does not pass is answered with
+its end at once.
+
+A connection with such rules has a `Screen` before its door and an `Outgoing` at its outlet, and no short ways. One without
+has neither, and loses nothing.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from zenlake.errors import ConfigError
+from zenlake.keyexpr import includes, intersects
+from zenlake.network.access import EGRESS, INGRESS, Who
+from zenlake.network.face import Face
+from zenlake.network.node import Node, raw
+from zenlake.record import dataclass
+from zenlake.transport.inbox import Sink
+from zenlake.wire import ids
+from zenlake.wire.cursor import Cursor
+from zenlake.wire.network import Push, Request, Response, ResponseFinal
+
+__all__ = ["Filter", "Filters", "Outgoing", "Screen", "Seen", "Sending"]
+
+DATA: dict[int, Any] = {ids.PUSH: Push, ids.REQUEST: Request, ids.RESPONSE: Response}
+KIND = 0x1F  # the bits of a header that tell the message
+BLOCK, EXPRESS, BLOCK_FIRST = 0x08, 0x10, 0x20
+CONGESTION = {"drop": 0, "block": BLOCK, "blockfirst": BLOCK_FIRST, "block_first": BLOCK_FIRST}
+PRIORITY = {
+    "real_time": 1, "interactive_high": 2, "interactive_low": 3, "data_high": 4, "data": 5, "data_low": 6, "background": 7,
+}  # fmt: skip
+Sending = tuple[bytes, int, bool, int, bool]
+"""A message, its priority, whether it is reliable, its congestion control, whether it is express."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the rules look at."""
+
+    message: str
+    """put, delete, query or reply."""
+    key: bytes
+    payload: int
+    attachment: int
+    qos: int
+    reliable: bool
+
+
+class Sampler:
+    """Of one item of `downsampling`, for one connection and direction."""
+
+    def __init__(self, item: Mapping[str, Any], now: Callable[[], float]) -> None:
+        self._messages = item["messages"]
+        self._now = now
+        self._rules = [(rule["key_expr"].encode(), rule["freq"]) for rule in item["rules"]]
+        self._next: list[float | None] = [None] * len(self._rules)
+
+    def passes(self, seen: Seen) -> bool:
+        if seen.message not in self._messages:
+            return True
+        for number, (key, frequency) in enumerate(self._rules):
+            if intersects(key, seen.key):
+                return self._is_due(number, frequency)
+        return True
+
+    def _is_due(self, number: int, frequency: float) -> bool:
+        if not frequency:
+            return False
+        now, due = self._now(), self._next[number]
+        if due is not None and now < due:
+            return False
+        self._next[number] = now + 1 / frequency
+        return True
+
+
+class Limit:
+    """One item of `low_pass_filter`."""
+
+    def __init__(self, item: Mapping[str, Any]) -> None:
+        self._messages = item["messages"]
+        self._keys = [key.encode() for key in item["key_exprs"]]
+        self._most = item["size_limit"]
+
+    def passes(self, seen: Seen) -> bool:
+        small = seen.payload + seen.attachment <= self._most
+        return small or seen.message not in self._messages or not any(includes(key, seen.key) for key in self._keys)
+
+
+class Quality:
+    """One item of `qos/network`."""
+
+    def __init__(self, item: Mapping[str, Any]) -> None:
+        self._messages = item["messages"]
+        self._keys = None if item.get("key_exprs") is None else [key.encode() for key in item["key_exprs"]]
+        self._only = _quality(item.get("qos") or {}, ("congestion_control", "priority", "express", "reliability"))
+        self._overwrite = _quality(item["overwrite"], ("congestion_control", "priority", "express"), True)
+        self._sizes = _range(item.get("payload_size"))
+
+    def of(self, seen: Seen) -> int:
+        """The message's quality from here on."""
+        qos = seen.qos
+        if not self._is_about(seen):
+            return qos
+        change = self._overwrite
+        if "priority" in change:
+            wish = change["priority"]
+            # A number moves it; 0 is for the protocol's own messages.
+            priority = min(max((qos & 7) + wish, 1), 7) if isinstance(wish, int) else PRIORITY[wish]
+            qos = qos & ~7 | priority
+        if "congestion_control" in change:
+            qos = qos & ~(BLOCK | BLOCK_FIRST) | CONGESTION[change["congestion_control"]]
+        if "express" in change:
+            qos = qos & ~EXPRESS | (EXPRESS if change["express"] else 0)
+        return qos
+
+    def _is_about(self, seen: Seen) -> bool:
+        is_quality: dict[str, Callable[[Any], bool]] = {
+            "priority": lambda name: seen.qos & 7 == PRIORITY[name],
+            "congestion_control": lambda name: seen.qos & (BLOCK | BLOCK_FIRST) == CONGESTION[name],
+            "express": lambda wanted: (seen.qos & EXPRESS != 0) == wanted,
+            "reliability": lambda name: seen.reliable == (name == "reliable"),
+        }
+        return (
+            seen.message in self._messages
+            and seen.message != "reply"  # as 1.10.2: an answer travels as its question did
+            and (self._keys is None or any(includes(key, seen.key) for key in self._keys))
+            and all(is_quality[name](value) for name, value in self._only.items())
+            and self._sizes[0] <= seen.payload
+            and (self._sizes[1] is None or seen.payload <= self._sizes[1])
+        )
+
+
+class Filter:
+    """All rules of one connection in one direction."""
+
+    def __init__(self, droppers: Sequence[tuple[str, Sampler | Limit]], qualities: Sequence[Quality]) -> None:
+        self._droppers = droppers
+        self._qualities = qualities
+
+    def refuses(self, seen: Seen) -> str | None:
+        """Which section has it not pass; None if it passes."""
+        return next((section for section, dropper in self._droppers if not dropper.passes(seen)), None)
+
+    def quality(self, seen: Seen) -> int:
+        for each in self._qualities:
+            seen = Seen(seen.message, seen.key, seen.payload, seen.attachment, each.of(seen), seen.reliable)
+        return seen.qos
+
+
+class Filters:
+    """The three sections, read once."""
+
+    def __init__(
+        self, now: Callable[[], float], downsampling: Sequence[Any] = (), low_pass: Sequence[Any] = (),
+        quality: Sequence[Any] = (),
+    ) -> None:  # fmt: skip
+        self._sections = {"downsampling": downsampling, "low_pass_filter": low_pass, "qos/network": quality}
+        self._now = now
+        for name, items in self._sections.items():
+            known = [item["id"] for item in items if item.get("id") is not None]
+            if len(known) != len(set(known)):
+                raise ConfigError(f"{name}: an id is there twice: {', '.join(sorted(known))}")
+        for item in quality:
+            Quality(item)  # a wrong word is told here
+
+    def __bool__(self) -> bool:
+        return any(self._sections.values())
+
+    @property
+    def names_interfaces(self) -> bool:
+        return any(item.get("interfaces") for items in self._sections.values() for item in items)
+
+    def of(self, who: Who, flow: str) -> Filter | None:
+        """For a neighbour, one direction; None if no rule is about it."""
+        droppers: list[tuple[str, Sampler | Limit]] = []
+        droppers += [("downsampling", Sampler(item, self._now)) for item in self._about("downsampling", who, flow)]
+        droppers += [("low_pass_filter", Limit(item)) for item in self._about("low_pass_filter", who, flow)]
+        qualities = [Quality(item) for item in self._about("qos/network", who, flow)]
+        return Filter(droppers, qualities) if droppers or qualities else None
+
+    def _about(self, section: str, who: Who, flow: str) -> list[Any]:
+        properties = (("zids", [who.zid]), ("link_protocols", [who.protocol]), ("interfaces", who.interfaces))
+        return [
+            item for item in self._sections[section]
+            if flow in (item.get("flows") or (INGRESS, EGRESS))
+            and all(not item.get(name) or any(value in item[name] for value in values) for name, values in properties)
+        ]  # fmt: skip
+
+
+def _quality(given: Mapping[str, Any], names: Sequence[str], moves: bool = False) -> dict[str, Any]:
+    """The named ones; ConfigError for what is none."""
+    for name, value in given.items():
+        right = {
+            "priority": value in PRIORITY,
+            "congestion_control": value in CONGESTION,
+            "express": isinstance(value, bool),
+            "reliability": value in ("reliable", "best_effort"),
+        }
+        moved = moves and name == "priority" and type(value) is int and -7 <= value <= 7
+        if value is not None and (name not in names or not (right[name] or moved)):
+            raise ConfigError(f"qos/network: {name}: {value!r} has no meaning here")
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _range(text: str | None) -> tuple[int, int | None]:
+    """`8..64`, both ends included; either may be left out."""
+    if text is None:
+        return 0, None
+    low, dots, high = text.partition("..")
+    if not dots or not all(end == "" or end.isdecimal() for end in (low, high)):
+        raise ConfigError(f"qos/network: payload_size is a range like 8..64, not {text!r}")
+    return int(low or 0), int(high) if high else None
+
+
+def look(message: Any, face: Face, by_us: bool, reliable: bool) -> Seen | None:
+    """What there is to see of a Push, Request or Response, from or to a face; None where its key is unknown."""
+    wire = message.key
+    # A key's bit says whose id it is: the sender's own or the receiver's.
+    key = face.resolve(wire.scope, (wire.sender != 0) != by_us, wire.suffix.value)
+    if key is None:
+        return None
+    if isinstance(message, Push):
+        name, body = ("put", message.put) if message.is_put else ("delete", message.delete)
+    elif isinstance(message, Request):
+        name, body = "query", message.query
+    elif message.is_reply:
+        name, body = "reply", message.reply.put if message.reply.is_put else message.reply.delete
+    else:
+        name, body = "reply", message.err
+    payload = getattr(body, "body", None) if name == "query" else getattr(body, "payload", None)
+    attachment = getattr(body, "attachment", None)
+    return Seen(name, key, _size(payload), _size(attachment), message.qos, reliable)
+
+
+def _size(blob: Any) -> int:
+    return 0 if blob is None else max(0, blob.size)
+
+
+class Screen(Sink):
+    """Before the door of a connection: what the rules let pass goes on to it."""
+
+    def __init__(self, door: Sink, node: Node, join: Callable[[], Face]) -> None:
+        self._door = door
+        self._node = node
+        self._join = join
+        self._face: Face | None = None
+        self._filter: Filter | None = None
+
+    def enter(self, face: Face, filter: Filter | None) -> None:
+        self._face, self._filter = face, filter
+
+    def begin(self) -> int:
+        return int(self._door.begin())
+
+    def finish(self) -> int:
+        return int(self._door.finish())
+
+    def on_message(self, kind: int, reader: Any) -> int:
+        if self._face is None:
+            self._join()
+        if self._filter is None or kind & KIND not in DATA:
+            return int(self._door.on_message(kind, reader))
+        return self._screened(self._filter, kind, reader)
+
+    def _screened(self, filter: Filter, kind: int, reader: Any) -> int:
+        assert self._face is not None
+        message: Any = DATA[kind & KIND]().decode(Cursor(raw(reader)))
+        seen = look(message, self._face, False, reader.frame.reliable != 0)
+        if seen is None:
+            return int(self._door.on_message(kind, reader))  # which knows what to make of it
+        section = filter.refuses(seen)
+        if section is not None:
+            self._node.counters[f"{section}: {seen.message}"] += 1
+            if isinstance(message, Request):
+                final = ResponseFinal(id=message.id, qos=message.qos).encode()
+                self._face.send(final, message.qos, seen.reliable, ordered=True)
+            return 0
+        qos = filter.quality(seen)
+        if qos == message.qos:
+            return int(self._door.on_message(kind, reader))
+        message.qos = qos
+        changed = self._node.reader(message.encode())
+        changed.frame.reliable, changed.frame.priority = reader.frame.reliable, qos & 7
+        try:
+            return int(self._door.on_message(changed.next(), changed))
+        finally:
+            self._node.done(changed)
+
+
+class Outgoing:
+    """At a connection's outlet: what the rules let pass, as it goes on."""
+
+    def __init__(self, node: Node, filter: Filter, unanswered: Callable[[int], None]) -> None:
+        self._node = node
+        self._filter = filter
+        self._unanswered = unanswered
+        """Told the id of a query that does not pass."""
+
+    def screened(self, face: Face, sending: Sending) -> Sending | None:
+        message, _, reliable, _, _ = sending
+        kind = DATA.get(message[0] & KIND)
+        if kind is None:
+            return sending
+        decoded: Any = kind().decode(Cursor(message))
+        seen = look(decoded, face, True, reliable)
+        if seen is None:
+            return sending
+        section = self._filter.refuses(seen)
+        if section is not None:
+            self._node.counters[f"{section}: {seen.message}"] += 1
+            if isinstance(decoded, Request):
+                self._unanswered(decoded.id)
+            return None
+        qos = self._filter.quality(seen)
+        if qos == decoded.qos:
+            return sending
+        decoded.qos = qos
+        congestion = {0: 0, BLOCK: 1}.get(qos & (BLOCK | BLOCK_FIRST), 2)
+        return decoded.encode(), qos & 7, reliable, congestion, qos & EXPRESS != 0

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one priority has waiting in a `queue`: batches, open or closed, and messages that are cut when their turn comes."""
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.zenlake.wire.writer import Writer
+else:
+    from zenlake.wire.writer import Writer
+
+SMALL = cython.declare(cython.Py_ssize_t, 512)
+
+
+class Batch:
+    """Bytes for the link: being filled, waiting, or partly sent."""
+
+    def __init__(self, room=SMALL):
+        self.w = Writer(room)
+        self.lane = -1  # 1 if its last FRAME is reliable, 0 if not, -1 if there is none
+        self.sent = 0
+        self.second = 0  # where a second batch begins that travels with the first
+
+
+class Cut:
+    """A message too large for a batch, and how much of it has gone. Its sequence numbers are reserved."""
+
+    def __init__(self, data, reliable, droppable, sn):
+        self.data = data
+        self.reliable = reliable
+        self.droppable = droppable
+        self.sn = sn
+        self.at = 0
+        self.moved = 0.0
+
+    def write(self, w, f, room, priority, late):
+        """Write the next part, as a fragment that holds so much (the first one byte less); returns how many bytes are left.
+
+        What is `late`, may be dropped and has begun ends here, with a Drop.
+        """
+        left: cython.Py_ssize_t = len(self.data) - self.at
+        f.first = self.at == 0
+        f.drop = self.droppable and not f.first and late
+        f.payload.set(self.data)
+        f.payload.at = self.at
+        f.payload.size = 0 if f.drop else min(left, room - 1 if f.first else room)
+        f.more = not f.drop and f.payload.size < left
+        f.reliable = self.reliable != 0
+        f.sn = self.sn
+        f.priority = priority
+        f.write(w)
+        self.at += f.payload.size
+        left -= f.payload.size
+        f.payload.set(b"")
+        return left if f.more else 0
+
+
+class Stage:
+    """One priority.
+
+    What waits (oldest first), the batch being filled, and the next sequence number of its two lanes.
+    """
+
+    def __init__(self, priority, size, initial_sn):
+        self.priority = priority
+        self.size = size
+        self.jobs = []
+        self.open = None
+        self.next_sn = [initial_sn, initial_sn]
