@@ -36,6 +36,7 @@ __all__ = [
 
 END = b"\xff\xff\xff\xff\0\0\0\0"  # the end of an IPC stream
 CONTINUATION = 0xFFFFFFFF
+MOST_UNPACKED = 1 << 30  # no state is larger; a damaged size must not become memory
 ZSTD = pa.Codec("zstd", compression_level=3)
 
 
@@ -46,7 +47,12 @@ def pack(value: Any) -> bytes:
 
 def unpack(data: bytes) -> Any:
     size = int.from_bytes(data[:8], "little")
-    return json.loads(ZSTD.decompress(data[8:], size, asbytes=True))
+    if size > MOST_UNPACKED:
+        raise LogError(f"what is known of the faces cannot be read: {size} bytes")
+    try:
+        return json.loads(ZSTD.decompress(data[8:], size, asbytes=True))
+    except (OSError, ValueError) as error:
+        raise LogError(f"what is known of the faces cannot be read: {error}") from None
 
 
 def head_bytes(metadata: dict[str, bytes]) -> bytes:

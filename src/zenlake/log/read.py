@@ -13,6 +13,7 @@ small and can be pickled; whoever gets it reads those blocks and, of earlier one
 import bisect
 import json
 import os
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -202,8 +203,11 @@ class Segment:
         self.number = number
         self.index = Index(files.source(writer, segment_name(number, "index")))
         self.source = files.source(writer, segment_name(number))
-        size = prefix_size(bytes(self.source.read(0, 8)))
-        self.schema = pa.ipc.read_schema(self.source.read(0, size))
+        try:
+            size = prefix_size(bytes(self.source.read(0, 8)))
+            self.schema = pa.ipc.read_schema(self.source.read(0, size))
+        except (LogError, pa.ArrowInvalid, OSError, struct.error):
+            raise LogError(f"{self.where} does not begin like a segment; `zenlake log repair` sets it aside") from None
         metadata = self.schema.metadata or {}
         if metadata.get(b"zenlake.log.format") != str(FORMAT).encode():
             raise LogError(f"{self.where} is of a format that this version of Zenlake does not read ({FORMAT})")
@@ -233,7 +237,10 @@ class Segment:
 
     def state(self, block: int) -> State:
         """Where all faces stand before that block; the faces that it introduces are not yet there."""
-        state = State.from_head(unpack(self._head))
+        try:
+            state = State.from_head(unpack(self._head))
+        except LogError as error:
+            raise LogError(f"{self.where}: {error}; `zenlake log repair` sets it aside") from None
         for earlier in range(block):
             changes = self.about(earlier).changes
             if changes is not None:
