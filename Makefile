@@ -21,7 +21,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --upgrade pip setuptools Cython
 	ZENLAKE_BUILD=no $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-		--no-build-isolation --editable '.[spark,quic,values,ws,delta,metrics]' --group dev
+		--no-build-isolation --editable '.[spark,quic,values,ws,delta,metrics,fast]' --group dev
 	touch $@
 
 # Java for Spark: what the machine has, else a JRE as a Python package; either way it says which.

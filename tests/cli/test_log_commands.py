@@ -10,6 +10,7 @@ from tests.cli.test_tables_commands import run  # noqa: F401
 from tests.log.recorded import interleaved, written
 from zenlake.errors import LogError
 from zenlake.log import Log
+from zenlake.log.read import Segment
 from zenlake.tables import DERIVED
 
 
@@ -43,6 +44,26 @@ def test_verify_finds_a_flipped_bit_and_repair_saves_what_is_before_it(run, log,
     assert run("log", "verify", log.files.path)[0] == 0
     assert 0 < zenlake.read(log.files.path, "messages").num_rows < before
     assert run("log", "repair", log.files.path)[1] == b"nothing to repair\n"
+
+
+@pytest.mark.parametrize("where", ["schema", "state"])
+def test_a_damaged_head_is_told_and_its_segment_set_aside(run, tmp_path, where):  # noqa: F811
+    log = written(tmp_path / "log", interleaved(5), block_size=500, segment_size=4000)
+    _, *others = sorted((tmp_path / "log" / "w").glob("*.arrow"))
+    assert others
+    path = others[0]
+    data = bytearray(path.read_bytes())
+    at = 12 if where == "schema" else data.index(Segment(log.files, "w", 2)._head) + 20
+    data[at : at + 4] = b"\xff" * 4
+    path.write_bytes(data)
+    code, _, err = run("decode", log.files.path)
+    assert (code, "`zenlake log repair` sets it aside" in err) == (1, True), err
+    assert run("log", "verify", log.files.path)[0] == 1
+    code, out, _ = run("log", "repair", log.files.path)
+    assert (code, "set aside" in out.decode()) == (0, True)
+    assert path.with_suffix(".cut").read_bytes() == data
+    assert run("decode", log.files.path)[0] == 0
+    assert run("log", "verify", log.files.path)[0] == 0
 
 
 def test_an_index_and_a_description_that_were_lost_are_made_again(run, log, tmp_path):  # noqa: F811

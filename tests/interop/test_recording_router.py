@@ -3,14 +3,18 @@
 
 import json
 import shutil
+import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import zenlake
+from tests.cli.test_router_command import start  # noqa: F401
 from tests.interop.nodes import Ours, Theirs, knows, until
 from zenlake.log.record import Recorder
 from zenlake.log.write import Writer
@@ -153,3 +157,35 @@ def test_a_session_over_udp_is_known_though_its_inits_were_answered_from_a_cooki
     assert types[:4] == ["INIT", "INIT", "OPEN", "OPEN"] if remembered else types[:2] == ["OPEN", "OPEN"]
     assert "over/udp" in zenlake.read(log, "declarations")["key"].to_pylist()
     assert zenlake.read(log, "errors").num_rows == 0
+
+
+def test_record_asks_for_some_keys_and_of_the_others_writes_what_passes(tmp_path: Path, start: Any) -> None:  # noqa: F811
+    """Whoever publishes what nobody wants keeps it to himself; a recording router wants what `--record` names."""
+    process, said = start("-l", "tcp/127.0.0.1:0", "--log", tmp_path / "log", "--record", "fleet/**")
+    where = said.split(" listens on ")[1].split(",")[0]
+    publisher = Theirs("client", (where,))
+    publisher.do("pub", "wanted", "fleet/a/pose")
+    publisher.do("pub", "other", "lab/temperature")
+    if not publisher.do("matching", "wanted"):
+        publisher.events.wait("matching", "wanted")
+    assert publisher.do("get", "nobody/answers") == []  # by now it was told who listens; until then it sends everything
+    assert not publisher.do("matching", "other")
+    for i in range(20):
+        publisher.do("publish", "wanted", f"pose {i}")
+        publisher.do("publish", "other", f"unheard {i}")
+    reader = Theirs("client", (where,))
+    reader.do("sub", "s", "lab/**")
+    publisher.events.wait("matching", "other")
+    publisher.do("publish", "other", "heard")
+    reader.events.wait("sample", "s")
+    publisher.close()
+    reader.close()
+    process.send_signal(signal.SIGTERM)
+    assert "is sealed" in process.communicate(timeout=60)[1]
+    samples = zenlake.read(tmp_path / "log", "samples", columns=["key", "payload"]).to_pylist()
+    assert Counter((row["key"], row["payload"].decode()) for row in samples) == Counter(
+        {
+            **{("fleet/a/pose", f"pose {i}"): 1 for i in range(20)},
+            ("lab/temperature", "heard"): 2,
+        }  # it came, and went on
+    )

@@ -41,6 +41,13 @@ class Hasty(Disk):
         pass
 
 
+class OneByOne(Hasty):
+    """For tests that look at every write."""
+
+    def write_together(self, file, pieces, at):
+        self.write(file, b"".join(pieces), at)
+
+
 def written(path, batches, name="w", **options):
     """A log of these batches, received a microsecond apart."""
     options = {"sync": "sealed", "disk": Hasty(), **options}

@@ -75,6 +75,9 @@ class Failing(Disk):
             self.reached("write")
         super().write(file, data, at)
 
+    def write_together(self, file, pieces, at):
+        self.write(file, b"".join(pieces), at)
+
     def sync(self, file):
         self.reached("sync")
         super().sync(file)

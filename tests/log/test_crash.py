@@ -13,7 +13,9 @@ import pytest
 from tests.log.recorded import tables
 from zenlake.errors import LogError
 from zenlake.log import Log, Writer
+from zenlake.log.layout import INDEX_HEAD, RECORD
 from zenlake.log.verify import repair, verify
+from zenlake.spark.offsets import continued
 
 ROOT = Path(__file__).parent.parent.parent
 SYNCS = ["block", "0.02", "sealed"]
@@ -91,3 +93,34 @@ def test_a_reader_of_a_log_whose_writer_was_killed_sees_what_was_published(tmp_p
 def test_repair_keeps_out_of_a_running_writers_way(tmp_path):
     with Writer(tmp_path, "w"), pytest.raises(LogError, match="is being written: stop its writer first"):
         list(repair(tmp_path))
+
+
+@pytest.mark.parametrize("lost", ["records", "all records", "the file"])
+def test_a_reader_ahead_of_an_index_that_a_power_cut_shortened_waits_and_reads_nothing_twice(tmp_path, lost):
+    """Blocks are synced before anybody hears of them, the index is not: it may come back shorter than it was read."""
+    run(tmp_path, "block", "written", 6, False, 0)
+    log = Log(tmp_path)
+    start, read = {"w": [1, 2]}, log.latest()
+    [segment, count] = read["w"]
+    assert (segment, count) == (1, 5)
+    blocks = log.plan(start, read)
+    [index] = (tmp_path / "w").glob("*.index")
+    if lost == "the file":
+        index.unlink()
+    else:
+        index.write_bytes(index.read_bytes()[: len(INDEX_HEAD) + (3 if lost == "records" else 0) * RECORD.size])
+    assert log.latest()["w"] < read["w"]
+    assert continued(log, read, log.latest(), fail_on_data_loss=True) == read
+    assert log.plan(read, read) == []
+    with pytest.raises(LogError, match=r"\[1, 5\].*its index lost it in a power cut: start the writer, or run"):
+        log.plan(start, read)
+    with Writer(tmp_path, "w"):
+        pass
+    assert continued(log, read, log.latest(), fail_on_data_loss=True) == read
+    assert log.plan(start, read) == blocks
+    assert log.latest()["w"] > read["w"]
+    for beyond in ([1, 999], [99, 1]):
+        with pytest.raises(LogError, match="is this the log that was read before"):
+            log.plan(start, {"w": beyond})
+        with pytest.raises(LogError, match="it was emptied or replaced"):
+            continued(log, {"w": beyond}, log.latest() if beyond[0] > 1 else {"w": [1, 5]}, fail_on_data_loss=True)

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tests.log.recorded import Hasty, tables
+from tests.log.recorded import Hasty, OneByOne, tables
 from tests.transport.ends import Pair, push
 from zenlake.errors import LogFull
 from zenlake.log import Log, Recorder, Retention, Writer, record, write
@@ -109,7 +109,7 @@ def test_or_the_caller_waits(tmp_path):
 def test_a_full_disk_is_told_and_tried_again(tmp_path, monkeypatch):
     monkeypatch.setattr(record, "AGAIN", 0.01)
 
-    class Full(Hasty):
+    class Full(OneByOne):
         full = False
         met = threading.Event()
 

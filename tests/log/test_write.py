@@ -3,6 +3,7 @@
 
 import errno
 import json
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -10,7 +11,7 @@ from contextlib import suppress
 import pyarrow as pa
 import pytest
 
-from tests.log.recorded import Hasty, directly, interleaved, tables, written
+from tests.log.recorded import Hasty, OneByOne, directly, interleaved, tables, written
 from zenlake.errors import InvalidValue, LogError, LogFull
 from zenlake.log import Log, Writer, decode_ranges, offsets_text
 from zenlake.log.disk import Disk
@@ -115,7 +116,7 @@ def test_offsets_are_the_same_text_until_there_is_more(tmp_path):
     assert offsets_text(log.latest()) == text
 
 
-class Small(Hasty):
+class Small(OneByOne):
     """A disk with room for so many bytes."""
 
     room = 1 << 40
@@ -233,3 +234,26 @@ def test_a_note_that_the_table_could_not_hold_is_refused_when_it_is_made(tmp_pat
     log = Log(tmp_path)
     [row] = tables(log, log.plan(), {"events": ["session", "kind", "count", "detail"]})["events"].to_pylist()
     assert row == {"session": "", "kind": "drop", "count": 3, "detail": "the queue was full"}
+
+
+def test_pieces_reach_the_disk_whole_however_little_it_takes_at_a_time(tmp_path, monkeypatch):
+    """A call may write less than it was given, and ends within a piece."""
+    pieces = [memoryview(bytes([i]) * size) for i, size in enumerate([1, 0, 7, 300, 2, 0, 64, *[1] * 100])]
+    real = os.pwritev
+    calls = []
+
+    def little(file, some, at):
+        calls.append(sum(map(len, some)))
+        return real(file, [b"".join(some)[:23]], at)
+
+    monkeypatch.setattr(os, "pwritev", little)
+    disk = Disk()
+    file = disk.create(tmp_path / "file")
+    disk.write(file, b"before", 0)
+    disk.write_together(file, pieces, 6)
+    assert (tmp_path / "file").read_bytes() == b"before" + b"".join(pieces)
+    assert len(calls) > 20
+    monkeypatch.delattr(os, "pwritev")
+    disk.write_together(file, pieces, 3)
+    disk.close(file)
+    assert (tmp_path / "file").read_bytes()[3:-3] == b"".join(pieces)

@@ -9,7 +9,7 @@ import pyarrow as pa
 from zenlake.capture import Capture
 from zenlake.capture.known import KnownPlan
 from zenlake.capture.notes import Note
-from zenlake.capture.ranges import Range
+from zenlake.capture.ranges import Memory, Range
 from zenlake.capture.sessions import Sessions
 from zenlake.columns import Decoder
 from zenlake.columns.schemas import chosen
@@ -39,13 +39,15 @@ def decode(source: Capture, tables: Tables, rows: int = ROWS) -> Decoded:
     yield from noted(source.files, source.notes(), sessions.name, tables)
 
 
-def decode_range(of: Range, tables: Tables, rows: int = ROWS, decoder: Decoder | None = None) -> Decoded:
+def decode_range(
+    of: Range, tables: Tables, rows: int = ROWS, decoder: Decoder | None = None, memory: Memory | None = None
+) -> Decoded:
     """The same of one range: all ranges one after the other give the rows that `decode` gives, but the capture's notes.
 
-    A decoder of these tables that has finished another range may be used again, and its memory with it.
+    A decoder of these tables that has finished another range may be used again, and so may the memory of that range's rows.
     """
     decoder = decoder or Decoder(tables, rows)
-    for _ in of.decode(decoder):
+    for _ in of.decode(decoder, memory):
         yield from told(decoder.take())
     yield from told(decoder.finish())
 

@@ -19,7 +19,7 @@ from zenlake.capture import PATH, Capture
 from zenlake.capture.decoded import ROWS, Decoded, Tables, decode_range, notes_of
 from zenlake.capture.decoded import decode as decode_here
 from zenlake.capture.known import KnownPlan
-from zenlake.capture.ranges import SIZE, Range, size_that_can_be_cut
+from zenlake.capture.ranges import SIZE, Memory, Range, size_that_can_be_cut
 from zenlake.columns import Decoder
 
 LARGE = 64 << 20  # bytes of a capture that is worth a second thread
@@ -135,10 +135,11 @@ class Crew:
 
     def _run(self) -> None:
         decoder = Decoder(self._tables, self._rows)
+        memory: Memory = []
         while (work := self._next_range(len(self._threads) + AHEAD)) is not None:
             each, lane = work
             try:
-                for found in kept(decode_range(each, self._tables, decoder=decoder), self._keep):
+                for found in kept(decode_range(each, self._tables, decoder=decoder, memory=memory), self._keep):
                     if not self._put(lane, found):
                         return
                 self._put(lane, None)

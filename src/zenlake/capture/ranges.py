@@ -35,6 +35,7 @@ SIZE = 8 << 20  # bytes of a range, unless told
 INFLATED = 4  # rows of a range that are so many times its size (they were compressed) do not come with it
 
 Limits = tuple[int, int, int, int]  # rows and bytes of a record batch, bytes held, flows
+Memory = list[list[pa.Buffer]]
 Place = tuple[Any, ...]  # of Packets, in a file that is mapped
 Cut = tuple[int, Place | None]  # a file, and a place inside it
 
@@ -51,7 +52,7 @@ def read(reader: Reader, files: list[str], first: Cut, end: tuple[int, int]) -> 
         packets = Packets()
         reader.begin(packets, file, end[1] if file == end[0] else -1)
         trouble = ""
-        found = 0
+        found = read_to = 0
         try:
             for window in windows(files[file]):
                 packets.feed(window)
@@ -59,7 +60,7 @@ def read(reader: Reader, files: list[str], first: Cut, end: tuple[int, int]) -> 
                     packets.resume(place)
                 while (found := reader.run()) == PAUSED:
                     yield from reader.rows.collect()
-                    let_go(window, packets.place()[0])
+                    read_to = let_go(window, read_to, packets.place()[0])
                 if packets.trouble or found == STOPPED:
                     break
         except Trouble as error:
@@ -74,10 +75,13 @@ def read(reader: Reader, files: list[str], first: Cut, end: tuple[int, int]) -> 
         file, place = file + 1, None
 
 
-def let_go(window: object, until: int) -> None:
-    """What was read of a mapped file need not stay in this process's memory."""
-    if isinstance(window, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-        window.madvise(mmap.MADV_DONTNEED, 0, until // mmap.PAGESIZE * mmap.PAGESIZE)
+def let_go(window: object, since: int, until: int) -> int:
+    """What was read of a mapped file need not stay in this process's memory. Returns up to where it was let go."""
+    until = until // mmap.PAGESIZE * mmap.PAGESIZE
+    if until > since and isinstance(window, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        window.madvise(mmap.MADV_DONTNEED, since, until - since)
+        return until
+    return since
 
 
 class Carried(NamedTuple):
@@ -100,8 +104,9 @@ class Range:
     names: dict[int, str]  # of the faces that begin in it
     carried: Carried | None = None
 
-    def decode(self, decoder: Decoder) -> Iterator[None]:
-        """Decodes the range, a record batch a step; what the decoder has filled may be taken at each."""
+    def decode(self, decoder: Decoder, memory: Memory | None = None) -> Iterator[None]:
+        """Decodes the range, a record batch a step; what the decoder has filled may be taken at each. `memory`: that of an
+        earlier range's rows, which is used again."""
         saved, going_on = pickle.loads(self.state)
         decoder.files = list(self.files)
         sessions = Sessions(decoder, self.names)
@@ -113,7 +118,7 @@ class Range:
                 yield
             return
         rows, size, held, flows = self.limits
-        reader = Reader(Rows(rows, size, held), flows)
+        reader = Reader(Rows(rows, size, held, memory), flows)
         reader.restore(saved)
         sessions.restore(going_on, len(reader.faces))
         for batches in self._batches(reader):

@@ -39,7 +39,11 @@ def address(buffer):
 
 @cython.cclass
 class Rows:
-    def __init__(self, most_rows: int, most_bytes: int, most_held: int) -> None:
+    """`back`: memory that was dropped, to be used again; whoever makes one after the other may hand it on."""
+
+    def __init__(
+        self, most_rows: int, most_bytes: int, most_held: int, back: list[list[pa.Buffer]] | None = None
+    ) -> None:
         self.most_held = most_held
         self.most_rows = max(1, most_rows)
         self.most_bytes = min(max(1 << 16, most_bytes), (1 << 31) - 1)  # offsets of `binary` are 32 bits; a batch fits
@@ -47,7 +51,7 @@ class Rows:
         self.finished = 0  # how many
         self.held = 0  # bytes that streams hold back until they can become rows, all together
         self.count = 0
-        self.back: list[list[pa.Buffer]] = []  # memory that was dropped
+        self.back = [] if back is None else back
         self.renew()
 
     def collect(self):

@@ -8,7 +8,7 @@ shows custom metadata only together with the body.
 
 import json
 import struct
-import zlib
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -16,11 +16,16 @@ import pyarrow as pa
 from zenlake.errors import LogError
 from zenlake.log.layout import ROWS
 
+try:
+    from isal.isal_zlib import crc32
+except ImportError:  # the same sum, at a third of the speed
+    from zlib import crc32
+
 __all__ = [
     "END",
     "About",
     "about",
-    "block_bytes",
+    "block_pieces",
     "checksum",
     "custom_metadata",
     "head_bytes",
@@ -31,6 +36,7 @@ __all__ = [
 
 END = b"\xff\xff\xff\xff\0\0\0\0"  # the end of an IPC stream
 CONTINUATION = 0xFFFFFFFF
+MOST_UNPACKED = 1 << 30  # no state is larger; a damaged size must not become memory
 ZSTD = pa.Codec("zstd", compression_level=3)
 
 
@@ -41,7 +47,12 @@ def pack(value: Any) -> bytes:
 
 def unpack(data: bytes) -> Any:
     size = int.from_bytes(data[:8], "little")
-    return json.loads(ZSTD.decompress(data[8:], size, asbytes=True))
+    if size > MOST_UNPACKED:
+        raise LogError(f"what is known of the faces cannot be read: {size} bytes")
+    try:
+        return json.loads(ZSTD.decompress(data[8:], size, asbytes=True))
+    except (OSError, ValueError) as error:
+        raise LogError(f"what is known of the faces cannot be read: {error}") from None
 
 
 def head_bytes(metadata: dict[str, bytes]) -> bytes:
@@ -61,11 +72,38 @@ class About(NamedTuple):
     body: int  # bytes
 
 
-def block_bytes(
+class Pieces:
+    """A file for Arrow to write to that only remembers what it is given: large buffers stay where they are."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self.written: list[bytes | pa.Buffer] = []
+
+    def write(self, data: bytes | pa.Buffer) -> None:
+        self.written.append(data)
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def behind(pieces: Iterable[bytes | pa.Buffer], size: int) -> Iterator[memoryview]:
+    """What follows the first so many bytes."""
+    for piece in pieces:
+        view = memoryview(piece).cast("B")
+        if len(view) > size:
+            yield view[size:]
+        size = max(0, size - len(view))
+
+
+def block_pieces(
     rows: pa.RecordBatch, row: int, notes: int, faces: int, changes: bytes | None, withheld: bytes | None,
     options: pa.ipc.IpcWriteOptions,
-) -> pa.Buffer:  # fmt: skip
-    """A block, ready to be written; so many of its rows are notes, so many faces are new in it."""
+) -> list[memoryview]:  # fmt: skip
+    """A block, ready to be written; so many of its rows are notes, so many faces are new in it. The rows' bytes are not copied."""
     times = rows.column("received").cast(pa.int64())
     facts = {"row": row, "rows": rows.num_rows, "first": times[0].as_py(), "last": times[-1].as_py(), "notes": notes}
     facts["faces"] = faces
@@ -75,30 +113,31 @@ def block_bytes(
         metadata["changes"] = changes
     if withheld is not None:
         metadata["withheld"] = withheld
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema, options=options) as stream:
+    sink = Pieces()
+    with pa.ipc.new_stream(pa.PythonFile(sink, "w"), rows.schema, options=options) as stream:
         stream.write_batch(rows, custom_metadata=metadata)
-    whole = sink.getvalue()
-    return whole[prefix_size(bytes(whole[:8])) : whole.size - len(END)]
+        whole = sink.written.copy()  # the stream's end is not part of it, nor its beginning, the schema
+    start = b"".join(behind(whole[:2], 0))
+    return list(behind(whole, prefix_size(start[:8])))
 
 
 def checksum(rows: pa.RecordBatch, changes: bytes | None, withheld: bytes | None) -> int:
     """Over the values, not over their encoding: padding and compression do not count."""
-    crc = zlib.crc32(withheld or b"", zlib.crc32(changes or b""))
+    crc = crc32(withheld or b"", crc32(changes or b""))
     count = rows.num_rows
     for name in rows.schema.names:
         column = rows.column(name)
         if name == "batch":
             _, offsets, data = column.buffers()
             ends = memoryview(offsets).cast("i")[column.offset : column.offset + count + 1]
-            crc = zlib.crc32(memoryview(data)[ends[0] : ends[-1]] if data is not None else b"", crc)
-            crc = zlib.crc32(ends.cast("B"), crc)
+            crc = crc32(memoryview(data)[ends[0] : ends[-1]] if data is not None else b"", crc)
+            crc = crc32(ends.cast("B"), crc)
         elif name == "compressed":
-            crc = zlib.crc32(memoryview(column.cast(pa.int8()).buffers()[1])[:count], crc)
+            crc = crc32(memoryview(column.cast(pa.int8()).buffers()[1])[:count], crc)
         else:
             width = column.type.bit_width // 8
             start = width * column.offset
-            crc = zlib.crc32(memoryview(column.buffers()[1])[start : start + width * count], crc)
+            crc = crc32(memoryview(column.buffers()[1])[start : start + width * count], crc)
     return crc
 
 

@@ -3,9 +3,12 @@
 
 import os
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 __all__ = ["Disk"]
+
+MOST_PIECES = 64  # of one call; systems allow 1,024, POSIX promises 16
 
 
 class Disk:
@@ -24,6 +27,19 @@ class Disk:
         done = 0
         while done < len(view):
             done += os.pwrite(file, view[done:], at + done)
+
+    def write_together(self, file: int, pieces: Sequence[memoryview], at: int) -> None:
+        """All of these, one behind the other, or an error: what lies in several places need not be copied into one before."""
+        if not hasattr(os, "pwritev"):
+            return self.write(file, b"".join(pieces), at)
+        left = list(pieces)
+        while left:
+            done = os.pwritev(file, left[:MOST_PIECES], at)
+            at += done
+            while left and done >= len(left[0]):
+                done -= len(left.pop(0))
+            if done:
+                left[0] = left[0][done:]
 
     def sync(self, file: int) -> None:
         os.fdatasync(file)

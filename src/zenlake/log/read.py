@@ -13,6 +13,7 @@ small and can be pickled; whoever gets it reads those blocks and, of earlier one
 import bisect
 import json
 import os
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -138,7 +139,8 @@ class Log:
         """The blocks from `start` to `end` (default: all), as ranges of at most `size` bytes, or one block.
 
         `since` and `until` (ns) leave out blocks without a row in that time. A writer that `start` does not name is read from
-        its beginning. LogRemoved if retention has removed blocks behind `start`.
+        its beginning. LogRemoved if retention has removed blocks behind `start`; LogError if the log ends before `end`: whoever
+        asks for blocks once more, after a power cut say, gets all of them or none.
         """
         start, end = start or {}, self.latest() if end is None else end
         found: list[Range] = []
@@ -147,6 +149,8 @@ class Log:
             if writer not in self.writers():
                 raise InvalidValue(f"no writer {writer!r} in {self.files.path}; there are {', '.join(self.writers())}")
             self._refuse_removed(writer, begin)
+            if begin < stop:
+                self._refuse_beyond(writer, stop)
             for segment in self.segments(writer):
                 if begin[0] <= segment <= stop[0]:
                     index = self.index(writer, segment)
@@ -165,6 +169,29 @@ class Log:
         if begin < removed:
             first = self.earliest()[writer]
             raise LogRemoved(f"{writer}: retention has removed blocks behind {list(begin)}; the first is now {first}")
+
+    def _refuse_beyond(self, writer: str, stop: tuple[int, ...]) -> None:
+        segment, count = stop
+        if count and (segment not in self.segments(writer) or len(self.index(writer, segment)) < count):
+            lost = "its index lost it in a power cut: start the writer, or run `zenlake log repair`"
+            why = lost if self.has_lost(writer, stop) else "is this the log that was read before?"
+            raise LogError(
+                f"{writer}: nothing is known of block {list(stop)}, the log ends at {self._latest(writer)}; {why}"
+            )
+
+    def has_lost(self, writer: str, offset: Sequence[int]) -> bool:
+        """Whether blocks before this offset are there and not visible: the index is not synced for each block, and a power cut may
+        take its last records. They come back when the writer starts again, or by `zenlake log repair`."""
+        segment, count = offset
+        try:
+            size = self.files.source(writer, segment_name(segment)).size
+        except FileNotFoundError:
+            return False
+        if segment not in self.segments(writer):
+            return size > 0
+        index = self.index(writer, segment)
+        known = index[len(index) - 1] if len(index) else None
+        return not index.sealed and len(index) < count and size > (known.offset + known.size if known else 0)
 
     def _ranges(
         self, writer: str, segment: int, index: Index, first: int, last: int, size: int, since: int | None,
@@ -202,8 +229,11 @@ class Segment:
         self.number = number
         self.index = Index(files.source(writer, segment_name(number, "index")))
         self.source = files.source(writer, segment_name(number))
-        size = prefix_size(bytes(self.source.read(0, 8)))
-        self.schema = pa.ipc.read_schema(self.source.read(0, size))
+        try:
+            size = prefix_size(bytes(self.source.read(0, 8)))
+            self.schema = pa.ipc.read_schema(self.source.read(0, size))
+        except (LogError, pa.ArrowInvalid, OSError, struct.error):
+            raise LogError(f"{self.where} does not begin like a segment; `zenlake log repair` sets it aside") from None
         metadata = self.schema.metadata or {}
         if metadata.get(b"zenlake.log.format") != str(FORMAT).encode():
             raise LogError(f"{self.where} is of a format that this version of Zenlake does not read ({FORMAT})")
@@ -233,7 +263,10 @@ class Segment:
 
     def state(self, block: int) -> State:
         """Where all faces stand before that block; the faces that it introduces are not yet there."""
-        state = State.from_head(unpack(self._head))
+        try:
+            state = State.from_head(unpack(self._head))
+        except LogError as error:
+            raise LogError(f"{self.where}: {error}; `zenlake log repair` sets it aside") from None
         for earlier in range(block):
             changes = self.about(earlier).changes
             if changes is not None:

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zenlake.errors import LogError
+from zenlake.log.block import unpack
 from zenlake.log.disk import Disk
 from zenlake.log.layout import INDEX_HEAD, MARKER, READERS, SEALED, WRITER, described, new_marker, segment_name
 from zenlake.log.read import Log, Segment
-from zenlake.log.recover import head_size, index_records, mark_writer, repair_segment, segments, whole_blocks
+from zenlake.log.recover import head, head_size, index_records, mark_writer, repair_segment, segments, whole_blocks
 
 __all__ = ["Checked", "repair", "verify"]
 
@@ -89,6 +90,7 @@ def _mended(folder: Path, number: int, disk: Disk) -> Checked | None:
     arrow, index = folder / segment_name(number), folder / segment_name(number, "index")
     size = arrow.stat().st_size
     try:
+        unpack(head(arrow).metadata[b"state"])
         found = list(whole_blocks(arrow, head_size(arrow)))
     except LogError as error:
         if size:

@@ -19,6 +19,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from io import BytesIO
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
@@ -26,7 +27,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from zenlake.errors import InvalidValue, LogError, LogFull
-from zenlake.log.block import END, block_bytes, head_bytes, pack
+from zenlake.log.block import END, block_pieces, head_bytes, pack
 from zenlake.log.disk import Disk
 from zenlake.log.layout import (
     FORMAT,
@@ -117,8 +118,9 @@ class Writer:
         self._followed = Followed()
         self._withholding = Withholding(metadata_only) if metadata_only else None
         self._clear_rows()
+        self._memory = BytesIO()  # of a block's batches
         self._file: int | None = None
-        self._prepared: tuple[pa.Buffer, Record, int] | None = None
+        self._prepared: tuple[list[memoryview], Record, int] | None = None
         self._unsynced: list[Record] = []
         self._synced = 0.0
         self._failed: str | None = None
@@ -318,9 +320,10 @@ class Writer:
         changes = self._followed.follow(rows, introduced, self.segment, self.block)
         packed = None if changes is None else pack(changes)
         told = pack(withheld) if withheld else None
-        data = block_bytes(rows, self._row, self._notes, len(introduced), packed, told, self._options)
-        record = Record(self._size, data.size, self._times[0], self._times[-1], self._row, rows.num_rows)
-        self._prepared = (data, record, len(packed or b""))
+        pieces = block_pieces(rows, self._row, self._notes, len(introduced), packed, told, self._options)
+        size = sum(map(len, pieces))
+        record = Record(self._size, size, self._times[0], self._times[-1], self._row, rows.num_rows)
+        self._prepared = (pieces, record, len(packed or b""))
         self._clear_rows()
         while self._leaving:
             gone = self._leaving.pop()
@@ -331,17 +334,17 @@ class Writer:
     def _write_block(self) -> None:
         assert self._file is not None
         assert self._prepared is not None
-        data, record, changed = self._prepared
+        pieces, record, changed = self._prepared
         try:
-            self.disk.write(self._file, memoryview(data), self._size)
+            self.disk.write_together(self._file, pieces, self._size)
         except OSError:
             self.disk.truncate(self._file, self._size)
             raise
         self.disk.reached("written")
         self._unsynced.append(record)
         self._prepared = None
-        self._size += data.size
-        self.bytes_written += data.size
+        self._size += record.size
+        self.bytes_written += record.size
         self._changed += changed
         self._row += record.rows
         self._batch += record.rows
@@ -354,11 +357,24 @@ class Writer:
             pa.array(self._times, pa.int64()).cast(ROWS.field("received").type),
             pa.array(faces, pa.int32()),
             pa.array(self._directions, pa.int8()),
-            _joined(self._batches),
+            self._joined(self._batches),
             pa.array(self._sizes, pa.int32()),
             pa.array(self._compressed, pa.bool_()),
         ]
         return pa.record_batch(columns, schema=ROWS)
+
+    def _joined(self, values: list[bytes]) -> pa.Array:
+        """A binary column. Arrow's own way of making it grows its buffer as it goes and copies it thereby; here all blocks are put
+        together in the same memory, because every page of fresh memory is a fault."""
+        ends = pa.array(accumulate(map(len, values), initial=0), pa.int32(), size=len(values) + 1)
+        self._memory.seek(0)
+        try:
+            self._memory.writelines(values)
+        except BufferError:  # somebody still looks at the last block: an error that it met, for one
+            self._memory = BytesIO()
+            self._memory.writelines(values)
+        data = pa.py_buffer(self._memory.getbuffer()[: self._memory.tell()])
+        return pa.Array.from_buffers(pa.binary(), len(values), [None, ends.buffers()[1], data])
 
     def _sync_is_due(self) -> bool:
         if self.sync == "block":
@@ -452,10 +468,3 @@ class Writer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _joined(values: list[bytes]) -> pa.Array:
-    """A binary column. Arrow's own way of making it grows its buffer as it goes and copies it thereby."""
-    ends = pa.array(accumulate(map(len, values), initial=0), pa.int32(), size=len(values) + 1)
-    data = pa.py_buffer(b"".join(values))
-    return pa.Array.from_buffers(pa.binary(), len(values), [None, ends.buffers()[1], data])

@@ -61,11 +61,12 @@ def refuse_unknown(log: "Log", offsets: "Offsets") -> None:
 
 
 def continued(log: "Log", start: "Offsets", latest: "Offsets", fail_on_data_loss: bool) -> "Offsets":
-    """Where to go on reading: at `start`, unless what comes next is gone and that is allowed."""
+    """Where to go on reading: at `start`, unless what comes next is gone and that is allowed. If a power cut took the end of the
+    log's index, there is nothing to read until the writer has made it again."""
     found = dict(start)
     for name, offset in start.items():
         end = latest.get(name)
-        if end is None or end < offset:
+        if end is None or (end < offset and not log.has_lost(name, offset)):
             raise LogError(
                 f"zenoh: {log.files.path} has been read up to {offset} of {name}, but ends at {end or 'nothing'}: it was emptied "
                 "or replaced. Put it back, or start a new query, with a new checkpoint"
