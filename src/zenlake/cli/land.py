@@ -14,6 +14,7 @@ LIVE = "Recording while landing"
 
 
 def land(
+    context: typer.Context,
     log: Annotated[str, typer.Argument(metavar="LOG", help="The folder of a wire log.", show_default=False)],
     lake: Annotated[str, typer.Argument(metavar="LAKE", help="The lake; made if it is not there.", show_default=False)],
     tables: Annotated[
@@ -36,6 +37,10 @@ def land(
     metrics: Annotated[
         str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Serve /metrics and /health there.")
     ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-o", metavar="NAME=VALUE", help="Of the source `zenoh`, such as `failOnGap=true`."),
+    ] = None,
     connect: Annotated[
         list[str] | None,
         typer.Option(
@@ -48,7 +53,7 @@ def land(
     ] = None,
 ) -> int:
     """Land a log in a lake: every row once, also if this is killed and run again."""
-    from zenlake.errors import LakeError
+    from zenlake.errors import LakeError, ZenlakeError
     from zenlake.lake import Lake, is_lake
     from zenlake.runtime.metrics import MetricsPage
     from zenlake.spark import land as start
@@ -59,19 +64,31 @@ def land(
         raise typer.BadParameter("--connect says from where", param_hint="--subscribe")
     if connect and every is None:
         raise typer.BadParameter("recording needs --every, or it ends as soon as it has begun", param_hint="--connect")
-    options = {"connect": ",".join(connect), "subscribe": ",".join(subscribe or ["**"])} if connect else {}
+    options = {}
+    for each in option or ():
+        name, is_given, value = each.partition("=")
+        if not is_given:
+            raise typer.BadParameter(f"{each!r} is not NAME=VALUE", param_hint="--option")
+        options[name] = value
+    if connect:
+        options |= {"connect": ",".join(connect), "subscribe": ",".join(subscribe or ["**"])}
     before = Lake(lake).ledger.last().totals if is_lake(lake) else {}
-    query = start(
-        session(master),
-        log,
-        lake,
-        None if tables is None else [name.strip() for name in tables.split(",")],
-        format=format,
-        trigger=every or "availableNow",
-        checkpoint=checkpoint,
-        already="refuse" if refuse else "skip",
-        options=options,
-    )
+    try:
+        query = start(
+            session(master, quiet=not context.find_root().params["debug"]),
+            log,
+            lake,
+            None if tables is None else [name.strip() for name in tables.split(",")],
+            format=format,
+            trigger=every or "availableNow",
+            checkpoint=checkpoint,
+            already="refuse" if refuse else "skip",
+            options=options,
+        )
+    except (ZenlakeError, OSError, ImportError):
+        raise
+    except Exception as error:  # Spark's own class, which this layer does not know
+        raise LakeError(_last_line(str(error))) from error
     with ExitStack() as stack:
         stack.callback(query.stop)
         if metrics is not None:
@@ -82,8 +99,8 @@ def land(
             # In short waits: a signal in the midst of a call into the JVM breaks the connection to it.
             while not stop.is_set() and not query.awaitTermination(PAUSE):
                 pass
-        except Exception as error:  # Spark's own class, which this layer does not know
-            raise LakeError(_last_line(str(error))) from None
+        except Exception as error:
+            raise LakeError(_last_line(str(error))) from error
     landed = {
         table: counts["rows"] - before.get(table, {"rows": 0})["rows"]
         for table, counts in Lake(lake).ledger.last().totals.items()

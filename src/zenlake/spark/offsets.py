@@ -6,7 +6,8 @@ Keys are sorted and writers of whom nothing was seen are left out: Spark compare
 """
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zenlake.errors import LogError, LogRemoved
@@ -65,7 +66,7 @@ def continued(log: "Log", start: "Offsets", latest: "Offsets", fail_on_data_loss
     found = dict(start)
     for name, offset in start.items():
         end = latest.get(name)
-        if end is None or end < offset:
+        if (end is None or end < offset) and not is_index_behind(log, name, offset):
             raise LogError(
                 f"zenoh: {log.files.path} has been read up to {offset} of {name}, but ends at {end or 'nothing'}: it was emptied "
                 "or replaced. Put it back, or start a new query, with a new checkpoint"
@@ -80,6 +81,27 @@ def continued(log: "Log", start: "Offsets", latest: "Offsets", fail_on_data_loss
         first = log.earliest()
         found = {name: max(offset, first[name]) for name, offset in start.items()}
     return found
+
+
+def is_index_behind(log: "Log", writer: str, offset: Sequence[int]) -> bool:
+    """Whether the blocks before this offset are there, though the index does not tell: a power cut takes its last records.
+
+    The writer mends that when it starts again, and until then there is nothing to read.
+    """
+    from zenlake.log.layout import SEALED, segment_name
+    from zenlake.log.recover import head_size, index_records, whole_blocks
+
+    segment = Path(log.files.path, writer, segment_name(offset[0]))
+    if not segment.is_file():
+        return False
+    records = index_records(segment.with_suffix(".index"))
+    if records and records[-1].kind == SEALED:
+        return False
+    try:
+        at = records[-1].offset + records[-1].size if records else head_size(segment)
+        return len(records) + sum(1 for _ in whole_blocks(segment, at)) >= offset[1]
+    except LogError:
+        return False
 
 
 def admitted(log: "Log", start: "Offsets", end: "Offsets", batches: int | None, size: int | None) -> "Offsets":
