@@ -36,8 +36,8 @@ def session(
     """The session in use, or a new one: on this machine, unless `master` or Spark's own settings say otherwise.
 
     A new one runs its workers with this Python, finds Java where there is one, and keeps time in UTC, in Parquet too. On this
-    machine it also stays on the loopback, without a web page, and logs errors only; `quiet`, for programs that tell of them themselves,
-    not even those. `quick` is for little data. `conf` has the last word.
+    machine it also stays on the loopback, without a web page, and logs errors only; with `quiet`, for programs that tell them, not
+    even those. `quick` is for little data. `conf` has the last word.
 
     `master` is a cluster's (`spark://host:7077`, `yarn`, `k8s://...`) or a Spark Connect server's address (`sc://host:15002`),
     which needs no Java here.
