@@ -6,24 +6,19 @@ then as it is published. Rows in order are never held in memory beyond a record 
 key, of a log of several writers, or by the senders' own clocks) are sorted first by DuckDB, which moves to disk what does not fit.
 """
 
-import os
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset
 
 from zenlake.errors import InvalidValue
-from zenlake.lake import Lake, is_lake
-from zenlake.lake.delta import files as delta_files
 from zenlake.tables.derive import import_duckdb
 from zenlake.tables.files import PATHS
-from zenlake.tables.read import Choice, batches
+from zenlake.tables.read import batches
 from zenlake.tables.schemas import chosen
 
 __all__ = ["By", "Extent", "Moment", "Rows", "SentBy"]
@@ -130,17 +125,8 @@ class Rows:
             for batch in found:
                 yield batch.select(schema.names)
 
-    # Where they lie
-
     def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        lake = _lake(self._path)
-        if lake is None:
-            return batches(
-                self._path, "samples", columns=columns, keys=self._keys, since=self._since, until=self._until
-            )
-        choice = Choice(self._keys, self._since, self._until)
-        needed = [*columns, *(name for name in choice.needs if name not in columns)]
-        return (batch.select(columns) for batch in choice.rows(_stored(lake, needed)))
+        return batches(self._path, "samples", columns=columns, keys=self._keys, since=self._since, until=self._until)
 
     def _bounds(self, since: Moment | None, until: Moment | None) -> tuple[datetime | None, datetime | None]:
         """Times; what is told from the beginning needs to know when that was."""
@@ -157,35 +143,6 @@ class Rows:
             return (beginning or datetime.fromtimestamp(0, UTC)) + given
 
         return moment(since), moment(until)
-
-
-def _lake(path: PATHS) -> Path | None:
-    """The lake that a caller means; None if it is something else."""
-    given = [path] if isinstance(path, str | os.PathLike) else list(path)
-    found = [Path(each) for each in given if "://" not in os.fspath(each) and _is_lake(Path(each))]
-    if found and len(given) > 1:
-        raise InvalidValue(f"{found[0]} is a lake: replay it by itself")
-    return found[0] if found else None
-
-
-def _is_lake(path: Path) -> bool:
-    """What `land` made, or any folder with a folder of Parquet files called samples."""
-    return is_lake(path) or any((path / "samples").rglob("*.parquet"))
-
-
-def _stored(lake: Path, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    folder = lake / "samples"
-    if is_lake(lake) and Lake(lake).format == "delta":
-        files = delta_files(folder)
-    else:
-        files = sorted(str(file) for file in folder.rglob("*.parquet") if not _passed_over(file.relative_to(folder)))
-    schema = chosen("samples", columns)
-    if files:
-        yield from pyarrow.dataset.dataset(files, schema=schema, format="parquet").to_batches(batch_size=ROWS)
-
-
-def _passed_over(file: Path) -> bool:
-    return any(part.startswith(("_", ".")) for part in file.parts)
 
 
 class _Extremes:
