@@ -3,8 +3,7 @@
 
 One Spark session, the same log, runs in turn. The peer's rows come from the same source and go to the same layout (zstd, a folder a
 day), but not in the order of keys: Spark sorts no stream. "Decoding free" replaces the decoder in the tasks by record batches
-that were prepared before. What a query costs whatever it lands is told too: of a million samples that is
-the larger part.
+that were prepared before. What a query costs whatever it lands is told too: of a million samples that is the larger part.
 
 Each is measured in seconds and in processor seconds (of this process, the JVM and Spark's workers), which a busy machine disturbs
 least. Then logs of one, two and four parts are landed: time is to grow as they do and memory not at all. And one core lands
