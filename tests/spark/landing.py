@@ -53,7 +53,7 @@ def landing(log, lake, checkpoints, format="parquet", point=None, after=0, kind=
     reached.unlink(missing_ok=True)
     env = faults(point, reached, after, kind)
     errors = Path(lake).parent / "errors.txt"
-    for _ in range(3):
+    for _ in range(8):
         command = [sys.executable, "-c", JOB, str(log), str(lake), format, *map(str, checkpoints)]
         with errors.open("w") as file:
             job = subprocess.Popen(command, env=env, start_new_session=True, stdout=file, stderr=file)

@@ -2,6 +2,8 @@
 """Landing through Spark: the tables of the log, every row once, whoever is killed and however often it is landed."""
 
 import shutil
+import subprocess
+import sys
 
 import duckdb
 import pytest
@@ -152,6 +154,24 @@ def test_derived_tables_are_made_again_for_the_days_that_were_touched(spark, tmp
         found = spark.read.parquet(str(lake / name))
         expected = zenlake.read(path, name)
         assert rows(found.select(*expected.schema.names).toArrow()) == rows(expected)
+
+
+def test_a_task_of_a_landing_does_not_import_pandas(log, tmp_path):
+    """Which would double the start of every worker; pyarrow does it behind one's back."""
+    code = """
+import sys
+import zenlake.spark.lake_sink
+from zenlake.lake import Batch, pieces, stage
+from zenlake.log import Log
+from zenlake.spark.lake_source import COUNTS, row
+log = Log(sys.argv[1])
+parts = pieces(log.plan(), {}, log.latest())
+assert all(each.rows for each in stage(sys.argv[2], log, parts, ["samples", "events"], Batch("q", 0), "0"))
+assert row("[]", range(5)).to_pylist() == [{"files": "[]", **dict(zip(COUNTS, range(5)))}]
+sys.exit("pandas" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code, log, tmp_path], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_mistake_is_told_before_anything_runs(spark, log, tmp_path):

@@ -10,10 +10,12 @@ import urllib.request
 
 import pytest
 
+import zenlake.spark
 from tests.interop.nodes import Theirs
 from tests.lake.given import decoded, recorded
 from tests.spark.landing import until
 from zenlake.cli import main
+from zenlake.cli.land import AGAIN, GAVE_UP
 from zenlake.lake import Lake
 from zenlake.log import readers
 
@@ -90,6 +92,38 @@ def test_what_is_published_is_landed_and_the_figures_tell_until_it_is_interrupte
     assert Lake(tmp_path / "lake").ledger.last().totals["samples"]["rows"] == 2
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(f"http://{page}/metrics", timeout=5)
+
+
+class Failing:
+    """A query that fails so often for the same reason, and then is done."""
+
+    def __init__(self, times, why):
+        self.times, self.why, self.begun = times, why, 0
+
+    def start(self, *_, **__):
+        self.begun += 1
+        return self
+
+    def awaitTermination(self, _):
+        if self.begun <= self.times:
+            raise RuntimeError(self.why)
+        return True
+
+    def stop(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("times", "why", "begun", "status"),
+    [(3, GAVE_UP, 4, 0), (99, GAVE_UP, 1 + AGAIN, 1), (1, "another reason", 1, 1)],
+)
+def test_a_query_that_spark_gave_up_on_is_begun_again(tmp_path, capsys, monkeypatch, times, why, begun, status):
+    query = Failing(times, f"[STREAM_FAILED] Query terminated with exception: {why}. SQLSTATE: XXKST")
+    monkeypatch.setattr(zenlake.spark, "land", query.start)
+    monkeypatch.setattr(zenlake.spark, "session", lambda *_, **__: None)
+    Lake(tmp_path / "lake", create="parquet")
+    assert run(capsys, tmp_path / "log", tmp_path / "lake")[0] == status
+    assert query.begun == begun
 
 
 def test_what_is_wrong_is_told_in_one_line(spark, tmp_path, capsys):

@@ -6,11 +6,13 @@ import shutil
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import zenlake
 from tests.lake.given import MIDNIGHT, add, decoded, recorded, rows
 from zenlake.errors import LogError
-from zenlake.log import Log, Retention, Writer, retain
+from zenlake.log import Log, Range, Retention, Writer, retain
 from zenlake.spark import log_reader
 from zenlake.spark.zenoh_source import ZenohSource
 from zenlake.tables import DERIVED
@@ -101,6 +103,21 @@ def test_a_stream_goes_on_where_it_stopped_also_with_a_writer_that_is_new(spark,
     after, _ = stream(spark, str(path), tmp_path / "c", startingOffsets="earliest")
     assert sorted(rows(before) + rows(after)) == rows(zenlake.read(path))
     assert len(after) > len(before)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 3), st.integers(1, 100)), max_size=60), st.integers(1, 8), st.integers(50, 500)
+)
+def test_tasks_have_shares_alike_in_size_of_all_blocks_in_their_order(blocks, least, most):
+    blocks = sorted(blocks, key=lambda block: block[0])
+    planned = [Range("tap-1", segment, i, i + 1, size, 1, i, i + 1) for i, (segment, size) in enumerate(blocks)]
+    found = log_reader.shares(planned, least, most)
+    told = [(each.segment, block) for share in found for each in share for block in range(each.first, each.last)]
+    assert told == [(part.segment, part.first) for part in planned]
+    sizes = [sum(each.size for each in share) for share in found]
+    assert sum(sizes) == sum(part.size for part in planned) == sum(size for _, size in blocks)
+    assert all(size <= min(most, sum(sizes) / least) + 100 for size in sizes)
+    assert sum(len(share) for share in found) <= len(found) + 2  # what follows each other in a segment is one range
 
 
 def test_another_or_an_emptied_log_is_refused(spark, tmp_path):

@@ -3,6 +3,7 @@
 
 import re
 import shutil
+from collections import Counter
 
 import pytest
 
@@ -11,24 +12,26 @@ from tests.report.given import log_of
 from tests.test_quickstarts import PAGES, ROOT, blocks
 from zenlake.examples import sample
 
-TAPS = "docs/howto/tap.md"
+TAPS, SINKS = "docs/howto/tap.md", "docs/howto/sinks.md"
 PROGRAMS = {page.relative_to(ROOT).as_posix(): list(blocks(page, "python", with_spark=True)) for page in PAGES}
 
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 
-def run(name, folder):
-    """The programs of a page; what the last one left."""
+def run(name, folder, since=0):
+    """The programs of a page, from one on; what the last one left."""
     left = {}
-    for code in PROGRAMS[name]:
+    for code in PROGRAMS[name][since:]:
         # Spark's own folder is the one in which it was started: the pages' paths become whole ones.
         whole = re.sub(r'"(lake|base|spare)/', rf'"{folder}/\1/', code.replace("captures/*", str(folder / "*")))
         exec(compile(whole, name, "exec"), left := {})
     return left
 
 
-@pytest.mark.parametrize("name", [name for name, programs in PROGRAMS.items() if programs and name != TAPS])
+@pytest.mark.parametrize(
+    "name", [name for name, programs in PROGRAMS.items() if programs and name not in (TAPS, SINKS)]
+)
 def test_code_blocks_run(spark, tmp_path, name, capfd):
     shutil.copy(sample(), tmp_path / "robots.pcap")
     log_of(sample(), tmp_path / "lake" / "log")
@@ -41,3 +44,16 @@ def test_the_recipe_for_two_taps_gives_each_sample_once(spark, tmp_path):
     once = run(TAPS, tmp_path)["once"]
     stamped = zenlake.read(logs, columns=["key", "ntp64"], once=True)["ntp64"].drop_null()
     assert once.count() == len(stamped) > 500
+
+
+def test_the_recipes_for_other_sinks_and_iceberg_has_each_row_once_though_a_batch_comes_again(spark, tmp_path, capfd):
+    log = log_of(sample(), tmp_path / "lake" / "log")
+    for since in (0, -1):
+        table = run(SINKS, tmp_path, since)["table"]
+        assert "|" in capfd.readouterr().out
+        found, expected = table.scan().to_arrow(), zenlake.read(log)
+        assert found.schema.names == expected.schema.names
+        assert Counter(found["key"].to_pylist()) == Counter(expected["key"].to_pylist())
+        for file in (tmp_path / "lake" / "checkpoints" / "iceberg" / "commits").iterdir():
+            file.unlink()  # as if it had been killed behind the append
+    assert len(table.snapshots()) == 1

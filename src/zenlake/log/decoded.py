@@ -5,6 +5,7 @@ Any range of blocks gives the rows that the whole log gives for these blocks, wh
 """
 
 import json
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -25,8 +26,15 @@ __all__ = ["decode", "decode_ranges"]
 
 ROWS = 16384
 MOST_WITHHELD = 1 << 16
-NUMBERS = pa.array(range(4096), pa.int64())  # of most blocks' rows
 Found = Iterator[tuple[str, pa.RecordBatch]]
+
+
+def counted(first: int, count: int) -> pa.Array:
+    """Numbers in a row. Not by `pa.array`: it imports pandas where that is installed, which is half of a Spark worker's start."""
+    return pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(array("q", range(first, first + count)))])
+
+
+NUMBERS = counted(0, 4096)  # of most blocks' rows
 
 
 def decode(
@@ -242,8 +250,9 @@ def event(received: int, session: Session | None, packet: int, values: dict[str,
 def numbered(rows: pa.RecordBatch, first: int) -> pa.RecordBatch:
     """With the number of each batch, as the decoder wants them."""
     count = rows.num_rows
-    counted = NUMBERS[:count] if count <= len(NUMBERS) else pa.array(range(count), pa.int64())
-    return rows.append_column("packet", pc.add(counted, first))
+    if count > len(NUMBERS):
+        return rows.append_column("packet", counted(first, count))
+    return rows.append_column("packet", pc.add(NUMBERS[:count], counted(first, 1)[0]))
 
 
 def told(done: Mapping[str, list[pa.RecordBatch]]) -> Found:

@@ -125,8 +125,6 @@ class Rows:
             for batch in found:
                 yield batch.select(schema.names)
 
-    # Where they lie
-
     def _batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         return batches(self._path, "samples", columns=columns, keys=self._keys, since=self._since, until=self._until)
 

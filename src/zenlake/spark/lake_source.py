@@ -7,6 +7,7 @@ run in the same task: if one is tried again, so is the other.
 """
 
 import json
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CHOOSING", "COUNTS", "LakeSource", "LandStream", "batch_of_task"]
 
-LANDED = 64 << 20  # bytes of a log that one task lands, as one file of each table and day
+LANDED = 128 << 20  # bytes of a log that one task lands, as one file of each table and day
 
 # A task's work: the files as JSON, how much of the log they hold, how many rows that is (of all tables, and of samples), and
 # how many bytes of Parquet.
@@ -79,14 +80,15 @@ class LandStream(LogStream):
         self.tables = tables
         self.refuse = refuse
 
-    def parts(self, log: "Log", ranges: "list[Range]", begin: "Offsets", stop: "Offsets") -> list[InputPartition]:
+    def partitioned(
+        self, log: "Log", shares: "list[tuple[Range, ...]]", begin: "Offsets", stop: "Offsets"
+    ) -> list[InputPartition]:
         from zenlake.lake import pieces
-        from zenlake.spark.log_reader import parts
 
-        by_range = {piece.range: piece for piece in pieces(ranges, begin, stop)}
+        found = iter(pieces([each for share in shares for each in share], begin, stop))
         return [
-            InputPartition((log.id, [(by_range[each].plain(), each.rows, each.size) for each in part]))
-            for part in parts(ranges, self.wanted.min_partitions, LANDED)
+            InputPartition((log.id, [(next(found).plain(), each.rows, each.size) for each in share]))
+            for share in shares
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -112,8 +114,7 @@ class LandStream(LogStream):
             "samples": sum(file.rows for file in files if file.table == "samples"),
             "written": sum(file.size for file in files),
         }
-        row = {"files": json.dumps([file.plain() for file in files]), **counts}
-        yield pa.RecordBatch.from_pylist([row], schema=_WRITTEN)
+        yield row(json.dumps([file.plain() for file in files]), [counts[name] for name in COUNTS])
 
     def decode(
         self, log: "Log", ranges: "Sequence[Range]", tables: "Mapping[str, Sequence[str] | None]"
@@ -121,6 +122,15 @@ class LandStream(LogStream):
         from zenlake.spark.log_reader import decoded
 
         return decoded(log, ranges, tables, self.wanted.fail_on_data_loss)
+
+
+def row(files: str, counts: Sequence[int]) -> pa.RecordBatch:
+    """Made of buffers: before it makes an array of Python's values, pyarrow imports pandas, which takes longer than all of this."""
+    text = files.encode()
+    columns = [pa.StringArray.from_buffers(1, pa.py_buffer(struct.pack("=2i", 0, len(text))), pa.py_buffer(text))]
+    for count in counts:
+        columns.append(pa.Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(struct.pack("=q", count))]))
+    return pa.RecordBatch.from_arrays(columns, schema=_WRITTEN)
 
 
 def batch_of_task() -> "tuple[Batch, str]":

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["cores", "land"]
 
-MOST_BYTES = 256 << 20  # of a log, in one micro-batch, if the caller does not say
+MOST_BYTES = 1 << 30  # of a log, in one micro-batch, if the caller does not say
 
 
 def land(

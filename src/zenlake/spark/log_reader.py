@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from zenlake.spark.log_source import Wanted
 
-__all__ = ["LogReader", "PushdownReader", "opened", "parts", "rows"]
+__all__ = ["LogReader", "PushdownReader", "opened", "rows", "shares"]
 
 logger = logging.getLogger("zenlake.spark")
 
@@ -55,11 +55,8 @@ class LogReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not check
             refuse_unknown(log, given)
             end = {**end, **given}
         since, until = (None if time is None else ns(time) for time in (wanted.since, wanted.until))
-        ranges = log.plan(start, end, PARTITION, since, until)
-        if len(ranges) < wanted.min_partitions:
-            size = sum(part.size for part in ranges) // wanted.min_partitions
-            ranges = log.plan(start, end, max(size, 1), since, until)
-        return [InputPartition(part) for part in parts(ranges, wanted.min_partitions)]
+        blocks = log.plan(start, end, 1, since, until)
+        return [InputPartition(share) for share in shares(blocks, wanted.min_partitions, PARTITION)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return rows(self.wanted, partition.value or ())
@@ -83,18 +80,28 @@ class PushdownReader(Pushdown, LogReader):
         self.wanted = replace(self.wanted, since=since, until=until)
 
 
-def parts(ranges: Sequence[Range], least: int, most: int = PARTITION) -> list[tuple[Range, ...]]:
-    """Ranges for each task: small ones, of many writers, together."""
-    most = min(most, sum(part.size for part in ranges) // least)
-    found: list[list[Range]] = []
-    held = 0
-    for part in ranges:
-        if not found or held + part.size > most:
-            found.append([])
-            held = 0
-        found[-1].append(part)
-        held += part.size
-    return [tuple(each) for each in found]
+def shares(blocks: Sequence[Range], least: int, most: int) -> list[tuple[Range, ...]]:
+    """Blocks, in order, for each task: in `least` shares alike in size, or some times as many if they would be larger than `most`.
+
+    A core that waits for another one's task is idle, and a small share makes a small file. Blocks of a share that follow each other
+    in a segment are one range.
+    """
+    whole = sum(block.size for block in blocks)
+    count = least * max(-(-whole // (least * most)), 1)
+    found: dict[int, list[Range]] = {}
+    before = 0
+    for block in blocks:
+        share = found.setdefault((2 * before + block.size) * count // (2 * whole), [])  # where its middle lies
+        before += block.size
+        last = share[-1] if share else None
+        if last is not None and (last.writer, last.segment, last.last) == (block.writer, block.segment, block.first):
+            share[-1] = replace(
+                last, last=block.last, size=last.size + block.size, rows=last.rows + block.rows,
+                since=min(last.since, block.since), until=max(last.until, block.until),
+            )  # fmt: skip
+        else:
+            share.append(block)
+    return [tuple(share) for share in found.values()]
 
 
 def opened(path: str) -> Log:
@@ -128,7 +135,10 @@ def decoded(
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The rows of these blocks; without those that depend on one that is gone or damaged, if that is allowed."""
     if fail_on_data_loss:
-        yield from decode_ranges(log, ranges, tables)
+        try:
+            yield from decode_ranges(log, ranges, tables)
+        except LogError as error:
+            raise LogError(f"zenoh: {error}; failOnDataLoss=false leaves out the rest of that segment") from None
         return
     for part in ranges:
         try:

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import (
 
 from zenlake.log import Log, Offsets, Range, register
 from zenlake.spark.live import began, ended, recorded
-from zenlake.spark.log_reader import PARTITION, ns, parts, rows
+from zenlake.spark.log_reader import PARTITION, ns, rows, shares
 from zenlake.spark.offsets import admitted, continued, of, refuse_unknown, told
 
 if TYPE_CHECKING:
@@ -85,15 +85,14 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: i
         log = self._log()
         stop = of(log, end)
         begin = continued(log, of(log, start), stop, self.wanted.fail_on_data_loss)
-        least = self.wanted.min_partitions
-        ranges = log.plan(begin, stop, self.largest)
-        if len(ranges) < least:
-            ranges = log.plan(begin, stop, max(sum(part.size for part in ranges) // least, 1))
-        return self.parts(log, ranges, begin, stop)
+        found = shares(log.plan(begin, stop, 1), self.wanted.min_partitions, self.largest)
+        return self.partitioned(log, found, begin, stop)
 
-    def parts(self, log: Log, ranges: list[Range], begin: Offsets, stop: Offsets) -> list[InputPartition]:
-        """What each task reads of the ranges that are between these offsets."""
-        return [InputPartition(part) for part in parts(ranges, self.wanted.min_partitions)]
+    def partitioned(
+        self, log: Log, shares: list[tuple[Range, ...]], begin: Offsets, stop: Offsets
+    ) -> list[InputPartition]:
+        """What each task is told of its share of what is between these offsets."""
+        return [InputPartition(share) for share in shares]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         yield from rows(self.wanted, partition.value or ())

@@ -66,7 +66,7 @@ def continued(log: "Log", start: "Offsets", latest: "Offsets", fail_on_data_loss
     found = dict(start)
     for name, offset in start.items():
         end = latest.get(name)
-        if end is None or (end < offset and not log.has_lost(name, offset)):
+        if (end is None or end < offset) and not log.has_lost(name, offset):
             raise LogError(
                 f"zenoh: {log.files.path} has been read up to {offset} of {name}, but ends at {end or 'nothing'}: it was emptied "
                 "or replaced. Put it back, or start a new query, with a new checkpoint"

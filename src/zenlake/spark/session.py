@@ -30,13 +30,14 @@ def session(
     app: str = "zenlake",
     *,
     quick: bool = False,
+    quiet: bool = False,
     conf: dict[str, str] | None = None,
 ) -> "SparkSession":
     """The session in use, or a new one: on this machine, unless `master` or Spark's own settings say otherwise.
 
     A new one runs its workers with this Python, finds Java where there is one, and keeps time in UTC, in Parquet too. On this
-    machine it also stays on the loopback, without a web page, and logs errors only. `quick` is for little data. `conf` has the
-    last word.
+    machine it also stays on the loopback, without a web page, and logs errors only; with `quiet`, for programs that tell them, not
+    even those. `quick` is for little data. `conf` has the last word.
 
     `master` is a cluster's (`spark://host:7077`, `yarn`, `k8s://...`) or a Spark Connect server's address (`sc://host:15002`),
     which needs no Java here.
@@ -72,6 +73,8 @@ def session(
     if here:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         log = f"-Dlog4j2.configurationFile={files('zenlake.spark') / 'log4j2.properties'}"
+        if quiet:
+            log += " -Dzenlake.log=off"
         settings |= {
             "spark.driver.host": "127.0.0.1",
             "spark.ui.enabled": "false",

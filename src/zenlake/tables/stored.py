@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset
 
 from zenlake.columns.schemas import TABLES, chosen
 
@@ -36,12 +35,14 @@ def read(
     lake: str, tables: Mapping[str, Sequence[str] | None], since: int | None = None, until: int | None = None
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Rows of these tables, in the order in which they lie, received from `since` to `until` (ns)."""
+    from pyarrow import dataset  # it imports pandas, where that is installed: not for whoever only decodes
+
     for table, columns in tables.items():
         files = table_files(Path(lake), table)
         if files:
             schema = chosen(table, None if columns is None else list(columns))
             needed = pa.schema([*schema, *([] if "received" in schema.names else [TABLES[table].field("received")])])
-            found = pyarrow.dataset.dataset(files, schema=needed, format="parquet")
+            found = dataset.dataset(files, schema=needed, format="parquet")
             batches = found.to_batches(
                 columns=schema.names, filter=_within(since, until), batch_size=ROWS, batch_readahead=2, fragment_readahead=1
             )  # fmt: skip
