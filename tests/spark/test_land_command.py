@@ -121,6 +121,7 @@ def test_a_query_that_spark_gave_up_on_is_begun_again(tmp_path, capsys, monkeypa
     query = Failing(times, f"[STREAM_FAILED] Query terminated with exception: {why}. SQLSTATE: XXKST")
     monkeypatch.setattr(zenlake.spark, "land", query.start)
     monkeypatch.setattr(zenlake.spark, "session", lambda *_, **__: None)
+    recorded(tmp_path / "log", size=5)
     Lake(tmp_path / "lake", create="parquet")
     assert run(capsys, tmp_path / "log", tmp_path / "lake")[0] == status
     assert query.begun == begun

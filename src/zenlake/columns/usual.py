@@ -25,8 +25,14 @@ else:
     # Compiled: constants of C, in the .pxd, which says what they mean.
     AHEAD = 48
     OTHER = -1
-    SENDERS, SUFFIX, STAMPED, ENCODED, KIND = 0x40, 0x20, 0x20, 0x40, 0x1F
-    QOS, SOURCE, ATTACHMENT = 0x21, 0x41, 0x43
+    SENDERS = 0x40
+    SUFFIX = 0x20
+    STAMPED = 0x20
+    ENCODED = 0x40
+    KIND = 0x1F
+    QOS = 0x21
+    SOURCE = 0x41
+    ATTACHMENT = 0x43
     DEFAULT_QOS = 0x05
 
 ALL_GO_ON = cython.declare(cython.ulonglong, 0x8080808080808080)

@@ -17,6 +17,7 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -26,7 +27,8 @@ import pyarrow.fs as pafs
 from zenlake.errors import InvalidValue, LogError, LogRemoved
 from zenlake.log.block import About, about, checksum, prefix_size, unpack
 from zenlake.log.files import Files, Index
-from zenlake.log.layout import FORMAT, MARKER, NOTE, READERS, ROWS, WRITER, Record, described, segment_name
+from zenlake.log.layout import FORMAT, MARKER, NOTE, READERS, ROWS, SEALED, WRITER, Record, described, segment_name
+from zenlake.log.recover import head_size, index_records, whole_blocks
 from zenlake.log.state import State
 
 __all__ = ["Log", "Offsets", "Range", "Segment", "is_log", "offsets_text"]
@@ -180,18 +182,19 @@ class Log:
             )
 
     def has_lost(self, writer: str, offset: Sequence[int]) -> bool:
-        """Whether blocks before this offset are there and not visible: the index is not synced for each block, and a power cut may
-        take its last records. They come back when the writer starts again, or by `zenlake log repair`."""
-        segment, count = offset
-        try:
-            size = self.files.source(writer, segment_name(segment)).size
-        except FileNotFoundError:
+        """Whether the blocks before this offset are there and not visible: the index is not synced for each block, and a power cut
+        may take its last records. They come back when the writer starts again, or by `zenlake log repair`."""
+        segment = Path(self.files.path, writer, segment_name(offset[0]))
+        if not segment.is_file():
             return False
-        if segment not in self.segments(writer):
-            return size > 0
-        index = self.index(writer, segment)
-        known = index[len(index) - 1] if len(index) else None
-        return not index.sealed and len(index) < count and size > (known.offset + known.size if known else 0)
+        records = index_records(segment.with_suffix(".index"))
+        if records and records[-1].kind == SEALED:
+            return False
+        try:
+            at = records[-1].offset + records[-1].size if records else head_size(segment)
+            return len(records) + sum(1 for _ in whole_blocks(segment, at)) >= offset[1]
+        except LogError:
+            return False
 
     def _ranges(
         self, writer: str, segment: int, index: Index, first: int, last: int, size: int, since: int | None,
