@@ -109,7 +109,7 @@ def test_a_query_that_does_not_pass_ends_at_once(network: Callable[..., tuple[Th
     start = time.monotonic()
     assert talker.do("get", "t/q", timeout=10.0) == []
     assert time.monotonic() - start < 8
-    assert len(listener.events.of("query", "q")) == 1
+    assert len(listener.events.wait("query", "q")) == 1
 
 
 @pytest.mark.parametrize("flow", ["ingress", "egress"])
