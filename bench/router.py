@@ -198,7 +198,7 @@ def rates(role: str, size: int, fan: int, keys: int, count: int, extra: int = 0)
 def run(quick: bool) -> list[Result]:
     results = []
     for size, fan, keys in [case for case in CASES if case[0] == 64] if quick else CASES:
-        count = COUNT // (5 if fan > 1 else 1) // (4 if quick else 1)
+        count = COUNT // (5 if fan > 1 else 1) // (8 if quick else 1)
         both = [
             (rates("ours", size, fan, keys, count), rates("theirs", size, fan, keys, count // 4))
             for _ in range(1 if quick else 3)

@@ -241,14 +241,14 @@ def through_socket(amount: int) -> float:
 def run(quick: bool) -> list[Result]:
     results = []
     for size, count in SIZES.items():
-        amount = count // 4 if quick else count
+        amount = count // 8 if quick else count
         ratios = []
         for _ in range(3):
             took, moved = through_transport(size, amount)
             ratios.append(Ratio(moved / took, moved / through_socket(moved)))
         aim = 0.5 if size > 1000 else None
         results.append(Result(f"one connection over TCP, messages of {size} bytes", "bare socket, bytes", ratios, aim))
-    count = ECHOES // 4 if quick else ECHOES
+    count = ECHOES // 8 if quick else ECHOES
     rounds = [(count / echoes(count), count / bare_echoes(count), count / asyncio_echoes(count)) for _ in range(3)]
     name = "a lone message and its answer over TCP"
     results.append(Result(name, "bare blocking sockets", [Ratio(ours, bare) for ours, bare, _ in rounds]))
