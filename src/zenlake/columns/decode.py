@@ -10,7 +10,8 @@ What cannot be read is a row of `errors`, never silence; the batches after it ar
 
 import cython
 
-from zenlake.columns.telling import agreed, declared, interested, node, reason, told
+from zenlake.columns.inputs import integers
+from zenlake.columns.telling import agreed, declared, interested, name_of, node, reason, told
 from zenlake.errors import DecodeError
 from zenlake.wire.scouting import read_scouting
 
@@ -132,8 +133,7 @@ class Decoder:
 
     def take(self):
         """The record batches that are complete so far, by table."""
-        done = self.done
-        self.done = {name: [] for name in self.wanted}
+        done, self.done = self.done, {name: [] for name in self.wanted}
         return done
 
     def finish(self, tables=None):
@@ -433,13 +433,10 @@ class Decoder:
         """DECLARE, INTEREST and network OAM."""
         p = self.place
         self.complete()
-        row = {}
-        body = detail = None
+        row, body, detail = {}, None, None
         if kind == ids.DECLARE:
             row = declared(session, p.direction, reader.declare)
-            body = ("D_" if row["action"] == "declare" else "U_") + row["kind"].upper() if row["kind"] else "D_FINAL"
-            if body.endswith("KEY"):
-                body += "EXPR"
+            body = name_of(row)
             if p.accepted:
                 self.remember(session, reader.declare)
             record: Message = reader.declare
@@ -486,13 +483,7 @@ class Decoder:
         message = read_scouting(bytes(memoryview(self.reader.c.buf)[start:end]))
         self.place.index += 1
         if self.messages.on:
-            m = self.messages
-            m.index.put(m.row, 0)
-            m.type.put_value(m.row, message.NAME)
-            m.size_column.put(m.row, end - start)
-            m.unknown_exts.put(m.row, message.unknown)
-            m.detail.put_value(m.row, told(message))
-            m.end()
+            self.messages.add_scouting(message, end - start, told(message))
             self.flush_full()
 
     def error(self, error, row):
@@ -506,10 +497,3 @@ class Decoder:
             self.place, {"field": error.field, "at": error.at - self.origin, "why": error.why, "bytes": data}
         )
         self.flush_full()
-
-
-def integers(column, format):
-    """The values of a fixed-width column without nulls, as a view."""
-    width = {"q": 8, "i": 4, "b": 1}[format]
-    view = memoryview(column.buffers()[1]).cast("B")
-    return view[width * column.offset : width * (column.offset + len(column))].cast(format)

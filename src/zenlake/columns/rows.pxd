@@ -80,6 +80,7 @@ cdef class Messages(Table):
     cdef int put_request(self, Request request, const unsigned char* data) except -1 nogil
     cdef int put_err(self, Err err, const unsigned char* data) except -1 nogil
     cdef int put_words(self, body, detail) except -1
+    cpdef add_scouting(self, message, Py_ssize_t size, detail)
 
 @cython.final
 cdef class Rare(Table):

@@ -227,6 +227,15 @@ class Messages(Table):
                 self.detail.put(self.row, data, err.payload.at, err.payload.size)
         return 0
 
+    def add_scouting(self, message, size, detail):
+        """A SCOUT or a HELLO, which no session has."""
+        self.index.put(self.row, 0)
+        self.type.put_value(self.row, message.NAME)
+        self.size_column.put(self.row, size)
+        self.unknown_exts.put(self.row, message.unknown)
+        self.detail.put_value(self.row, detail)
+        self.end()
+
     def put_words(self, body, detail):
         if body is not None:
             self.body.put_value(self.row, body)

@@ -8,7 +8,7 @@ from zenlake.errors import CloseReason
 from zenlake.values import WhatAmI, ZenohId
 from zenlake.wire import ids
 
-__all__ = ["agreed", "declared", "interested", "node", "reason", "told"]
+__all__ = ["agreed", "declared", "interested", "name_of", "node", "reason", "told"]
 
 ENTITIES = {2: "subscriber", 4: "queryable", 6: "token"}
 MODES = {1: "current", 2: "future", 3: "both"}
@@ -82,6 +82,14 @@ def declared(session: Any, direction: int, declare: Any) -> dict[str, Any]:
             if declare.body_id == ids.D_QUERYABLE:
                 row |= {"complete": body.info & 1, "distance": body.info >> 8 & 0xFFFF}
     return row
+
+
+def name_of(row: dict[str, Any]) -> str:
+    """What the spec calls the body of a DECLARE that became this row."""
+    if not row["kind"]:
+        return "D_FINAL"
+    entity = "KEYEXPR" if row["kind"] == "key" else row["kind"].upper()
+    return ("D_" if row["action"] == "declare" else "U_") + entity
 
 
 def interested(session: Any, direction: int, interest: Any) -> dict[str, Any]:

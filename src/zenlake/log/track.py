@@ -7,7 +7,7 @@ The writer of a log walks every batch once, so that a reader may begin at any bl
 
 import cython
 
-from zenlake.columns.decode import integers
+from zenlake.columns.inputs import integers
 from zenlake.errors import DecodeError
 
 if cython.compiled:
