@@ -56,7 +56,8 @@ WORKS: dict[str, Callable[[], Callable[[], object]]] = {
 def counted(name: str, times: int, keep: bool) -> int:
     out = f"callgrind.{name}.{times}.out" if keep else os.devnull
     command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", sys.executable, "-m", __spec__.name]
-    environment = os.environ | {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}
+    # NumPy's threads count as well while they wait for work
+    environment = os.environ | {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run([*command, "--run", name, str(times)], env=environment, capture_output=True, text=True)
     found = re.search(r"refs:\s+([\d,]+)", done.stderr)
     if done.returncode or found is None:

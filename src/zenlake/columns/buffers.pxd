@@ -1,6 +1,6 @@
 cimport cython
 from zenlake.columns.pool cimport Block, Pool
-from zenlake.columns.waiting cimport Numbers, Spans
+from zenlake.columns.waiting cimport Spans
 from zenlake.wire.memory cimport copy
 
 cdef void pack(const unsigned char* flags, Py_ssize_t count, unsigned char[::1] bits) noexcept nogil
@@ -33,7 +33,7 @@ cdef class Column:
 cdef class Long(Column):
     cdef long long* data
     cdef void fill(self, Py_ssize_t first, Py_ssize_t last, long long value) noexcept nogil
-    cdef int gather(self, Py_ssize_t first, Numbers values, Spans owners, Py_ssize_t count) except -1 nogil
+    cdef int gather(self, Py_ssize_t first, const long long* values, Spans owners, Py_ssize_t count) except -1 nogil
     cdef inline void put(self, Py_ssize_t row, long long value) noexcept nogil:
         if self.on:
             self.data[row] = value

@@ -10,9 +10,11 @@ import pyarrow as pa
 
 if cython.compiled:
     from cython.cimports.zenlake.columns.pool import Block
+    from cython.cimports.zenlake.columns.waiting import ALL, SOME
     from cython.cimports.zenlake.wire.memory import copy, eight_flags
 else:
     from zenlake.columns.pool import Block
+    from zenlake.columns.waiting import ALL, SOME
     from zenlake.wire.memory import copy, eight_flags
 
 
@@ -146,15 +148,15 @@ class Long(Column):
         i: cython.Py_ssize_t
         if not self.on:
             return 0
-        present: cython.Py_ssize_t = owners.present(count)
-        if present == count:
+        presence: cython.int = owners.presence(count)
+        if presence == ALL:
             for i in range(count):
-                self.data[first + i] = values.data[i]
+                self.data[first + i] = values[i]
             self.mark_rows(first, first + count)
-        elif present:
+        elif presence == SOME:
             for i in range(count):
                 if owners.size[i] >= 0:
-                    self.put(first + i, values.data[i])
+                    self.put(first + i, values[i])
         return 0
 
 
@@ -323,9 +325,9 @@ class Text(Column):
         size: cython.Py_ssize_t = 0
         if not self.on:
             return 0
-        present: cython.Py_ssize_t = runs.present(count)
-        if present < count:
-            for i in range(count if present else 0):
+        presence: cython.int = runs.presence(count)
+        if presence != ALL:
+            for i in range(count if presence == SOME else 0):
                 if runs.size[i] >= 0:
                     self.put(first + i, source, runs.at[i], runs.size[i])
             return 0

@@ -1,7 +1,7 @@
 cimport cython
 from zenlake.columns.buffers cimport Byte, Int, Long, Text
 from zenlake.columns.rows cimport Place, Table
-from zenlake.columns.waiting cimport Numbers, Spans
+from zenlake.columns.waiting cimport Notes, Spans
 from zenlake.columns.words cimport Encodings, Nodes, Words
 from zenlake.session.keys cimport KeyTable
 from zenlake.wire.cursor cimport Blob
@@ -41,22 +41,15 @@ cdef class Samples(Table):
     cdef Py_ssize_t gathered
     cdef Py_ssize_t bytes
     cdef const unsigned char* data
-    cdef Numbers sizes
-    cdef Numbers scopes
+    cdef Notes notes
     cdef Spans suffixes
-    cdef Spans resolved
+    cdef Spans keys
     cdef Spans payloads
     cdef Spans slices
-    cdef Numbers encodings
     cdef Spans schemas
     cdef Spans stamps
-    cdef Numbers times
-    cdef Numbers ntp64s
     cdef Spans sources
-    cdef Numbers eids
-    cdef Numbers sns
     cdef Spans attachments
-    cdef Numbers manners
     cdef Spans responders
     cdef int add_push(self, Place p, Push push, bint accepted, const unsigned char* data) except -1 nogil
     cdef int add_reply(self, Place p, Response response, bint accepted, const unsigned char* data) except -1 nogil
@@ -82,4 +75,5 @@ cdef class Samples(Table):
     cdef int fill_manner(self, Py_ssize_t first, Py_ssize_t last, int manner) except -1 nogil
 
 cdef long long microseconds(unsigned long long ntp64) noexcept nogil
-cdef long long as_signed(unsigned long long value) noexcept nogil
+cdef inline long long as_signed(unsigned long long value) noexcept nogil:
+    return value

@@ -9,11 +9,11 @@ import cython
 
 if cython.compiled:
     from cython.cimports.zenlake.columns.rows import Table
-    from cython.cimports.zenlake.columns.waiting import Numbers, Spans
+    from cython.cimports.zenlake.columns.waiting import Spans
     from cython.cimports.zenlake.columns.words import Encodings, Nodes, Words
 else:
     from zenlake.columns.rows import Table
-    from zenlake.columns.waiting import Numbers, Spans
+    from zenlake.columns.waiting import Spans, notes
     from zenlake.columns.words import Encodings, Nodes, Words
 
 from zenlake.columns.waiting import MOST_WAITING
@@ -29,8 +29,12 @@ BLOCK_FIRST = cython.declare(cython.int, 0x20)
 FRACTION = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 MILLION = cython.declare(cython.ulonglong, 1000000)
 
-if not cython.compiled:  # compiled: a constant of C, in the .pxd
+if not cython.compiled:  # compiled: in the .pxd
     MOST_BYTES = 65536  # that wait: a table is a little larger than it was told to be at most
+
+    def as_signed(value):
+        """The same 64 bits as a signed number: Parquet, DuckDB and Spark share no unsigned one."""
+        return value - (1 << 64) if value >> 63 else value
 
 
 class Samples(Table):
@@ -66,23 +70,17 @@ class Samples(Table):
         self.most = min(MOST_WAITING, max(rows, 1))
         self.gathered = 0
         self.bytes = 0
-        self.sizes = Numbers()  # of the messages, if they were noted at one go
-        self.scopes = Numbers()  # of the keys; below zero if the side that accepted the session declared the id
-        self.suffixes = Spans()
-        self.resolved = Spans()
-        self.payloads = Spans()
-        self.slices = Spans()
-        self.encodings = Numbers()
-        self.schemas = Spans()
-        self.stamps = Spans()
-        self.times = Numbers()
-        self.ntp64s = Numbers()
-        self.sources = Spans()
-        self.eids = Numbers()
-        self.sns = Numbers()
-        self.attachments = Spans()
-        self.manners = Numbers()
-        self.responders = Spans()
+        if not cython.compiled:  # compiled: a part of this object
+            self.notes = notes()
+        self.suffixes = Spans().over(self.notes.suffix.at, self.notes.suffix.size)
+        self.keys = Spans().over(self.notes.key.at, self.notes.key.size)
+        self.payloads = Spans().over(self.notes.payload.at, self.notes.payload.size)
+        self.slices = Spans().over(self.notes.slices.at, self.notes.slices.size)
+        self.schemas = Spans().over(self.notes.schema.at, self.notes.schema.size)
+        self.stamps = Spans().over(self.notes.stamp.at, self.notes.stamp.size)
+        self.sources = Spans().over(self.notes.source.at, self.notes.source.size)
+        self.attachments = Spans().over(self.notes.attachment.at, self.notes.attachment.size)
+        self.responders = Spans().over(self.notes.responder.at, self.notes.responder.size)
 
     # Reading: a row is noted
 
@@ -98,13 +96,13 @@ class Samples(Table):
 
     def note_key(self, expr, accepted):
         i: cython.Py_ssize_t = self.row - self.gathered
-        self.scopes.data[i] = -expr.scope if accepted else expr.scope
+        self.notes.scope[i] = -expr.scope if accepted else expr.scope
         self.suffixes.note(i, expr.suffix)
 
     def note_no_key(self):
         """Whoever adds this row has written its key."""
         i: cython.Py_ssize_t = self.row - self.gathered
-        self.scopes.data[i] = 0
+        self.notes.scope[i] = 0
         self.suffixes.skip(i)
 
     def note_push(self, p, push, data):
@@ -130,7 +128,7 @@ class Samples(Table):
         i: cython.Py_ssize_t = self.row - self.gathered
         self.payloads.note(i, put.payload)
         self.slices.note(i, put.slices)
-        self.encodings.data[i] = put.encoding.id
+        self.notes.encoding[i] = put.encoding.id
         self.schemas.note(i, put.encoding.schema)
         self.bytes += put.payload.size  # or one less than there are, if it is absent: this is no account
         self.note_origin(i, put.timestamp, put.source, put.attachment)
@@ -139,24 +137,24 @@ class Samples(Table):
         i: cython.Py_ssize_t = self.row - self.gathered
         self.payloads.skip(i)
         self.slices.skip(i)
-        self.encodings.data[i] = -1
+        self.notes.encoding[i] = -1
         self.schemas.skip(i)
         self.note_origin(i, delete.timestamp, delete.source, delete.attachment)
 
     def note_origin(self, i, stamp, source, attachment):
         self.stamps.note(i, stamp.id)
-        self.ntp64s.data[i] = as_signed(stamp.ntp64)
+        self.notes.ntp64[i] = as_signed(stamp.ntp64)
         if source.entity.zid.size >= 0:
             self.sources.note(i, source.entity.zid)
-            self.eids.data[i] = source.entity.eid
-            self.sns.data[i] = source.sn
+            self.notes.eid[i] = source.entity.eid
+            self.notes.sn[i] = source.sn
         else:
             self.sources.skip(i)
         self.attachments.note(i, attachment)
         self.bytes += attachment.size
 
     def note(self, p, manner, data):
-        self.manners.data[self.row - self.gathered] = manner
+        self.notes.manner[self.row - self.gathered] = manner
         self.data = data
         self.index.put(self.row, p.index)
         self.row += 1
@@ -202,28 +200,28 @@ class Samples(Table):
         self.bytes = 0
         self.gather_keys(first, count, opener, acceptor)
         self.payload.gather(first, self.payloads, count, self.data)
-        self.payload_size.gather(first, self.payloads.sizes, self.payloads, count)
+        self.payload_size.gather(first, self.notes.payload.size, self.payloads, count)
         self.shm.gather(first, self.slices, count, self.data)
-        self.encoding.gather(first, self.encodings, self.schemas, count, self.data)
+        self.encoding.gather(first, self.notes.encoding, self.schemas, count, self.data)
         self.gather_times(first, count)
-        self.ntp64.gather(first, self.ntp64s, self.stamps, count)
+        self.ntp64.gather(first, self.notes.ntp64, self.stamps, count)
         self.timestamp_id.gather(first, self.stamps, count, self.data)
         self.source_zid.gather(first, self.sources, count, self.data)
-        self.source_eid.gather(first, self.eids, self.sources, count)
-        self.source_sn.gather(first, self.sns, self.sources, count)
+        self.source_eid.gather(first, self.notes.eid, self.sources, count)
+        self.source_sn.gather(first, self.notes.sn, self.sources, count)
         self.attachment.gather(first, self.attachments, count, self.data)
         self.responder_zid.gather(first, self.responders, count, self.data)
         return self.gather_manners(first, count)
 
     def gather_keys(self, first, count, opener, acceptor):
         if self.resolve(opener, 1, count):
-            return self.key.gather(first, self.resolved, count, opener.data)
+            return self.key.gather(first, self.keys, count, opener.data)
         if self.resolve(acceptor, -1, count):
-            return self.key.gather(first, self.resolved, count, acceptor.data)
+            return self.key.gather(first, self.keys, count, acceptor.data)
         i: cython.Py_ssize_t
         scope: cython.int
         for i in range(count):
-            scope = self.scopes.data[i]
+            scope = self.notes.scope[i]
             if scope >= 0:
                 self.put_key(first + i, opener, scope, self.data, self.suffixes.at[i], self.suffixes.size[i])
             else:
@@ -235,19 +233,19 @@ class Samples(Table):
         i: cython.Py_ssize_t
         scope: cython.int
         for i in range(count):
-            scope = sign * self.scopes.data[i]
+            scope = sign * self.notes.scope[i]
             if self.suffixes.size[i] > 0 or keys.size_of(scope) < 0:
                 return False
-            self.resolved.at[i] = keys.at[scope]
-            self.resolved.size[i] = keys.size[scope]
+            self.keys.at[i] = keys.at[scope]
+            self.keys.size[i] = keys.size[scope]
         return True
 
     def gather_times(self, first, count):
         i: cython.Py_ssize_t
         if self.timestamp.on:
             for i in range(count):
-                self.times.data[i] = microseconds(self.ntp64s.data[i])
-            self.timestamp.gather(first, self.times, self.stamps, count)
+                self.notes.time[i] = microseconds(self.notes.ntp64[i])
+            self.timestamp.gather(first, self.notes.time, self.stamps, count)
         return 0
 
     def gather_manners(self, first, count):
@@ -256,9 +254,9 @@ class Samples(Table):
         last: cython.Py_ssize_t
         manner: cython.int
         while row < count:
-            manner = self.manners.data[row]
+            manner = self.notes.manner[row]
             last = row + 1
-            while last < count and self.manners.data[last] == manner:
+            while last < count and self.notes.manner[last] == manner:
                 last += 1
             self.fill_manner(first + row, first + last, manner)
             row = last
@@ -280,10 +278,3 @@ class Samples(Table):
 def microseconds(ntp64):
     """Seconds and a binary fraction since 1970, as microseconds since then."""
     return (ntp64 >> 32 & FRACTION) * MILLION + ((ntp64 & FRACTION) * MILLION >> 32)
-
-
-def as_signed(value):
-    """The same 64 bits as a signed number: Parquet, DuckDB and Spark share no unsigned one."""
-    if cython.compiled:
-        return value
-    return value - (1 << 64) if value >> 63 else value

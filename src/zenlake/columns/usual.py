@@ -44,19 +44,22 @@ def note_usual(samples, data, at, end, direction, most):
     i: cython.Py_ssize_t = first
     last: cython.Py_ssize_t = min(samples.most, first + most)
     beyond: cython.Py_ssize_t
-    while i < last and samples.bytes < MOST_BYTES:
+    begin: cython.Py_ssize_t = at
+    crowded: cython.Py_ssize_t = at + MOST_BYTES - samples.bytes
+    while i < last and at < crowded:
         beyond = note_push(samples, i, data, at, end, direction)
         if beyond == OTHER:
             break
-        samples.sizes.data[i] = beyond - at
+        samples.notes.message[i] = beyond - at
         at = beyond
         i += 1
     last = i
     for i in range(first, last):
-        samples.suffixes.size[i] = -1
-        samples.slices.size[i] = -1
-        samples.responders.size[i] = -1
+        samples.notes.suffix.size[i] = -1
+        samples.notes.slices.size[i] = -1
+        samples.notes.responder.size[i] = -1
     samples.row += last - first
+    samples.bytes += at - begin  # somewhat more than their payloads: this is no account
     samples.data = data
     return at
 
@@ -72,14 +75,14 @@ def list_usual(messages, samples, count, index, opener, acceptor):
     messages.bodies.fill(messages.body, row, row + count, ids.PUT)
     messages.unknown_exts.fill(row, row + count, 0)
     while row < messages.row:
-        scope = samples.scopes.data[i]
+        scope = samples.notes.scope[i]
         if scope >= 0:
             messages.put_key(row, opener, scope, samples.data, 0, -1)
         else:
             messages.put_key(row, acceptor, -scope, samples.data, 0, -1)
-        messages.size_column.put(row, samples.sizes.data[i])
-        messages.payload_size.put(row, samples.payloads.size[i])
-        messages.qos.put(row, samples.manners.data[i])
+        messages.size_column.put(row, samples.notes.message[i])
+        messages.payload_size.put(row, samples.notes.payload.size[i])
+        messages.qos.put(row, samples.notes.manner[i])
         row += 1
         i += 1
     return 0
@@ -105,35 +108,31 @@ def note_push(
         return OTHER
     at += 1 + (scope & 7)
     acceptors: cython.bint = (direction != 0) == (header & SENDERS != 0)
-    samples.scopes.data[i] = -(scope >> 3) if acceptors else scope >> 3
-    samples.manners.data[i] = DEFAULT_QOS
+    samples.notes.scope[i] = -(scope >> 3) if acceptors else scope >> 3
     if header & ids.Z:
         if data[at] != QOS or data[at + 1] >= 0x80:
             return OTHER
-        samples.manners.data[i] = data[at + 1]
+        samples.notes.manner[i] = data[at + 1]
         at += 2
+    else:
+        samples.notes.manner[i] = DEFAULT_QOS
     if data[at] & KIND != ids.PUT:
         return OTHER
     header = data[at]
     at += 1
-    samples.stamps.size[i] = -1
-    samples.ntp64s.data[i] = 0
     if header & STAMPED:
         at = note_stamp(samples, i, data, at)
         if at == OTHER:
             return OTHER
-    samples.encodings.data[i] = 0
-    samples.schemas.size[i] = -1
-    if header & ENCODED:
-        at = note_encoding(samples, i, data, at)
-        if at == OTHER:
-            return OTHER
-    if header & (ENCODED | ids.Z) and end - at < AHEAD:
-        return OTHER
-    samples.sources.size[i] = -1
-    samples.attachments.size[i] = -1
-    if header & ids.Z:
-        at = note_exts(samples, i, data, at, end)
+    else:
+        samples.notes.ntp64[i] = 0
+        samples.notes.stamp.size[i] = -1
+    samples.notes.encoding[i] = 0
+    samples.notes.schema.size[i] = -1
+    samples.notes.source.size[i] = -1
+    samples.notes.attachment.size[i] = -1
+    if header & (ENCODED | ids.Z):
+        at = note_more(samples, i, data, at, end, header)
         if at == OTHER:
             return OTHER
     size: cython.longlong = short_vle(data, at)
@@ -143,9 +142,8 @@ def note_push(
     size >>= 3
     if size > end - at:
         return OTHER
-    samples.payloads.at[i] = at
-    samples.payloads.size[i] = size
-    samples.bytes += size
+    samples.notes.payload.at[i] = at
+    samples.notes.payload.size[i] = size
     return at + size
 
 
@@ -161,10 +159,25 @@ def note_stamp(
     if word & ALL_GO_ON != ALL_GO_ON or size < 1 or size > 16 or data[at + 10] == 0:
         return OTHER
     last: cython.ulonglong = data[at + 8]
-    samples.ntp64s.data[i] = as_signed(joined_sevens(word) | last << 56)
-    samples.stamps.at[i] = at + 10
-    samples.stamps.size[i] = size
+    samples.notes.ntp64[i] = as_signed(joined_sevens(word) | last << 56)
+    samples.notes.stamp.at[i] = at + 10
+    samples.notes.stamp.size[i] = size
     return at + 10 + size
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def note_more(
+    samples: Samples, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t,
+    header: cython.int,
+) -> cython.Py_ssize_t:  # fmt: skip
+    """An encoding, extensions, or both; when they are read, AHEAD bytes are left once more."""
+    if header & ENCODED:
+        at = note_encoding(samples, i, data, at)
+    if at == OTHER or end - at < AHEAD:
+        return OTHER
+    return note_exts(samples, i, data, at, end) if header & ids.Z else at
 
 
 @cython.cfunc
@@ -178,12 +191,12 @@ def note_encoding(
         return OTHER
     at += word & 7
     word >>= 3
-    samples.encodings.data[i] = word >> 1
+    samples.notes.encoding[i] = word >> 1
     if word & 1:
         if data[at] >= 0x80:
             return OTHER
-        samples.schemas.at[i] = at + 1
-        samples.schemas.size[i] = data[at]
+        samples.notes.schema.at[i] = at + 1
+        samples.notes.schema.size[i] = data[at]
         at += 1 + data[at]
     return at
 
@@ -210,9 +223,8 @@ def note_exts(
             if note_source(samples, i, data, at) != at + size:
                 return OTHER
         elif header & 0x7F == ATTACHMENT:
-            samples.attachments.at[i] = at
-            samples.attachments.size[i] = size
-            samples.bytes += size
+            samples.notes.attachment.at[i] = at
+            samples.notes.attachment.size[i] = size
         else:
             return OTHER
         at += size
@@ -231,12 +243,12 @@ def note_source(
     eid: cython.longlong = short_vle(data, at + 1 + size)
     if data[at + 1] == 0 or eid < 0:
         return OTHER
-    samples.sources.at[i] = at + 1
-    samples.sources.size[i] = size
+    samples.notes.source.at[i] = at + 1
+    samples.notes.source.size[i] = size
     at += 1 + size + (eid & 7)
     sn: cython.longlong = short_vle(data, at)
     if sn < 0:
         return OTHER
-    samples.eids.data[i] = eid >> 3
-    samples.sns.data[i] = sn >> 3
+    samples.notes.eid[i] = eid >> 3
+    samples.notes.sn[i] = sn >> 3
     return at + (sn & 7)

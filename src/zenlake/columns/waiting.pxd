@@ -1,18 +1,44 @@
 cimport cython
 from zenlake.wire.cursor cimport Blob
 
-@cython.final
-cdef class Numbers:
-    cdef long long[::1] view
-    cdef long long* data
+cdef enum:
+    NONE = 0
+    SOME = 1
+    ALL = 2
+
+# A number of each row that waits: MOST_WAITING, and eight more, so that what one row notes lies in different lines of the cache.
+ctypedef long long[264] Each
+
+cdef struct Runs:
+    Each at
+    Each size
+
+# All in one piece, and part of whoever takes notes: where a note goes is known when this is compiled.
+cdef struct Notes:
+    Each message  # its size, if it was noted at one go
+    Each scope  # of the key; below zero if the side that accepted the session declared the id
+    Each manner  # QoS, and whether it is a DEL
+    Each encoding  # below zero: none
+    Each ntp64
+    Each time
+    Each eid
+    Each sn
+    Runs suffix
+    Runs key
+    Runs payload
+    Runs slices
+    Runs schema
+    Runs stamp  # the timestamp's node
+    Runs source
+    Runs attachment
+    Runs responder
 
 @cython.final
 cdef class Spans:
-    cdef Numbers begins
-    cdef Numbers sizes
     cdef long long* at
     cdef long long* size
-    cdef Py_ssize_t present(self, Py_ssize_t count) noexcept nogil
+    cdef Spans over(self, long long* at, long long* size)
+    cdef int presence(self, Py_ssize_t count) noexcept nogil
     cdef inline void note(self, Py_ssize_t row, Blob run) noexcept nogil:
         self.at[row] = run.at
         self.size[row] = run.size

@@ -5,37 +5,47 @@ Written row by row, each column would be visited for every row. So what a row co
 later each column takes what it needs of all of them in one tight loop (`gather`).
 """
 
-from array import array
+from types import SimpleNamespace
 
 import cython
 
 MOST_WAITING = 256  # what they note stays in the processor's nearest caches
 
+if not cython.compiled:  # compiled: constants and structs of C, in the .pxd, which says what they hold
+    NONE = 0
+    SOME = 1
+    ALL = 2
 
-class Numbers:
-    """A number for each row that waits."""
+    def runs():
+        return SimpleNamespace(at=[0] * MOST_WAITING, size=[0] * MOST_WAITING)
 
-    def __init__(self):
-        self.view = array("q", bytes(8 * MOST_WAITING))
-        self.data = cython.address(self.view[0]) if cython.compiled else self.view
+    def notes():
+        made = SimpleNamespace()
+        for name in ("message", "scope", "manner", "encoding", "ntp64", "time", "eid", "sn"):
+            setattr(made, name, [0] * MOST_WAITING)
+        for name in ("suffix", "key", "payload", "slices", "schema", "stamp", "source", "attachment", "responder"):
+            setattr(made, name, runs())
+        return made
 
 
 class Spans:
     """A run of bytes for each row that waits: where it begins and its size, which is -1 if there is none."""
 
-    def __init__(self):
-        self.begins = Numbers()
-        self.sizes = Numbers()
-        self.at = self.begins.data
-        self.size = self.sizes.data
+    def over(self, at, size):
+        """These two parts of somebody's notes."""
+        self.at = at
+        self.size = size
+        return self
 
-    def present(self, count):
-        """How many of the first rows have one."""
+    def presence(self, count):
+        """Which of the first rows have one: ALL, NONE or SOME."""
         i: cython.Py_ssize_t
-        absent: cython.longlong = 0
-        for i in range(count):
-            absent += self.size[i] >> 63 & 1  # the sign: a comparison would not be done for several at once
-        return count - absent
+        either: cython.longlong = 0
+        each: cython.longlong = -1
+        for i in range(count):  # by their signs, several at once
+            either |= self.size[i]
+            each &= self.size[i]
+        return ALL if either >= 0 else NONE if each < 0 else SOME
 
     if not cython.compiled:  # compiled: inline, in the .pxd
 

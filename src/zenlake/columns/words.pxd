@@ -1,6 +1,6 @@
 cimport cython
 from zenlake.columns.buffers cimport Text
-from zenlake.columns.waiting cimport Numbers, Spans
+from zenlake.columns.waiting cimport Runs, Spans
 
 cdef enum:
     SLOTS = 1024
@@ -26,7 +26,7 @@ cdef class Encodings:
     cdef Py_ssize_t size
     cdef unsigned char[::1] memory
     cdef unsigned char* text
-    cdef int gather(self, Py_ssize_t first, Numbers ids, Spans schemas, Py_ssize_t count,
+    cdef int gather(self, Py_ssize_t first, const long long* ids, Spans schemas, Py_ssize_t count,
                     const unsigned char* data) except -1 nogil
     cdef int spell(self, unsigned int id, Py_ssize_t at, Py_ssize_t size, const unsigned char* data) except -1 nogil
     cdef int spell_unknown(self, unsigned int id) except -1 with gil
@@ -34,6 +34,7 @@ cdef class Encodings:
 @cython.final
 cdef class Nodes:
     cdef Text column
+    cdef Runs runs
     cdef Spans spelled
     cdef unsigned char[::1] memory
     cdef unsigned char* data

@@ -9,10 +9,10 @@ import cython
 from zenlake.encoding import Encoding
 
 if cython.compiled:
-    from cython.cimports.zenlake.columns.waiting import Spans
+    from cython.cimports.zenlake.columns.waiting import NONE, Spans
     from cython.cimports.zenlake.wire.memory import copy, same, utf8_fault
 else:
-    from zenlake.columns.waiting import Spans
+    from zenlake.columns.waiting import NONE, Spans, runs
     from zenlake.wire.memory import copy, same, utf8_fault
 
 # A node's slot: 16 bytes of the raw id, 32 of its text, and how many of each are used.
@@ -71,12 +71,12 @@ class Encodings:
         while row < count and self.column.on:
             size = schemas.size[row]
             last = row + 1
-            while last < count and ids.data[last] == ids.data[row] and schemas.size[last] == size:
+            while last < count and ids[last] == ids[row] and schemas.size[last] == size:
                 if size > 0 and not same(data, schemas.at[last], data, schemas.at[row], size):
                     break
                 last += 1
-            if ids.data[row] >= 0:
-                self.spell(ids.data[row], schemas.at[row], size, data)
+            if ids[row] >= 0:
+                self.spell(ids[row], schemas.at[row], size, data)
                 self.column.fill(first + row, first + last, self.text, 0, self.size)
             row = last
         return 0
@@ -112,7 +112,9 @@ class Nodes:
 
     def __init__(self, column):
         self.column = column
-        self.spelled = Spans()
+        if not cython.compiled:  # compiled: a part of this object
+            self.runs = runs()
+        self.spelled = Spans().over(self.runs.at, self.runs.size)
         self.memory = bytearray(SLOT * (SLOTS if column.on else 1))  # in each: the raw id, its text, their sizes
         self.data = cython.address(self.memory[0]) if cython.compiled else self.memory
 
@@ -121,7 +123,7 @@ class Nodes:
         row: cython.Py_ssize_t
         slot: cython.Py_ssize_t
         done: cython.Py_ssize_t = 0
-        if not self.column.on or nodes.present(count) == 0:
+        if not self.column.on or nodes.presence(count) == NONE:
             return 0
         for row in range(count):
             if nodes.size[row] < 1:
