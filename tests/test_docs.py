@@ -14,12 +14,20 @@ from bench.report import Ratio, Result
 from docs.__main__ import HERE, PAGES
 from docs.figures import TITLES, benchmarks_page, scale_page
 
+from zenlake.wire.memory import COMPILED
 
-@pytest.mark.parametrize("name", PAGES)
+# Uncompiled classes also show what is internal, and where nothing is compiled that is no fault of the page.
+REFERENCE = pytest.mark.skipif(not COMPILED, reason="the page is made from the compiled classes")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=REFERENCE) if name == "reference.md" else name for name in PAGES]
+)
 def test_generated_pages_are_current(name):
     assert (HERE / name).read_text() == PAGES[name](), "run `make docs`"
 
 
+@REFERENCE
 def test_every_method_of_the_python_reference_says_what_it_does():
     silent = re.findall(r"^- `[^`]*`$", PAGES["reference.md"](), re.MULTILINE)
     assert silent == []

@@ -145,6 +145,12 @@ def test_replies_as_a_table(session):
     ]
 
 
+def test_nobody_answers_with_an_empty_table(session):
+    table = session.get_table("nobody/home")
+    assert table.num_rows == 0
+    assert "payload" in table.column_names
+
+
 def test_a_query_that_failed_raises(session):
     session.declare_queryable("q/*", lambda query: query.reply_err("no such thing"))
     with pytest.raises(zenlake.ZError, match="no such thing"):

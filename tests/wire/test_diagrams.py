@@ -83,9 +83,12 @@ def test_the_reader_visits_the_rows_of_the_diagram(kind):
         assert visited == expected(rows, wire, steps)
         combinations.add(tuple(visited))
 
-    visit()
     conditional = sum(1 for row in rows if row.condition)
-    assert len(combinations) > conditional, "too few combinations of flags were seen to prove anything"
+    for _ in range(4):
+        visit()
+        if len(combinations) > conditional:
+            return
+    pytest.fail("too few combinations of flags were seen to prove anything")
 
 
 def test_the_header_of_a_diagram_names_the_id_and_the_flags():

@@ -70,6 +70,7 @@ cdef class Samples(Table):
     cdef int gather(self, KeyTable opener, KeyTable acceptor) except -1 nogil
     cdef int gather_keys(self, Py_ssize_t first, Py_ssize_t count, KeyTable opener, KeyTable acceptor) except -1 nogil
     cdef bint resolve(self, KeyTable keys, int sign, Py_ssize_t count) noexcept nogil
+    cdef bint are_whole(self, Py_ssize_t count) noexcept nogil
     cdef int gather_times(self, Py_ssize_t first, Py_ssize_t count) except -1 nogil
     cdef int gather_manners(self, Py_ssize_t first, Py_ssize_t count) except -1 nogil
     cdef int fill_manner(self, Py_ssize_t first, Py_ssize_t last, int manner) except -1 nogil

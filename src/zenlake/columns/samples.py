@@ -196,6 +196,8 @@ class Samples(Table):
         """The rows that wait become values of their columns; here are the keys that either side of the session declared."""
         first: cython.Py_ssize_t = self.gathered
         count: cython.Py_ssize_t = self.row - first
+        if count == 0:
+            return 0
         self.gathered = self.row  # whatever fails below, their bytes are not looked for a second time
         self.bytes = 0
         self.gather_keys(first, count, opener, acceptor)
@@ -218,6 +220,8 @@ class Samples(Table):
             return self.key.gather(first, self.keys, count, opener.data)
         if self.resolve(acceptor, -1, count):
             return self.key.gather(first, self.keys, count, acceptor.data)
+        if self.are_whole(count):
+            return self.key.gather(first, self.suffixes, count, self.data)
         i: cython.Py_ssize_t
         scope: cython.int
         for i in range(count):
@@ -239,6 +243,13 @@ class Samples(Table):
             self.keys.at[i] = keys.at[scope]
             self.keys.size[i] = keys.size[scope]
         return True
+
+    def are_whole(self, count):
+        """Whether all rows that wait have a key that nobody declared: the other usual case."""
+        i: cython.Py_ssize_t = 0
+        while i < count and self.notes.scope[i] == 0 and self.notes.suffix.size[i] > 0:
+            i += 1
+        return i == count
 
     def gather_times(self, first, count):
         i: cython.Py_ssize_t

@@ -5,6 +5,7 @@ from zenlake.session.keys cimport KeyTable
 
 cdef enum:
     AHEAD = 48  # bytes
+    TAIL = 192  # bytes
     OTHER = -1  # instead of a place: not the usual message
     # PUSH is Z|M|N|id, PUT is Z|E|T|id
     SENDERS = 0x40

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The usual publication, noted at one go.
 
-Most of what a fleet sends is alike: a PUSH whose key was declared, with a QoS or none, and a PUT whose timestamp is of our time.
+Most of what a fleet sends is alike: a PUSH with a QoS or none, and a PUT whose timestamp is of our time.
 `Push.read` reads whatever the format allows, field by field into a record, from which `Samples` takes it. This notes the usual
 ones straight from the bytes, in a third of the time, and stops before the first that is anything else, cut short or wrong:
 `Push.read` reads that one, or says what is wrong with it. So nothing is refused here, and nothing may be accepted or understood
 otherwise than there: tests/columns/test_usual.py compares the two on whole and on broken messages.
 
-Bytes are looked at without a check of each: whoever looks has seen that AHEAD of them are left, and between two such checks no more
-are looked at.
+Bytes are looked at without a check of each: whoever looks has seen that AHEAD of them may be looked at, and between two such checks
+no more are. So the end of a batch is looked at in a copy, which has as many zeros behind it.
 """
 
 import cython
@@ -16,7 +16,7 @@ import cython
 if cython.compiled:
     import cython.cimports.zenlake.wire.ids as ids
     from cython.cimports.zenlake.columns.samples import MOST_BYTES, Samples, as_signed
-    from cython.cimports.zenlake.wire.memory import eight_bytes, joined_sevens, short_vle
+    from cython.cimports.zenlake.wire.memory import copy, eight_bytes, joined_sevens, short_vle
 else:
     from zenlake.columns.samples import MOST_BYTES, Samples, as_signed
     from zenlake.wire import ids
@@ -24,6 +24,7 @@ else:
 
     # Compiled: constants of C, in the .pxd, which says what they mean.
     AHEAD = 48
+    TAIL = 192
     OTHER = -1
     SENDERS = 0x40
     SUFFIX = 0x20
@@ -35,7 +36,8 @@ else:
     ATTACHMENT = 0x43
     DEFAULT_QOS = 0x05
 
-ALL_GO_ON = cython.declare(cython.ulonglong, 0x8080808080808080)
+# The highest bit of each byte: in a VLE, that it goes on; in a text, that it is not ASCII.
+HIGHEST = cython.declare(cython.ulonglong, 0x8080808080808080)
 
 
 def note_usual(samples, data, at, end, direction, most):
@@ -45,17 +47,26 @@ def note_usual(samples, data, at, end, direction, most):
     last: cython.Py_ssize_t = min(samples.most, first + most)
     beyond: cython.Py_ssize_t
     begin: cython.Py_ssize_t = at
-    crowded: cython.Py_ssize_t = at + MOST_BYTES - samples.bytes
+    crowded: cython.Py_ssize_t = min(end, at + MOST_BYTES - samples.bytes)
+    looked_at: cython.p_const_uchar = data
+    safe: cython.Py_ssize_t = end - AHEAD
+    tail = cython.declare(cython.uchar[240])  # TAIL + AHEAD
     while i < last and at < crowded:
-        beyond = note_push(samples, i, data, at, end, direction)
-        if beyond == OTHER:
+        beyond = note_push(samples, i, looked_at, at, end, safe, direction)
+        if beyond != OTHER:
+            samples.notes.message[i] = beyond - at
+            at = beyond
+            i += 1
+        elif safe < end and end - at <= TAIL:
+            if cython.compiled:
+                looked_at = copy_tail(tail, data, at, end) - at
+            else:
+                looked_at = bytes(data[:end]) + bytes(AHEAD)
+            safe = end
+        else:
             break
-        samples.notes.message[i] = beyond - at
-        at = beyond
-        i += 1
     last = i
     for i in range(first, last):
-        samples.notes.suffix.size[i] = -1
         samples.notes.slices.size[i] = -1
         samples.notes.responder.size[i] = -1
     samples.row += last - first
@@ -77,9 +88,11 @@ def list_usual(messages, samples, count, index, opener, acceptor):
     while row < messages.row:
         scope = samples.notes.scope[i]
         if scope >= 0:
-            messages.put_key(row, opener, scope, samples.data, 0, -1)
+            messages.put_key(row, opener, scope, samples.data, samples.notes.suffix.at[i], samples.notes.suffix.size[i])
         else:
-            messages.put_key(row, acceptor, -scope, samples.data, 0, -1)
+            messages.put_key(
+                row, acceptor, -scope, samples.data, samples.notes.suffix.at[i], samples.notes.suffix.size[i]
+            )
         messages.size_column.put(row, samples.notes.message[i])
         messages.payload_size.put(row, samples.notes.payload.size[i])
         messages.qos.put(row, samples.notes.manner[i])
@@ -91,16 +104,31 @@ def list_usual(messages, samples, count, index, opener, acceptor):
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
+def copy_tail(
+    tail: cython.p_uchar, data: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> cython.p_const_uchar:
+    """What is left of a batch, and zeros behind it."""
+    i: cython.Py_ssize_t
+    copy(tail, 0, data, at, end - at)
+    for i in range(end - at, end - at + AHEAD):
+        tail[i] = 0
+    return tail
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
 def note_push(
     samples: Samples,
     i: cython.Py_ssize_t,
     data: cython.p_const_uchar,
     at: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
+    safe: cython.Py_ssize_t,
     direction: cython.bint,
 ) -> cython.Py_ssize_t:
-    """A PUSH with a declared key and no suffix; each of these functions returns where the next field begins, or OTHER."""
-    if end - at < AHEAD or data[at] & (KIND | SUFFIX) != ids.PUSH:
+    """A PUSH. Each of these functions returns where the next field begins, or OTHER; up to `safe`, AHEAD bytes may be looked at."""
+    if at > safe or data[at] & KIND != ids.PUSH:
         return OTHER
     header: cython.int = data[at]
     scope: cython.longlong = short_vle(data, at + 1)
@@ -109,6 +137,12 @@ def note_push(
     at += 1 + (scope & 7)
     acceptors: cython.bint = (direction != 0) == (header & SENDERS != 0)
     samples.notes.scope[i] = -(scope >> 3) if acceptors else scope >> 3
+    if header & SUFFIX:
+        at = note_suffix(samples, i, data, at, end)
+        if at == OTHER or at > safe:
+            return OTHER
+    else:
+        samples.notes.suffix.size[i] = -1
     if header & ids.Z:
         if data[at] != QOS or data[at + 1] >= 0x80:
             return OTHER
@@ -132,7 +166,7 @@ def note_push(
     samples.notes.source.size[i] = -1
     samples.notes.attachment.size[i] = -1
     if header & (ENCODED | ids.Z):
-        at = note_more(samples, i, data, at, end, header)
+        at = note_more(samples, i, data, at, end, safe, header)
         if at == OTHER:
             return OTHER
     size: cython.longlong = short_vle(data, at)
@@ -150,13 +184,40 @@ def note_push(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
+def note_suffix(
+    samples: Samples, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    size: cython.longlong = short_vle(data, at)
+    if size < 0:
+        return OTHER
+    at += size & 7
+    size >>= 3
+    if size > 0xFFFF or size > end - at:
+        return OTHER
+    samples.notes.suffix.at[i] = at
+    samples.notes.suffix.size[i] = size
+    beyond: cython.Py_ssize_t = at + size
+    while at + 8 <= beyond:
+        if eight_bytes(data, at) & HIGHEST:  # not ASCII: is it UTF-8?
+            return OTHER
+        at += 8
+    while at < beyond:
+        if data[at] >= 0x80:
+            return OTHER
+        at += 1
+    return beyond
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
 def note_stamp(
     samples: Samples, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
     """Nine bytes of time, as until the year 2106, then the node: its size and its bytes."""
     word: cython.ulonglong = eight_bytes(data, at)
     size: cython.int = data[at + 9]
-    if word & ALL_GO_ON != ALL_GO_ON or size < 1 or size > 16 or data[at + 10] == 0:
+    if word & HIGHEST != HIGHEST or size < 1 or size > 16 or data[at + 10] == 0:
         return OTHER
     last: cython.ulonglong = data[at + 8]
     samples.notes.ntp64[i] = as_signed(joined_sevens(word) | last << 56)
@@ -170,14 +231,14 @@ def note_stamp(
 @cython.exceptval(check=False)
 def note_more(
     samples: Samples, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t,
-    header: cython.int,
+    safe: cython.Py_ssize_t, header: cython.int,
 ) -> cython.Py_ssize_t:  # fmt: skip
-    """An encoding, extensions, or both; when they are read, AHEAD bytes are left once more."""
+    """An encoding, extensions, or both."""
     if header & ENCODED:
         at = note_encoding(samples, i, data, at)
-    if at == OTHER or end - at < AHEAD:
+    if at == OTHER or at > safe:
         return OTHER
-    return note_exts(samples, i, data, at, end) if header & ids.Z else at
+    return note_exts(samples, i, data, at, end, safe) if header & ids.Z else at
 
 
 @cython.cfunc
@@ -205,9 +266,10 @@ def note_encoding(
 @cython.nogil
 @cython.exceptval(check=False)
 def note_exts(
-    samples: Samples, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> cython.Py_ssize_t:
-    """Source and attachment; when they are read, AHEAD bytes are left once more."""
+    samples: Samples, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t,
+    safe: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:  # fmt: skip
+    """Source and attachment."""
     header: cython.int = ids.Z
     size: cython.longlong
     while header & ids.Z:
@@ -228,7 +290,7 @@ def note_exts(
         else:
             return OTHER
         at += size
-        if end - at < AHEAD:
+        if at > safe:
             return OTHER
     return at
 
