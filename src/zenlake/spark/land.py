@@ -93,7 +93,7 @@ def land(
     writer = rows.writeStream.format(LakeSink.name()).option("checkpointLocation", os.fspath(checkpoint))
     writer = writer.options(**wishes)
     if transform is None:
-        writer = writer.option("log", path)
+        writer = writer.option("log", path).option("failOnDataLoss", given.get("failondataloss", "true"))
     writer = writer.trigger(availableNow=True) if trigger == "availableNow" else writer.trigger(processingTime=trigger)
     return writer.start(str(folder))
 
