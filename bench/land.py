@@ -16,11 +16,13 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from bench.capture import INIT_ACK, INIT_SYN, OPEN_ACK, OPEN_SYN, vle
+from bench.family import Cost, largest_task
 from bench.free_landing import free_land, prepare
 from bench.report import Ratio, Result, show
 from zenlake.log import Log, Writer
@@ -51,54 +53,6 @@ def _body(turn: int) -> bytes:
         payload = os.urandom(100) + b"0" * 100
         body += b"\x3d\x00" + vle(len(key)) + key + b"\x01" + vle(len(payload)) + payload
     return bytes(body)
-
-
-class Cost:
-    """Of one run: seconds, and processor seconds of this process and of all that it has started."""
-
-    def __init__(self, work: Callable[[], None]) -> None:
-        before, start = processor_time(), time.perf_counter()
-        work()
-        self.seconds = time.perf_counter() - start
-        self.processor = processor_time() - before
-
-
-def processor_time() -> float:
-    ticks = 0
-    for fields in _family():
-        ticks += sum(int(each) for each in fields[11:15])  # its own, and of children that have ended
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def largest_task() -> int:
-    """The most memory that any of Spark's workers has had so far, in bytes."""
-    most = 0
-    for fields in _family():
-        folder = Path("/proc", fields[-1])
-        try:
-            if b"pyspark.daemon" in (folder / "cmdline").read_bytes():
-                status = (folder / "status").read_text()
-                most = max(most, int(status.partition("VmHWM:")[2].split()[0]) << 10)
-        except OSError:
-            continue
-    return most
-
-
-def _family() -> Iterator[list[str]]:
-    """Of this process and its descendants: the fields of /proc/PID/stat behind its name, and the process's number."""
-    found: dict[int, list[str]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                found[int(entry.name)] = [*(entry / "stat").read_text().rpartition(")")[2].split(), entry.name]
-            except OSError:
-                continue
-    for number, fields in found.items():
-        ancestor = number
-        while ancestor != os.getpid() and ancestor in found:
-            ancestor = int(found[ancestor][1])
-        if ancestor == os.getpid():
-            yield fields
 
 
 def land(spark: Any, log: Path, lake: Path) -> None:
@@ -132,15 +86,16 @@ def against_others(folder: Path, quick: bool) -> Iterator[Result]:
     record(log, samples)
     prepare(log, prepared)
     size = f"landing {sum(part.size for part in Log(log).plan()) >> 20} MB of log"
-    spark = zenlake.spark.session("local[2]")
+    # Of a second's work the JVM's second compiler is a burden, for the peer too: without it he took no more processor time.
+    spark = zenlake.spark.session("local[2]", quick=quick)
     cores = spark.sparkContext.defaultParallelism
     works = (
         lambda: land(spark, log, folder / "lake"),
         lambda: by_spark(spark, log, folder / "peer", cores),
         lambda: free_land(spark, log, folder / "free", prepared, cores),
     )
-    for work in works:
-        work()  # warm
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda work: work(), works))  # warm; most of it is the JVM reading classes, and they are the same
     costs = [[Cost(work) for work in works] for _ in range(rounds)]
     if not quick:
         yield starting(spark, folder, cores, rounds)
