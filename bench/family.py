@@ -35,8 +35,8 @@ def processor_time() -> float:
 
 
 def largest_task() -> int:
-    """The most memory that any of Spark's workers has had so far, in bytes."""
-    return _looked().largest
+    """The most memory that any of Spark's workers that live has had so far, in bytes."""
+    return max(map(_most_memory_of_a_worker, _looked().living), default=0)
 
 
 class Family(threading.Thread):
@@ -45,7 +45,7 @@ class Family(threading.Thread):
     def __init__(self) -> None:
         super().__init__(daemon=True, name="bench-family")
         self.times: dict[tuple[int, str], float] = {}  # by number and time of its beginning: processor seconds
-        self.largest = 0
+        self.living: set[int] = set()
         self._lock = threading.Lock()
 
     def run(self) -> None:
@@ -65,9 +65,9 @@ class Family(threading.Thread):
                 if number in ours:
                     ours.update(line)
             for number in ours:
-                if fields := there.get(number):
-                    self.times[number, fields[BEGAN]] = (int(fields[USER]) + int(fields[SYSTEM])) / TICKS
-                    self.largest = max(self.largest, _most_memory_of_a_worker(number))
+                fields = there[number]
+                self.times[number, fields[BEGAN]] = (int(fields[USER]) + int(fields[SYSTEM])) / TICKS
+            self.living = ours
 
 
 def _stat(number: str) -> list[str]:

@@ -31,12 +31,14 @@ NOON = 1_770_000_000_000_000_000
 A_BATCH = 40  # samples
 A_SAMPLE = 226  # bytes of a log
 MICRO_BATCHES = 20
+SAMPLES, ROUNDS = 4_000_000, 3
+PART = 1 << 30  # bytes of the log that grows
 
 
 def record(path: Path, samples: int, block_size: int | None = None) -> None:
     """A log of puts of 200 bytes, half of them noise, under 500 keys, 40 to a batch."""
-    # Made anew for every 20 MB only, which is further back than a compressor looks.
-    bodies = [_body(turn) for turn in range(min(samples // A_BATCH, 2500))]
+    # Made anew for 200,000 samples only, which is more than are put in the order of their keys and compressed together.
+    bodies = [_body(turn) for turn in range(min(samples // A_BATCH, 5000))]
     with Writer(path, "tap-1", sync="sealed", **({"block_size": block_size} if block_size else {})) as writer:
         face = writer.face("tcp", "10.0.0.1:40000", "10.0.0.2:7447")
         for side, data in ((0, INIT_SYN), (1, INIT_ACK), (0, OPEN_SYN), (1, OPEN_ACK)):
@@ -81,7 +83,7 @@ def run(quick: bool) -> list[Result]:
 def against_others(folder: Path, quick: bool) -> Iterator[Result]:
     import zenlake.spark
 
-    samples, rounds = (250_000, 1) if quick else (4_000_000, 3)
+    samples, rounds = (250_000, 1) if quick else (SAMPLES, ROUNDS)
     log, prepared = folder / "log", folder / "prepared"
     record(log, samples)
     prepare(log, prepared)
@@ -122,10 +124,9 @@ def starting(spark: Any, folder: Path, cores: int, rounds: int) -> Result:
 def growing(folder: Path) -> Iterator[Result]:
     import zenlake.spark
 
-    unit = 1 << 30
     logs = {parts: folder / f"log-{parts}" for parts in (1, 2, 4)}
     for parts, log in logs.items():
-        record(log, parts * unit // A_SAMPLE)
+        record(log, parts * PART // A_SAMPLE)
     spark = zenlake.spark.session("local[2]")
     land(spark, logs[1], folder / "lake")  # warm
     costs, memory = {}, {}
@@ -133,13 +134,13 @@ def growing(folder: Path) -> Iterator[Result]:
         costs[parts] = Cost(lambda log=log: land(spark, log, folder / "lake"))
         memory[parts] = largest_task()
     for parts in (2, 4):
-        name = f"landing {parts * unit >> 20} MB"
+        name = f"landing {parts * PART >> 20} MB"
         once, more = costs[1], costs[parts]
         yield Result(
-            f"{name}, seconds", f"{parts} times {unit >> 20} MB", [Ratio(more.seconds, parts * once.seconds)], 1.1
+            f"{name}, seconds", f"{parts} times {PART >> 20} MB", [Ratio(more.seconds, parts * once.seconds)], 1.1
         )
         yield Result(
-            f"{name}, largest task, MB", f"{unit >> 20} MB", [Ratio(memory[parts] / 1e6, memory[1] / 1e6)], 1.1
+            f"{name}, largest task, MB", f"{PART >> 20} MB", [Ratio(memory[parts] / 1e6, memory[1] / 1e6)], 1.1
         )
     yield floor(spark, folder)
     spark.stop()
@@ -147,8 +148,8 @@ def growing(folder: Path) -> Iterator[Result]:
     land(alone, logs[1], folder / "lake")  # warm
     one = Cost(lambda: land(alone, logs[1], folder / "lake"))
     alone.stop()
-    together = Ratio(unit / costs[1].seconds, unit / one.seconds)
-    yield Result(f"landing {unit >> 20} MB on two cores, bytes", "on one core", [together], 1.7)
+    together = Ratio(PART / costs[1].seconds, PART / one.seconds)
+    yield Result(f"landing {PART >> 20} MB on two cores, bytes", "on one core", [together], 1.7)
 
 
 def floor(spark: Any, folder: Path) -> Result:

@@ -99,12 +99,12 @@ def land(
 
 
 def registered(spark: "SparkSession", *sources: "type[DataSource]") -> None:
-    """Let a session know these sources, and the calling thread of the session: Spark looks for a sink in the thread's session, which
-    only the thread has that made it."""
+    """Let a session know these sources, and find them in the calling thread."""
+    from zenlake.spark.session import activated
+
     for source in sources:
         spark.dataSource.register(source)
-    if hasattr(spark, "_jsparkSession"):  # Spark Connect has none, and no such threads
-        spark._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
+    activated(spark)
 
 
 def _reader(lake: Path, checkpoint: str) -> str:
