@@ -107,7 +107,7 @@ class Log:
         """Behind the last block that retention has removed."""
         try:
             segment, block = described(self.files.bytes(writer, WRITER), f"{writer}/{WRITER}")["removed"]
-        except FileNotFoundError:
+        except (FileNotFoundError, LogError):
             return 0, 0
         return segment, block
 
