@@ -48,7 +48,7 @@ def session(
         from pyspark.sql import SparkSession
     except ImportError:
         raise ImportError("Spark is not installed: pip install 'zenlake[spark]'") from None
-    active, made = SparkSession.getActiveSession(), SparkSession._instantiatedSession
+    active, made = SparkSession.getActiveSession(), getattr(SparkSession, "_instantiatedSession", None)
     if active is None and made is not None and made._sc._jsc is not None:
         active = made  # by another thread
     if active is not None:
