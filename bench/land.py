@@ -16,11 +16,13 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from bench.capture import INIT_ACK, INIT_SYN, OPEN_ACK, OPEN_SYN, vle
+from bench.family import Cost, largest_task
 from bench.free_landing import free_land, prepare
 from bench.report import Ratio, Result, show
 from zenlake.log import Log, Writer
@@ -29,12 +31,14 @@ NOON = 1_770_000_000_000_000_000
 A_BATCH = 40  # samples
 A_SAMPLE = 226  # bytes of a log
 MICRO_BATCHES = 20
+SAMPLES, ROUNDS = 4_000_000, 3
+PART = 1 << 30  # bytes of the log that grows
 
 
 def record(path: Path, samples: int, block_size: int | None = None) -> None:
     """A log of puts of 200 bytes, half of them noise, under 500 keys, 40 to a batch."""
-    # Made anew for every 20 MB only, which is further back than a compressor looks.
-    bodies = [_body(turn) for turn in range(min(samples // A_BATCH, 2500))]
+    # Made anew for 200,000 samples only, which is more than are put in the order of their keys and compressed together.
+    bodies = [_body(turn) for turn in range(min(samples // A_BATCH, 5000))]
     with Writer(path, "tap-1", sync="sealed", **({"block_size": block_size} if block_size else {})) as writer:
         face = writer.face("tcp", "10.0.0.1:40000", "10.0.0.2:7447")
         for side, data in ((0, INIT_SYN), (1, INIT_ACK), (0, OPEN_SYN), (1, OPEN_ACK)):
@@ -51,54 +55,6 @@ def _body(turn: int) -> bytes:
         payload = os.urandom(100) + b"0" * 100
         body += b"\x3d\x00" + vle(len(key)) + key + b"\x01" + vle(len(payload)) + payload
     return bytes(body)
-
-
-class Cost:
-    """Of one run: seconds, and processor seconds of this process and of all that it has started."""
-
-    def __init__(self, work: Callable[[], None]) -> None:
-        before, start = processor_time(), time.perf_counter()
-        work()
-        self.seconds = time.perf_counter() - start
-        self.processor = processor_time() - before
-
-
-def processor_time() -> float:
-    ticks = 0
-    for fields in _family():
-        ticks += sum(int(each) for each in fields[11:15])  # its own, and of children that have ended
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def largest_task() -> int:
-    """The most memory that any of Spark's workers has had so far, in bytes."""
-    most = 0
-    for fields in _family():
-        folder = Path("/proc", fields[-1])
-        try:
-            if b"pyspark.daemon" in (folder / "cmdline").read_bytes():
-                status = (folder / "status").read_text()
-                most = max(most, int(status.partition("VmHWM:")[2].split()[0]) << 10)
-        except OSError:
-            continue
-    return most
-
-
-def _family() -> Iterator[list[str]]:
-    """Of this process and its descendants: the fields of /proc/PID/stat behind its name, and the process's number."""
-    found: dict[int, list[str]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                found[int(entry.name)] = [*(entry / "stat").read_text().rpartition(")")[2].split(), entry.name]
-            except OSError:
-                continue
-    for number, fields in found.items():
-        ancestor = number
-        while ancestor != os.getpid() and ancestor in found:
-            ancestor = int(found[ancestor][1])
-        if ancestor == os.getpid():
-            yield fields
 
 
 def land(spark: Any, log: Path, lake: Path) -> None:
@@ -127,20 +83,21 @@ def run(quick: bool) -> list[Result]:
 def against_others(folder: Path, quick: bool) -> Iterator[Result]:
     import zenlake.spark
 
-    samples, rounds = (250_000, 1) if quick else (4_000_000, 3)
+    samples, rounds = (250_000, 1) if quick else (SAMPLES, ROUNDS)
     log, prepared = folder / "log", folder / "prepared"
     record(log, samples)
     prepare(log, prepared)
     size = f"landing {sum(part.size for part in Log(log).plan()) >> 20} MB of log"
-    spark = zenlake.spark.session("local[2]")
+    # Of a second's work the JVM's second compiler is a burden, for the peer too: without it he took no more processor time.
+    spark = zenlake.spark.session("local[2]", quick=quick)
     cores = spark.sparkContext.defaultParallelism
     works = (
         lambda: land(spark, log, folder / "lake"),
         lambda: by_spark(spark, log, folder / "peer", cores),
         lambda: free_land(spark, log, folder / "free", prepared, cores),
     )
-    for work in works:
-        work()  # warm
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda work: work(), works))  # warm; most of it is the JVM reading classes, and they are the same
     costs = [[Cost(work) for work in works] for _ in range(rounds)]
     if not quick:
         yield starting(spark, folder, cores, rounds)
@@ -167,10 +124,9 @@ def starting(spark: Any, folder: Path, cores: int, rounds: int) -> Result:
 def growing(folder: Path) -> Iterator[Result]:
     import zenlake.spark
 
-    unit = 1 << 30
     logs = {parts: folder / f"log-{parts}" for parts in (1, 2, 4)}
     for parts, log in logs.items():
-        record(log, parts * unit // A_SAMPLE)
+        record(log, parts * PART // A_SAMPLE)
     spark = zenlake.spark.session("local[2]")
     land(spark, logs[1], folder / "lake")  # warm
     costs, memory = {}, {}
@@ -178,13 +134,13 @@ def growing(folder: Path) -> Iterator[Result]:
         costs[parts] = Cost(lambda log=log: land(spark, log, folder / "lake"))
         memory[parts] = largest_task()
     for parts in (2, 4):
-        name = f"landing {parts * unit >> 20} MB"
+        name = f"landing {parts * PART >> 20} MB"
         once, more = costs[1], costs[parts]
         yield Result(
-            f"{name}, seconds", f"{parts} times {unit >> 20} MB", [Ratio(more.seconds, parts * once.seconds)], 1.1
+            f"{name}, seconds", f"{parts} times {PART >> 20} MB", [Ratio(more.seconds, parts * once.seconds)], 1.1
         )
         yield Result(
-            f"{name}, largest task, MB", f"{unit >> 20} MB", [Ratio(memory[parts] / 1e6, memory[1] / 1e6)], 1.1
+            f"{name}, largest task, MB", f"{PART >> 20} MB", [Ratio(memory[parts] / 1e6, memory[1] / 1e6)], 1.1
         )
     yield floor(spark, folder)
     spark.stop()
@@ -192,8 +148,8 @@ def growing(folder: Path) -> Iterator[Result]:
     land(alone, logs[1], folder / "lake")  # warm
     one = Cost(lambda: land(alone, logs[1], folder / "lake"))
     alone.stop()
-    together = Ratio(unit / costs[1].seconds, unit / one.seconds)
-    yield Result(f"landing {unit >> 20} MB on two cores, bytes", "on one core", [together], 1.7)
+    together = Ratio(PART / costs[1].seconds, PART / one.seconds)
+    yield Result(f"landing {PART >> 20} MB on two cores, bytes", "on one core", [together], 1.7)
 
 
 def floor(spark: Any, folder: Path) -> Result:

@@ -44,6 +44,7 @@ def test_a_port_in_use(told):
 def test_no_java(told, tmp_path, monkeypatch):
     if "pyspark" in sys.modules:
         monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+        monkeypatch.setattr("pyspark.sql.SparkSession._instantiatedSession", None)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     Writer(tmp_path / "log", "tap").close()
     code, line = told("land", tmp_path / "log", tmp_path / "lake")

@@ -5,7 +5,7 @@ import pyarrow.fs as pafs
 import pytest
 
 from tests.log.recorded import Hasty, interleaved, tables, written
-from zenlake.log import Log, Mirror, Writer, readers, write
+from zenlake.log import Log, Mirror, Retention, Writer, readers, retain, write
 from zenlake.wire.transport import KeepAlive
 
 moto_server = pytest.importorskip("moto.server")
@@ -51,6 +51,20 @@ def test_it_follows_a_writer_in_a_thread_of_its_own(tmp_path, store):
             writer.seal()
     mirror.close()
     assert Log("lake/live", store).latest() == {"w": [3, 1]}
+
+
+def test_what_retention_removes_here_stays_readable_there(tmp_path, store):
+    mirror = Mirror(tmp_path, "w", "lake/kept", store)
+    with Writer(tmp_path, "w", disk=Hasty()) as writer:
+        face = writer.face("tcp", "a:1", "b:2")
+        for segment in (1, 2, 3):
+            writer.append(face, 0, KeepAlive().encode())
+            writer.flush()
+            writer.seal()
+            assert mirror.catch_up() == [segment]
+            assert retain(writer, Retention(size=1)) == [segment]
+    copy = Log("lake/kept", store)
+    assert [part.segment for part in copy.plan(copy.earliest())] == [1, 2, 3]
 
 
 def test_a_store_that_does_not_answer_is_told_and_nothing_is_forgotten(tmp_path, store):

@@ -39,6 +39,19 @@ def test_segments_go_by_age_and_by_size(tmp_path, writer):
     assert len(log.plan({"w": [4, 3]})) == len(log.plan()) == 2  # all of segment 4 had been read
 
 
+def test_a_log_of_which_all_was_removed_ends_where_it_ended(tmp_path, writer):
+    log = Log(tmp_path)
+    end = log.latest()
+    assert retain(writer, Retention(age=1), clock=lambda: 100 * HOUR) == [1, 2, 3, 4, 5, 6]
+    assert log.latest() == log.earliest() == end == {"w": [6, 3]}
+    assert log.plan() == log.plan(end) == log.plan(end, end) == []
+    writer.append(writer.face("tcp", "a:1", "b:2"), 0, KeepAlive().encode())
+    writer.flush()
+    assert log.earliest() == {"w": [7, 0]}
+    assert log.plan(end) == log.plan()
+    assert len(log.plan()) == 1
+
+
 def test_a_registered_reader_is_waited_for_with_a_warning_until_the_hard_limit(tmp_path, writer, caplog):
     register(tmp_path, "lake", {"w": [2, 3]})
     register(tmp_path, "report", {"w": [5, 0]})

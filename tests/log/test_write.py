@@ -4,6 +4,7 @@
 import errno
 import json
 import os
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -12,10 +13,11 @@ import pyarrow as pa
 import pytest
 
 from tests.log.recorded import Hasty, OneByOne, directly, interleaved, tables, written
-from zenlake.errors import InvalidValue, LogError, LogFull
+from zenlake.errors import InvalidValue, LogError, LogFull, LogRemoved
 from zenlake.log import Log, Writer, decode_ranges, offsets_text
 from zenlake.log.disk import Disk
-from zenlake.log.layout import MARKER
+from zenlake.log.layout import MARKER, segment_name
+from zenlake.log.marker import STEP
 from zenlake.log.verify import verify
 from zenlake.wire.data import Put
 from zenlake.wire.declare import Declare, DeclareKeyExpr
@@ -60,7 +62,45 @@ def test_writers_that_begin_at_once_in_a_new_folder_agree_on_its_marker(tmp_path
         writers = list(pool.map(lambda name: Writer(tmp_path, name, disk=Late()), ["tap-1", "tap-2"]))
     for writer in writers:
         writer.close()
-    assert [(tmp_path / MARKER).read_bytes()] == replaced
+    first, *_, last = map(json.loads, replaced)
+    assert json.loads((tmp_path / MARKER).read_bytes()) == last == {**first, "writers": {"tap-1": STEP, "tap-2": STEP}}
+
+
+def test_a_writer_whose_folder_was_emptied_uses_no_number_twice(tmp_path):
+    def begun():
+        with Writer(tmp_path, "w", disk=Hasty()) as writer:
+            face = writer.face("tcp", "a:1", "b:2")
+            for _ in range(3):
+                writer.append(face, 0, BATCH)
+                writer.flush()
+                writer.seal()
+        return face.name, [part.segment for part in Log(tmp_path).plan()]
+
+    assert begun() == ("tcp/a:1->b:2#w.1.1", [1, 2, 3])
+    read = Log(tmp_path).latest()
+    shutil.rmtree(tmp_path / "w")
+    assert begun() == (f"tcp/a:1->b:2#w.{STEP + 1}.1", [STEP + 1, STEP + 2, STEP + 3])
+    with pytest.raises(LogRemoved, match=rf"w: blocks behind \[3, 1\] are gone, .* that is there is \[{STEP + 1}, 0\]"):
+        Log(tmp_path).plan(read)
+    for name in os.listdir(tmp_path / "w"):
+        os.remove(tmp_path / "w" / name)
+    assert begun()[1][0] == 2 * STEP + 1
+
+
+def test_a_segment_that_somebody_removed_is_missed_by_who_stands_in_it(tmp_path):
+    with Writer(tmp_path, "w", disk=Hasty()) as writer:
+        face = writer.face("tcp", "a:1", "b:2")
+        for _ in range(3):
+            writer.append(face, 0, BATCH)
+            writer.flush()
+            writer.seal()
+    for kind in ("arrow", "index"):
+        (tmp_path / "w" / segment_name(2, kind)).unlink()
+    log = Log(tmp_path)
+    with pytest.raises(LogRemoved, match=r"blocks behind \[2, 1\] are gone, .* that is there is \[3, 0\]"):
+        log.plan({"w": [2, 1]})
+    assert log.next("w", [2, 1]) == [3, 0]
+    assert [part.segment for part in log.plan({"w": [1, 1]})] == [3]
 
 
 @pytest.mark.parametrize(("sync", "seen"), [("block", True), (0.0, True), (1000.0, False), ("sealed", False)])

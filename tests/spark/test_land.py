@@ -4,6 +4,7 @@
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import duckdb
 import pytest
@@ -91,17 +92,18 @@ def test_a_lake_of_an_earlier_version_is_read_with_null_where_a_column_came_late
         assert tables["rates"].count() == zenlake.read(stored / "log", "rates").num_rows > 0
 
 
-def test_two_queries_at_once_into_one_lake(spark, log, tmp_path):
-    lake = tmp_path / "lake"
-    queries = [
-        zenlake.spark.land(
-            spark, log, lake, ["samples", "events"], checkpoint=tmp_path / name, options={"maxBytesPerTrigger": size}
-        )
-        for name, size in (("a", "20000"), ("b", "32000"))
-    ]
+def test_two_queries_at_once_into_one_lake_begun_by_threads(spark, log, tmp_path):
+    def begin(name, size):
+        return zenlake.spark.land(
+            spark, log, tmp_path / "lake", ["samples", "events"], checkpoint=tmp_path / name,
+            options={"maxBytesPerTrigger": size},
+        )  # fmt: skip
+
+    with ThreadPoolExecutor() as pool:
+        queries = list(pool.map(begin, ("a", "b"), ("20000", "32000")))
     for query in queries:
         query.awaitTermination()
-    assert_landed_once(spark, log, str(lake))
+    assert_landed_once(spark, log, str(tmp_path / "lake"))
 
 
 def test_a_delta_lake_is_read_by_spark_without_jars_and_by_others(spark, log, tmp_path):

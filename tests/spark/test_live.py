@@ -44,6 +44,13 @@ def is_alive(process):
         return False
 
 
+def runs_java(process):
+    try:
+        return "java" in os.readlink(f"/proc/{process}/exe")
+    except FileNotFoundError:  # one of those that Spark starts for a moment
+        return False
+
+
 def live(spark, router, log, **options):
     reader = spark.readStream.format("zenoh").option("connect", router.where).option("path", str(log))
     return reader.options(**{"subscribe": "live/**", **options}).load()
@@ -158,7 +165,7 @@ def test_a_recorder_ends_when_the_driver_is_killed(router, tmp_path):
         process = recorder(log)
         started = set(members(job.pid))
         assert process in started
-        [driver] = [each for each in started if "java" in os.readlink(f"/proc/{each}/exe")]
+        [driver] = [each for each in started if runs_java(each)]
         os.kill(driver, signal.SIGKILL)
         os.kill(job.pid, signal.SIGKILL)
         until(lambda: not is_alive(process), "it ends")

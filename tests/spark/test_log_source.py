@@ -134,6 +134,11 @@ def test_another_or_an_emptied_log_is_refused(spark, tmp_path):
     shutil.rmtree(path / "tap-2")
     with pytest.raises(Exception, match="of tap-2, but ends at nothing: it was emptied or replaced"):
         stream(spark, str(path), tmp_path / "d")
+    recorded(path, seed=4, name="tap-2", size=200)  # grown past where the query stood
+    with pytest.raises(Exception, match=r"zenoh: tap-2: blocks behind \[.*\] are gone, .* somebody has removed it"):
+        stream(spark, str(path), tmp_path / "d")
+    found, _ = stream(spark, str(path), tmp_path / "d", failOnDataLoss="false")
+    assert rows(found) == [row for row in rows(zenlake.read(path)) if "#tap-2." in row]
 
 
 def test_blocks_that_retention_removed_before_they_were_read_stop_a_query_unless_told_otherwise(spark, tmp_path):

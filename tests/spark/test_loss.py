@@ -8,9 +8,11 @@ import pytest
 import zenlake
 from tests.lake.given import MIDNIGHT, add, decoded, recorded, rows
 from zenlake.cli import main
-from zenlake.lake import Lake
+from zenlake.errors import LogError
+from zenlake.lake import Batch, Lake, pieces, stage
 from zenlake.log import Log, Retention, Writer, retain
 from zenlake.log.layout import RECORD, segment_name
+from zenlake.spark.lake_sink import LakeWriter, Landed
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -68,6 +70,36 @@ def test_a_damaged_block_stops_a_landing_unless_told_otherwise(spark, tmp_path):
     left = rows(zenlake.read(lake))
     assert 0 < len(left) < len(whole)
     assert set(left) <= set(whole)
+
+
+@pytest.mark.parametrize("loss", ["damaged", "removed"])
+def test_what_a_commit_makes_again_it_makes_as_its_tasks_would(tmp_path, loss):
+    """Another query lands the end of a batch before it is committed, and its beginning cannot be read any more."""
+    path = tmp_path / "log"
+    recorded(path, segment_size=8000)
+    log, lake = Log(path), Lake(tmp_path / "lake", create="parquet")
+    whole = rows(zenlake.read(path))
+    last = {"tap-1": [log.segments("tap-1")[-1], 0]}
+
+    def staged(batch, start, end):
+        return stage(lake.path, log, pieces(log.plan(start, end), start, end), ["samples"], batch, "0")
+
+    mine = staged(Batch("mine", 0), {"tap-1": [1, 0]}, log.latest())
+    lake.commit(staged(Batch("theirs", 0), last, log.latest()), Batch("theirs", 0))
+    if loss == "damaged":
+        damage(path, log.plan(size=1)[1])
+    else:
+        with Writer(path, "tap-1") as writer:
+            assert retain(writer, Retention(size=20_000))[0] == 1
+    strict, lenient = (LakeWriter(str(lake.path), str(path), ["samples"], False, each) for each in (True, False))
+    with pytest.raises(LogError, match=r"1\.arrow, block 1: " if loss == "damaged" else "retention has removed"):
+        strict.commit([Landed("mine", mine)], 0)
+    lenient.commit([Landed("mine", mine)], 0)
+    left = rows(zenlake.read(lake.path))
+    assert 0 < len(left) < len(whole)
+    assert set(left) <= set(whole)
+    if loss == "removed":
+        assert left == rows(zenlake.read(path))
 
 
 def test_blocks_that_retention_removed_stop_a_landing_unless_told_otherwise(spark, tmp_path):

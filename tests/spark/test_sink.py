@@ -3,6 +3,7 @@
 
 import json
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -214,7 +215,16 @@ def test_reading_with_connect_alone_says_what_is_missing():
         ZenohSource({"connect": "tcp/127.0.0.1:1"}).schema()
 
 
-def test_nobody_there_fails_the_write(spark):
+@pytest.mark.parametrize("thread", [False, True], ids=["the session's thread", "another"])
+def test_nobody_there_fails_the_write(spark, thread):
     rows = spark.createDataFrame([("a", "x")], "key string, payload string")
-    with pytest.raises(Exception, match=r"tcp/127\.0\.0\.1:1: refused: nobody listens there"):
+
+    def write():
+        zenlake.spark.session()
         rows.write.format("zenoh").option("connect", "tcp/127.0.0.1:1").mode("append").save()
+
+    with (
+        ThreadPoolExecutor() as pool,
+        pytest.raises(Exception, match=r"tcp/127\.0\.0\.1:1: refused: nobody listens there"),
+    ):
+        pool.submit(write).result() if thread else write()

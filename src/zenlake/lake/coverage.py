@@ -114,10 +114,12 @@ def _offset(values: Sequence[int]) -> Offset:
     return int(segment), int(block)
 
 
-def replanned(log: Log, plain: Iterable[Sequence[Any]]) -> list[Piece]:
-    """Pieces from what `Piece.plain` told."""
+def replanned(log: Log, plain: Iterable[Sequence[Any]], whole: bool = True) -> list[Piece]:
+    """Pieces from what `Piece.plain` told. If they need not be `whole`, without blocks that have gone since."""
     found: list[Piece] = []
     for writer, *interval in plain:
         start, end = {writer: interval[:2]}, {writer: interval[2:]}
-        found += pieces(log.plan(start, end), start, end)
+        begin = start if whole else {writer: log.next(writer, interval[:2])}
+        if begin[writer] < end[writer]:
+            found += pieces(log.plan(begin, end), start, end)
     return found

@@ -2,9 +2,9 @@
 """What lies where in a log, and the records of its index.
 
     lake/log/
-      zenlake-log.json               this folder is a log, of this format
+      zenlake-log.json               this folder is a log, of this format; which numbers its writers have spent
       readers/NAME.json              how far a registered reader has come
-      readers/lock                   held while the log's own file is written for the first time
+      readers/lock                   held while the log's own file is written
       tap-1/                         a writer
         writer.json                  its epoch (how often it was started), its first and its current segment
         lock                         held while it writes

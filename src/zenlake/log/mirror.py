@@ -67,7 +67,8 @@ class Mirror:
                 self._disk.reached("uploaded")
                 self._put(index.read_bytes(), self.writer, index.name)
                 about = described((folder / WRITER).read_bytes(), str(folder / WRITER))
-                self._put(json.dumps({**about, "segment": number}).encode(), self.writer, WRITER)
+                kept = {**about, "segment": number, "removed": [0, 0]}  # what is removed here stays there
+                self._put(json.dumps(kept).encode(), self.writer, WRITER)
                 done.append(number)
             register(self.root, f"mirror-of-{self.writer}", {self.writer: [number, len(records) - 1]}, self._disk)
         return done

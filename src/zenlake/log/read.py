@@ -84,7 +84,7 @@ class Log:
     def earliest(self) -> Offsets:
         """The first block that is there, of each writer; never behind `latest`."""
         ends = self.latest()
-        return {name: [next(iter(self.segments(name)), 0), 0] if any(end) else end for name, end in ends.items()}
+        return {name: min([next(iter(self.segments(name)), end[0] + 1), 0], end) for name, end in ends.items()}
 
     def latest(self) -> Offsets:
         """Behind the last visible block of each writer; the same text until there is more."""
@@ -101,7 +101,15 @@ class Log:
         for segment in reversed(self.segments(writer)):
             if count := len(self.index(writer, segment)):
                 return [segment, count]
-        return [0, 0]
+        return list(self._removed(writer))
+
+    def _removed(self, writer: str) -> tuple[int, int]:
+        """Behind the last block that retention has removed."""
+        try:
+            segment, block = described(self.files.bytes(writer, WRITER), f"{writer}/{WRITER}")["removed"]
+        except (FileNotFoundError, LogError):
+            return 0, 0
+        return segment, block
 
     def at(self, time: int) -> Offsets:
         """The first block of each writer with a row received at that time (ns) or later."""
@@ -164,16 +172,27 @@ class Log:
     def _refuse_removed(self, writer: str, begin: tuple[int, ...]) -> None:
         if begin == (0, 0):
             return
-        try:
-            removed = tuple(described(self.files.bytes(writer, WRITER), writer)["removed"])
-        except FileNotFoundError:
-            return
+        removed = self._removed(writer)
         if begin < removed:
             first = self.earliest()[writer]
             raise LogRemoved(f"{writer}: retention has removed blocks behind {list(begin)}; the first is now {first}")
+        if begin > removed and begin[0] not in self.segments(writer) and not self.has_lost(writer, begin):
+            raise LogRemoved(
+                f"{writer}: blocks behind {list(begin)} are gone, and so is their segment: somebody has removed it; the next "
+                f"that is there is {self.next(writer, begin)}"
+            )
+
+    def next(self, writer: str, offset: Sequence[int]) -> list[int]:
+        """This offset, or the first block behind it if its segment is gone."""
+        there = [segment for segment in self.segments(writer) if segment >= offset[0]]
+        if not there or there[0] == offset[0]:
+            return list(offset)
+        return [there[0], 0]
 
     def _refuse_beyond(self, writer: str, stop: tuple[int, ...]) -> None:
         segment, count = stop
+        if stop == self._removed(writer):
+            return
         if count and (segment not in self.segments(writer) or len(self.index(writer, segment)) < count):
             lost = "its index lost it in a power cut: start the writer, or run `zenlake log repair`"
             why = lost if self.has_lost(writer, stop) else "is this the log that was read before?"

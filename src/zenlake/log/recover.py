@@ -38,6 +38,11 @@ class Found:
     removed: tuple[int, int] = (0, 0)
     torn: list[Torn] = field(default_factory=list)
 
+    @property
+    def is_nothing(self) -> bool:
+        """Whether the folder is empty: the writer is new, or somebody has removed what it wrote."""
+        return (self.epoch, self.next_segment) == (0, 1)
+
 
 def recover(folder: Path, disk: Disk) -> Found:
     """Mend what a crash left, and say where to go on."""

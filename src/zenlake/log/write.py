@@ -32,7 +32,6 @@ from zenlake.log.disk import Disk
 from zenlake.log.layout import (
     FORMAT,
     INDEX_HEAD,
-    MARKER,
     NOTE,
     READERS,
     ROWS,
@@ -40,10 +39,9 @@ from zenlake.log.layout import (
     WRITER,
     Record,
     checked_name,
-    described,
-    new_marker,
     segment_name,
 )  # fmt: skip
+from zenlake.log.marker import mark, spend, spent
 from zenlake.log.recover import recover
 from zenlake.log.state import Face, Followed, agreed_on
 from zenlake.log.withhold import Withholding
@@ -66,10 +64,6 @@ def note_text(kind: str, values: dict[str, Any]) -> bytes:
         if name not in NOTED or not isinstance(value, NOTED[name]):
             raise InvalidValue(f"a note has {', '.join(NOTED)}, of the types of `events`; not {name}={value!r}")
     return json.dumps({"kind": kind, **values}).encode()
-
-
-def _lock_file(folder: Path) -> int:
-    return os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
 
 class Writer:
@@ -136,7 +130,7 @@ class Writer:
     def _take_lock(self) -> int:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.root / READERS).mkdir(exist_ok=True)
-        lock = _lock_file(self.folder)
+        lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -144,22 +138,12 @@ class Writer:
             raise LogError(f"another process writes {self.folder}: give this writer a name of its own") from None
         return lock
 
-    def _mark_root(self) -> None:
-        """Writers that begin in a new folder at once agree on whose marker it has."""
-        marker = self.root / MARKER
-        if not marker.exists():
-            lock = _lock_file(self.root / READERS)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                if not marker.exists():
-                    self.disk.replace(marker, new_marker())
-            finally:
-                os.close(lock)
-        described(marker.read_bytes(), str(marker))
-
     def _start(self) -> None:
-        self._mark_root()
+        mark(self.root, self.disk)
         found = recover(self.folder, self.disk)
+        if found.is_nothing:
+            found.epoch = spent(self.root, self.name)
+            found.next_segment = found.first_segment = found.epoch + 1
         self.epoch = found.epoch + 1
         self.segment = found.next_segment - 1  # the one that is, or was last, written
         self.block = 0
@@ -169,6 +153,7 @@ class Writer:
         self._last = found.last_time
         self.acknowledged: Offset = found.end
         self._describe(self.segment)
+        spend(self.root, self.name, self.segment, self.disk)
         for torn in found.torn:
             self.note("log torn", count=torn.cut, detail=torn.why)
 

@@ -9,6 +9,7 @@ id, so tasks, which know it, hand it over.
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
@@ -34,7 +35,8 @@ class LakeSink(DataSource):  # type: ignore[misc]  # PySpark is not checked
     def streamWriter(self, schema: "StructType", overwrite: bool) -> "LakeWriter":
         given = self.options
         tables = given["tables"].split(",")
-        return LakeWriter(given["path"], given.get("log"), tables, given.get("already") == "refuse")
+        whole = given.get("failOnDataLoss", "true").strip().lower() == "true"
+        return LakeWriter(given["path"], given.get("log"), tables, given.get("already") == "refuse", whole)
 
 
 @dataclass
@@ -48,11 +50,12 @@ class Landed(WriterCommitMessage):  # type: ignore[misc]
 class LakeWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     """Made anew for each batch, and again for its commit."""
 
-    def __init__(self, lake: str, log: str | None, tables: list[str], refuse: bool) -> None:
+    def __init__(self, lake: str, log: str | None, tables: list[str], refuse: bool, whole: bool) -> None:
         self.lake = lake
         self.log = log
         self.tables = tables
         self.refuse = refuse
+        self.whole = whole  # no block may be missing
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> Landed:
         from zenlake.lake import Staged, stage_rows
@@ -70,6 +73,7 @@ class LakeWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         from zenlake.lake import Batch, Lake, replanned, stage
         from zenlake.log import Log
+        from zenlake.spark.log_reader import decoded
 
         landed = [message for message in messages if isinstance(message, Landed)]
         if not landed:
@@ -80,7 +84,9 @@ class LakeWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
             assert self.log is not None
             log = Log(self.log)
             restaged.append(table)
-            return stage(self.lake, log, replanned(log, parts), [table], batch, f"again-{len(restaged)}")
+            left = replanned(log, parts, self.whole)
+            decode = partial(decoded, fail_on_data_loss=self.whole)
+            return stage(self.lake, log, left, [table], batch, f"again-{len(restaged)}", decode=decode)
 
         restaged: list[str] = []
         files = [file for message in landed for file in message.files]

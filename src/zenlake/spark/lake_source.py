@@ -102,7 +102,7 @@ class LandStream(LogStream):
         log = opened(self.wanted.path)
         if known != log.id:
             raise LogError(f"zenoh: {self.wanted.path} is another log on this executor than on the driver")
-        pieces = replanned(log, [piece for piece, _, _ in held])
+        pieces = replanned(log, [piece for piece, _, _ in held], self.wanted.fail_on_data_loss)
         if self.wanted.fail_on_gap:
             refuse_gaps(log, [piece.range for piece in pieces])
         batch, task = batch_of_task()

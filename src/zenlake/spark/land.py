@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.datasource import DataSource
     from pyspark.sql.streaming import StreamingQuery
 
 __all__ = ["cores", "land"]
@@ -81,8 +82,7 @@ def land(
         defaults["startingoffsets"] = "earliest"
     if os.access(path, os.W_OK):
         defaults["reader"] = _reader(folder, os.fspath(checkpoint))
-    for ours in (LakeSource, LakeSink):
-        spark.dataSource.register(ours)
+    registered(spark, LakeSource, LakeSink)
     wishes = {"tables": ",".join(names), "already": already}
     if transform is None:
         told = {**defaults, **given, **wishes, "lake": str(folder)}
@@ -93,9 +93,18 @@ def land(
     writer = rows.writeStream.format(LakeSink.name()).option("checkpointLocation", os.fspath(checkpoint))
     writer = writer.options(**wishes)
     if transform is None:
-        writer = writer.option("log", path)
+        writer = writer.option("log", path).option("failOnDataLoss", given.get("failondataloss", "true"))
     writer = writer.trigger(availableNow=True) if trigger == "availableNow" else writer.trigger(processingTime=trigger)
     return writer.start(str(folder))
+
+
+def registered(spark: "SparkSession", *sources: "type[DataSource]") -> None:
+    """Let a session know these sources, and find them in the calling thread."""
+    from zenlake.spark.session import activated
+
+    for source in sources:
+        spark.dataSource.register(source)
+    activated(spark)
 
 
 def _reader(lake: Path, checkpoint: str) -> str:

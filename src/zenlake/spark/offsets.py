@@ -78,8 +78,7 @@ def continued(log: "Log", start: "Offsets", latest: "Offsets", fail_on_data_loss
             raise LogRemoved(
                 f"zenoh: {error}. They were not read; failOnDataLoss=false goes on with what is there"
             ) from None
-        first = log.earliest()
-        found = {name: max(offset, first[name]) for name, offset in start.items()}
+        found = {name: log.next(name, offset) for name, offset in start.items()}
     return found
 
 

@@ -39,6 +39,8 @@ def session(
     machine it also stays on the loopback, without a web page, and logs errors only; with `quiet`, for programs that tell them, not
     even those. `quick` is for little data. `conf` has the last word.
 
+    A thread that did not make the session calls this too, before it writes with `format("zenoh")`.
+
     `master` is a cluster's (`spark://host:7077`, `yarn`, `k8s://...`) or a Spark Connect server's address (`sc://host:15002`),
     which needs no Java here.
     """
@@ -46,9 +48,11 @@ def session(
         from pyspark.sql import SparkSession
     except ImportError:
         raise ImportError("Spark is not installed: pip install 'zenlake[spark]'") from None
-    active = SparkSession.getActiveSession()
+    active, made = SparkSession.getActiveSession(), getattr(SparkSession, "_instantiatedSession", None)
+    if active is None and made is not None and made._sc._jsc is not None:
+        active = made  # by another thread
     if active is not None:
-        return active
+        return activated(active)
     if master is None and not any(name in os.environ for name in _DECIDED):
         master = "local[*]"
     here = master is not None and master.startswith("local")
@@ -85,7 +89,14 @@ def session(
     for name, value in {**settings, **(conf or {})}.items():
         builder = builder.config(name, value)
     try:
-        return builder.getOrCreate()
+        return activated(builder.getOrCreate())
     finally:
         for name in ours:
             os.environ[name] = sys.executable  # the script is for this session, and for this machine
+
+
+def activated(spark: "SparkSession") -> "SparkSession":
+    """The session, now also the calling thread's: there Spark looks for a Python sink, and only the thread that made one has it."""
+    if hasattr(spark, "_jsparkSession"):  # a session of Spark Connect has none, and needs it not
+        spark._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
+    return spark
