@@ -5,6 +5,7 @@ import gc
 import logging
 import os
 import pickle
+import queue
 import subprocess
 import sys
 import threading
@@ -320,31 +321,6 @@ def test_values_pickle_and_what_lives_does_not():
                 pickle.dumps(living)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_after_a_fork_the_child_is_told_and_can_open_its_own():
-    with zenlake.open(config()) as session:
-        subscriber = session.declare_subscriber("t/a")
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                for use in (lambda: session.put("t/a", "x"), subscriber.recv):
-                    try:
-                        use()
-                    except zenlake.ZError:
-                        code += 1
-                with zenlake.open(config()) as own:
-                    got = own.declare_subscriber("t/a")
-                    own.put("t/a", "x")
-                    code = 0 if got.recv(PATIENCE) and code == 3 else code
-            finally:
-                os._exit(code)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        session.put("t/a", "still works")
-        assert str(subscriber.recv(PATIENCE).payload) == "still works"
-
-
 PROGRAM = """
 import zenlake
 from tests.api.nodes import config
@@ -426,16 +402,16 @@ def test_a_budget_of_replies_travels_and_the_router_keeps_to_it():
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_callback_that_ends_its_thread_does_not_hold_up_the_others(both):
     first, second = both
-    ended = threading.Event()
+    ended = queue.Queue()
 
     def leave(sample):
-        ended.set()
+        ended.put(threading.current_thread())
         raise SystemExit
 
     connected_subscriber(first, second, "t/a", leave)
     others = connected_subscriber(first, second, "t/b", zenlake.handlers.FifoChannel(10_000))
     second.put("t/a", b"0", congestion_control=zenlake.CongestionControl.BLOCK)
-    assert ended.wait(PATIENCE)
+    ended.get(timeout=PATIENCE).join(PATIENCE)
     for number in range(1000):  # more than its channel would hold
         second.put("t/a", b"%d" % number, congestion_control=zenlake.CongestionControl.BLOCK)
     second.put("t/b", b"last", congestion_control=zenlake.CongestionControl.BLOCK)

@@ -60,6 +60,11 @@ class Query:
             raise ClosedError("Dropped query")
         return self._asked
 
+    def _answerable(self) -> Any:
+        asked = self._alive()
+        self._session._here()
+        return asked
+
     @property
     def selector(self) -> Selector:
         self._alive()
@@ -119,7 +124,7 @@ class Query:
         timestamp: Timestamp | None = None,
     ) -> None:
         """Answer with a value. A query may have many answers."""
-        asked = self._alive()
+        asked = self._answerable()
         _ignored("reply", congestion_control, priority)
         asked.reply(
             self._key(key_expr),
@@ -143,7 +148,7 @@ class Query:
         timestamp: Timestamp | None = None,
     ) -> None:
         """Answer that the key's value was deleted."""
-        asked = self._alive()
+        asked = self._answerable()
         _ignored("reply_del", congestion_control, priority)
         asked.reply_del(
             self._key(key_expr),
@@ -155,22 +160,23 @@ class Query:
 
     def reply_err(self, /, payload: Any, *, encoding: Encoding | str | None = None) -> None:
         """Answer that it went wrong, and how."""
-        self._alive().reply_err(bytes(as_buffer(payload)), as_encoding(encoding), stack=self._answered())
+        self._answerable().reply_err(bytes(as_buffer(payload)), as_encoding(encoding), stack=self._answered())
 
     def _reply_sample(self, sample: Sample) -> None:
         """Answer with a sample as it is, with its source and its time."""
         attachment = None if sample.attachment is None else bytes(sample.attachment)
         about = {"attachment": attachment, "timestamp": sample.timestamp, "source": sample.source_info}
         if sample.kind is SampleKind.PUT:
-            self._alive().reply(sample.key_expr.utf8, bytes(sample.payload), encoding=sample.encoding, **about)
+            self._answerable().reply(sample.key_expr.utf8, bytes(sample.payload), encoding=sample.encoding, **about)
         else:
-            self._alive().reply_del(sample.key_expr.utf8, **about)
+            self._answerable().reply_del(sample.key_expr.utf8, **about)
 
     def drop(self, /) -> None:
         """There will be no more answers."""
         if self._open:
             self._open = False
-            self._asked.finish()
+            if not self._session._is_parents:
+                self._asked.finish()
 
     def _answered(self) -> bytes | None:
         return None if self._stack is None else self._session._stamper.answered(self._stack)
