@@ -3,7 +3,6 @@
 
 import gc
 import logging
-import os
 import pickle
 import queue
 import subprocess
@@ -58,36 +57,6 @@ def test_a_sample_arrives_with_all_that_was_said(both):
     assert (sample.source_info.source_sn, sample.source_info.source_id) == (7, second.id)
     second.delete("t/a")
     assert subscriber.recv(PATIENCE).kind is zenlake.SampleKind.DELETE
-
-
-def test_payloads_share_memory_in_both_directions(both):
-    first, second = both
-    array = pytest.importorskip("array").array("d", [1.0, 2.0])
-    subscriber = connected_subscriber(first, second, "t/**")
-    second.put("t/a", array)
-    payload = subscriber.recv(PATIENCE).payload
-    assert bytes(payload) == array.tobytes()
-    if not os.environ.get("ZENLAKE_PURE") or sys.version_info >= (3, 12):
-        assert list(memoryview(payload).cast("d")) == [1.0, 2.0]
-
-
-def test_a_small_payload_is_copied_and_a_large_one_viewed(both):
-    first, second = both
-    subscriber = connected_subscriber(first, second, "t/**")
-    for size, copied in ((8, True), (1_000_000, False)):
-        second.put("t/a", b"x" * size, congestion_control=zenlake.CongestionControl.BLOCK)
-        payload = subscriber.recv(PATIENCE).payload
-        assert bytes(payload) == b"x" * size == payload
-        if not os.environ.get("ZENLAKE_PURE"):
-            held = subscriber_buffer(second, subscriber, size)
-            assert isinstance(held, bytes) == copied
-            assert memoryview(held).readonly
-
-
-def subscriber_buffer(session, subscriber, size):
-    """What a payload of that size, not asked for its bytes yet, lends its memory from."""
-    session.put("t/a", b"y" * size, congestion_control=zenlake.CongestionControl.BLOCK)
-    return memoryview(subscriber.recv(PATIENCE).payload).obj
 
 
 def test_a_channel_keeps_the_order_while_it_grows_and_shrinks():

@@ -5,7 +5,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from zenlake.api.arguments import as_encoding, as_key
-from zenlake.api.samples import Sample
+from zenlake.api.sample import Sample, payload_of
 from zenlake.api.stamps import TimestampStack
 from zenlake.api.zbytes import ZBytes, as_buffer
 from zenlake.choices import CongestionControl, Priority, ReplyKeyExpr, SampleKind
@@ -39,18 +39,15 @@ class Query:
 
     def __init__(self, session: "Session", asked: Any, key_expr: KeyExpr, request: Any) -> None:
         question = request.query
-        body, attachment, stack = (
-            question.body.value,
-            question.attachment.value,
-            session._stamper.received(request.timestamp_stack.value),
-        )
+        has_body, attachment = question.body.size >= 0, question.attachment.value
+        stack = session._stamper.received(request.timestamp_stack.value)
         self._session = session
         self._asked = asked
         self._open = True
         self._key_expr = key_expr
         self._parameters = (question.parameters.value or b"").decode(errors="replace")
-        self._payload = None if body is None else ZBytes(body)
-        self._encoding = None if body is None else question.encoding.value or Encoding.ZENOH_BYTES
+        self._payload = payload_of(question.body) if has_body else None
+        self._encoding = question.encoding.value if has_body else None
         self._attachment = None if attachment is None else ZBytes(attachment)
         self._source_info = question.source.value
         self._stack = stack
