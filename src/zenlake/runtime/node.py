@@ -101,6 +101,8 @@ class NodeConfig:
     interest_timeout: float = 10.0
     namespace: bytes = b""
     """A prefix of all keys of the application, which it does not see."""
+    aggregation: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    """Wide keys, in the application's words, that stand for those of its subscribers and of its publishers."""
     admin: bool | None = None
     """Whether others may ask about the node; None: a router's may."""
 
@@ -139,6 +141,11 @@ class LiveNode(Node):
         self._closed = False
         application = self.node.application
         application.namespace = Namespace(config.namespace)
+        if any(config.aggregation):
+            from zenlake.network.aggregation import Aggregation  # few have any
+
+            wide = ([application.namespace.whole(key.encode()) for key in keys] for keys in config.aggregation)
+            self.node.declarations.aggregation = Aggregation(*wide)
         self.declare_subscriber = application.declare_subscriber
         self.declare_publisher = application.declare_publisher
         self.declare_queryable = application.declare_queryable
