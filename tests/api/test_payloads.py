@@ -5,18 +5,16 @@ import array
 import gc
 import os
 import sys
-import time
 import tracemalloc
 
 import pyarrow as pa
 import pytest
 
 import zenlake
-from tests.api.nodes import pair
+from tests.api.nodes import PATIENCE, pair, wait_until
 from zenlake.choices import CongestionControl
 from zenlake.wire.fields import EncodingField, Entity, Source, Stamp
 
-PATIENCE = 5.0
 BLOCK = CongestionControl.BLOCK
 LENDS = not os.environ.get("ZENLAKE_PURE") or sys.version_info >= (3, 12)  # whether a payload has a buffer
 VALUES = ("ZenohId", "Encoding", "Timestamp", "TimestampId", "KeyExpr", "EntityGlobalId", "SourceInfo", "Priority")
@@ -34,20 +32,13 @@ def received(both):
     """Put something on a key, with whatever else; the sample that comes."""
     first, second = both
     subscriber, publisher = first.declare_subscriber("t/*"), second.declare_publisher("t/a")
-    until(lambda: publisher.matching_status.matching)
+    wait_until(lambda: publisher.matching_status.matching)
 
     def receive(payload, key="t/a", **more):
         second.put(key, payload, congestion_control=BLOCK, **more)
         return subscriber.recv(PATIENCE)
 
     return receive
-
-
-def until(condition):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.005)
 
 
 def lender(payload):
@@ -132,7 +123,7 @@ def test_a_small_payload_is_copied_and_a_large_one_viewed(both, received, size, 
     assert isinstance(lender(sample.payload), bytes) == copied
     assert isinstance(lender(sample.attachment), bytes)
     queryable, querier = first.declare_queryable("q/a"), second.declare_querier("q/a")
-    until(lambda: querier.matching_status.matching)
+    wait_until(lambda: querier.matching_status.matching)
     replies = querier.get(payload=b"x" * size)
     with queryable.recv(PATIENCE) as query:
         query.reply("q/a", b"y" * size)
@@ -152,7 +143,7 @@ def test_eight_bytes_never_pin_the_batch_that_they_came_in(both, received):
     first, second = both
     subscriber = first.declare_subscriber("b/*", zenlake.handlers.FifoChannel(1000))
     publisher = second.declare_publisher("b/a")
-    until(lambda: publisher.matching_status.matching)
+    wait_until(lambda: publisher.matching_status.matching)
     keys = ["b/a"] * 50 + ["b/small"]
 
     def small(number):

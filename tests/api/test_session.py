@@ -8,14 +8,11 @@ import queue
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
 import zenlake
-from tests.api.nodes import config, listening, pair
-
-PATIENCE = 5.0
+from tests.api.nodes import PATIENCE, config, listening, pair, wait_until
 
 
 @pytest.fixture
@@ -23,13 +20,6 @@ def both():
     first, second = pair()
     with first, second:
         yield first, second
-
-
-def wait_until(condition):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.005)
 
 
 def connected_subscriber(first, second, key, *handler):
