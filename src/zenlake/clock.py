@@ -20,7 +20,7 @@ NS = 1_000_000_000
 U64 = (1 << 64) - 1
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-_RFC3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?Z", re.ASCII)
+_RFC3339 = r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?Z"
 
 
 def ntp64_from_ns(ns: int) -> int:
@@ -66,7 +66,7 @@ class NTP64:
     @classmethod
     def parse_rfc3339(cls, s: str) -> "NTP64":
         """Reads `2026-01-01T00:00:00.123456789Z`: UTC only, digits after the ninth are ignored."""
-        found = _RFC3339.fullmatch(s)
+        found = re.fullmatch(_RFC3339, s, re.ASCII)
         if found is None:
             raise InvalidValue(f"{s!r} is not a UTC instant like 2026-01-01T00:00:00.5Z")
         year, month, day, hour, minute, second = map(int, found.groups()[:6])

@@ -9,7 +9,7 @@ import copy
 import json
 import os
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Any, Self
 
 from zenlake import json5
 from zenlake.choices import WhatAmI
@@ -17,8 +17,6 @@ from zenlake.config_keys import KEYS, ROLES, Key
 from zenlake.errors import ConfigError
 
 __all__ = ["Config"]
-
-_Self = TypeVar("_Self", bound="Config")
 
 
 class Config:
@@ -32,7 +30,7 @@ class Config:
         self._set: dict[str, Any] = {}  # by path, what somebody set
 
     @classmethod
-    def from_env(cls: type[_Self]) -> _Self:
+    def from_env(cls) -> Self:
         """From the file that the environment variable ZENOH_CONFIG names."""
         path = os.environ.get(cls.DEFAULT_CONFIG_PATH_ENV)
         if path is None:
@@ -40,7 +38,7 @@ class Config:
         return cls.from_file(path)
 
     @classmethod
-    def from_file(cls: type[_Self], path: "str | os.PathLike[str]") -> _Self:
+    def from_file(cls, path: "str | os.PathLike[str]") -> Self:
         """From a file of JSON5 (or JSON)."""
         try:
             with open(path, encoding="utf-8") as file:
@@ -56,7 +54,7 @@ class Config:
             raise ConfigError(f"{path}: {error}") from None
 
     @classmethod
-    def from_json5(cls: type[_Self], json: str) -> _Self:
+    def from_json5(cls, json: str) -> Self:
         """From the text of a whole configuration."""
         self = cls()
         self._merge("", KEYS, json5.loads(json))
@@ -144,12 +142,12 @@ class Config:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._set = state
 
-    def __copy__(self: _Self) -> _Self:
+    def __copy__(self) -> Self:
         twin = type(self)()
         twin._set = copy.deepcopy(self._set)
         return twin
 
-    def __deepcopy__(self: _Self, memo: object) -> _Self:
+    def __deepcopy__(self, memo: object) -> Self:
         return self.__copy__()
 
 

@@ -14,18 +14,16 @@ from zenlake.errors import ConfigError
 __all__ = ["loads"]
 
 _DEEPEST = 100  # levels of nesting, well below Python's own limit
-_TOKEN = re.compile(
-    r"""
+# Compiled where they are used: `re` remembers them, and most configurations need neither.
+_TOKEN = r"""
       (?P<space>   (?: [\s\ufeff] | //[^\n\r\u2028\u2029]* | /\*.*?\*/ )+ )
     | (?P<mark>    [{}\[\]:,] )
     | (?P<string>  "(?:[^"\\\n\r]|\\(?:\r\n|.))*" | '(?:[^'\\\n\r]|\\(?:\r\n|.))*' )
     | (?P<number>  [+-]?(?: 0[xX][0-9a-fA-F]+ | (?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)? | Infinity | NaN )
                    (?![\w$.]) )
     | (?P<name>    (?:[^\W\d]|[$_])[\w$\u200c\u200d]* )
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(\r\n|.))", re.DOTALL)
+    """
+_ESCAPE = r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(\r\n|.))"
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0"}
 _LINE_ENDS = {"\n", "\r", "\r\n", "\u2028", "\u2029"}
 _WORDS = {"true": True, "false": False, "null": None}
@@ -45,6 +43,7 @@ def loads(text: str) -> Any:
 class _Reader:
     def __init__(self, text: str) -> None:
         self._text = text
+        self._match = re.compile(_TOKEN, re.VERBOSE | re.DOTALL).match
         self._at = 0
         self._depth = 0
         self._next = self._token()
@@ -57,7 +56,7 @@ class _Reader:
 
     def _token(self) -> tuple[str, str, int]:
         while self._at < len(self._text):
-            found = _TOKEN.match(self._text, self._at)
+            found = self._match(self._text, self._at)
             if found is None or found.lastgroup is None:
                 raise self._error("a value, a key or a mark", self._at)
             start, self._at = self._at, found.end()
@@ -136,7 +135,7 @@ def _unquoted(text: str) -> str:
             return chr(int(number, 16))
         return "" if found[3] in _LINE_ENDS else _ESCAPED.get(found[3], found[3])
 
-    unescaped = _ESCAPE.sub(character, text[1:-1])
+    unescaped = re.sub(_ESCAPE, character, text[1:-1], flags=re.DOTALL)
     return unescaped.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # joins escaped surrogate pairs
 
 

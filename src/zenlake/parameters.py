@@ -172,8 +172,8 @@ _UNITS = {
     "d": 86_400 * NS,
     "w": 7 * 86_400 * NS,
 }
-_DURATION = re.compile(r"([+-]?\d{1,15}(?:\.\d{1,9})?)(u|ms|s|m|h|d|w|)", re.ASCII)
-_RANGE = re.compile(r"([\[\]])(.*?)(?:\.\.(.*)|;(.*))([\[\]])")
+_DURATION = r"([+-]?\d{1,15}(?:\.\d{1,9})?)(u|ms|s|m|h|d|w|)"
+_RANGE = r"([\[\]])(.*?)(?:\.\.(.*)|;(.*))([\[\]])"
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ class TimeRange:
 
     @classmethod
     def parse(cls, text: str) -> "TimeRange":
-        found = _RANGE.fullmatch(text)
+        found = re.fullmatch(_RANGE, text)
         if found is None:
             raise InvalidValue(f"time range {text!r} is not like [now(-1h)..now()], with `[` or `]` at both ends")
         opening, start_text, end_text, duration, closing = found.groups()
@@ -247,7 +247,7 @@ class TimeRange:
 
 
 def _duration(text: str) -> int:
-    found = _DURATION.fullmatch(text)
+    found = re.fullmatch(_DURATION, text, re.ASCII)
     if found is None:
         raise InvalidValue(f"duration {text!r} is not a number followed by u, ms, s, m, h, d, w or nothing")
     from decimal import Decimal

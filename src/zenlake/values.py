@@ -8,7 +8,7 @@ found, everything else takes what a user typed.
 
 from datetime import datetime, timedelta
 from functools import total_ordering
-from typing import TypeVar
+from typing import Self
 
 from zenlake.choices import (
     CongestionControl,
@@ -55,8 +55,6 @@ __all__ = [
 U32 = 0xFFFFFFFF
 LONGEST_ID = 16
 
-_Id = TypeVar("_Id", bound="_Identifier")
-
 
 @total_ordering
 class _Identifier:
@@ -70,7 +68,7 @@ class _Identifier:
     _wire: bytes
 
     @classmethod
-    def from_wire(cls: type[_Id], data: bytes | bytearray | memoryview) -> _Id:
+    def from_wire(cls, data: bytes | bytearray | memoryview) -> Self:
         """From wire bytes (or random ones). Zeros at the high end are trimmed."""
         wire = bytes(data).rstrip(b"\0")
         if not wire or len(data) > LONGEST_ID:
@@ -81,7 +79,7 @@ class _Identifier:
         return self
 
     @classmethod
-    def parse(cls: type[_Id], text: str) -> _Id:
+    def parse(cls, text: str) -> Self:
         """From hex without leading zeros, the form that `str` gives."""
         if not 1 <= len(text) <= 2 * LONGEST_ID or text.startswith("0") or not text.isascii() or not text.isalnum():
             raise InvalidValue(f"{text!r} is not a {cls.__name__}: 1 to 32 hex digits without leading zeros")

@@ -2,8 +2,11 @@
 """Sessions for tests: on loopback, on ports that the system chooses, without multicast."""
 
 import json
+import time
 
 import zenlake
+
+PATIENCE = 5.0  # seconds for what takes none
 
 
 def config(mode="peer", connect=None, listen=None, **more):
@@ -28,3 +31,11 @@ def pair():
     """Two peers that are connected."""
     first, where = listening()
     return first, zenlake.open(config(connect=where))
+
+
+def wait_until(condition):
+    """Wait for what no event tells of."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.005)

@@ -8,9 +8,13 @@ import sys
 import pytest
 
 PROGRAM = """
-import sys
+import json, re, sys, typing
+typing.ForwardRef = None  # a type given as text is compiled, for which Python first makes a hundred classes
+re.compile = None  # patterns are compiled when they are needed
 import zenlake
-config = zenlake.Config.from_json5('{listen: {endpoints: ["tcp/127.0.0.1:0"]}, scouting: {multicast: {enabled: false}}}')
+config = zenlake.Config()
+config.insert_json5("listen/endpoints", '["tcp/127.0.0.1:0"]')
+config.insert_json5("scouting/multicast/enabled", "false")
 with zenlake.open(config) as session:
     session.put("key", b"value")
 print(*sys.modules)

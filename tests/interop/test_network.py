@@ -235,3 +235,23 @@ def test_liveliness(ends: Ends, root: str) -> None:
     for name in ("history", "new"):
         watcher.do("undeclare", f"{root}-{name}")
     alive.do("undeclare", f"{root}-2")
+
+
+def test_a_real_peer_that_we_tell_of_others_waits_for_them_before_it_publishes() -> None:
+    """Its `open` does so only if gossip comes before the news that all was told, and not in the same read."""
+    first = Ours("peer", listen=("tcp/127.0.0.1:0",))
+    second = Ours("peer", first.locators, ("tcp/127.0.0.1:0",))
+    assert first.node.wait_for_face()
+    for node in (first, second):
+        node.do("sub", "s", "early/*")
+    try:
+        for number in range(3):
+            peer = Theirs("peer", first.locators, **{"scouting/delay": 500})  # how long it waits at most
+            assert peer.do("peers") == sorted((first.zid, second.zid))
+            peer.do("put", f"early/{number}", "x")
+            for node in (first, second):
+                node.events.wait("sample", "s", number + 1)
+            peer.close()
+    finally:
+        second.close()
+        first.close()

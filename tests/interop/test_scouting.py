@@ -53,3 +53,20 @@ def test_with_nothing_but_loopback_we_find_each_other_by_default(
     assert {asking.expect("HELLO").split()[1] for _ in range(2)} == set(zids)
     for process in (asking, *ours):
         process.close()
+
+
+def test_all_who_answered_hear_what_is_put_first(namespace: tuple[str, ...]) -> None:
+    """Also where they leave it to us to connect, or we to them: `open` waits for each, not for the first alone."""
+    config = {
+        "listen/endpoints": ["tcp/127.0.0.1:0"],
+        "scouting/multicast/enabled": True,
+        "scouting/multicast/address": ADDRESS,
+        "scouting/multicast/interface": "lo",
+    }
+    theirs = [Wheel(config, namespace) for _ in range(2)]
+    for process in theirs:
+        process.expect("READY")
+    ours = Process("ours_first_put.py", ADDRESS, "lo", "4", prefix=namespace)
+    assert [ours.expect("ECHOES").split()[1] for _ in range(4)] == ["2"] * 4
+    for process in (ours, *theirs):
+        process.close()

@@ -161,6 +161,7 @@ class AdvancedPublisher(Declared):
     ) -> None:
         """Send a value, and keep it for those who ask later."""
         publisher: Publisher = self._alive()
+        self._session._here()  # before the lock, which a thread of the parent may hold
         kept = (
             encoding
             if isinstance(encoding, Encoding)
@@ -191,6 +192,7 @@ class AdvancedPublisher(Declared):
     ) -> None:
         """Tell that the value is no more, and keep that too."""
         publisher: Publisher = self._alive()
+        self._session._here()  # before the lock, which a thread of the parent may hold
         with self._lock:
             source, timestamp = self._mark(timestamp)
             self._keep(attachment, source, kind=SampleKind.DELETE, timestamp=timestamp)

@@ -39,6 +39,10 @@ class Asking:
     _keys: Keys
     _stamper: Stamper
 
+    @property
+    def _is_parents(self) -> bool:
+        raise NotImplementedError
+
     def _live(self) -> Any:
         raise NotImplementedError
 
@@ -182,7 +186,7 @@ class Asking:
                 token.remove(target)
 
         def cancel() -> None:
-            if asking is not None:
+            if asking is not None and not self._is_parents:
                 asking.cancel()
             target.close(True)
 

@@ -84,6 +84,7 @@ class Receiving(Declared, Generic[H]):
     def handler(self) -> H:
         """The channel; None if there is a callback instead."""
         self._alive()
+        self._session._here()
         return self._receiver.handler  # type: ignore[no-any-return]
 
     def try_recv(self, /) -> Any:
@@ -193,7 +194,9 @@ class Matching(Declared):
 
     @property
     def matching_status(self) -> MatchingStatus:
-        return MatchingStatus(self._alive().matching)
+        entity = self._alive()
+        self._session._here()
+        return MatchingStatus(entity.matching)
 
     def declare_matching_listener(self, /, handler: Any = None) -> "MatchingListener[Any]":
         """Be told when somebody begins to match (at once if somebody does), and when nobody does any more."""

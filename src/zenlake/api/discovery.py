@@ -46,7 +46,7 @@ class Discovery:
         self._config = config
         self._node = node
         self._parts: list[Asking | Answering] = []
-        self._somebody = False
+        self._heard: float | None = None  # when the first answered
         wanted = config.of_role("scouting/multicast/autoconnect")
         self._what = WhatAmIMatcher(AUTOCONNECT[node.whatami] if wanted is None else "|".join(wanted))
 
@@ -72,15 +72,18 @@ class Discovery:
         delay = config.get("scouting/delay")
         if not self._what.is_empty() and config.get("open/return_conditions/connect_scouted") is not False:
             seconds = (500 if delay is None else delay) / 1000
-            if node.wait_for_face(1, seconds):
-                self._wait_for_the_others(seconds, max(ANSWERS, monotonic() - began))
-            elif self._somebody:  # the one with the smaller id waits for the other to connect
-                node.wait_for_face(1, 2 * YIELD)
+            connected = node.wait_for_face(1, seconds)
+            if not connected and self._heard is not None:  # the one with the smaller id waits for the other to connect
+                connected = node.wait_for_face(1, 2 * YIELD)
+            if connected:
+                self._wait_for_the_others(began, seconds)
 
-    def _wait_for_the_others(self, seconds: float, answers: float) -> None:
+    def _wait_for_the_others(self, began: float, seconds: float) -> None:
         """Somebody was found: those who answered the same question are to hear what is put first, too."""
-        first = monotonic()
-        while monotonic() < first + (seconds + 2 * YIELD if self._node.is_connecting else min(answers, seconds)):
+        now = monotonic()
+        heard = now if self._heard is None else self._heard
+        answered, latest = heard + min(max(ANSWERS, heard - began), seconds), now + seconds + 2 * YIELD
+        while monotonic() < (latest if self._node.is_connecting else answered):
             sleep(0.005)
 
     def _begin(self) -> None:
@@ -107,5 +110,5 @@ class Discovery:
     def _found(self, hello: Hello) -> None:
         zid = hello.zid.value
         if zid != self._node.zid:
-            self._somebody = True
+            self._heard = self._heard or monotonic()
             self._node._discovered(zid, WhatAmI.from_wire(hello.whatami), tuple(hello.locators))

@@ -192,6 +192,12 @@ class Threaded(Generic[T]):
     def idle(self, timeout: float | None) -> bool:
         return threading.current_thread() is self._thread or self._done.wait(timeout)
 
+    def orphan(self) -> None:
+        """In a child that was forked: the thread is not here, and nobody must wait for it."""
+        self.channel._orphan()
+        self._done = threading.Event()
+        self._done.set()
+
 
 class Direct(Generic[T]):
     """A callback in the thread that receives."""
@@ -276,7 +282,7 @@ def _callback(callback: Any, handler: Any, background: bool) -> Receiver[T]:
         background,
         thread.idle,
         lambda source: _attach(channel, source),
-        channel._orphan,
+        thread.orphan,
         channel=channel,
         forgotten=channel._close,  # else its thread would wait for ever
     )

@@ -68,7 +68,7 @@ class Liveliness:
                 cancellation_token.remove(target)
 
         def cancel() -> None:
-            if asking is not None:
+            if asking is not None and not session._is_parents:
                 asking.cancel()
             target.close(True)
 

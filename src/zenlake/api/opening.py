@@ -28,6 +28,10 @@ __all__ = ["SessionNode", "open_node"]
 
 log = logger("zenlake.node")
 
+# Without effect, but not without a word.
+PLUGINS = "plugins"
+KNOWN_KEYS = "transport/auth/pubkey/known_keys_file"
+
 Watcher = Callable[[SampleKind, "Transport", "Link"], None]
 
 
@@ -210,16 +214,26 @@ def node_config(config: Config, **more: Any) -> NodeConfig:
         query_timeout=(config.get("queries_default_timeout") or 10_000) / 1000,
         interest_timeout=(config.get("routing/interests/timeout") or 10_000) / 1000,
         namespace=(config.get("namespace") or "").encode(),
-        admin=config.get("adminspace/enabled"),
+        aggregation=(tuple(config.get("aggregation/subscribers")), tuple(config.get("aggregation/publishers"))),
+        admin=config.get("adminspace/enabled") and config.get("adminspace/permissions/read"),
         **more,
     )
 
 
 def _check(config: Config) -> None:
-    """What has no effect here is told: it only changes how things flow."""
-    for section in ("aggregation/subscribers", "aggregation/publishers", "plugins"):
-        if config.get(section):
-            log.warning("the configuration has %s, which has no effect here", section)
+    """What has no effect here and would be missed is told, or refused where others would get in that were to be kept out."""
+    plugins = config.get(PLUGINS)
+    if plugins:
+        log.warning(
+            "the configuration has plugins (%s), of which a session loads none, as in zenoh-python: connect it to a zenohd "
+            "that runs them",
+            ", ".join(plugins),
+        )
+    if config.get(KNOWN_KEYS):
+        raise ConfigError(
+            f"{KNOWN_KEYS} is to keep others out by their public keys, which is not supported: "
+            "have them authenticate with certificates (transport/link/tls/enable_mtls) or passwords (transport/auth/usrpwd)"
+        )
 
 
 def _filters(config: Config) -> "Filters | None":

@@ -5,7 +5,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from zenlake.api.arguments import as_encoding, as_key
-from zenlake.api.samples import Sample
+from zenlake.api.sample import Sample, payload_of
 from zenlake.api.stamps import TimestampStack
 from zenlake.api.zbytes import ZBytes, as_buffer
 from zenlake.choices import CongestionControl, Priority, ReplyKeyExpr, SampleKind
@@ -39,18 +39,15 @@ class Query:
 
     def __init__(self, session: "Session", asked: Any, key_expr: KeyExpr, request: Any) -> None:
         question = request.query
-        body, attachment, stack = (
-            question.body.value,
-            question.attachment.value,
-            session._stamper.received(request.timestamp_stack.value),
-        )
+        has_body, attachment = question.body.size >= 0, question.attachment.value
+        stack = session._stamper.received(request.timestamp_stack.value)
         self._session = session
         self._asked = asked
         self._open = True
         self._key_expr = key_expr
         self._parameters = (question.parameters.value or b"").decode(errors="replace")
-        self._payload = None if body is None else ZBytes(body)
-        self._encoding = None if body is None else question.encoding.value or Encoding.ZENOH_BYTES
+        self._payload = payload_of(question.body) if has_body else None
+        self._encoding = question.encoding.value if has_body else None
         self._attachment = None if attachment is None else ZBytes(attachment)
         self._source_info = question.source.value
         self._stack = stack
@@ -59,6 +56,11 @@ class Query:
         if not self._open:
             raise ClosedError("Dropped query")
         return self._asked
+
+    def _answerable(self) -> Any:
+        asked = self._alive()
+        self._session._here()
+        return asked
 
     @property
     def selector(self) -> Selector:
@@ -119,7 +121,7 @@ class Query:
         timestamp: Timestamp | None = None,
     ) -> None:
         """Answer with a value. A query may have many answers."""
-        asked = self._alive()
+        asked = self._answerable()
         _ignored("reply", congestion_control, priority)
         asked.reply(
             self._key(key_expr),
@@ -143,7 +145,7 @@ class Query:
         timestamp: Timestamp | None = None,
     ) -> None:
         """Answer that the key's value was deleted."""
-        asked = self._alive()
+        asked = self._answerable()
         _ignored("reply_del", congestion_control, priority)
         asked.reply_del(
             self._key(key_expr),
@@ -155,22 +157,23 @@ class Query:
 
     def reply_err(self, /, payload: Any, *, encoding: Encoding | str | None = None) -> None:
         """Answer that it went wrong, and how."""
-        self._alive().reply_err(bytes(as_buffer(payload)), as_encoding(encoding), stack=self._answered())
+        self._answerable().reply_err(bytes(as_buffer(payload)), as_encoding(encoding), stack=self._answered())
 
     def _reply_sample(self, sample: Sample) -> None:
         """Answer with a sample as it is, with its source and its time."""
         attachment = None if sample.attachment is None else bytes(sample.attachment)
         about = {"attachment": attachment, "timestamp": sample.timestamp, "source": sample.source_info}
         if sample.kind is SampleKind.PUT:
-            self._alive().reply(sample.key_expr.utf8, bytes(sample.payload), encoding=sample.encoding, **about)
+            self._answerable().reply(sample.key_expr.utf8, bytes(sample.payload), encoding=sample.encoding, **about)
         else:
-            self._alive().reply_del(sample.key_expr.utf8, **about)
+            self._answerable().reply_del(sample.key_expr.utf8, **about)
 
     def drop(self, /) -> None:
         """There will be no more answers."""
         if self._open:
             self._open = False
-            self._asked.finish()
+            if not self._session._is_parents:
+                self._asked.finish()
 
     def _answered(self) -> bytes | None:
         return None if self._stack is None else self._session._stamper.answered(self._stack)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 cimport cython
 from zenlake.api.channel cimport Channel
+from zenlake.api.zbytes cimport ZBytes
 from zenlake.network.forward cimport Listener
 from zenlake.wire.cursor cimport Blob
 from zenlake.wire.data cimport Del, Put
@@ -32,4 +33,5 @@ cdef class Samples(Listener):
     cdef object stamper
 
 cdef bytes clock_of(Blob id)
+cpdef ZBytes payload_of(Blob blob)
 cpdef Sample sample_of(key_expr, Put put, Del delete, bint is_put, int qos, stack)

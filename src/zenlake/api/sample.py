@@ -30,7 +30,7 @@ else:
     from zenlake.wire.memory import same, take
     from zenlake.wire.network import Push
 
-__all__ = ["Keys", "Sample", "Samples", "sample_of"]
+__all__ = ["Keys", "Sample", "Samples", "payload_of", "sample_of"]
 
 PUT, DELETE = SampleKind.PUT, SampleKind.DELETE
 BYTES = Encoding.ZENOH_BYTES
@@ -199,6 +199,13 @@ def clock_of(id):
     return LAST_CLOCK
 
 
+def payload_of(blob):
+    """Of a field that lasts only as long as its reader's record: a copy, or a view of what came in fragments."""
+    if blob.size > LARGEST_COPY:
+        return ZBytes(blob.view.toreadonly())
+    return zbytes_of(take(blob.data, blob.at, blob.size))
+
+
 def sample_of(key_expr, put, delete, is_put, qos, stack):
     """From the records of a message's body."""
     sample: Sample = Sample.__new__(Sample)
@@ -212,7 +219,7 @@ def sample_of(key_expr, put, delete, is_put, qos, stack):
     source: Source = put.source if is_put else delete.source
     attachment: Blob = put.attachment if is_put else delete.attachment
     if is_put and put.payload.size > LARGEST_COPY:
-        sample._payload = ZBytes(put.payload.view.toreadonly())
+        sample._payload = payload_of(put.payload)
     elif is_put and put.payload.size > 0:
         sample._payload = take(put.payload.data, put.payload.at, put.payload.size)
     else:

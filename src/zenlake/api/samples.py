@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from zenlake.api.sample import Sample, sample_of
+from zenlake.api.sample import Sample, payload_of, sample_of
 from zenlake.api.stamps import Stamper, TimestampStack
 from zenlake.api.zbytes import ZBytes
 from zenlake.encoding import Encoding
@@ -60,5 +60,5 @@ def reply_from_response(key_expr: KeyExpr | None, response: Any, stamper: Stampe
         result = sample_of(key_expr, reply.put, reply.delete, reply.is_put, response.qos, stack)
     else:
         err = response.err
-        result = ReplyError(ZBytes(err.payload.value), err.encoding.value or BYTES, stack)
+        result = ReplyError(payload_of(err.payload), err.encoding.value or BYTES, stack)
     return Reply(result, response.responder.value)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Session", "open"]
 
+FORKED = "this session was opened before a fork and belongs to the parent process: open another one here"
 _sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
 
 
@@ -129,6 +130,16 @@ class Session(Publishing, Asking):
         if self._life.over is not None:
             raise ClosedError(self._life.over)
         return self._node
+
+    @property
+    def _is_parents(self) -> bool:
+        """Whether this process was forked from the one that opened it."""
+        return self._life.over is FORKED
+
+    def _here(self) -> None:
+        """What only reads works on when the session is closed; but not in a child that was forked."""
+        if self._is_parents:
+            raise ClosedError(FORKED)
 
     # Receiving
 
@@ -241,9 +252,7 @@ def _close_all() -> None:
 def _after_fork() -> None:
     """In the child: its threads are gone, and its locks may be held by them for ever. Touch none of them."""
     for session in list(_sessions):
-        session._life.over = (
-            "this session was opened before a fork and belongs to the parent process: open another one here"
-        )
+        session._life.over = FORKED
         for each in list(session._receivers):
             each.orphan()
     _sessions.clear()

@@ -7,12 +7,16 @@ them is gone. A face never hears of what it declared itself (the application doe
 
 from collections import Counter
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from zenlake.keyexpr import intersects
 from zenlake.network.access import DECLARING, EGRESS
-from zenlake.network.face import AGGREGATE, FUTURE, KINDS, QUERYABLE, Face, Interest
+from zenlake.network.face import AGGREGATE, FUTURE, KINDS, QUERYABLE, SUBSCRIBER, Face, Interest
 from zenlake.network.forward import Epoch
 from zenlake.network.tree import KeyTree
+
+if TYPE_CHECKING:
+    from zenlake.network.aggregation import Aggregation
 
 __all__ = ["Declarations", "Resource", "passes"]
 
@@ -50,11 +54,15 @@ class Declarations:
         self.tables: dict[int, KeyTree[Resource]] = {kind: KeyTree() for kind in KINDS}
         self.epoch = Epoch()
         self.counters = counters
+        self.aggregation: "Aggregation | None" = None
+        """The wide keys under which the application's are declared, if there are any."""
         self.on_change: Callable[[int, bytes], None] = lambda kind, key: None
 
     # What a face says
 
     def declare(self, face: Face, kind: int, id: int, key: bytes, info: int = 0) -> None:
+        if self.aggregation is not None and face.is_application and kind == SUBSCRIBER:
+            key = self.aggregation.subscriber(key)
         known = face.declared[kind]
         if id in known and known[id] != key:
             self.undeclare(face, kind, id)

@@ -79,9 +79,10 @@ class Gossip:
     def _entry(zid: bytes, known: Known) -> LinkState:
         return LinkState(known.psid, known.sn, ZenohId.from_wire(zid), known.whatami, known.locators)
 
-    def opened(self, face: Face) -> None:
+    def opened(self, face: Face) -> bool:
+        """A new neighbour: tell it who is there. Whether it heard of others, to which it may now connect."""
         if not self._gossips(face):
-            return
+            return False
         self._sn += 1
         neighbour = self._numbered(face.zid, face.whatami)
         entries = []
@@ -90,11 +91,15 @@ class Gossip:
         elif self.node.whatami is WhatAmI.PEER:
             entries = [self._self(), self._entry(face.zid, neighbour)]
         neighbours = {other.zid for other in self.node.faces if other is not face and self._gossips(other)}
-        for zid, known in self.known.items():
-            if zid in neighbours and known.locators is not None and known.whatami is WhatAmI.PEER:
-                entries.append(self._entry(zid, known))
+        others = [
+            self._entry(zid, known)
+            for zid, known in self.known.items()
+            if zid in neighbours and known.locators is not None and known.whatami is WhatAmI.PEER
+        ]
+        entries += others
         if entries or face.stand is not Stand.NORTH:
             self._tell(face, entries)
+        return bool(others)
 
     def closed(self, face: Face) -> None:
         if face.zid in self.known:

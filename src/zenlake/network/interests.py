@@ -49,6 +49,11 @@ class Interests:
         self, face: Face, id: int, mode: int, options: int, key: bytes | None, now: float, timeout: float | None = None
     ) -> Interest | None:
         """A face wants to know."""
+        aggregation = self.declarations.aggregation
+        if aggregation is not None and face.is_application and options & KINDS[SUBSCRIBER] and key is not None:
+            key = aggregation.join(id, key)
+            if key is None:
+                return None
         if id in face.interests:
             self.end(face, id)
         if len(face.interests) >= MOST:
@@ -97,7 +102,9 @@ class Interests:
 
     def end(self, face: Face, id: int) -> None:
         """A face wants to know no more."""
-        interest = face.interests.get(id)
+        aggregation = self.declarations.aggregation
+        known = aggregation.leave(id) if aggregation is not None and face.is_application else id
+        interest = None if known is None else face.interests.get(known)
         if interest is None:
             return
         self._drop(interest)

@@ -83,6 +83,9 @@ class Node:
         """Told what a callback of the application raised."""
         self.on_discover: Callable[[bytes, WhatAmI, tuple[str, ...]], None] = lambda zid, whatami, locators: None
         """Told of nodes that gossip speaks of, and where they listen."""
+        self.in_a_moment: Callable[[Callable[[], None]], None] = lambda call: call()
+        """Calls it with the lock held, where there is a clock a little later: a real peer's `open` waits for those that it was
+        just told of only if it is not told in the same breath that this was all."""
         self._calls: deque[Callable[[], object]] = deque()
         self._calling = False
         self._readers: list[Reader] = []
@@ -101,15 +104,22 @@ class Node:
             face.dirty = self.dirty
             self.declarations.faces.append(face)
             self.declarations.epoch.number += 1
-            self.gossip.opened(face)
+            told_of_others = self.gossip.opened(face)
             if face.stand is Stand.TREE:
                 self.routers.opened(face)
             if face.is_told_all:
                 self.declarations.tell_all(face)
-            if face.stand is Stand.BESIDE:
-                face.final(0)
+            if face.stand is Stand.BESIDE and told_of_others:
+                self.in_a_moment(lambda: self._told_all(face))
+            elif face.stand is Stand.BESIDE:
+                self._told_all(face)
             self.interests.opened(face)
         self._after()
+
+    @staticmethod
+    def _told_all(face: Face) -> None:
+        if face.is_open:
+            face.final(0)
 
     def closed(self, face: Face) -> None:
         """It is gone."""

@@ -53,6 +53,7 @@ log = logger("zenlake.node")
 # Where a node listens unless told otherwise: only on this machine.
 LISTEN = {WhatAmI.ROUTER: ("tcp/127.0.0.1:7447",), WhatAmI.PEER: ("tcp/127.0.0.1:0",), WhatAmI.CLIENT: ()}
 TOLD = 0.5  # seconds that a peer waits for the declarations of those it connected to
+MOMENT = 0.02  # seconds that a real peer needs to begin connecting to those that it was told of
 YIELD = 0.5  # seconds that the node with the smaller id leaves the other to connect first
 NOTED = 10.0  # seconds between two looks at what was dropped, where that is recorded
 
@@ -101,6 +102,8 @@ class NodeConfig:
     interest_timeout: float = 10.0
     namespace: bytes = b""
     """A prefix of all keys of the application, which it does not see."""
+    aggregation: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    """Wide keys, in the application's words, that stand for those of its subscribers and of its publishers."""
     admin: bool | None = None
     """Whether others may ask about the node; None: a router's may."""
 
@@ -125,6 +128,7 @@ class LiveNode(Node):
         self.node.interests.on_initial = lambda face: self.node.later(self._tell)
         self.node.on_error = lambda error: log.error("a callback failed", exc_info=error)
         self.node.on_discover = self._discovered
+        self.node.in_a_moment = self._in_a_moment
         self.node.is_guarded = config.access is not None
         if config.recording is not None:
             self.node.queries.on_forward = self._forwarded
@@ -139,6 +143,11 @@ class LiveNode(Node):
         self._closed = False
         application = self.node.application
         application.namespace = Namespace(config.namespace)
+        if any(config.aggregation):
+            from zenlake.network.aggregation import Aggregation  # few have any
+
+            wide = ([application.namespace.whole(key.encode()) for key in keys] for keys in config.aggregation)
+            self.node.declarations.aggregation = Aggregation(*wide)
         self.declare_subscriber = application.declare_subscriber
         self.declare_publisher = application.declare_publisher
         self.declare_queryable = application.declare_queryable
@@ -400,6 +409,14 @@ class LiveNode(Node):
             call()
         else:
             self.runtime.engine.call_soon(call)
+
+    def _in_a_moment(self, call: Callable[[], None]) -> None:
+        def late() -> None:
+            with self.node.lock:
+                call()
+            self.node._after()
+
+        self.runtime.engine.call_at(time.monotonic() + MOMENT, late)
 
     def _wake(self) -> None:
         if not self._awake:

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A session in a child that was forked, at any moment: it says whose it is, sends nothing, waits for nobody."""
+
+import gc
+import json
+import os
+import select
+import signal
+import threading
+
+import pyarrow as pa
+import pytest
+
+import zenlake
+from tests.api.nodes import config, pair
+from zenlake import ext, handlers
+
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+
+PATIENCE = 20.0
+REFUSED = "ClosedError: this session was opened before a fork and belongs to the parent process: open another one here"
+TABLE = pa.table({"key": ["t/a"], "payload": [b"x"]})
+
+
+def in_child(calls):
+    """What each call gives in a forked child, as text, and what ending the child gives."""
+    told, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(int(PATIENCE))  # ends it, if something waits for ever
+            os.write(tell, json.dumps({name: outcome(call) for name, call in calls.items()}).encode())
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(tell)
+    try:
+        assert select.select([told], [], [], 2 * PATIENCE)[0]
+        said = b"".join(iter(lambda: os.read(told, 65536), b""))
+    finally:
+        os.close(told)
+        status = os.waitpid(child, 0)[1]
+    assert os.waitstatus_to_exitcode(status) == 0, f"it did not reach its end: {said!r}"
+    return json.loads(said)
+
+
+def outcome(call):
+    try:
+        return str(call())
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def test_everything_that_a_session_gave_refuses_in_the_child_and_goes_on_in_the_parent():
+    first, second = pair()
+    with first as session, second:
+        subscriber, ring = session.declare_subscriber("t/a"), session.declare_subscriber("t/a", handlers.RingChannel(3))
+        columns = session.declare_subscriber("t/a", handlers.ArrowChannel(10))
+        publisher, querier = session.declare_publisher("t/a"), session.declare_querier("q/a")
+        queryable, alive = session.declare_queryable("q/a"), session.liveliness()
+        token, tokens = alive.declare_token("l/a"), alive.declare_subscriber("l/**")
+        numbered = ext.declare_advanced_publisher(session, "x/a", sample_miss_detection=ext.MissDetectionConfig())
+        ordered = ext.declare_advanced_subscriber(session, "y/a", history=ext.HistoryConfig())
+        replies, query = session.get("q/a"), queryable.recv(PATIENCE)
+        cancelling = zenlake.CancellationToken()
+        session.get("q/a", print, cancellation_token=cancelling)
+        refused = {
+            "put": lambda: session.put("t/a", "x"), "try_put": lambda: session.try_put("t/a", "x"),
+            "delete": lambda: session.delete("t/a"), "put_table": lambda: session.put_table(TABLE),
+            "get": lambda: session.get("q/a"), "get_table": lambda: session.get_table("q/a"),
+            "declare": lambda: session.declare_subscriber("t/b"), "new_timestamp": session.new_timestamp,
+            "peers": lambda: session.info.peers_zid(), "publisher.put": lambda: publisher.put("x"),
+            "publisher.put bytes": lambda: publisher.put(b"x"), "publisher.try_put": lambda: publisher.try_put("x"),
+            "publisher.delete": publisher.delete, "matching_status": lambda: publisher.matching_status,
+            "querier.get": querier.get, "recv": subscriber.recv, "try_recv": subscriber.try_recv,
+            "iterate": lambda: list(subscriber), "ring.recv": ring.recv, "columns.recv": columns.recv,
+            "queryable.recv": queryable.recv, "reply": lambda: query.reply("q/a", "x"), "tokens.recv": tokens.recv,
+            "reply_err": lambda: query.reply_err("x"), "declare_token": lambda: alive.declare_token("l/b"),
+            "numbered.put": lambda: numbered.put("x"), "ordered.recv": ordered.recv,
+        }  # fmt: skip
+        allowed = {
+            "replies": lambda: list(replies), "drop": query.drop, "cancel": cancelling.cancel,
+            "is_closed": session.is_closed, "subscriber.undeclare": subscriber.undeclare,
+            "token.undeclare": token.undeclare, "numbered.undeclare": numbered.undeclare,
+            "ordered.undeclare": ordered.undeclare, "close": session.close, "collect": gc.collect,
+        }  # fmt: skip
+        ended, others = threading.Event(), []
+        for _ in range(2):  # threads that are in the midst of something, and may hold any lock, as the process forks
+
+            def work():
+                while not ended.is_set():
+                    numbered.put("x")
+                    session.put("t/b", "x")
+                    session.declare_subscriber("t/c").undeclare()
+
+            others.append(threading.Thread(target=work))
+            others[-1].start()
+        try:
+            said = in_child(refused | allowed)
+        finally:
+            ended.set()
+            for other in others:
+                other.join()
+        assert {name: said[name] for name in refused if said[name] != REFUSED} == {}
+        assert (said["replies"], said["is_closed"]) == ("[]", "True")
+        assert {said[name] for name in allowed.keys() - {"replies", "is_closed", "collect"}} == {"None"}
+        query.reply("q/a", "still asked")
+        query.drop()
+        assert str(replies.recv(PATIENCE).ok.payload) == "still asked"
+        second.put("t/a", "still works")
+        assert str(subscriber.recv(PATIENCE).payload) == "still works"
+
+
+def test_a_child_opens_its_own():
+    def own():
+        with zenlake.open(config()) as session:
+            subscriber = session.declare_subscriber("t/a")
+            session.put("t/a", "its own")
+            return subscriber.recv(PATIENCE).payload
+
+    with zenlake.open(config()) as session:
+        assert in_child({"own": own, "again": own}) == {"own": "its own", "again": "its own"}
+        assert not session.is_closed()
