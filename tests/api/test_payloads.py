@@ -3,7 +3,6 @@
 
 import array
 import gc
-import os
 import sys
 import tracemalloc
 
@@ -14,9 +13,10 @@ import zenlake
 from tests.api.nodes import PATIENCE, pair, wait_until
 from zenlake.choices import CongestionControl
 from zenlake.wire.fields import EncodingField, Entity, Source, Stamp
+from zenlake.wire.memory import COMPILED
 
 BLOCK = CongestionControl.BLOCK
-LENDS = not os.environ.get("ZENLAKE_PURE") or sys.version_info >= (3, 12)  # whether a payload has a buffer
+LENDS = COMPILED or sys.version_info >= (3, 12)  # whether a payload has a buffer
 VALUES = ("ZenohId", "Encoding", "Timestamp", "TimestampId", "KeyExpr", "EntityGlobalId", "SourceInfo", "Priority")
 
 
