@@ -7,11 +7,13 @@ import threading
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.columns.test_usual import NOW
 from tests.network.mesh import CLIENT, ROUTER, Wire
+from tests.network.test_forward import Lock
 from zenlake.api.arrow import get_table
 from zenlake.api.filling import Filling
 from zenlake.api.handlers import Handler
@@ -64,7 +66,8 @@ class Receiving:
         self.queue = Queue(2)
         self.queue.start(65535, MASK, 0, True, False, 1000, 0.05)
         self.other = Face(Wire(), b"\x08", ROUTER, CLIENT)
-        self.other.lane = Lane(self.queue, threading.RLock(), lambda: None)
+        self.lock = Lock()
+        self.other.lane = Lane(self.queue, self.lock, lambda: None)
         self.source = Face(Wire(), b"\x09", ROUTER, CLIENT)
         if guarded:
             self.source.guard = DENIED.guard(Who("tcp", "9", None, None, []))
@@ -251,21 +254,41 @@ def frames(*messages: Message, each: int = 1000) -> bytes:
     return data
 
 
-def usual(number: int, id: int = 1) -> Push:
+def usual(number: int, id: int = 1, **more: Any) -> Push:
     stamp = Timestamp.from_wire(NOW + number, bytes(range(1, 17)))
-    return Push(key=(id, True, None), qos=0x0D, body=Put(payload=b"%08d" % number, timestamp=stamp))
+    return Push(key=(id, True, None), qos=0x0D, body=Put(**{"payload": b"%08d" % number, "timestamp": stamp, **more}))
 
 
-def test_each_of_several_channels_gets_its_own_in_order():
+@pytest.mark.parametrize(
+    "more", [{}, {"encoding": Encoding("text/plain").with_schema("x" * 200), "payload": bytes(100)}]
+)
+@pytest.mark.parametrize("rows", [100, 300])
+def test_each_of_several_channels_gets_its_own_in_order(rows, more):
+    """Also where rows that wait take more bytes than are kept, and where a batch ends in the middle of those that wait."""
     receiving = Receiving(True)
     for number, key in enumerate(["a/1", "b/1", "n/é"]):
-        receiving.arrow(number, key.encode(), 100, 1 << 20)
-    ids = [1, 1, 3, 5, 3, 1, 5]
-    receiving.read(frames(*[usual(number, ids[number % 7]) for number in range(2000)], each=333))
-    rows = receiving.outcome(False)["rows"]
-    for id, of in zip([1, 3, 5], rows, strict=True):
-        assert [row["ntp64"] - NOW for row in of] == [number for number in range(2000) if ids[number % 7] == id]
+        receiving.arrow(number, key.encode(), rows, 1 << 20)
+    ids = [1] * 300 + [1, 1, 3, 5, 3, 1, 5]
+    receiving.read(frames(*[usual(number, ids[number % 307], **more) for number in range(2000)], each=400))
+    found = receiving.outcome(True)
+    for id, of, counts in zip([1, 3, 5], found["rows"], found["batches"], strict=True):
+        assert [row["ntp64"] - NOW for row in of] == [number for number in range(2000) if ids[number % 307] == id]
         assert {row["key"] for row in of} == {KEYS[id - 1]}
+        assert set(counts[:-1]) <= {rows}
+
+
+def test_no_lock_of_a_connection_is_held_while_rows_are_handed_over():
+    receiving = Receiving(True)
+    receiving.arrow(0, b"a/1", 1, 1 << 20)
+    receiving.forward(b"b/1")
+    held: list[int] = []
+    receiving.channels[0].wake = lambda: held.append(receiving.lock.depth)
+    tiny = Push(
+        key=(3, True, None), body=Put(payload=b"")
+    )  # the last bytes of its frame, too few to be looked at ahead
+    receiving.read(frames(usual(0), tiny, *[usual(number) for number in range(1, 10)], each=2))
+    assert held == [0] * 10
+    assert len(receiving.outcome(False)["written"]) == 1
 
 
 def test_more_keys_than_are_remembered():
