@@ -19,6 +19,8 @@ cdef class Filling(Listener):
     cdef long long received_ns
     cdef bint busy
     cdef list later
+    cdef Door door
+    cdef unsigned long long epoch
     cdef int add(self, bytes key, Reader reader) except -1
     cdef Py_ssize_t add_run(self, Door door, Reader reader) except -1
     cdef Py_ssize_t name_run(self, Door door, Py_ssize_t count) except -1

@@ -44,6 +44,8 @@ class Filling(Listener):
         self.received_ns = 0
         self.busy = False  # whether a row or a batch is being made
         self.later = []
+        self.door = None  # by which the last run came, and in which epoch: then ids stand for what they stood for
+        self.epoch = 0
 
     def take(self, key, reader):
         self.lock.acquire()  # a column that grows lets go of the interpreter
@@ -112,23 +114,21 @@ class Filling(Listener):
     def name_run(self, door, count):
         """Give the rows of a run their keys, up to the first that is not for us alone; returns how many these are."""
         samples: LiveSamples = self.samples
-        i: cython.Py_ssize_t = 0
-        last: cython.Py_ssize_t
-        named: cython.Py_ssize_t
-        id: cython.longlong
-        while i < count:
-            id = samples.id_at(i)
-            last = i + 1
-            while last < count and samples.id_at(last) == id:
-                last += 1
+        if door is not self.door or door.epoch.number != self.epoch:
+            samples.forget_ids()
+            self.door = door
+            self.epoch = door.epoch.number
+        named: cython.Py_ssize_t = samples.name_rows(0, count)
+        while named < count and samples.has_room():
+            id: cython.longlong = samples.id_at(named)
             key: bytes = door.key_for(self, id)
             if key is None:
-                return i
-            named = samples.name_rows(i, last, key)
-            if named < last:
-                return named
-            i = last
-        return i
+                break
+            samples.learn(id, key)
+            if door.epoch.number != self.epoch:  # somebody's finalizer declared something, while memory was asked for
+                break
+            named = samples.name_rows(named, count)
+        return named
 
     def look_at_clock(self, reader):
         """What comes in one frame comes at one time. Returns whether the next row is the first of its batch."""
@@ -189,4 +189,5 @@ class Filling(Listener):
         with self.lock:
             self.finish()
             self.finish()  # what came meanwhile
+            self.door = None
         self.channel._close(discard)

@@ -11,6 +11,8 @@ cdef class LiveSamples:
     cdef Place place
     cdef KeyTable keys
     cdef dict numbers
+    cdef long long[::1] ids
+    cdef int[::1] meant
     cdef Py_ssize_t rows
     cdef Py_ssize_t size
     cdef unsigned char[::1] stage
@@ -25,7 +27,10 @@ cdef class LiveSamples:
     cdef bint end(self, Reader reader) except -1
     cdef Py_ssize_t note_run(self, Reader reader, Py_ssize_t size, long long received_ns) except -1
     cdef long long id_at(self, Py_ssize_t i) noexcept
-    cdef Py_ssize_t name_rows(self, Py_ssize_t first, Py_ssize_t last, bytes key) except -1
+    cdef Py_ssize_t name_rows(self, Py_ssize_t first, Py_ssize_t last) noexcept
+    cdef int learn(self, long long id, bytes key) except -1
+    cdef void forget_ids(self) noexcept
+    cdef bint has_room(self) noexcept
     cdef bint end_run(self, Reader reader, Py_ssize_t count) except -1
     cdef int settle(self, Reader reader, long long received_ns) except -1
     cdef int number(self, bytes key) except -1

@@ -5,6 +5,8 @@ What a row consists of is kept on a stage, since the reader's memory is written 
 numbered as they come, so that they are written as the decoder writes those that were declared.
 """
 
+from array import array
+
 import cython
 
 if cython.compiled:
@@ -30,13 +32,15 @@ COLUMNS = [
 STAGE = cython.declare(cython.Py_ssize_t, 65536)
 MOST_KEYS = cython.declare(cython.int, 16384)  # that are remembered, and how many bytes of them
 MOST_SPELLED = cython.declare(cython.Py_ssize_t, 1 << 20)
+SLOTS = cython.declare(cython.Py_ssize_t, 1024)
+NONE = cython.declare(cython.longlong, 1 << 30)  # no id is that large
 
 
 class LiveSamples:
     """A table of samples while it grows. `add_...` and `end_run` tell whether it is full: then `finish` it before the next.
 
-    A run is noted (`note_run`), each of its rows is given its key (`id_at`, `name_rows`), and it ends (`end_run`) behind the last
-    that was: the rest is forgotten, and is still to be read.
+    A run is noted (`note_run`), its rows are given the keys that their ids stand for (`name_rows`, `learn`), and it ends (`end_run`)
+    behind the last that has one: the rest is forgotten, and is still to be read.
     """
 
     def __init__(self, columns=None, rows=16384, size=32 << 20):
@@ -46,6 +50,9 @@ class LiveSamples:
         self.place = Place()
         self.keys = KeyTable()  # nobody's: the whole keys of the rows, numbered here
         self.numbers = {}
+        self.ids = array("q", bytes(8 * SLOTS))  # what ids stand for, of those who sent the last runs
+        self.meant = array("i", bytes(4 * SLOTS))
+        self.forget_ids()
         self.rows = rows
         self.size = size
         self.stage = bytearray(STAGE)
@@ -118,21 +125,40 @@ class LiveSamples:
         """The id that is the key of a row of the run: below zero if the receiver declared it, not the sender."""
         return self.samples.scopes.data[self.first + i]
 
-    def name_rows(self, first, last, key):
-        """Give rows of the run their key; returns behind the last of them, or behind the one that made the table full."""
+    def name_rows(self, first, last):
+        """Give rows of the run their keys; returns the first whose id was not learned, or for which there is no room."""
         samples: Samples = self.samples
-        number: cython.int = self.number(key)
-        left: cython.Py_ssize_t = self.size - samples.held() - self.used - self.spelled
-        size: cython.Py_ssize_t = len(key)
+        room: cython.Py_ssize_t = self.size - samples.held() - self.used - self.spelled
+        left: cython.Py_ssize_t = room
+        spelled: cython.Py_ssize_t = 0
         i: cython.Py_ssize_t = self.first + first
+        id: cython.longlong
+        number: cython.int
         last += self.first
         while i < last and left > 0:
+            id = samples.scopes.data[i]
+            if self.ids[id & (SLOTS - 1)] != id:
+                break
+            number = self.meant[id & (SLOTS - 1)]
             samples.scopes.data[i] = number
-            self.used += samples.sizes.data[i]
-            self.spelled += size
-            left -= samples.sizes.data[i] + size
+            spelled += self.keys.size[number]
+            left -= self.keys.size[number] + samples.sizes.data[i]
             i += 1
+        self.used += room - left - spelled
+        self.spelled += spelled
         return i - self.first
+
+    def learn(self, id, key):
+        """From now on an id stands for a key, until ids are forgotten."""
+        self.meant[id & (SLOTS - 1)] = self.number(key)
+        self.ids[id & (SLOTS - 1)] = id
+        return 0
+
+    def forget_ids(self):
+        """They are of somebody else now, or may stand for something else."""
+        i: cython.Py_ssize_t
+        for i in range(SLOTS):
+            self.ids[i] = NONE
 
     def end_run(self, reader, count):
         """It has so many rows; the reader goes on behind them."""
@@ -174,8 +200,10 @@ class LiveSamples:
         return found
 
     def is_full(self):
-        samples: Samples = self.samples
-        return samples.row >= self.rows or samples.held() + self.used + self.spelled >= self.size
+        return self.samples.row >= self.rows or not self.has_room()
+
+    def has_room(self):
+        return self.samples.held() + self.used + self.spelled < self.size
 
     def gather(self):
         self.samples.gather(self.keys, self.keys)
@@ -184,6 +212,7 @@ class LiveSamples:
         if len(self.numbers) > MOST_KEYS or self.keys.used > MOST_SPELLED:
             self.keys = KeyTable()
             self.numbers = {}
+            self.forget_ids()
         return 0
 
     def finish(self):
