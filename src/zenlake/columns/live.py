@@ -39,8 +39,8 @@ NONE = cython.declare(cython.longlong, 1 << 30)  # no id is that large
 class LiveSamples:
     """A table of samples while it grows. `add_...` and `end_run` tell whether it is full: then `finish` it before the next.
 
-    A run is noted (`note_run`), its rows are given the keys that their ids stand for (`name_rows`, `learn`), and it ends (`end_run`)
-    behind the last that has one: the rest is forgotten, and is still to be read.
+    A run is noted (`note_run`), its rows are given the keys that their ids stand for (`name_rows`, `learn`), and it ends
+    (`end_run`) behind the last that has one: the rest is forgotten, and is still to be read.
     """
 
     def __init__(self, columns=None, rows=16384, size=32 << 20):
