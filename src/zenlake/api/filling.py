@@ -62,19 +62,18 @@ class Filling(Listener):
         return 0
 
     def take_run(self, door, reader):
-        count: cython.Py_ssize_t = 0
         self.lock.acquire()
-        if not self.busy:
-            self.busy = True
-            try:
-                count = self.add_run(door, reader)
-                if self.later:
-                    self.catch_up()
-            finally:
-                self.busy = False
-                self.lock.release()
-            return count
-        self.lock.release()
+        if self.busy:
+            self.lock.release()
+            return 0
+        self.busy = True
+        try:
+            count: cython.Py_ssize_t = self.add_run(door, reader)
+            if self.later:
+                self.catch_up()
+        finally:
+            self.busy = False
+            self.lock.release()
         return count
 
     def add(self, key, reader):
@@ -101,7 +100,11 @@ class Filling(Listener):
         while True:
             first = self.look_at_clock(reader)
             noted = samples.note_run(reader, size, self.received_ns)
-            named = self.name_run(door, noted)
+            try:
+                named = self.name_run(door, noted)
+            except MemoryError:
+                samples.end_run(reader, 0)
+                raise
             total += named
             if samples.end_run(reader, named):
                 self.hand_over()
