@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Columns in and out of a live session: `ArrowChannel`, `put_table`, `get_table`.
 
-A channel writes each sample from the reader's record into columns as it arrives: no Sample, no payload object. A record
+A channel writes each sample from where it was read into columns as it arrives: no Sample, no payload object. A record
 batch ends at a number of rows, of bytes, or at an age, whichever comes first.
 """
 
-import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -65,20 +63,20 @@ class ArrowChannel:
 def get_table(session: "Session", selector: Any, **options: Any) -> pa.Table:
     """Ask, wait for all answers, and give them as a table of samples. An answer that is an error is raised."""
     samples = LiveSamples()
-    batches: list[pa.RecordBatch] = []
+    channel: Handler[pa.RecordBatch] = Handler()
+    filling = Filling(samples, channel, 0.0, replies=True)
     errors: list[bytes] = []
-    done = threading.Event()
 
     def deliver(key: bytes | None, reader: Any) -> None:
         if key is None or not reader.response.is_reply:
             errors.append(reader.response.err.payload.value or b"")
-        elif samples.add_reply(key, reader, time.time_ns()):
-            batches.append(samples.finish())
+        else:
+            filling.take(key, reader)
 
-    target: Receiver[Any] = Receiver(lambda item: None, lambda discard=False: done.set(), None, deliver=deliver)
+    target: Receiver[Any] = Receiver(channel._push, lambda discard=False: filling.close(), None, deliver=deliver)
     session.get(selector, _Given(target), **options)
-    done.wait()
-    if errors and not batches and not len(samples):
+    batches = list(channel)
+    if errors and not batches:
         raise InvalidValue(f"the query was answered with an error: {errors[0].decode(errors='replace')}")
     return pa.Table.from_batches([*batches, samples.finish()])
 

@@ -2,7 +2,7 @@
 cimport cython
 from zenlake.api.channel cimport Channel
 from zenlake.columns.live cimport LiveSamples
-from zenlake.network.forward cimport Listener
+from zenlake.network.forward cimport Door, Listener
 from zenlake.runtime.lock cimport Lock
 from zenlake.wire.reader cimport Reader
 
@@ -12,13 +12,19 @@ cdef class Filling(Listener):
     cdef Channel channel
     cdef Lock lock
     cdef double age
+    cdef bint replies
     cdef unsigned long long generation
     cdef public object source
     cdef unsigned long long sn
     cdef long long received_ns
     cdef bint busy
     cdef list later
+    cdef Door door
+    cdef unsigned long long epoch
     cdef int add(self, bytes key, Reader reader) except -1
+    cdef Py_ssize_t add_run(self, Door door, Reader reader) except -1
+    cdef Py_ssize_t name_run(self, Door door, Py_ssize_t count) except -1
+    cdef bint look_at_clock(self, Reader reader) except -1
     cdef int put_off(self, bytes key, Reader reader) except -1
     cdef int catch_up(self) except -1
     cdef int hand_over(self) except -1

@@ -16,8 +16,12 @@ cdef class Epoch:
 cdef class Reading:
     cdef public object face
 
+cdef class Door(Sink)
+
 cdef class Listener:
+    cdef public bint runs
     cpdef int take(self, bytes key, Reader reader) except -1
+    cdef Py_ssize_t take_run(self, Door door, Reader reader) except -1
 
 @cython.final
 cdef class Called(Listener):
@@ -87,6 +91,8 @@ cdef class Door(Sink):
     cdef int show(self, Route route, Reader reader) except -1
     cdef int show_one(self, Listener listener, bytes key, Reader reader) except -1
     cdef int stamp(self, Writer w, Push push) except -1
+    cdef Route known(self, unsigned long long scope)
+    cdef bytes key_for(self, Listener listener, long long scope)
     cdef Route find(self, WireExpr wire, int node_id)
     cdef int header(self, Target target) noexcept
     cdef Blob key(self, Target target)

@@ -19,20 +19,25 @@ if cython.compiled:
     import cython.cimports.zenlake.wire.ids as ids
     from cython.cimports.zenlake.transport.inbox import Sink
     from cython.cimports.zenlake.transport.queue import joined
-    from cython.cimports.zenlake.wire.cursor import Blob
-    from cython.cimports.zenlake.wire.memory import copy, same, take
+    from cython.cimports.zenlake.wire.cursor import Blob, Cursor
+    from cython.cimports.zenlake.wire.memory import copy, same, short_vle, take
     from cython.cimports.zenlake.wire.network import Push
     from cython.cimports.zenlake.wire.writer import Writer
 else:
     from zenlake.transport.inbox import Sink
     from zenlake.transport.queue import joined
     from zenlake.wire import ids
-    from zenlake.wire.cursor import Blob
-    from zenlake.wire.memory import copy, same, take
+    from zenlake.wire.cursor import Blob, Cursor
+    from zenlake.wire.memory import copy, same, short_vle, take
     from zenlake.wire.network import Push
     from zenlake.wire.writer import Writer
 
+# PUSH is Z|M|N|id, PUT is Z|E|T|id
+M = cython.declare(cython.int, 0x40)
+N = cython.declare(cython.int, 0x20)
+KIND = cython.declare(cython.int, 0x1F)
 T = cython.declare(cython.int, 0x20)
+SHORTEST = cython.declare(cython.Py_ssize_t, 5)  # bytes: a header and the longest id that `short_vle` looks at
 NODE_ID = cython.declare(cython.ulonglong, 1 << 0x33)  # the extension's header byte, as a bit
 FULL = cython.declare(cython.int, 0)  # what a queue answers
 OVER = cython.declare(cython.int, 2)
@@ -56,8 +61,16 @@ class Reading:
 class Listener:
     """Who is shown the samples of a subscription. Subclass it where each sample counts."""
 
+    if not cython.compiled:  # compiled: an attribute, in the .pxd
+        runs: bool = False  # whether it has a `take_run`
+
     def take(self, key, reader):
         """One sample, on this key, in `reader.push` until this returns."""
+        return 0
+
+    def take_run(self, door, reader):
+        """Take messages that lie ahead of a reader, as long as they are publications for this listener alone (`door.key_for`),
+        and move the reader behind them; returns how many they were. `take` is shown the first that is anything else."""
         return 0
 
 
@@ -216,6 +229,7 @@ class Door(Sink):
         if route.only is not None and not self.stamps:
             if self.held:
                 self.finish()
+            self.runs = route.only.runs
             return self.show_one(route.only, route.shown, reader)
         if not route.targets and not route.receivers:
             if route.denied is not None:
@@ -281,6 +295,46 @@ class Door(Sink):
         w.run("timestamp.id", self.own_id)
         self.rest_at = push.body_at + 1
         return 0
+
+    def on_run(self, reader):
+        """Publications that lie ahead, if the first of them is for one listener alone and that takes many at once."""
+        c: Cursor = reader.c
+        if c.end - c.at < SHORTEST:
+            return 0
+        self.runs = False
+        header: cython.int = c.data[c.at]
+        scope: cython.longlong = short_vle(c.data, c.at + 1)
+        if header & (KIND | N) != ids.PUSH or scope < 0:
+            return 0
+        route: Route = self.known((scope >> 3) * 2 + (header & M != 0))
+        if route is None or route.only is None or not route.only.runs:
+            return 0
+        self.runs = True
+        if self.held:
+            self.finish()
+        if self.reading.face is not self.face:
+            self.reading.face = self.face
+        try:
+            return route.only.take_run(self, reader)
+        except Exception as error:
+            self.node.on_error(error)
+        return 0
+
+    def known(self, scope):
+        """The route of a declared key that was found before and still holds; None if there is none."""
+        route: Route = self.last
+        if route is None or scope != self.last_scope or self.last_size >= 0 or self.last_node_id != 0:
+            found = self.routes.get(scope)
+            route = found
+        return route if route is not None and route.epoch == self.epoch.number else None
+
+    def key_for(self, listener, scope):
+        """The key of an id as the application knows it, if its publications go to this listener and to nobody else; else None.
+
+        The id is below zero if it is ours, above if it is of the other end.
+        """
+        route: Route = self.known(2 * scope + 1 if scope > 0 else -2 * scope)
+        return route.shown if route is not None and route.only is listener else None
 
     def find(self, wire, node_id):
         """The route of a key as it is written, along the tree of a node; None if there is none."""

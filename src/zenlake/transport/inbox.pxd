@@ -4,9 +4,11 @@ from zenlake.transport.budget cimport Budget
 from zenlake.wire.reader cimport Reader
 
 cdef class Sink:
+    cdef public bint runs
     cpdef int begin(self) except -1
     cpdef int finish(self) except -1
     cpdef int on_message(self, int kind, Reader reader) except -1
+    cpdef Py_ssize_t on_run(self, Reader reader) except -1
 
 @cython.final
 cdef class Arena:

@@ -35,6 +35,9 @@ ROOM = cython.declare(cython.Py_ssize_t, 4 * 65536)
 class Sink:
     """Who receives network messages. Subclass it, compiled or not."""
 
+    if not cython.compiled:  # compiled: an attribute, in the .pxd
+        runs: bool = False  # whether `on_run` is worth a call
+
     def begin(self):
         """Messages of one read follow."""
         return 0
@@ -45,6 +48,11 @@ class Sink:
 
     def on_message(self, kind, reader):
         """One network message, in `reader.record(kind)` until this returns."""
+        return 0
+
+    def on_run(self, reader):
+        """Before the next message of a frame is read: take some of those that lie ahead, move the reader behind them, and
+        tell how many they were. The first that is not taken is read and handed on."""
         return 0
 
 
@@ -206,6 +214,10 @@ class Inbox:
         reader.low_latency = self.low_latency
         reader.begin(at, end)
         while True:
+            if self.sink.runs and reader.in_frame and fresh:
+                self.messages += self.sink.on_run(reader)
+                if self.stopped:
+                    return 0
             kind = reader.next()
             if kind == ids.END:
                 return 0
