@@ -300,9 +300,7 @@ class Text(Column):
             return 0
         if count == 1:
             return self.put(first, source, at, size)
-        self.begin(first)
-        if self.room - self.used < size * count:
-            self.grow(self.used + size * count)
+        self.make_room(first, size * count)
         start: cython.Py_ssize_t = self.used
         done: cython.Py_ssize_t = size
         copy(self.data, start, source, at, size)
@@ -314,15 +312,11 @@ class Text(Column):
         offsets: cython.p_int = self.offsets
         for i in range(count):
             offsets[first + 1 + i] = start + size * (i + 1)
-        self.used = start + size * count
-        self.told = last
-        self.mark_rows(first, last)
-        return 0
+        return self.end_rows(first, last, start + size * count)
 
     def gather(self, first, runs, count, source):
         """A run for each row that waits; where there is none the row is null."""
         i: cython.Py_ssize_t
-        size: cython.Py_ssize_t = 0
         if not self.on:
             return 0
         presence: cython.int = runs.presence(count)
@@ -331,11 +325,7 @@ class Text(Column):
                 if runs.size[i] >= 0:
                     self.put(first + i, source, runs.at[i], runs.size[i])
             return 0
-        for i in range(count):
-            size += runs.size[i]
-        if self.room - self.used < size:
-            self.grow(self.used + size)
-        self.begin(first)
+        self.make_room(first, runs.total)
         used: cython.Py_ssize_t = self.used
         data: cython.p_uchar = self.data
         offsets: cython.p_int = self.offsets
@@ -343,9 +333,36 @@ class Text(Column):
             copy(data, used, source, runs.at[i], runs.size[i])
             used += runs.size[i]
             offsets[first + 1 + i] = used
+        return self.end_rows(first, first + count, used)
+
+    def gather_numbered(self, first, numbers, sign, keys, total, count):
+        """The key for each row that waits, by its number; all are known, and take so many bytes."""
+        i: cython.Py_ssize_t
+        number: cython.longlong
+        if not self.on:
+            return 0
+        self.make_room(first, total)
+        used: cython.Py_ssize_t = self.used
+        data: cython.p_uchar = self.data
+        offsets: cython.p_int = self.offsets
+        for i in range(count):
+            number = sign * numbers[i]
+            copy(data, used, keys.data, keys.at[number], keys.size[number])
+            used += keys.size[number]
+            offsets[first + 1 + i] = used
+        return self.end_rows(first, first + count, used)
+
+    def make_room(self, first, size):
+        """For rows that take so many bytes."""
+        if self.room - self.used < size:
+            self.grow(self.used + size)
+        self.begin(first)
+        return 0
+
+    def end_rows(self, first, last, used):
         self.used = used
-        self.told = first + count
-        self.mark_rows(first, first + count)
+        self.told = last
+        self.mark_rows(first, last)
         return 0
 
     def put_value(self, row, value):

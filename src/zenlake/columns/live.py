@@ -104,7 +104,7 @@ class LiveSamples:
     # Many at once
 
     def note_run(self, reader, size, received_ns):
-        """Note the usual publications with declared keys in the next bytes of a reader, so many or fewer; returns how many they are."""
+        """Note the usual publications with declared keys in the next bytes of a reader, so many or fewer; returns how many."""
         samples: Samples = self.samples
         before: cython.Py_ssize_t = samples.row
         self.settle(reader, received_ns)

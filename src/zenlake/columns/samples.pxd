@@ -43,7 +43,6 @@ cdef class Samples(Table):
     cdef const unsigned char* data
     cdef Notes notes
     cdef Spans suffixes
-    cdef Spans keys
     cdef Spans payloads
     cdef Spans slices
     cdef Spans schemas
@@ -69,7 +68,7 @@ cdef class Samples(Table):
     cdef int settle(self, Place p) except -1 nogil
     cdef int gather(self, KeyTable opener, KeyTable acceptor) except -1 nogil
     cdef int gather_keys(self, Py_ssize_t first, Py_ssize_t count, KeyTable opener, KeyTable acceptor) except -1 nogil
-    cdef bint resolve(self, KeyTable keys, int sign, Py_ssize_t count) noexcept nogil
+    cdef Py_ssize_t declared(self, KeyTable keys, int sign, Py_ssize_t count) noexcept nogil
     cdef bint are_whole(self, Py_ssize_t count) noexcept nogil
     cdef int gather_times(self, Py_ssize_t first, Py_ssize_t count) except -1 nogil
     cdef int gather_manners(self, Py_ssize_t first, Py_ssize_t count) except -1 nogil

@@ -73,7 +73,6 @@ class Samples(Table):
         if not cython.compiled:  # compiled: a part of this object
             self.notes = notes()
         self.suffixes = Spans().over(self.notes.suffix.at, self.notes.suffix.size)
-        self.keys = Spans().over(self.notes.key.at, self.notes.key.size)
         self.payloads = Spans().over(self.notes.payload.at, self.notes.payload.size)
         self.slices = Spans().over(self.notes.slices.at, self.notes.slices.size)
         self.schemas = Spans().over(self.notes.schema.at, self.notes.schema.size)
@@ -216,10 +215,12 @@ class Samples(Table):
         return self.gather_manners(first, count)
 
     def gather_keys(self, first, count, opener, acceptor):
-        if self.resolve(opener, 1, count):
-            return self.key.gather(first, self.keys, count, opener.data)
-        if self.resolve(acceptor, -1, count):
-            return self.key.gather(first, self.keys, count, acceptor.data)
+        total: cython.Py_ssize_t = self.declared(opener, 1, count)
+        if total >= 0:
+            return self.key.gather_numbered(first, self.notes.scope, 1, opener, total, count)
+        total = self.declared(acceptor, -1, count)
+        if total >= 0:
+            return self.key.gather_numbered(first, self.notes.scope, -1, acceptor, total, count)
         if self.are_whole(count):
             return self.key.gather(first, self.suffixes, count, self.data)
         i: cython.Py_ssize_t
@@ -232,17 +233,17 @@ class Samples(Table):
                 self.put_key(first + i, acceptor, -scope, self.data, self.suffixes.at[i], self.suffixes.size[i])
         return 0
 
-    def resolve(self, keys, sign, count):
-        """Whether all rows that wait have a key which this side declared whole: the usual case."""
+    def declared(self, keys, sign, count):
+        """How many bytes the keys take, if all rows that wait have one which this side declared whole: the usual case. Else -1."""
         i: cython.Py_ssize_t
         scope: cython.int
+        total: cython.Py_ssize_t = 0
         for i in range(count):
             scope = sign * self.notes.scope[i]
-            if self.suffixes.size[i] > 0 or keys.size_of(scope) < 0:
-                return False
-            self.keys.at[i] = keys.at[scope]
-            self.keys.size[i] = keys.size[scope]
-        return True
+            if self.notes.suffix.size[i] > 0 or keys.size_of(scope) < 0:
+                return -1
+            total += keys.size[scope]
+        return total
 
     def are_whole(self, count):
         """Whether all rows that wait have a key that nobody declared: the other usual case."""

@@ -24,7 +24,6 @@ cdef struct Notes:
     Each eid
     Each sn
     Runs suffix
-    Runs key
     Runs payload
     Runs slices
     Runs schema
@@ -37,6 +36,7 @@ cdef struct Notes:
 cdef class Spans:
     cdef long long* at
     cdef long long* size
+    cdef Py_ssize_t total
     cdef Spans over(self, long long* at, long long* size)
     cdef int presence(self, Py_ssize_t count) noexcept nogil
     cdef inline void note(self, Py_ssize_t row, Blob run) noexcept nogil:

@@ -23,7 +23,7 @@ if not cython.compiled:  # compiled: constants and structs of C, in the .pxd, wh
         made = SimpleNamespace()
         for name in ("message", "scope", "manner", "encoding", "ntp64", "time", "eid", "sn"):
             setattr(made, name, [0] * MOST_WAITING)
-        for name in ("suffix", "key", "payload", "slices", "schema", "stamp", "source", "attachment", "responder"):
+        for name in ("suffix", "payload", "slices", "schema", "stamp", "source", "attachment", "responder"):
             setattr(made, name, runs())
         return made
 
@@ -38,13 +38,16 @@ class Spans:
         return self
 
     def presence(self, count):
-        """Which of the first rows have one: ALL, NONE or SOME."""
+        """Which of the first rows have one: ALL, and then they take `total` bytes, NONE or SOME."""
         i: cython.Py_ssize_t
         either: cython.longlong = 0
         each: cython.longlong = -1
+        total: cython.longlong = 0
         for i in range(count):  # by their signs, several at once
             either |= self.size[i]
             each &= self.size[i]
+            total += self.size[i]
+        self.total = total
         return ALL if either >= 0 else NONE if each < 0 else SOME
 
     if not cython.compiled:  # compiled: inline, in the .pxd
