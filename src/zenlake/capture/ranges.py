@@ -31,7 +31,7 @@ from zenlake.columns import Decoder
 PAUSED = 3  # as in reader
 STOPPED = 4
 
-SIZE = 8 << 20  # bytes of a range, unless told
+SIZE = 16 << 20  # bytes of a range, unless told: for smaller ones threads hand over more often than they decode
 INFLATED = 4  # rows of a range that are so many times its size (they were compressed) do not come with it
 
 Limits = tuple[int, int, int, int]  # rows and bytes of a record batch, bytes held, flows
