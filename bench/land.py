@@ -118,7 +118,11 @@ def starting(spark: Any, folder: Path, cores: int, rounds: int) -> Result:
     record(log, A_BATCH)
     works = (lambda: land(spark, log, folder / "lake"), lambda: by_spark(spark, log, folder / "peer", cores))
     times = [[Cost(work).seconds * 1000 for work in works] for _ in range(rounds)]
-    return Result("the start of a landing, of next to nothing, ms", "through Spark's Parquet writer, ms", [Ratio(*row) for row in times])
+    return Result(
+        "the start of a landing, of next to nothing, ms",
+        "through Spark's Parquet writer, ms",
+        [Ratio(*row) for row in times],
+    )
 
 
 def growing(folder: Path) -> Iterator[Result]:
