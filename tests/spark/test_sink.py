@@ -51,21 +51,25 @@ class Listener:
 
 
 @pytest.fixture
-def listening(router):
+def session(router):
     config = zenlake.Config()
     config.insert_json5("mode", '"client"')
     config.insert_json5("connect/endpoints", json.dumps([router.where]))
     with zenlake.open(config) as session:
+        yield session
 
-        def to(key):
-            listener = Listener(session, key)
-            name = f"heard {key}"
-            router.do("pub", name, key.replace("**", "x").replace("*", "x"))
-            if not router.do("matching", name):
-                router.events.wait("matching", name)
-            return listener
 
-        yield to
+@pytest.fixture
+def listening(router, session):
+    def to(key):
+        listener = Listener(session, key)
+        name = f"heard {key}"
+        router.do("pub", name, key.replace("**", "x").replace("*", "x"))
+        if not router.do("matching", name):
+            router.events.wait("matching", name)
+        return listener
+
+    return to
 
 
 def writing(rows, router, **options):
@@ -145,6 +149,17 @@ def test_replies_are_rows(spark, router):
     assert router.events.wait("query", "q")[0][:2] == ["s/ask/**", "x=1"]
     nobody = spark.read.format("zenoh").options(connect=router.where, selector="s/nobody", timeout="2")
     assert nobody.load().count() == 0
+
+
+def test_target_and_consolidation_say_who_answers_and_what_of_it_is_a_row(spark, router, session):
+    router.do("queryable", "theirs", "s/both/a", "reply")
+    session.declare_queryable("s/both/a", lambda query: query.reply("s/both/a", "of ours"))
+    asked = spark.read.format("zenoh").options(
+        connect=router.where, selector="s/both/a", columns="payload", target="all"
+    )
+    every = asked.option("consolidation", "none").load().collect()
+    assert sorted(bytes(row.payload) for row in every) == [b"of ours", b"of theirs"]
+    assert len(asked.option("consolidation", "latest").load().collect()) == 1
 
 
 def test_a_recording_is_replayed_by_several_tasks_in_the_order_of_each_key(spark, router, listening, tmp_path):
