@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program pays at its start only for what it uses."""
 
-import os
 import subprocess
 import sys
 
 import pytest
+
+from zenlake.wire.memory import COMPILED
 
 PROGRAM = """
 import json, re, sys, typing
@@ -26,9 +27,7 @@ HEAVY = {
 }  # fmt: skip
 
 
-@pytest.mark.skipif(
-    bool(os.environ.get("ZENLAKE_PURE")), reason="Cython's shadow and what picks the .py files load more"
-)
+@pytest.mark.skipif(not COMPILED, reason="Cython's shadow and what picks the .py files load more")
 def test_a_session_loads_nothing_that_it_does_not_use():
     command = [sys.executable, "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}\n{PROGRAM}"]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=60)
