@@ -66,15 +66,19 @@ def test_writers_that_begin_at_once_in_a_new_folder_agree_on_its_marker(tmp_path
     assert json.loads((tmp_path / MARKER).read_bytes()) == last == {**first, "writers": {"tap-1": STEP, "tap-2": STEP}}
 
 
+def write_three_segments(root):
+    with Writer(root, "w", disk=Hasty()) as writer:
+        face = writer.face("tcp", "a:1", "b:2")
+        for _ in range(3):
+            writer.append(face, 0, BATCH)
+            writer.flush()
+            writer.seal()
+    return face.name
+
+
 def test_a_writer_whose_folder_was_emptied_uses_no_number_twice(tmp_path):
     def begun():
-        with Writer(tmp_path, "w", disk=Hasty()) as writer:
-            face = writer.face("tcp", "a:1", "b:2")
-            for _ in range(3):
-                writer.append(face, 0, BATCH)
-                writer.flush()
-                writer.seal()
-        return face.name, [part.segment for part in Log(tmp_path).plan()]
+        return write_three_segments(tmp_path), [part.segment for part in Log(tmp_path).plan()]
 
     assert begun() == ("tcp/a:1->b:2#w.1.1", [1, 2, 3])
     read = Log(tmp_path).latest()
@@ -88,12 +92,7 @@ def test_a_writer_whose_folder_was_emptied_uses_no_number_twice(tmp_path):
 
 
 def test_a_segment_that_somebody_removed_is_missed_by_who_stands_in_it(tmp_path):
-    with Writer(tmp_path, "w", disk=Hasty()) as writer:
-        face = writer.face("tcp", "a:1", "b:2")
-        for _ in range(3):
-            writer.append(face, 0, BATCH)
-            writer.flush()
-            writer.seal()
+    write_three_segments(tmp_path)
     for kind in ("arrow", "index"):
         (tmp_path / "w" / segment_name(2, kind)).unlink()
     log = Log(tmp_path)
