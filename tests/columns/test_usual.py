@@ -59,11 +59,27 @@ def publication(r: random.Random) -> bytes:
     return Push(key=key, qos=r.choice([5, 0x0D, 0x1D, 0]), node_id=r.choice([0, 0, 0, 9]), body=Put(**values)).encode()
 
 
+def alike(r: random.Random) -> bytes:
+    """Publications that are alike, or nearly: the ids take one, two or three bytes, some times are short."""
+    ids = r.choice([(1, 2, 127), (200, 201, 16383), (40_000, 16384), (1, 200), (0, 1)])
+    qos, sender = r.choice([5, 0x0D, 0x21, 0]), r.random() < 0.8
+    sizes = r.choice([(8,), (0, 1, 127), (128, 300), (8, 16384)])
+    times = r.choice([(NOW,), (NOW, (1 << 64) - 1), (NOW, 1 << 55)])
+    nodes = [bytes([first]) * r.choice([1, 15, 16]) for first in (1, 1, 255)]
+    made = []
+    for i in range(r.randrange(1, 12)):
+        stamp = Timestamp.from_wire(r.choice(times) - i, r.choice(nodes))
+        body = Put(payload=bytes(r.choice(sizes)), timestamp=stamp if r.random() < 0.95 else None)
+        other = qos if r.random() < 0.9 else 0x1D
+        made.append(Push(key=(r.choice(ids), sender, None), qos=other, body=body).encode())
+    return b"".join(made)
+
+
 def batches(seed: int) -> list[tuple[int, bytes]]:
     r = random.Random(seed)
     declared = [(1, "fleet/1"), (2, "fleet/2"), (200, "fleet/é")]
     data = [b"".join(Declare(qos=8, body=DeclareKeyExpr(id=id, key=key)).encode() for id, key in declared)]
-    data += [b"".join(publication(r) for _ in range(r.randrange(1, 30))) for _ in range(4)]
+    data += [b"".join(r.choice([publication, alike])(r) for _ in range(r.randrange(1, 20))) for _ in range(4)]
     return [(OPENER, Frame(sn=sn).encode() + each) for sn, each in enumerate(data)]
 
 

@@ -88,8 +88,8 @@ cdef class Text(Column):
     cdef int fill(self, Py_ssize_t first, Py_ssize_t last, const unsigned char* source, Py_ssize_t at,
                   Py_ssize_t size) except -1 nogil
     cdef int gather(self, Py_ssize_t first, Spans runs, Py_ssize_t count, const unsigned char* source) except -1 nogil
-    cdef int gather_numbered(self, Py_ssize_t first, const long long* numbers, int sign, KeyTable keys, Py_ssize_t total,
-                             Py_ssize_t count) except -1 nogil
+    cdef Py_ssize_t gather_numbered(self, Py_ssize_t first, const long long* numbers, int sign, KeyTable keys,
+                                    Py_ssize_t count) except -1 nogil
     cdef int make_room(self, Py_ssize_t first, Py_ssize_t size) except -1 nogil
     cdef int end_rows(self, Py_ssize_t first, Py_ssize_t last, Py_ssize_t used) except -1 nogil
     cpdef put_value(self, Py_ssize_t row, value)

@@ -149,9 +149,10 @@ class Long(Column):
         if not self.on:
             return 0
         presence: cython.int = owners.presence(count)
+        data: cython.p_longlong = self.data
         if presence == ALL:
             for i in range(count):
-                self.data[first + i] = values[i]
+                data[first + i] = values[i]
             self.mark_rows(first, first + count)
         elif presence == SOME:
             for i in range(count):
@@ -326,31 +327,53 @@ class Text(Column):
                     self.put(first + i, source, runs.at[i], runs.size[i])
             return 0
         self.make_room(first, runs.total)
+        # For all that the compiler knows, bytes that are written may be anybody's: what the loop reads again has names of its own.
         used: cython.Py_ssize_t = self.used
         data: cython.p_uchar = self.data
         offsets: cython.p_int = self.offsets
+        places: cython.p_longlong = runs.at
+        sizes: cython.p_longlong = runs.size
+        size: cython.Py_ssize_t
         for i in range(count):
-            copy(data, used, source, runs.at[i], runs.size[i])
-            used += runs.size[i]
+            size = sizes[i]
+            copy(data, used, source, places[i], size)
+            used += size
             offsets[first + 1 + i] = used
         return self.end_rows(first, first + count, used)
 
-    def gather_numbered(self, first, numbers, sign, keys, total, count):
-        """The key for each row that waits, by its number; all are known, and take so many bytes."""
-        i: cython.Py_ssize_t
+    def gather_numbered(self, first, numbers, sign, keys, count):
+        """The key for each row that waits, by its number, up to the first that nobody declared; returns how many there were."""
+        i: cython.Py_ssize_t = 0
         number: cython.longlong
         if not self.on:
             return 0
-        self.make_room(first, total)
+        self.begin(first)
         used: cython.Py_ssize_t = self.used
+        room: cython.Py_ssize_t = self.room
         data: cython.p_uchar = self.data
         offsets: cython.p_int = self.offsets
-        for i in range(count):
+        known: cython.longlong = keys.room
+        texts: cython.p_const_uchar = keys.data
+        places: cython.p_longlong = cython.address(keys.at[0]) if cython.compiled else keys.at
+        sizes: cython.p_int = cython.address(keys.size[0]) if cython.compiled else keys.size
+        size: cython.Py_ssize_t
+        while i < count:
             number = sign * numbers[i]
-            copy(data, used, keys.data, keys.at[number], keys.size[number])
-            used += keys.size[number]
+            if number <= 0 or number >= known or sizes[number] < 0:
+                break
+            size = sizes[number]
+            if room - used < size:
+                self.used = used
+                self.grow(used + size)
+                room = self.room
+                data = self.data
+            copy(data, used, texts, places[number], size)
+            used += size
             offsets[first + 1 + i] = used
-        return self.end_rows(first, first + count, used)
+            i += 1
+        if i:
+            self.end_rows(first, first + i, used)
+        return i
 
     def make_room(self, first, size):
         """For rows that take so many bytes."""

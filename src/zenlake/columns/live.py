@@ -168,6 +168,7 @@ class LiveSamples:
         samples: Samples = self.samples
         before: cython.Py_ssize_t = samples.gathered + self.first
         i: cython.Py_ssize_t
+        samples.forget(self.first + count, samples.row - samples.gathered)
         samples.row = before + count
         samples.index.fill(before, samples.row, self.place.index)
         for i in range(self.first, self.first + count):

@@ -60,6 +60,8 @@ cdef class Samples(Table):
     cdef void note_del(self, Del delete) noexcept nogil
     cdef void note_origin(self, Py_ssize_t i, Stamp stamp, Source source, Blob attachment) noexcept nogil
     cdef int note(self, Place p, int manner, const unsigned char* data) except -1 nogil
+    cdef void forget(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil
+    cdef void clear(self, Py_ssize_t count) noexcept nogil
     cdef void move(self, Py_ssize_t by, const unsigned char* data) noexcept nogil
     cdef inline bint is_crowded(self) noexcept nogil:
         return self.row - self.gathered >= self.most or self.bytes >= MOST_BYTES
@@ -67,13 +69,14 @@ cdef class Samples(Table):
         return self.payload.used + self.attachment.used + self.key.used
     cdef int settle(self, Place p) except -1 nogil
     cdef int gather(self, KeyTable opener, KeyTable acceptor) except -1 nogil
+    cdef int gather_columns(self, Py_ssize_t first, Py_ssize_t count, KeyTable opener, KeyTable acceptor) except -1 nogil
     cdef int gather_keys(self, Py_ssize_t first, Py_ssize_t count, KeyTable opener, KeyTable acceptor) except -1 nogil
-    cdef Py_ssize_t declared(self, KeyTable keys, int sign, Py_ssize_t count) noexcept nogil
     cdef bint are_whole(self, Py_ssize_t count) noexcept nogil
     cdef int gather_times(self, Py_ssize_t first, Py_ssize_t count) except -1 nogil
     cdef int gather_manners(self, Py_ssize_t first, Py_ssize_t count) except -1 nogil
     cdef int fill_manner(self, Py_ssize_t first, Py_ssize_t last, int manner) except -1 nogil
 
-cdef long long microseconds(unsigned long long ntp64) noexcept nogil
+cdef inline long long microseconds(unsigned long long ntp64) noexcept nogil:
+    return (ntp64 >> 32) * 1000000 + ((ntp64 & 0xFFFFFFFFULL) * 1000000 >> 32)
 cdef inline long long as_signed(unsigned long long value) noexcept nogil:
     return value

@@ -26,15 +26,16 @@ BLOCK = cython.declare(cython.int, 0x08)
 EXPRESS = cython.declare(cython.int, 0x10)
 BLOCK_FIRST = cython.declare(cython.int, 0x20)
 
-FRACTION = cython.declare(cython.ulonglong, 0xFFFFFFFF)
-MILLION = cython.declare(cython.ulonglong, 1000000)
-
 if not cython.compiled:  # compiled: in the .pxd
     MOST_BYTES = 65536  # that wait: a table is a little larger than it was told to be at most
 
     def as_signed(value):
         """The same 64 bits as a signed number: Parquet, DuckDB and Spark share no unsigned one."""
         return value - (1 << 64) if value >> 63 else value
+
+    def microseconds(ntp64):
+        """Seconds and a binary fraction since 1970, as microseconds since then."""
+        return (ntp64 >> 32 & 0xFFFFFFFF) * 1_000_000 + ((ntp64 & 0xFFFFFFFF) * 1_000_000 >> 32)
 
 
 class Samples(Table):
@@ -159,6 +160,28 @@ class Samples(Table):
         self.row += 1
         return 0
 
+    def forget(self, first, last):
+        """These rows were not to be noted: nothing of theirs is left."""
+        self.suffixes.forget(first, last)
+        self.payloads.forget(first, last)
+        self.slices.forget(first, last)
+        self.schemas.forget(first, last)
+        self.stamps.forget(first, last)
+        self.sources.forget(first, last)
+        self.attachments.forget(first, last)
+        self.responders.forget(first, last)
+
+    def clear(self, count):
+        """The rows that waited are written."""
+        self.suffixes.clear(count)
+        self.payloads.clear(count)
+        self.slices.clear(count)
+        self.schemas.clear(count)
+        self.stamps.clear(count)
+        self.sources.clear(count)
+        self.attachments.clear(count)
+        self.responders.clear(count)
+
     def move(self, by, data):
         """The last row's bytes now lie in other memory, so many bytes further on."""
         i: cython.Py_ssize_t = self.row - 1 - self.gathered
@@ -199,6 +222,13 @@ class Samples(Table):
             return 0
         self.gathered = self.row  # whatever fails below, their bytes are not looked for a second time
         self.bytes = 0
+        try:
+            self.gather_columns(first, count, opener, acceptor)
+        finally:
+            self.clear(count)
+        return 0
+
+    def gather_columns(self, first, count, opener, acceptor):
         self.gather_keys(first, count, opener, acceptor)
         self.payload.gather(first, self.payloads, count, self.data)
         self.payload_size.gather(first, self.notes.payload.size, self.payloads, count)
@@ -215,35 +245,24 @@ class Samples(Table):
         return self.gather_manners(first, count)
 
     def gather_keys(self, first, count, opener, acceptor):
-        total: cython.Py_ssize_t = self.declared(opener, 1, count)
-        if total >= 0:
-            return self.key.gather_numbered(first, self.notes.scope, 1, opener, total, count)
-        total = self.declared(acceptor, -1, count)
-        if total >= 0:
-            return self.key.gather_numbered(first, self.notes.scope, -1, acceptor, total, count)
-        if self.are_whole(count):
-            return self.key.gather(first, self.suffixes, count, self.data)
-        i: cython.Py_ssize_t
+        i: cython.Py_ssize_t = 0
         scope: cython.int
-        for i in range(count):
+        if not self.key.on and not self.unresolved_key.on:
+            return 0
+        if not self.suffixes.noted:  # the usual case: all have a key that one of the sides declared whole
+            i = self.key.gather_numbered(first, self.notes.scope, 1, opener, count)
+            if i == 0:
+                i = self.key.gather_numbered(first, self.notes.scope, -1, acceptor, count)
+        elif self.are_whole(count):
+            return self.key.gather(first, self.suffixes, count, self.data)
+        while i < count:
             scope = self.notes.scope[i]
             if scope >= 0:
                 self.put_key(first + i, opener, scope, self.data, self.suffixes.at[i], self.suffixes.size[i])
             else:
                 self.put_key(first + i, acceptor, -scope, self.data, self.suffixes.at[i], self.suffixes.size[i])
+            i += 1
         return 0
-
-    def declared(self, keys, sign, count):
-        """How many bytes the keys take, if all rows that wait have one which this side declared whole: the usual case. Else -1."""
-        i: cython.Py_ssize_t
-        scope: cython.int
-        total: cython.Py_ssize_t = 0
-        for i in range(count):
-            scope = sign * self.notes.scope[i]
-            if self.notes.suffix.size[i] > 0 or keys.size_of(scope) < 0:
-                return -1
-            total += keys.size[scope]
-        return total
 
     def are_whole(self, count):
         """Whether all rows that wait have a key that nobody declared: the other usual case."""
@@ -262,6 +281,8 @@ class Samples(Table):
 
     def gather_manners(self, first, count):
         """Kind and QoS, which seldom change from one row to the next."""
+        if not (self.kind.on or self.priority.on or self.congestion.on or self.express.on):
+            return 0
         row: cython.Py_ssize_t = 0
         last: cython.Py_ssize_t
         manner: cython.int
@@ -285,8 +306,3 @@ class Samples(Table):
         batch = Table.finish(self)
         self.gathered = 0
         return batch
-
-
-def microseconds(ntp64):
-    """Seconds and a binary fraction since 1970, as microseconds since then."""
-    return (ntp64 >> 32 & FRACTION) * MILLION + ((ntp64 & FRACTION) * MILLION >> 32)

@@ -38,6 +38,7 @@ else:
 
 # The highest bit of each byte: in a VLE, that it goes on; in a text, that it is not ASCII.
 HIGHEST = cython.declare(cython.ulonglong, 0x8080808080808080)
+LAST = cython.declare(cython.ulonglong, 0xFF00000000000000)
 
 
 def note_usual(samples, data, at, end, direction, most):
@@ -51,12 +52,14 @@ def note_usual(samples, data, at, end, direction, most):
     looked_at: cython.p_const_uchar = data
     safe: cython.Py_ssize_t = end - AHEAD
     tail = cython.declare(cython.uchar[240])  # TAIL + AHEAD
+    samples.payloads.noted = True
+    samples.stamps.noted = True
     while i < last and at < crowded:
         beyond = note_push(samples, i, looked_at, at, end, safe, direction)
         if beyond != OTHER:
             samples.notes.message[i] = beyond - at
-            at = beyond
-            i += 1
+            i = note_alike(samples, i + 1, last, looked_at, at, end, min(crowded, safe + 1), direction)
+            at = samples.notes.payload.at[i - 1] + samples.notes.payload.size[i - 1]
         elif safe < end and end - at <= TAIL:
             if cython.compiled:
                 looked_at = copy_tail(tail, data, at, end) - at
@@ -64,12 +67,9 @@ def note_usual(samples, data, at, end, direction, most):
                 looked_at = bytes(data[:end]) + bytes(AHEAD)
             safe = end
         else:
+            samples.forget(i, i + 1)  # what was noted of it before it turned out to be another
             break
-    last = i
-    for i in range(first, last):
-        samples.notes.slices.size[i] = -1
-        samples.notes.responder.size[i] = -1
-    samples.row += last - first
+    samples.row += i - first
     samples.bytes += at - begin  # somewhat more than their payloads: this is no account
     samples.data = data
     return at
@@ -135,14 +135,11 @@ def note_push(
     if scope < 0 or scope >> 3 > 0xFFFF:
         return OTHER
     at += 1 + (scope & 7)
-    acceptors: cython.bint = (direction != 0) == (header & SENDERS != 0)
-    samples.notes.scope[i] = -(scope >> 3) if acceptors else scope >> 3
+    samples.notes.scope[i] = sign_of(header, direction) * (scope >> 3)
     if header & SUFFIX:
         at = note_suffix(samples, i, data, at, end)
         if at == OTHER or at > safe:
             return OTHER
-    else:
-        samples.notes.suffix.size[i] = -1
     if header & ids.Z:
         if data[at] != QOS or data[at + 1] >= 0x80:
             return OTHER
@@ -162,9 +159,6 @@ def note_push(
         samples.notes.ntp64[i] = 0
         samples.notes.stamp.size[i] = -1
     samples.notes.encoding[i] = 0
-    samples.notes.schema.size[i] = -1
-    samples.notes.source.size[i] = -1
-    samples.notes.attachment.size[i] = -1
     if header & (ENCODED | ids.Z):
         at = note_more(samples, i, data, at, end, safe, header)
         if at == OTHER:
@@ -184,6 +178,88 @@ def note_push(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
+def note_alike(
+    samples: Samples, first: cython.Py_ssize_t, last: cython.Py_ssize_t, data: cython.p_const_uchar, model: cython.Py_ssize_t,
+    end: cython.Py_ssize_t, bound: cython.Py_ssize_t, direction: cython.bint,
+) -> cython.Py_ssize_t:  # fmt: skip
+    """Those behind a message (`model`, just noted) that consist of the same fields of the same sizes; returns the first row that
+    is none of them. A publisher's messages are alike, so eight of their bytes are compared at once. Only the plainest are
+    looked for: a declared key, a QoS or none, a timestamp."""
+    header: cython.int = data[model]
+    wide: cython.bint = data[model + 1] >= 0x80  # the key's id takes two bytes
+    fields: cython.ulonglong = eight_bytes(data, model)
+    bits: cython.int = 16 + 8 * wide + 16 * (header >> 7)  # that lie before the header of the PUT
+    if header & SUFFIX or (wide and fields & 0x800000) or fields >> bits & 0xFF != ids.PUT | STAMPED:
+        return first
+    # Alike are the first eight bytes but for the bits of the id and the time; and so are the eight that end with the node's size.
+    lead: cython.Py_ssize_t = (bits >> 3) + 1
+    stamp: cython.ulonglong = eight_bytes(data, model + lead + 2)
+    i: cython.Py_ssize_t = first
+    bit: cython.ulonglong = 1
+    alike: cython.ulonglong = HIGHEST | 0xFF | (bit << bits + 8) - (bit << 16 + 8 * wide)
+    of_stamp: cython.ulonglong = HIGHEST >> 16 | LAST
+    of_scope: cython.ulonglong = 0x3FFF if wide else 0x7F
+    sign: cython.longlong = sign_of(header, direction)
+    manner: cython.longlong = samples.notes.manner[i - 1]
+    node: cython.longlong = samples.notes.stamp.size[i - 1]
+    at: cython.Py_ssize_t = samples.notes.payload.at[i - 1] + samples.notes.payload.size[i - 1]
+    beyond: cython.Py_ssize_t
+    word: cython.ulonglong
+    size: cython.longlong
+    while i < last and at < bound:
+        word = eight_bytes(data, at)
+        beyond = at + lead + 10
+        if (word ^ fields) & alike or (eight_bytes(data, beyond - 8) ^ stamp) & of_stamp or data[beyond] == 0:
+            break
+        samples.notes.scope[i] = sign * as_signed((word >> 8 & 0x7F | word >> 9 & 0x3F80) & of_scope)
+        samples.notes.manner[i] = manner
+        samples.notes.encoding[i] = 0
+        samples.notes.stamp.at[i] = beyond
+        samples.notes.stamp.size[i] = node
+        beyond += node
+        size = data[beyond]
+        beyond += 1
+        if size >= 0x80:
+            size = short_vle(data, beyond - 1)
+            if size < 0:
+                break
+            beyond += (size & 7) - 1
+            size >>= 3
+        if size > end - beyond:
+            break
+        samples.notes.payload.at[i] = beyond
+        samples.notes.payload.size[i] = size
+        samples.notes.message[i] = beyond + size - at
+        at = beyond + size
+        i += 1
+    while first < i:
+        beyond = samples.notes.stamp.at[first]
+        samples.notes.ntp64[first] = stamped(eight_bytes(data, beyond - 10), data[beyond - 2])
+        first += 1
+    return i
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(check=False)
+def sign_of(header: cython.int, direction: cython.bint) -> cython.longlong:
+    """Of a key's id in the notes: -1 if the side that accepted the session declared it."""
+    return -1 if (direction != 0) == (header & SENDERS != 0) else 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(check=False)
+def stamped(word: cython.ulonglong, last: cython.ulonglong) -> cython.longlong:
+    """The time that nine bytes tell."""
+    return as_signed(joined_sevens(word) | last << 56)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
 def note_suffix(
     samples: Samples, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
@@ -194,6 +270,7 @@ def note_suffix(
     size >>= 3
     if size > 0xFFFF or size > end - at:
         return OTHER
+    samples.suffixes.noted = True
     samples.notes.suffix.at[i] = at
     samples.notes.suffix.size[i] = size
     beyond: cython.Py_ssize_t = at + size
@@ -219,8 +296,7 @@ def note_stamp(
     size: cython.int = data[at + 9]
     if word & HIGHEST != HIGHEST or size < 1 or size > 16 or data[at + 10] == 0:
         return OTHER
-    last: cython.ulonglong = data[at + 8]
-    samples.notes.ntp64[i] = as_signed(joined_sevens(word) | last << 56)
+    samples.notes.ntp64[i] = stamped(word, data[at + 8])
     samples.notes.stamp.at[i] = at + 10
     samples.notes.stamp.size[i] = size
     return at + 10 + size
@@ -256,6 +332,7 @@ def note_encoding(
     if word & 1:
         if data[at] >= 0x80:
             return OTHER
+        samples.schemas.noted = True
         samples.notes.schema.at[i] = at + 1
         samples.notes.schema.size[i] = data[at]
         at += 1 + data[at]
@@ -285,6 +362,7 @@ def note_exts(
             if note_source(samples, i, data, at) != at + size:
                 return OTHER
         elif header & 0x7F == ATTACHMENT:
+            samples.attachments.noted = True
             samples.notes.attachment.at[i] = at
             samples.notes.attachment.size[i] = size
         else:
@@ -305,6 +383,7 @@ def note_source(
     eid: cython.longlong = short_vle(data, at + 1 + size)
     if data[at + 1] == 0 or eid < 0:
         return OTHER
+    samples.sources.noted = True
     samples.notes.source.at[i] = at + 1
     samples.notes.source.size[i] = size
     at += 1 + size + (eid & 7)

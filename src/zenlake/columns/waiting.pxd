@@ -37,11 +37,16 @@ cdef class Spans:
     cdef long long* at
     cdef long long* size
     cdef Py_ssize_t total
+    cdef bint noted
     cdef Spans over(self, long long* at, long long* size)
+    cdef void forget(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil
+    cdef void clear(self, Py_ssize_t count) noexcept nogil
     cdef int presence(self, Py_ssize_t count) noexcept nogil
     cdef inline void note(self, Py_ssize_t row, Blob run) noexcept nogil:
         self.at[row] = run.at
         self.size[row] = run.size
+        if run.size >= 0:
+            self.noted = True
     cdef inline void skip(self, Py_ssize_t row) noexcept nogil:
         self.size[row] = -1
     cdef inline void move(self, Py_ssize_t row, Py_ssize_t by) noexcept nogil:

@@ -29,16 +29,35 @@ if not cython.compiled:  # compiled: constants and structs of C, in the .pxd, wh
 
 
 class Spans:
-    """A run of bytes for each row that waits: where it begins and its size, which is -1 if there is none."""
+    """A run of bytes for each row that waits: where it begins and its size, which is -1 if there is none.
+
+    None of them has one until it is noted, so that a row need not say what it lacks; `noted` tells whether there may be one.
+    """
 
     def over(self, at, size):
         """These two parts of somebody's notes."""
         self.at = at
         self.size = size
+        self.noted = True
+        self.clear(MOST_WAITING)
         return self
+
+    def forget(self, first, last):
+        """These rows have none after all."""
+        i: cython.Py_ssize_t
+        if self.noted:
+            for i in range(first, last):
+                self.size[i] = -1
+
+    def clear(self, count):
+        """The first rows, which were all, wait no longer."""
+        self.forget(0, count)
+        self.noted = False
 
     def presence(self, count):
         """Which of the first rows have one: ALL, and then they take `total` bytes, NONE or SOME."""
+        if not self.noted:
+            return NONE
         i: cython.Py_ssize_t
         either: cython.longlong = 0
         each: cython.longlong = -1
@@ -55,6 +74,8 @@ class Spans:
         def note(self, row, run):
             self.at[row] = run.at
             self.size[row] = run.size
+            if run.size >= 0:
+                self.noted = True
 
         def skip(self, row):
             """This row has none."""

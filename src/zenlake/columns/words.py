@@ -115,6 +115,7 @@ class Nodes:
         if not cython.compiled:  # compiled: a part of this object
             self.runs = runs()
         self.spelled = Spans().over(self.runs.at, self.runs.size)
+        self.spelled.noted = True
         self.memory = bytearray(SLOT * (SLOTS if column.on else 1))  # in each: the raw id, its text, their sizes
         self.data = cython.address(self.memory[0]) if cython.compiled else self.memory
 
