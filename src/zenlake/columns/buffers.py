@@ -148,13 +148,12 @@ class Long(Column):
         i: cython.Py_ssize_t
         if not self.on:
             return 0
-        presence: cython.int = owners.presence(count)
         data: cython.p_longlong = self.data
-        if presence == ALL:
+        if owners.presence == ALL:
             for i in range(count):
                 data[first + i] = values[i]
             self.mark_rows(first, first + count)
-        elif presence == SOME:
+        elif owners.presence == SOME:
             for i in range(count):
                 if owners.size[i] >= 0:
                     self.put(first + i, values[i])
@@ -320,9 +319,8 @@ class Text(Column):
         i: cython.Py_ssize_t
         if not self.on:
             return 0
-        presence: cython.int = runs.presence(count)
-        if presence != ALL:
-            for i in range(count if presence == SOME else 0):
+        if runs.presence != ALL:
+            for i in range(count if runs.presence == SOME else 0):
                 if runs.size[i] >= 0:
                     self.put(first + i, source, runs.at[i], runs.size[i])
             return 0

@@ -41,6 +41,8 @@ cdef class Samples(Table):
     cdef Py_ssize_t gathered
     cdef Py_ssize_t bytes
     cdef const unsigned char* data
+    cdef Py_ssize_t sized
+    cdef Py_ssize_t lead
     cdef Notes notes
     cdef Spans suffixes
     cdef Spans payloads
@@ -61,7 +63,6 @@ cdef class Samples(Table):
     cdef void note_origin(self, Py_ssize_t i, Stamp stamp, Source source, Blob attachment) noexcept nogil
     cdef int note(self, Place p, int manner, const unsigned char* data) except -1 nogil
     cdef void forget(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil
-    cdef void clear(self, Py_ssize_t count) noexcept nogil
     cdef void move(self, Py_ssize_t by, const unsigned char* data) noexcept nogil
     cdef inline bint is_crowded(self) noexcept nogil:
         return self.row - self.gathered >= self.most or self.bytes >= MOST_BYTES

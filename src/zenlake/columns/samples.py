@@ -9,11 +9,11 @@ import cython
 
 if cython.compiled:
     from cython.cimports.zenlake.columns.rows import Table
-    from cython.cimports.zenlake.columns.waiting import Spans
+    from cython.cimports.zenlake.columns.waiting import NONE, Spans
     from cython.cimports.zenlake.columns.words import Encodings, Nodes, Words
 else:
     from zenlake.columns.rows import Table
-    from zenlake.columns.waiting import Spans, notes
+    from zenlake.columns.waiting import NONE, Spans, notes
     from zenlake.columns.words import Encodings, Nodes, Words
 
 from zenlake.columns.waiting import MOST_WAITING
@@ -71,6 +71,8 @@ class Samples(Table):
         self.most = min(MOST_WAITING, max(rows, 1))
         self.gathered = 0
         self.bytes = 0
+        self.sized = 0  # where the size of the payload begins in the last one that was usual
+        self.lead = 0  # how many bytes of it lie before
         if not cython.compiled:  # compiled: a part of this object
             self.notes = notes()
         self.suffixes = Spans().over(self.notes.suffix.at, self.notes.suffix.size)
@@ -161,7 +163,7 @@ class Samples(Table):
         return 0
 
     def forget(self, first, last):
-        """These rows were not to be noted: nothing of theirs is left."""
+        """Of the rows that wait, these wait no longer."""
         self.suffixes.forget(first, last)
         self.payloads.forget(first, last)
         self.slices.forget(first, last)
@@ -170,17 +172,6 @@ class Samples(Table):
         self.sources.forget(first, last)
         self.attachments.forget(first, last)
         self.responders.forget(first, last)
-
-    def clear(self, count):
-        """The rows that waited are written."""
-        self.suffixes.clear(count)
-        self.payloads.clear(count)
-        self.slices.clear(count)
-        self.schemas.clear(count)
-        self.stamps.clear(count)
-        self.sources.clear(count)
-        self.attachments.clear(count)
-        self.responders.clear(count)
 
     def move(self, by, data):
         """The last row's bytes now lie in other memory, so many bytes further on."""
@@ -225,10 +216,18 @@ class Samples(Table):
         try:
             self.gather_columns(first, count, opener, acceptor)
         finally:
-            self.clear(count)
+            self.forget(0, count)
         return 0
 
     def gather_columns(self, first, count, opener, acceptor):
+        self.suffixes.look(count)
+        self.payloads.look(count)
+        self.slices.look(count)
+        self.schemas.look(count)
+        self.stamps.look(count)
+        self.sources.look(count)
+        self.attachments.look(count)
+        self.responders.look(count)
         self.gather_keys(first, count, opener, acceptor)
         self.payload.gather(first, self.payloads, count, self.data)
         self.payload_size.gather(first, self.notes.payload.size, self.payloads, count)
@@ -249,7 +248,7 @@ class Samples(Table):
         scope: cython.int
         if not self.key.on and not self.unresolved_key.on:
             return 0
-        if not self.suffixes.noted:  # the usual case: all have a key that one of the sides declared whole
+        if self.suffixes.presence == NONE:  # the usual case: all have a key that one of the sides declared whole
             i = self.key.gather_numbered(first, self.notes.scope, 1, opener, count)
             if i == 0:
                 i = self.key.gather_numbered(first, self.notes.scope, -1, acceptor, count)

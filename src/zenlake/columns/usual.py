@@ -15,12 +15,14 @@ import cython
 
 if cython.compiled:
     import cython.cimports.zenlake.wire.ids as ids
-    from cython.cimports.zenlake.columns.samples import MOST_BYTES, Samples, as_signed
-    from cython.cimports.zenlake.wire.memory import copy, eight_bytes, joined_sevens, short_vle
+    from cython.cimports.zenlake.columns.alike import note_alike, stamped
+    from cython.cimports.zenlake.columns.samples import MOST_BYTES, Samples
+    from cython.cimports.zenlake.wire.memory import copy, eight_bytes, short_vle
 else:
-    from zenlake.columns.samples import MOST_BYTES, Samples, as_signed
+    from zenlake.columns.alike import note_alike, stamped
+    from zenlake.columns.samples import MOST_BYTES, Samples
     from zenlake.wire import ids
-    from zenlake.wire.memory import eight_bytes, joined_sevens, short_vle
+    from zenlake.wire.memory import eight_bytes, short_vle
 
     # Compiled: constants of C, in the .pxd, which says what they mean.
     AHEAD = 48
@@ -38,7 +40,6 @@ else:
 
 # The highest bit of each byte: in a VLE, that it goes on; in a text, that it is not ASCII.
 HIGHEST = cython.declare(cython.ulonglong, 0x8080808080808080)
-LAST = cython.declare(cython.ulonglong, 0xFF00000000000000)
 
 
 def note_usual(samples, data, at, end, direction, most):
@@ -47,6 +48,7 @@ def note_usual(samples, data, at, end, direction, most):
     i: cython.Py_ssize_t = first
     last: cython.Py_ssize_t = min(samples.most, first + most)
     beyond: cython.Py_ssize_t
+    lead: cython.Py_ssize_t
     begin: cython.Py_ssize_t = at
     crowded: cython.Py_ssize_t = min(end, at + MOST_BYTES - samples.bytes)
     looked_at: cython.p_const_uchar = data
@@ -58,7 +60,11 @@ def note_usual(samples, data, at, end, direction, most):
         beyond = note_push(samples, i, looked_at, at, end, safe, direction)
         if beyond != OTHER:
             samples.notes.message[i] = beyond - at
-            i = note_alike(samples, i + 1, last, looked_at, at, end, min(crowded, safe + 1), direction)
+            lead = samples.sized - at
+            i += 1
+            if lead == samples.lead:  # as the one before: so may be the next
+                i = note_alike(samples, i, last, looked_at, at, lead, end, min(crowded, safe + AHEAD - lead - 16))
+            samples.lead = lead
             at = samples.notes.payload.at[i - 1] + samples.notes.payload.size[i - 1]
         elif safe < end and end - at <= TAIL:
             if cython.compiled:
@@ -135,7 +141,8 @@ def note_push(
     if scope < 0 or scope >> 3 > 0xFFFF:
         return OTHER
     at += 1 + (scope & 7)
-    samples.notes.scope[i] = sign_of(header, direction) * (scope >> 3)
+    acceptors: cython.bint = (direction != 0) == (header & SENDERS != 0)
+    samples.notes.scope[i] = -(scope >> 3) if acceptors else scope >> 3
     if header & SUFFIX:
         at = note_suffix(samples, i, data, at, end)
         if at == OTHER or at > safe:
@@ -163,6 +170,7 @@ def note_push(
         at = note_more(samples, i, data, at, end, safe, header)
         if at == OTHER:
             return OTHER
+    samples.sized = at
     size: cython.longlong = short_vle(data, at)
     if size < 0:
         return OTHER
@@ -173,88 +181,6 @@ def note_push(
     samples.notes.payload.at[i] = at
     samples.notes.payload.size[i] = size
     return at + size
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def note_alike(
-    samples: Samples, first: cython.Py_ssize_t, last: cython.Py_ssize_t, data: cython.p_const_uchar, model: cython.Py_ssize_t,
-    end: cython.Py_ssize_t, bound: cython.Py_ssize_t, direction: cython.bint,
-) -> cython.Py_ssize_t:  # fmt: skip
-    """Those behind a message (`model`, just noted) that consist of the same fields of the same sizes; returns the first row that
-    is none of them. A publisher's messages are alike, so eight of their bytes are compared at once. Only the plainest are
-    looked for: a declared key, a QoS or none, a timestamp."""
-    header: cython.int = data[model]
-    wide: cython.bint = data[model + 1] >= 0x80  # the key's id takes two bytes
-    fields: cython.ulonglong = eight_bytes(data, model)
-    bits: cython.int = 16 + 8 * wide + 16 * (header >> 7)  # that lie before the header of the PUT
-    if header & SUFFIX or (wide and fields & 0x800000) or fields >> bits & 0xFF != ids.PUT | STAMPED:
-        return first
-    # Alike are the first eight bytes but for the bits of the id and the time; and so are the eight that end with the node's size.
-    lead: cython.Py_ssize_t = (bits >> 3) + 1
-    stamp: cython.ulonglong = eight_bytes(data, model + lead + 2)
-    i: cython.Py_ssize_t = first
-    bit: cython.ulonglong = 1
-    alike: cython.ulonglong = HIGHEST | 0xFF | (bit << bits + 8) - (bit << 16 + 8 * wide)
-    of_stamp: cython.ulonglong = HIGHEST >> 16 | LAST
-    of_scope: cython.ulonglong = 0x3FFF if wide else 0x7F
-    sign: cython.longlong = sign_of(header, direction)
-    manner: cython.longlong = samples.notes.manner[i - 1]
-    node: cython.longlong = samples.notes.stamp.size[i - 1]
-    at: cython.Py_ssize_t = samples.notes.payload.at[i - 1] + samples.notes.payload.size[i - 1]
-    beyond: cython.Py_ssize_t
-    word: cython.ulonglong
-    size: cython.longlong
-    while i < last and at < bound:
-        word = eight_bytes(data, at)
-        beyond = at + lead + 10
-        if (word ^ fields) & alike or (eight_bytes(data, beyond - 8) ^ stamp) & of_stamp or data[beyond] == 0:
-            break
-        samples.notes.scope[i] = sign * as_signed((word >> 8 & 0x7F | word >> 9 & 0x3F80) & of_scope)
-        samples.notes.manner[i] = manner
-        samples.notes.encoding[i] = 0
-        samples.notes.stamp.at[i] = beyond
-        samples.notes.stamp.size[i] = node
-        beyond += node
-        size = data[beyond]
-        beyond += 1
-        if size >= 0x80:
-            size = short_vle(data, beyond - 1)
-            if size < 0:
-                break
-            beyond += (size & 7) - 1
-            size >>= 3
-        if size > end - beyond:
-            break
-        samples.notes.payload.at[i] = beyond
-        samples.notes.payload.size[i] = size
-        samples.notes.message[i] = beyond + size - at
-        at = beyond + size
-        i += 1
-    while first < i:
-        beyond = samples.notes.stamp.at[first]
-        samples.notes.ntp64[first] = stamped(eight_bytes(data, beyond - 10), data[beyond - 2])
-        first += 1
-    return i
-
-
-@cython.cfunc
-@cython.nogil
-@cython.inline
-@cython.exceptval(check=False)
-def sign_of(header: cython.int, direction: cython.bint) -> cython.longlong:
-    """Of a key's id in the notes: -1 if the side that accepted the session declared it."""
-    return -1 if (direction != 0) == (header & SENDERS != 0) else 1
-
-
-@cython.cfunc
-@cython.nogil
-@cython.inline
-@cython.exceptval(check=False)
-def stamped(word: cython.ulonglong, last: cython.ulonglong) -> cython.longlong:
-    """The time that nine bytes tell."""
-    return as_signed(joined_sevens(word) | last << 56)
 
 
 @cython.cfunc

@@ -36,12 +36,12 @@ cdef struct Notes:
 cdef class Spans:
     cdef long long* at
     cdef long long* size
+    cdef int presence
     cdef Py_ssize_t total
     cdef bint noted
     cdef Spans over(self, long long* at, long long* size)
     cdef void forget(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil
-    cdef void clear(self, Py_ssize_t count) noexcept nogil
-    cdef int presence(self, Py_ssize_t count) noexcept nogil
+    cdef void look(self, Py_ssize_t count) noexcept nogil
     cdef inline void note(self, Py_ssize_t row, Blob run) noexcept nogil:
         self.at[row] = run.at
         self.size[row] = run.size

@@ -39,26 +39,23 @@ class Spans:
         self.at = at
         self.size = size
         self.noted = True
-        self.clear(MOST_WAITING)
+        self.forget(0, MOST_WAITING)
+        self.noted = False
         return self
 
     def forget(self, first, last):
-        """These rows have none after all."""
+        """These rows have none."""
         i: cython.Py_ssize_t
         if self.noted:
             for i in range(first, last):
                 self.size[i] = -1
 
-    def clear(self, count):
-        """The first rows, which were all, wait no longer."""
-        self.forget(0, count)
-        self.noted = False
-
-    def presence(self, count):
-        """Which of the first rows have one: ALL, and then they take `total` bytes, NONE or SOME."""
-        if not self.noted:
-            return NONE
+    def look(self, count):
+        """Learn which of the first rows have one (`presence`): ALL, and then they take `total` bytes, NONE or SOME."""
         i: cython.Py_ssize_t
+        self.presence = NONE
+        if not self.noted:
+            return
         either: cython.longlong = 0
         each: cython.longlong = -1
         total: cython.longlong = 0
@@ -67,7 +64,8 @@ class Spans:
             each &= self.size[i]
             total += self.size[i]
         self.total = total
-        return ALL if either >= 0 else NONE if each < 0 else SOME
+        self.presence = ALL if either >= 0 else NONE if each < 0 else SOME
+        self.noted = self.presence != NONE
 
     if not cython.compiled:  # compiled: inline, in the .pxd
 

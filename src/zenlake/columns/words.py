@@ -115,7 +115,6 @@ class Nodes:
         if not cython.compiled:  # compiled: a part of this object
             self.runs = runs()
         self.spelled = Spans().over(self.runs.at, self.runs.size)
-        self.spelled.noted = True
         self.memory = bytearray(SLOT * (SLOTS if column.on else 1))  # in each: the raw id, its text, their sizes
         self.data = cython.address(self.memory[0]) if cython.compiled else self.memory
 
@@ -124,7 +123,7 @@ class Nodes:
         row: cython.Py_ssize_t
         slot: cython.Py_ssize_t
         done: cython.Py_ssize_t = 0
-        if not self.column.on or nodes.presence(count) == NONE:
+        if not self.column.on or nodes.presence == NONE:
             return 0
         for row in range(count):
             if nodes.size[row] < 1:
@@ -140,6 +139,8 @@ class Nodes:
             self.spelled.at[row] = slot + TEXT
             self.spelled.size[row] = self.data[slot + TEXT_SIZE]
         if done == 0:
+            self.spelled.noted = True
+            self.spelled.look(count)
             return self.column.gather(first, self.spelled, count, self.data)
         return self.put_spelled(first, done, count)
 

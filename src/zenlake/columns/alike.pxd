@@ -1,0 +1,13 @@
+from zenlake.columns.samples cimport Samples, as_signed
+from zenlake.wire.memory cimport joined_sevens
+
+cdef enum:
+    LONGEST = 120  # bytes
+    SCOPE = 1
+
+# What it consists of is declared where it stands, so that it becomes one function of C.
+cdef Py_ssize_t note_alike(Samples samples, Py_ssize_t first, Py_ssize_t last, const unsigned char* data, Py_ssize_t model,
+                           Py_ssize_t lead, Py_ssize_t end, Py_ssize_t bound) noexcept nogil
+
+cdef inline long long stamped(unsigned long long word, unsigned long long last) noexcept nogil:
+    return as_signed(joined_sevens(word) | last << 56)

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Publications that are alike, noted by comparing them with one that was just read.
+
+What a publisher sends consists of the same fields of the same sizes, again and again; only what they hold differs. So eight bytes
+at a time are compared with a message that is known to be right, without the bits that may differ: then the fields lie where they
+lie there. Whatever is not alike is read as usual.
+"""
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.zenlake.columns.samples import Samples
+    from cython.cimports.zenlake.wire.memory import eight_bytes, short_vle
+else:
+    from zenlake.columns.samples import Samples, as_signed
+    from zenlake.wire.memory import eight_bytes, joined_sevens, short_vle
+
+    # Compiled: constants of C and a function inline, in the .pxd.
+    LONGEST = 120  # that a message may be up to its payload
+    SCOPE = 1  # where the key's id begins
+
+    def stamped(word, last):
+        """The time that nine bytes tell, all of which but the last go on."""
+        return as_signed(joined_sevens(word) | last << 56)
+
+
+def note_alike(samples, first, last, data, model, lead, end, bound):
+    """Note those that lie behind a message and are like it, in rows from `first` on; returns the first row that is not noted.
+
+    The message begins at `model`, is the last that was noted, and takes `lead` bytes up to the size of its payload. Before `bound`
+    a message may begin, and twice eight bytes more than its `lead` may be looked at.
+    """
+    m: cython.Py_ssize_t = first - 1
+    i: cython.Py_ssize_t = first
+    at: cython.Py_ssize_t = samples.notes.payload.at[m] + samples.notes.payload.size[m]
+    if lead > LONGEST or i >= last or at >= bound:
+        return i
+    masks = cython.declare(cython.uchar[128])  # LONGEST, and one word more
+    if not cython.compiled:
+        masks = bytearray(128)
+    words: cython.Py_ssize_t = mask_fields(masks, samples, m, data, model, lead)
+    shift: cython.Py_ssize_t
+    beyond: cython.Py_ssize_t
+    size: cython.longlong
+    scope: cython.longlong
+    # Of the model
+    sign: cython.longlong = -1 if samples.notes.scope[m] < 0 else 1
+    wide: cython.bint = data[model + SCOPE] >= 0x80
+    manner: cython.longlong = samples.notes.manner[m]
+    encoding: cython.longlong = samples.notes.encoding[m]
+    stamp: cython.Py_ssize_t = samples.notes.stamp.at[m]
+    node: cython.longlong = samples.notes.stamp.size[m]
+    named: cython.Py_ssize_t = stamp if node > 0 else model  # a byte that is not zero: ids are not, nor are headers
+    more: cython.bint = (
+        samples.notes.suffix.size[m] & samples.notes.schema.size[m] & samples.notes.source.size[m]
+        & samples.notes.attachment.size[m]
+    ) >= 0  # fmt: skip
+    while i < last and at < bound:
+        shift = at - model
+        if (eight_bytes(data, at) ^ eight_bytes(data, model)) & eight_bytes(masks, 0):
+            break
+        if (eight_bytes(data, at + 8) ^ eight_bytes(data, model + 8)) & eight_bytes(masks, 8) or data[
+            named + shift
+        ] == 0:
+            break
+        if words > 2 and are_others(data, at, model, masks, words):
+            break
+        scope = data[at + SCOPE]
+        if wide:
+            scope = short_vle(data, at + SCOPE) >> 3
+            if scope > 0xFFFF:
+                break
+        samples.notes.scope[i] = sign * scope
+        samples.notes.manner[i] = manner
+        samples.notes.encoding[i] = encoding
+        samples.notes.stamp.at[i] = stamp + shift
+        samples.notes.stamp.size[i] = node
+        if more and not note_more_alike(samples, i, m, shift, data):
+            break
+        beyond = at + lead + 1
+        size = data[beyond - 1]
+        if size >= 0x80:
+            size = short_vle(data, beyond - 1)
+            beyond += (size & 7) - 1
+            size >>= 3
+        if size < 0 or size > end - beyond:
+            break
+        samples.notes.payload.at[i] = beyond
+        samples.notes.payload.size[i] = size
+        samples.notes.message[i] = beyond + size - at
+        at = beyond + size
+        i += 1
+    for m in range(first, i):
+        stamp = samples.notes.stamp.at[m]
+        samples.notes.ntp64[m] = stamped(eight_bytes(data, stamp - 10), data[stamp - 2]) if node > 0 else 0
+    return i
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def mask_fields(
+    masks: cython.p_uchar,
+    samples: Samples,
+    m: cython.Py_ssize_t,
+    data: cython.p_const_uchar,
+    model: cython.Py_ssize_t,
+    lead: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """The bits in which those that are alike do not differ; returns how many words of eight bytes have any.
+
+    Of a number these are the bits that tell where it ends, of a suffix those that tell that it is ASCII.
+    """
+    i: cython.Py_ssize_t
+    words: cython.Py_ssize_t = max((lead + 7) >> 3, 2)
+    for i in range(lead):
+        masks[i] = 0xFF
+    for i in range(lead, 8 * words):
+        masks[i] = 0
+    if samples.notes.scope[m]:
+        mask(masks, SCOPE, number_size(data, model + SCOPE), 0x80)
+    at: cython.Py_ssize_t = samples.notes.stamp.at[m] - model
+    if samples.notes.stamp.size[m] > 0:
+        mask(masks, at - 10, 8, 0x80)
+        masks[at - 2] = 0
+        mask(masks, at, samples.notes.stamp.size[m], 0)
+    at = samples.notes.source.at[m] - model
+    if samples.notes.source.size[m] > 0:
+        mask(masks, at, samples.notes.source.size[m], 0)
+        at += samples.notes.source.size[m]
+        i = number_size(data, model + at)
+        mask(masks, at, i + number_size(data, model + at + i), 0x80)
+    mask(masks, samples.notes.suffix.at[m] - model, samples.notes.suffix.size[m], 0x80)
+    mask(masks, samples.notes.attachment.at[m] - model, samples.notes.attachment.size[m], 0)
+    while words > 2 and eight_bytes(masks, 8 * words - 8) == 0:
+        words -= 1
+    return words
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(check=False)
+def mask(masks: cython.p_uchar, at: cython.Py_ssize_t, size: cython.Py_ssize_t, bits: cython.uchar) -> cython.void:
+    i: cython.Py_ssize_t
+    for i in range(at, at + size):
+        masks[i] = bits
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(check=False)
+def number_size(data: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    return short_vle(data, at) & 7
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(check=False)
+def are_others(
+    data: cython.p_const_uchar,
+    at: cython.Py_ssize_t,
+    model: cython.Py_ssize_t,
+    masks: cython.p_const_uchar,
+    words: cython.Py_ssize_t,
+) -> cython.bint:
+    """Whether the words from the third on tell that a message is not like the model."""
+    differ: cython.ulonglong = 0
+    i: cython.Py_ssize_t
+    for i in range(2, words):
+        differ |= (eight_bytes(data, at + 8 * i) ^ eight_bytes(data, model + 8 * i)) & eight_bytes(masks, 8 * i)
+    return differ != 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.inline
+@cython.exceptval(check=False)
+def note_more_alike(
+    samples: Samples,
+    i: cython.Py_ssize_t,
+    m: cython.Py_ssize_t,
+    shift: cython.Py_ssize_t,
+    data: cython.p_const_uchar,
+) -> cython.bint:
+    """What not all have: a key's suffix, a schema, a source, an attachment. False if the source's id is none."""
+    samples.notes.suffix.at[i] = samples.notes.suffix.at[m] + shift
+    samples.notes.suffix.size[i] = samples.notes.suffix.size[m]
+    samples.notes.schema.at[i] = samples.notes.schema.at[m] + shift
+    samples.notes.schema.size[i] = samples.notes.schema.size[m]
+    samples.notes.attachment.at[i] = samples.notes.attachment.at[m] + shift
+    samples.notes.attachment.size[i] = samples.notes.attachment.size[m]
+    at: cython.Py_ssize_t = samples.notes.source.at[m] + shift
+    size: cython.Py_ssize_t = samples.notes.source.size[m]
+    samples.notes.source.at[i] = at
+    samples.notes.source.size[i] = size
+    if size > 0:
+        if data[at] == 0:
+            return False
+        eid: cython.longlong = short_vle(data, at + size)
+        samples.notes.eid[i] = eid >> 3
+        samples.notes.sn[i] = short_vle(data, at + size + (eid & 7)) >> 3
+    return True
