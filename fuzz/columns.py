@@ -22,10 +22,13 @@ PUBLICATIONS = [
     Put(payload=b"12345678", timestamp=STAMP),
     Put(payload=bytes(200), timestamp=STAMP, encoding=Encoding("text/plain;utf-8"), source=batch.SOURCE),
     Put(payload=b"", attachment=bytes(130), encoding=Encoding("application/json")),
+    Put(payload=b"1", timestamp=STAMP, encoding=Encoding("text/plain;utf-8"), source=batch.SOURCE, attachment=b"12"),
 ]
+KEYS = [(1, True, None), (200, True, None), (0, True, "fleet/2")]
 DECLARED = Frame(sn=0).encode() + Declare(body=DeclareKeyExpr(id=1, key="fleet/1")).encode()
 CORPUS = batch.CORPUS + [
-    DECLARED + b"".join(Push(key=(1, True, None), qos=13, body=put).encode() * 3 for put in (*order, PUBLICATIONS[0]))
+    DECLARED + b"".join(Push(key=key, qos=13, body=put).encode() * 6 for put in (*order, PUBLICATIONS[0]))
+    for key in KEYS
     for order in (PUBLICATIONS, PUBLICATIONS[::-1], PUBLICATIONS[1:])
 ]
 

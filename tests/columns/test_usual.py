@@ -19,6 +19,9 @@ from zenlake.wire.transport import Frame
 
 EVERYTHING = dict.fromkeys(TABLES)
 NOW = 1 << 62 | 12345
+STAMP = Timestamp.from_wire(NOW, bytes(range(1, 17)))
+SHORT = Timestamp.from_wire(NOW, b"\x05")  # of a node that one byte makes none
+SOURCE = SourceInfo(EntityGlobalId(ZenohId.from_wire(b"\x05"), 6), 300)
 
 
 def decoded(batches, usual=True, tables=EVERYTHING, **limits) -> dict[str, list[dict[str, object]]]:
@@ -120,6 +123,31 @@ def test_a_batch_may_end_anywhere():
     for end in range(1, len(whole) + 1):
         cut = [(OPENER, whole[:end])]
         assert decoded(cut) == decoded(cut, usual=False), end
+
+
+FULL = {"encoding": Encoding("text/plain;utf-8"), "attachment": b"12"}
+FORMS = {
+    "plain": Push(key=(1, True, None), qos=0x0D, body=Put(payload=b"12345678", timestamp=STAMP)),
+    "of an id of two bytes": Push(key=(200, False, None), body=Put(payload=b"1", timestamp=SHORT)),
+    "of an id of three bytes": Push(key=(40_000, True, None), body=Put(payload=b"1", timestamp=STAMP)),
+    "with a whole key": Push(key=(0, True, "a/b"), qos=0x21, body=Put(payload=b"1", timestamp=STAMP)),
+    "without a timestamp": Push(key=(1, True, None), body=Put(payload=b"12345678")),
+    "full": Push(key=(2, True, "/x"), body=Put(payload=b"1", timestamp=STAMP, source=SOURCE, **FULL)),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_byte_that_differs_from_the_messages_before(form):
+    one = FORMS[form].encode()
+    runs = [one * 6]
+    for at in range(len(one)):
+        for value in {0, 1, 0x7F, 0x80, 0xFF, one[at] ^ 1, one[at] ^ 0x80}:
+            runs.append(one * 3 + one[:at] + bytes([value]) + one[at + 1 :] + one * 2)
+    traffic = [batches(0)[0], *((OPENER, Frame(sn=sn).encode() + run) for sn, run in enumerate(runs, 1))]
+    found = decoded(traffic)
+    assert found == decoded(traffic, usual=False)
+    assert len(found["samples"]) > 3 * len(runs)
+    assert found["errors"]
 
 
 @pytest.mark.parametrize("limits", [{}, {"rows": 1}, {"rows": 255}, {"rows": 300}, {"size": 1000}])

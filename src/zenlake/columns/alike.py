@@ -59,11 +59,9 @@ def note_alike(samples, first, last, data, model, lead, end, bound):
         shift = at - model
         if (eight_bytes(data, at) ^ eight_bytes(data, model)) & eight_bytes(masks, 0):
             break
-        if (eight_bytes(data, at + 8) ^ eight_bytes(data, model + 8)) & eight_bytes(masks, 8) or data[
-            named + shift
-        ] == 0:
+        if (eight_bytes(data, at + 8) ^ eight_bytes(data, model + 8)) & eight_bytes(masks, 8):
             break
-        if words > 2 and are_others(data, at, model, masks, words):
+        if data[named + shift] == 0 or (words > 2 and are_others(data, at, model, masks, words)):
             break
         scope = data[at + SCOPE]
         if wide:
