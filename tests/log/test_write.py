@@ -5,6 +5,8 @@ import errno
 import json
 import os
 import shutil
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -296,3 +298,38 @@ def test_pieces_reach_the_disk_whole_however_little_it_takes_at_a_time(tmp_path,
     disk.write_together(file, pieces, 3)
     disk.close(file)
     assert (tmp_path / "file").read_bytes()[3:-3] == b"".join(pieces)
+
+
+def test_only_the_last_sealed_segments_stay_in_the_systems_memory(tmp_path):
+    gone = []
+
+    class Watched(Hasty):
+        def let_go(self, path):
+            gone.append(path.name)
+            super().let_go(path)
+
+    with Writer(tmp_path, "w", cached=3 * len(BATCH), segment_size=1, disk=Watched()) as writer:
+        face = writer.face("tcp", "a", "b")
+        for _ in range(4):
+            writer.append(face, 0, BATCH)
+            writer.flush()
+            writer.seal()
+    assert gone == [segment_name(1), segment_name(2), segment_name(3)]  # a segment is larger: the last one stays
+    assert [each.wrong for each in verify(Log(tmp_path))] == [""] * 4
+
+
+def test_a_writer_does_not_import_pandas(tmp_path):
+    write = f"""
+import sys
+from zenlake.log import Writer
+with Writer({str(tmp_path)!r}, "w") as writer:
+    writer.append(writer.face("tcp", "a", "b"), 0, {BATCH!r})
+    writer.append(writer.face("tcp", "c", "d"), 0, {BATCH!r}, compressed=True)
+    writer.note("log lost", count=1)
+sys.exit("pandas" in sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", write], check=True, timeout=60)
+    log = Log(tmp_path)
+    [part] = log.plan()
+    rows = log.segment(part).rows(0, check=True)
+    assert rows.column("compressed").to_pylist() == [False, True, False]
