@@ -104,6 +104,32 @@ def test_a_segment_that_somebody_removed_is_missed_by_who_stands_in_it(tmp_path)
     assert [part.segment for part in log.plan({"w": [1, 1]})] == [3]
 
 
+def test_segments_that_somebody_removed_from_the_middle_are_told(tmp_path, caplog):
+    write_three_segments(tmp_path)
+    log = Log(tmp_path)
+    log.plan()
+    assert log.gaps("w") == []
+    assert caplog.messages == []
+    for kind in ("arrow", "index"):
+        (tmp_path / "w" / segment_name(2, kind)).unlink()
+    for _ in range(2):
+        log.plan()
+        log.plan({"w": [3, 0]})
+    told = "w: somebody has removed what lay between segments 1 and 3; batches that are gone: 1"
+    assert caplog.messages == [told]  # once
+    assert [each.wrong for each in verify(log)] == [told, "", ""]
+
+
+def test_a_number_that_a_crash_has_spent_is_no_gap(tmp_path):
+    write_three_segments(tmp_path)
+    (tmp_path / "w" / segment_name(4)).touch()  # a segment of which not even the head was written
+    with Writer(tmp_path, "w") as writer:
+        writer.append(writer.face("tcp", "a", "b"), 0, BATCH)
+    log = Log(tmp_path)
+    assert log.segments("w") == [1, 2, 3, 5]
+    assert log.gaps("w") == []
+
+
 @pytest.mark.parametrize(("sync", "seen"), [("block", True), (0.0, True), (1000.0, False), ("sealed", False)])
 def test_readers_are_told_of_what_is_synced(tmp_path, sync, seen):
     with Writer(tmp_path, "w", sync=sync) as writer:

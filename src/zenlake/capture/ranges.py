@@ -33,7 +33,7 @@ from zenlake.columns.pool import Pool
 PAUSED = 3  # as in reader
 STOPPED = 4
 
-SIZE = 8 << 20  # bytes of a range, unless told: with smaller ones threads are more at taking turns, larger ones take more memory
+SIZE = 8 << 20  # bytes of a range, unless told: in smaller ones threads take turns more often, larger ones take memory
 INFLATED = 4  # rows of a range that are so many times its size (they were compressed) do not come with it
 
 if hasattr(mmap, "MADV_DONTNEED"):

@@ -11,7 +11,6 @@ import cython
 import pyarrow as pa
 
 if cython.compiled:
-    from cython.cimports.zenlake.columns.parcel import Parcel
     from cython.cimports.zenlake.columns.pool import Block
     from cython.cimports.zenlake.columns.waiting import ALL, SOME
     from cython.cimports.zenlake.wire.memory import copy, eight_flags

@@ -8,6 +8,8 @@ once when the last reference is gone: then what owns the memory is let go.
 So it is one piece to whoever keeps a part of it: one column keeps them all. What is large goes into a parcel of its own.
 """
 
+# ruff: noqa: F821  (structs of C stand in the .pxd)
+
 import cython
 import pyarrow as pa
 
