@@ -5,6 +5,8 @@ import errno
 import json
 import os
 import shutil
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -100,6 +102,32 @@ def test_a_segment_that_somebody_removed_is_missed_by_who_stands_in_it(tmp_path)
         log.plan({"w": [2, 1]})
     assert log.next("w", [2, 1]) == [3, 0]
     assert [part.segment for part in log.plan({"w": [1, 1]})] == [3]
+
+
+def test_segments_that_somebody_removed_from_the_middle_are_told(tmp_path, caplog):
+    write_three_segments(tmp_path)
+    log = Log(tmp_path)
+    log.plan()
+    assert log.gaps("w") == []
+    assert caplog.messages == []
+    for kind in ("arrow", "index"):
+        (tmp_path / "w" / segment_name(2, kind)).unlink()
+    for _ in range(2):
+        log.plan()
+        log.plan({"w": [3, 0]})
+    told = "w: somebody has removed what lay between segments 1 and 3; batches that are gone: 1"
+    assert caplog.messages == [told]  # once
+    assert [each.wrong for each in verify(log)] == [told, "", ""]
+
+
+def test_a_number_that_a_crash_has_spent_is_no_gap(tmp_path):
+    write_three_segments(tmp_path)
+    (tmp_path / "w" / segment_name(4)).touch()  # a segment of which not even the head was written
+    with Writer(tmp_path, "w") as writer:
+        writer.append(writer.face("tcp", "a", "b"), 0, BATCH)
+    log = Log(tmp_path)
+    assert log.segments("w") == [1, 2, 3, 5]
+    assert log.gaps("w") == []
 
 
 @pytest.mark.parametrize(("sync", "seen"), [("block", True), (0.0, True), (1000.0, False), ("sealed", False)])
@@ -296,3 +324,38 @@ def test_pieces_reach_the_disk_whole_however_little_it_takes_at_a_time(tmp_path,
     disk.write_together(file, pieces, 3)
     disk.close(file)
     assert (tmp_path / "file").read_bytes()[3:-3] == b"".join(pieces)
+
+
+def test_only_the_last_sealed_segments_stay_in_the_systems_memory(tmp_path):
+    gone = []
+
+    class Watched(Hasty):
+        def let_go(self, path):
+            gone.append(path.name)
+            super().let_go(path)
+
+    with Writer(tmp_path, "w", cached=3 * len(BATCH), segment_size=1, disk=Watched()) as writer:
+        face = writer.face("tcp", "a", "b")
+        for _ in range(4):
+            writer.append(face, 0, BATCH)
+            writer.flush()
+            writer.seal()
+    assert gone == [segment_name(1), segment_name(2), segment_name(3)]  # a segment is larger: the last one stays
+    assert [each.wrong for each in verify(Log(tmp_path))] == [""] * 4
+
+
+def test_a_writer_does_not_import_pandas(tmp_path):
+    write = f"""
+import sys
+from zenlake.log import Writer
+with Writer({str(tmp_path)!r}, "w") as writer:
+    writer.append(writer.face("tcp", "a", "b"), 0, {BATCH!r})
+    writer.append(writer.face("tcp", "c", "d"), 0, {BATCH!r}, compressed=True)
+    writer.note("log lost", count=1)
+sys.exit("pandas" in sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", write], check=True, timeout=60)
+    log = Log(tmp_path)
+    [part] = log.plan()
+    rows = log.segment(part).rows(0, check=True)
+    assert rows.column("compressed").to_pylist() == [False, True, False]

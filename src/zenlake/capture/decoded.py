@@ -9,9 +9,10 @@ import pyarrow as pa
 from zenlake.capture import Capture
 from zenlake.capture.known import KnownPlan
 from zenlake.capture.notes import Note
-from zenlake.capture.ranges import Memory, Range
+from zenlake.capture.ranges import Range
 from zenlake.capture.sessions import Sessions
 from zenlake.columns import Decoder
+from zenlake.columns.pool import Pool
 from zenlake.columns.schemas import chosen
 from zenlake.errors import InvalidValue
 
@@ -40,14 +41,14 @@ def decode(source: Capture, tables: Tables, rows: int = ROWS) -> Decoded:
 
 
 def decode_range(
-    of: Range, tables: Tables, rows: int = ROWS, decoder: Decoder | None = None, memory: Memory | None = None
+    of: Range, tables: Tables, rows: int = ROWS, decoder: Decoder | None = None, pool: Pool | None = None
 ) -> Decoded:
     """The same of one range: all ranges one after the other give the rows that `decode` gives, but the capture's notes.
 
     A decoder of these tables that has finished another range may be used again, and so may the memory of that range's rows.
     """
     decoder = decoder or Decoder(tables, rows)
-    for _ in of.decode(decoder, memory):
+    for _ in of.decode(decoder, pool):
         yield from told(decoder.take())
     yield from told(decoder.finish())
 

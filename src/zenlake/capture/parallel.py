@@ -19,13 +19,14 @@ from zenlake.capture import PATH, Capture
 from zenlake.capture.decoded import ROWS, Decoded, Tables, decode_range, notes_of
 from zenlake.capture.decoded import decode as decode_here
 from zenlake.capture.known import KnownPlan
-from zenlake.capture.ranges import SIZE, Memory, Range, size_that_can_be_cut
+from zenlake.capture.ranges import SIZE, Range, size_that_can_be_cut
 from zenlake.columns import Decoder
+from zenlake.columns.pool import Pool
 
 LARGE = 64 << 20  # bytes of a capture that is worth a second thread
 MOST_THREADS = 4  # more would wait for the pass
-AHEAD = 2  # ranges that are decoded and not taken yet, besides those at which a thread is
-LONGEST = 16  # record batches that wait in a lane
+AHEAD = 1  # ranges that are decoded and not taken yet, besides those at which a thread is
+LONGEST = 8  # record batches that wait in a lane
 
 Keep = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Found = tuple[str, pa.RecordBatch] | BaseException
@@ -96,7 +97,10 @@ class Crew:
         self._lanes: deque[Lane] = deque()  # of the ranges that are not taken yet, in order
         self._over = False  # there will be no further lane
         self._stopped = False
-        self._changed = threading.Condition()  # any of these, or a lane
+        # To wake somebody takes long, and nobody else may run meanwhile: each is woken for what it waits for.
+        self._lock = threading.Lock()  # of these, and of the lanes
+        self._given = threading.Condition(self._lock)  # something to the first lane, or there will be no further
+        self._taken = threading.Condition(self._lock)  # a lane, or much of one; or nobody wants more
 
     def start(self, count: int) -> None:
         for _ in range(count):
@@ -105,41 +109,45 @@ class Crew:
 
     def stop(self) -> None:
         """Whatever they are at, they leave it; after this none is left."""
-        with self._changed:
+        with self._lock:
             self._stopped = True
-            self._changed.notify_all()
+            self._taken.notify_all()
         for thread in self._threads:
             thread.join()
         self._ranges.close()
 
     def results(self) -> Decoded:
-        while (found := self._next_result()) is not None:
-            if isinstance(found, BaseException):
-                raise found
-            yield found
-
-    def _next_result(self) -> Found | None:
-        with self._changed:
-            while True:
-                self._changed.wait_for(lambda: self._lanes[0] if self._lanes else self._over)
-                if not self._lanes:
-                    return None
-                found = self._lanes[0].popleft()
-                if found is None:
-                    self._lanes.popleft()
-                self._changed.notify_all()
+        while some := self._next_results():
+            while some:
+                found = some.popleft()
+                if isinstance(found, BaseException):
+                    raise found
                 if found is not None:
-                    return found
+                    yield found
+
+    def _next_results(self) -> Lane:
+        """All that the first lane has; nothing, if there will be no further."""
+        with self._lock:
+            self._given.wait_for(lambda: self._lanes[0] if self._lanes else self._over)
+            if not self._lanes:
+                return deque()
+            some = self._lanes[0].copy()
+            self._lanes[0].clear()
+            if some[-1] is None:
+                self._lanes.popleft()
+            if some[-1] is None or len(some) >= LONGEST:
+                self._taken.notify_all()
+            return some
 
     # In the threads
 
     def _run(self) -> None:
         decoder = Decoder(self._tables, self._rows)
-        memory: Memory = []
+        pool = Pool()
         while (work := self._next_range(len(self._threads) + AHEAD)) is not None:
             each, lane = work
             try:
-                for found in kept(decode_range(each, self._tables, decoder=decoder, memory=memory), self._keep):
+                for found in kept(decode_range(each, self._tables, decoder=decoder, pool=pool), self._keep):
                     if not self._put(lane, found):
                         return
                 self._put(lane, None)
@@ -149,8 +157,8 @@ class Crew:
     def _next_range(self, most: int) -> tuple[Range, Lane] | None:
         """The next range, and the lane of what it gives; None if there is none, or nobody wants it any more."""
         with self._turn:
-            with self._changed:
-                self._changed.wait_for(lambda: self._stopped or len(self._lanes) < most)
+            with self._lock:
+                self._taken.wait_for(lambda: self._stopped or len(self._lanes) < most)
                 if self._stopped or self._over:
                     return None
             lane: Lane = deque()
@@ -159,17 +167,19 @@ class Crew:
             except BaseException as error:
                 each = None
                 lane.append(error)
-            with self._changed:
+            with self._lock:
                 self._over = each is None
                 if each is not None or lane:
                     self._lanes.append(lane)
-                self._changed.notify_all()
+                if self._over:
+                    self._given.notify()
             return None if each is None else (each, lane)
 
     def _put(self, lane: Lane, found: Found | None) -> bool:
         """False = nobody is there any more."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._stopped or len(lane) < LONGEST)
+        with self._lock:
+            self._taken.wait_for(lambda: self._stopped or len(lane) < LONGEST)
             lane.append(found)
-            self._changed.notify_all()
+            if lane is self._lanes[0]:
+                self._given.notify()
             return not self._stopped

@@ -11,6 +11,7 @@ Whoever decodes in the process that makes the pass need not read a range again: 
 A file can be cut where it can be mapped; a compressed one stays whole.
 """
 
+import ctypes
 import mmap
 import os
 import pickle
@@ -27,15 +28,19 @@ from zenlake.capture.rows import Rows
 from zenlake.capture.sessions import Sessions
 from zenlake.capture.skim import Skim
 from zenlake.columns import Decoder
+from zenlake.columns.pool import Pool
 
 PAUSED = 3  # as in reader
 STOPPED = 4
 
-SIZE = 16 << 20  # bytes of a range, unless told: for smaller ones threads hand over more often than they decode
+SIZE = 8 << 20  # bytes of a range, unless told: in smaller ones threads take turns more often, larger ones take memory
 INFLATED = 4  # rows of a range that are so many times its size (they were compressed) do not come with it
 
+if hasattr(mmap, "MADV_DONTNEED"):
+    MADVISE = ctypes.CDLL(None).madvise
+    MADVISE.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+
 Limits = tuple[int, int, int, int]  # rows and bytes of a record batch, bytes held, flows
-Memory = list[list[pa.Buffer]]
 Place = tuple[Any, ...]  # of Packets, in a file that is mapped
 Cut = tuple[int, Place | None]  # a file, and a place inside it
 
@@ -76,10 +81,14 @@ def read(reader: Reader, files: list[str], first: Cut, end: tuple[int, int]) -> 
 
 
 def let_go(window: object, since: int, until: int) -> int:
-    """What was read of a mapped file need not stay in this process's memory. Returns up to where it was let go."""
+    """What was read of a mapped file need not stay in this process's memory. Returns up to where it was let go.
+
+    As `mmap.madvise`, which would keep the other threads waiting meanwhile.
+    """
     until = until // mmap.PAGESIZE * mmap.PAGESIZE
     if until > since and isinstance(window, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-        window.madvise(mmap.MADV_DONTNEED, since, until - since)
+        start = pa.py_buffer(window).address
+        MADVISE(start + since, until - since, mmap.MADV_DONTNEED)
         return until
     return since
 
@@ -104,9 +113,9 @@ class Range:
     names: dict[int, str]  # of the faces that begin in it
     carried: Carried | None = None
 
-    def decode(self, decoder: Decoder, memory: Memory | None = None) -> Iterator[None]:
-        """Decodes the range, a record batch a step; what the decoder has filled may be taken at each. `memory`: that of an
-        earlier range's rows, which is used again."""
+    def decode(self, decoder: Decoder, pool: Pool | None = None) -> Iterator[None]:
+        """Decodes the range, a record batch a step; what the decoder has filled may be taken at each. `pool`: an
+        earlier range's, whose memory is used again."""
         saved, going_on = pickle.loads(self.state)
         decoder.files = list(self.files)
         sessions = Sessions(decoder, self.names)
@@ -118,7 +127,7 @@ class Range:
                 yield
             return
         rows, size, held, flows = self.limits
-        reader = Reader(Rows(rows, size, held, memory), flows)
+        reader = Reader(Rows(rows, size, held, pool), flows)
         reader.restore(saved)
         sessions.restore(going_on, len(reader.faces))
         for batches in self._batches(reader):

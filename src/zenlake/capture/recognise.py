@@ -43,10 +43,12 @@ class Judge:
     """Weighs the bytes it was last given."""
 
     def __init__(self) -> None:
-        self.reader = Reader()
-        self.point(b"")
+        self.reader = None  # made when there is something to judge: most ranges of a capture have nothing
+        self.data = self.p = b""
 
     def point(self, data):
+        if self.reader is None:
+            self.reader = Reader()
         self.data = data
         self.p = data
         self.reader.bind(data)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-cdef void* address(buffer) except NULL
+from zenlake.columns.pool cimport Pool
 
 cdef class Rows:
     cdef list ready
@@ -10,8 +10,7 @@ cdef class Rows:
     cdef long long last_packet
     cdef int last_file
     cdef list memory
-    cdef object loan
-    cdef list back
+    cdef Pool pool
     cdef long long* received
     cdef long long* packet
     cdef int* face
@@ -27,4 +26,6 @@ cdef class Rows:
         bint compressed, long long received, long long packet, int file
     ) except -1 nogil
     cdef int renew(self) except -1
+    cdef unsigned char* address(self, Py_ssize_t i) except NULL
+    cdef object part(self, Py_ssize_t i, Py_ssize_t size)
     cpdef int flush(self) except -1

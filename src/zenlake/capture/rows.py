@@ -13,37 +13,23 @@ import pyarrow.compute as pc
 from zenlake.batches import BATCHES_SCHEMA
 
 if cython.compiled:
-    from cython.cimports.libc.string import memcpy
+    from cython.cimports.libc.string import memcpy, memset
+    from cython.cimports.zenlake.columns.parcel import Parcel
+    from cython.cimports.zenlake.columns.pool import Block, Pool
+else:
+    from zenlake.columns.parcel import Parcel
+    from zenlake.columns.pool import Pool
 
-
-KEPT = 32 << 20  # bytes that wait to be used again
-
-
-class Loan:
-    """The memory of one record batch, while somebody refers to it."""
-
-    def __init__(self, buffers: list[pa.Buffer], back: list[list[pa.Buffer]]) -> None:
-        self.buffers = buffers
-        self._back = back
-
-    def __del__(self) -> None:
-        if (len(self._back) + 1) * sum(buffer.size for buffer in self.buffers) <= KEPT:
-            self._back.append(self.buffers)
-
-
-def address(buffer):
-    """Where a buffer lies, for compiled code."""
-    where: cython.size_t = buffer.address
-    return cython.cast(cython.p_void, where)
+TYPES = list(BATCHES_SCHEMA.types)
+BATCH = cython.declare(cython.int, 3)  # the column of which the memory is offsets
+BYTES = cython.declare(cython.int, 8)  # and, behind all columns' memory, bytes
 
 
 @cython.cclass
 class Rows:
-    """`back`: memory that was dropped, to be used again; whoever makes one after the other may hand it on."""
+    """`pool`: where memory comes from; whoever makes one after the other may hand it on."""
 
-    def __init__(
-        self, most_rows: int, most_bytes: int, most_held: int, back: list[list[pa.Buffer]] | None = None
-    ) -> None:
+    def __init__(self, most_rows: int, most_bytes: int, most_held: int, pool: Pool | None = None) -> None:
         self.most_held = most_held
         self.most_rows = max(1, most_rows)
         self.most_bytes = min(max(1 << 16, most_bytes), (1 << 31) - 1)  # offsets of `binary` are 32 bits; a batch fits
@@ -51,7 +37,7 @@ class Rows:
         self.finished = 0  # how many
         self.held = 0  # bytes that streams hold back until they can become rows, all together
         self.count = 0
-        self.back = [] if back is None else back
+        self.pool = Pool() if pool is None else pool
         self.renew()
 
     def collect(self):
@@ -63,23 +49,23 @@ class Rows:
     def renew(self):
         n: cython.Py_ssize_t = self.most_rows
         sizes = (8 * n, 4 * n, n, 4 * (n + 1), 4 * n, (n + 7) >> 3, 8 * n, 4 * n, self.most_bytes)
-        self.memory = self.back.pop() if self.back else [pa.allocate_buffer(size) for size in sizes]
-        self.loan = Loan(self.memory, self.back)
-        memoryview(self.memory[5]).cast("B")[:] = bytes(sizes[5])  # bits that are only ever set
+        self.memory = [self.pool.block(size) for size in sizes]
         if cython.compiled:
-            self.received = cython.cast(cython.p_longlong, address(self.memory[0]))
-            self.face = cython.cast(cython.p_int, address(self.memory[1]))
-            self.direction = cython.cast(cython.p_schar, address(self.memory[2]))
-            self.offset = cython.cast(cython.p_int, address(self.memory[3]))
-            self.wire_size = cython.cast(cython.p_int, address(self.memory[4]))
-            self.compressed = cython.cast(cython.p_uchar, address(self.memory[5]))
-            self.packet = cython.cast(cython.p_longlong, address(self.memory[6]))
-            self.file = cython.cast(cython.p_int, address(self.memory[7]))
-            self.data = cython.cast(cython.p_uchar, address(self.memory[8]))
+            self.received = cython.cast(cython.p_longlong, self.address(0))
+            self.face = cython.cast(cython.p_int, self.address(1))
+            self.direction = cython.cast(cython.p_schar, self.address(2))
+            self.offset = cython.cast(cython.p_int, self.address(BATCH))
+            self.wire_size = cython.cast(cython.p_int, self.address(4))
+            self.compressed = self.address(5)
+            self.packet = cython.cast(cython.p_longlong, self.address(6))
+            self.file = cython.cast(cython.p_int, self.address(7))
+            self.data = self.address(BYTES)
+            memset(self.compressed, 0, (n + 7) >> 3)  # bits that are only ever set
         else:
-            views = [memoryview(m).cast("B").cast(c) for m, c in zip(self.memory, "qibiiBqiB", strict=True)]
+            views = [block.data.cast(c) for block, c in zip(self.memory, "qibiiBqiB", strict=True)]
             self.received, self.face, self.direction, self.offset, self.wire_size = views[:5]
             self.compressed, self.packet, self.file, self.data = views[5:]
+            self.compressed[:] = bytes((n + 7) >> 3)
         self.offset[0] = 0
         self.count = 0
         self.used = 0
@@ -88,10 +74,13 @@ class Rows:
         self.last_packet = 0
         return 0
 
+    def address(self, i):
+        block: Block = self.memory[i]
+        return block.data
+
     def release(self):
         """There will be no further row."""
         self.most_rows = self.most_bytes = 1
-        self.back = []
         self.renew()
 
     def append(self, p, at, end, face, direction, wire_size, compressed, received, packet, file):
@@ -126,15 +115,14 @@ class Rows:
         n: cython.Py_ssize_t = self.count
         if n == 0:
             return 0
-        sizes = (8 * n, 4 * n, n, 4 * (n + 1), 4 * n, (n + 7) >> 3, 8 * n, 4 * n, self.used)
-        parts = [pa.foreign_buffer(m.address, size, self.loan) for m, size in zip(self.memory, sizes, strict=True)]
-        received, face, direction, offset, wire_size, compressed, packet, file, data = parts
-        layout = [[received], [face], [direction], [offset, data], [wire_size], [compressed], [packet], [file]]
-        arrays = [
-            pa.Array.from_buffers(field.type, n, [None, *parts], null_count=0)
-            for field, parts in zip(BATCHES_SCHEMA, layout, strict=True)
-        ]
-        batch = pa.RecordBatch.from_arrays(arrays, schema=BATCHES_SCHEMA)
+        parcel = Parcel(n, len(TYPES))
+        for i, size in enumerate((8 * n, 4 * n, n, 4 * (n + 1), 4 * n, (n + 7) >> 3, 8 * n, 4 * n)):
+            parcel.column(TYPES[i], 0)
+            parcel.buffer(None, 0)  # all have a value
+            parcel.buffer(self.part(i, size), size)
+            if i == BATCH:
+                parcel.buffer(self.part(BYTES, self.used), self.used)
+        batch = parcel.record_batch(BATCHES_SCHEMA)
         if (
             self.unordered
         ):  # a flow told late (out of order, or recognised late) goes back to its place; ties keep theirs
@@ -144,3 +132,7 @@ class Rows:
         self.finished += 1
         self.renew()
         return 0
+
+    def part(self, i, size):
+        block: Block = self.memory[i]
+        return block.part(size)

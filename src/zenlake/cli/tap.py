@@ -17,7 +17,7 @@ from zenlake.api.opening import node_config
 from zenlake.cli.network import ConfigFile, Set, configuration, until_stopped
 from zenlake.log.retain import Retention
 from zenlake.runtime.metrics import Figure, MetricsPage
-from zenlake.tap.tap import Stats, Tap
+from zenlake.tap.tap import CACHED, Stats, Tap
 
 WHEN: dict[str, Literal["block", "sealed"]] = {"block": "block", "sealed": "sealed"}
 REFRESH = 0.5  # seconds between two looks at the figures
@@ -49,6 +49,15 @@ def tap(
             "--metadata-only", metavar="KEY", help="Of values on these keys keep the size and the hash, not the bytes."
         ),
     ] = None,
+    cached: Annotated[
+        int,
+        typer.Option(
+            "--cached",
+            metavar="MIB",
+            min=0,
+            help="How much of what is sealed stays in memory for those who read along; more is read from the disk.",
+        ),
+    ] = CACHED >> 20,
     metrics: Annotated[
         str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Serve /metrics and /health there.")
     ] = None,
@@ -78,6 +87,7 @@ def tap(
                 retention=None if retention == Retention() else retention,
                 when_full=when_full,
                 metadata_only=metadata_only or (),
+                cached=cached << 20,
                 transport=network.transport,
                 tls=network.tls,
                 timeout=network.connect_timeout,

@@ -1,15 +1,16 @@
 cimport cython
+from zenlake.columns.parcel cimport Parcel
 from zenlake.columns.pool cimport Block, Pool
 from zenlake.columns.waiting cimport Spans
 from zenlake.session.keys cimport KeyTable
 from zenlake.wire.memory cimport copy
 
-cdef void pack(const unsigned char* flags, Py_ssize_t count, unsigned char[::1] bits) noexcept nogil
+cdef bytearray pack(const unsigned char* flags, Py_ssize_t count)
+cdef bytearray widen(const unsigned char* values, Py_ssize_t count)
 
 cdef class Column:
     cdef object type
     cdef Pool pool
-    cdef object nulls
     cdef Block block
     cdef readonly bint on
     cdef Py_ssize_t width
@@ -19,6 +20,12 @@ cdef class Column:
     cdef unsigned char[::1] marked
     cdef unsigned char* valid
     cdef int reset(self) except -1
+    cdef object validity(self, Py_ssize_t count)
+    cdef bint is_written(self)
+    cdef int send(self, Parcel parcel, Py_ssize_t count) except -1
+    cdef int send_nulls(self, Parcel parcel, Py_ssize_t count) except -1
+    cdef int send_values(self, Parcel parcel, Py_ssize_t count) except -1
+    cdef void clear_nulls(self, Py_ssize_t count) noexcept nogil
     @cython.final
     cdef int values(self, Py_ssize_t width) except -1
     @cython.final

@@ -5,6 +5,8 @@ A column that nobody asked for is `off`: writing to it does nothing. A row that 
 order, one at a time (`put`), as a run that has one value (`fill`), or those that have waited (`gather`); a column may skip some.
 """
 
+import sys
+
 import cython
 import pyarrow as pa
 
@@ -17,6 +19,8 @@ else:
     from zenlake.columns.waiting import ALL, SOME
     from zenlake.wire.memory import copy, eight_flags
 
+LITTLE = sys.byteorder == "little"
+
 
 class Column:
     """What all columns share: which rows have a value.
@@ -28,7 +32,6 @@ class Column:
     def __init__(self, type_, rows, pool, on=True):
         self.type = type_
         self.pool = pool
-        self.nulls = None
         self.block = None
         self.on = on
         self.rows = rows if on else 0
@@ -74,22 +77,30 @@ class Column:
         for i in range(self.dense):
             self.valid[i] = 1
         self.marks += self.dense
-        bits = bytearray((count + 7) >> 3)
-        pack(self.valid, count, bits)
-        return pa.py_buffer(bits)
+        return pack(self.valid, count)
 
-    def finish(self, count):
-        """The first `count` rows as an Arrow array; then the column is empty again."""
-        if self.dense == 0 and self.marks == 0:  # nothing was written: the same nulls again and again
-            if self.nulls is None or len(self.nulls) < count:
-                self.nulls = pa.nulls(max(count, self.rows), self.type)
-            return self.nulls.slice(0, count)
-        array = self.array(count)
-        self.reset()
-        return array
+    def is_written(self):
+        """Whether any row has a value."""
+        return self.dense > 0 or self.marks > 0
 
-    def array(self, count):
-        return pa.Array.from_buffers(self.type, count, [self.validity(count), *self.buffers(count)])
+    def send(self, parcel, count):
+        """The first `count` rows go to Arrow; then the column is empty again."""
+        if self.is_written():
+            parcel.column(self.type, 0 if self.dense >= count else -1)
+            parcel.buffer(self.validity(count), (count + 7) >> 3)
+            self.send_values(parcel, count)
+            self.reset()
+        else:
+            self.send_nulls(parcel, count)
+        return 0
+
+    def send_nulls(self, parcel, count):
+        """As if nothing had been written."""
+        zeros: bytes = self.pool.zeros(8 * (self.rows + 1))
+        parcel.column(self.type, count)
+        parcel.buffer(zeros, (count + 7) >> 3)
+        parcel.buffer(zeros, 8 * count)
+        return 0
 
     def values(self, width):
         """Memory for the next rows, of values that take `width` bytes each."""
@@ -97,8 +108,8 @@ class Column:
         self.block = self.pool.block(width * (self.rows + 1))
         return 0
 
-    def buffers(self, count):
-        """What Arrow wants besides the bitmap; a row without a value is zero there."""
+    def clear_nulls(self, count):
+        """A row without a value is zero."""
         row: cython.Py_ssize_t
         i: cython.Py_ssize_t
         data: cython.p_uchar = self.block.data
@@ -106,17 +117,25 @@ class Column:
             if not self.valid[row]:
                 for i in range(self.width * row, self.width * (row + 1)):
                     data[i] = 0
-        return [self.block.part(self.width * count)]
+
+    def send_values(self, parcel, count):
+        """What Arrow wants besides the bitmap."""
+        self.clear_nulls(count)
+        parcel.buffer(self.block.part(self.width * count), self.width * count)
+        return 0
 
 
-def pack(flags, count, bits):
+def pack(flags, count):
     """One bit for each byte, which is 0 or 1; the first row in the lowest bit."""
     i: cython.Py_ssize_t
     whole: cython.Py_ssize_t = count >> 3
+    packed = bytearray((count + 7) >> 3)
+    bits: cython.p_uchar = packed
     for i in range(whole):
         bits[i] = eight_flags(flags, 8 * i)
     for i in range(8 * whole, count):
         bits[i >> 3] = bits[i >> 3] | (flags[i] << (i & 7))
+    return packed
 
 
 class Long(Column):
@@ -218,18 +237,26 @@ class Byte(Column):
                 data[i] = value
             self.mark_rows(first, last)
 
-    def buffers(self, count):
-        values = Column.buffers(self, count)
-        if self.type != pa.bool_():
-            return values
-        bits = bytearray((count + 7) >> 3)
-        pack(self.data, count, bits)
-        return [pa.py_buffer(bits)]
+    def send_values(self, parcel, count):
+        if pa.types.is_int8(self.type):
+            return Column.send_values(self, parcel, count)
+        self.clear_nulls(count)
+        if pa.types.is_boolean(self.type):
+            parcel.buffer(pack(self.data, count), (count + 7) >> 3)
+        else:
+            parcel.buffer(widen(self.data, count), 2 * count)
+        return 0
 
-    def array(self, count):
-        if self.type != pa.int16():
-            return Column.array(self, count)
-        return pa.Array.from_buffers(pa.uint8(), count, [self.validity(count), *self.buffers(count)]).cast(self.type)
+
+def widen(values, count):
+    """Bytes as numbers of 16 bits."""
+    i: cython.Py_ssize_t
+    packed = bytearray(2 * count)
+    wide: cython.p_uchar = packed
+    little: cython.Py_ssize_t = 0 if LITTLE else 1
+    for i in range(count):
+        wide[2 * i + little] = values[i]
+    return packed
 
 
 class Text(Column):
@@ -238,6 +265,7 @@ class Text(Column):
     def __init__(self, type_, rows, pool, on=True):
         self.room = 0
         self.used = 0
+        self.told = 0
         Column.__init__(self, type_, rows, pool, on)
 
     def reset(self):
@@ -246,10 +274,13 @@ class Text(Column):
         block: Block = self.offsets_block
         self.offsets = cython.cast(cython.p_int, block.data) if cython.compiled else block.data.cast("i")
         self.offsets[0] = 0
-        room = self.room if 4 * self.used > self.room else self.room // 2  # the next rows will be much like the last
+        room: cython.Py_ssize_t = self.room or 16 * self.rows
+        filled: cython.Py_ssize_t = self.used * self.rows // self.told if self.told else 0  # had there been all rows
+        if 2 * filled < room > 64:  # the next ones will be much like the last
+            room //= 2
         self.used = 0
         self.told = 0
-        return self.keep(self.pool.block(max(room, 16 * self.rows)))
+        return self.keep(self.pool.block(room))
 
     def keep(self, block):
         self.block = block
@@ -392,9 +423,16 @@ class Text(Column):
             data = value.encode() if isinstance(value, str) else value
             self.put(row, data, 0, len(data))
 
-    def buffers(self, count):
+    def send_values(self, parcel, count):
         self.begin(count)
-        return [self.offsets_block.part(4 * (count + 1)), self.block.part(self.used)]
+        parcel.buffer(self.offsets_block.part(4 * (count + 1)), 4 * (count + 1))
+        parcel.buffer(self.block.part(self.used), self.used)
+        return 0
+
+    def send_nulls(self, parcel, count):
+        Column.send_nulls(self, parcel, count)
+        parcel.buffer(b"\0", 0)
+        return 0
 
 
 def column(type_, rows, pool, on):

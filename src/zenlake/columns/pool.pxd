@@ -14,5 +14,7 @@ cdef class Block:
 cdef class Pool:
     cdef dict free
     cdef Py_ssize_t kept
+    cdef bytes nothing
+    cdef bytes zeros(self, Py_ssize_t size)
     cdef Block block(self, Py_ssize_t size)
     cdef keep(self, memory, Py_ssize_t size)

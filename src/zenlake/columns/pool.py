@@ -36,10 +36,10 @@ class Block:
             self.data = memoryview(memory).cast("B")[memory.size - size :]
 
     def part(self, size):
-        """Its first bytes for Arrow, which keeps the block for as long as it needs them; a copy if that would hold too much."""
-        if 2 * size < self.size:
-            return pa.py_buffer(take(self.data, 0, size))
-        return pa.foreign_buffer(self.address, size, self)
+        """What holds its first bytes for as long as Arrow needs them: the block, or a copy if that would hold too much."""
+        if 4 * size < self.size:
+            return take(self.data, 0, size)
+        return self
 
     def __del__(self):
         self.pool.keep(self.memory, self.size)
@@ -51,6 +51,13 @@ class Pool:
     def __init__(self):
         self.free = {}
         self.kept = 0
+        self.nothing = b""
+
+    def zeros(self, size):
+        """So many of them, or more; all who ask share them."""
+        if len(self.nothing) < size:
+            self.nothing = bytes(size)
+        return self.nothing
 
     def block(self, size):
         """Memory of that size; what it holds is not defined.

@@ -30,6 +30,9 @@ cdef class Table:
     cdef readonly Py_ssize_t row
     cdef readonly Py_ssize_t settled
     cdef readonly dict columns
+    cdef list sent
+    cdef list fields
+    cdef list alone
     cdef Long received
     cdef Long received_ns
     cdef Text session
@@ -40,6 +43,7 @@ cdef class Table:
     cdef Int index
     cdef Text key
     cdef Text unresolved_key
+    cdef object send_alone(self, Py_ssize_t i, Column each, Py_ssize_t count)
     @cython.final
     cdef int settle_where(self, Place p) except -1 nogil
     @cython.final

@@ -14,12 +14,14 @@ import pyarrow as pa
 from zenlake.columns.schemas import chosen
 
 if cython.compiled:
-    from cython.cimports.zenlake.columns.buffers import Byte, Int, Long, Text
+    from cython.cimports.zenlake.columns.buffers import Byte, Column, Int, Long, Text
+    from cython.cimports.zenlake.columns.parcel import Parcel
     from cython.cimports.zenlake.columns.words import Words
     from cython.cimports.zenlake.wire.cursor import Blob
     from cython.cimports.zenlake.wire.memory import take, utf8_fault
 else:
-    from zenlake.columns.buffers import Byte, Int, Long, Text
+    from zenlake.columns.buffers import Byte, Column, Int, Long, Text
+    from zenlake.columns.parcel import Parcel
     from zenlake.columns.words import Words
     from zenlake.wire.cursor import Blob
     from zenlake.wire.memory import take, utf8_fault
@@ -71,6 +73,9 @@ class Table:
         self.columns = {
             f.name: column(f.type, rows + SLACK, pool, rows > 0 and f.name in self.schema.names) for f in whole
         }
+        self.sent = [self.columns[name] for name in self.schema.names]
+        self.fields = list(self.schema)
+        self.alone = [pa.schema([field]) if pa.types.is_binary(field.type) else None for field in self.schema]
         self.received = self.columns["received"]
         self.received_ns = self.columns["received_ns"]
         self.session = self.columns["session"]
@@ -129,8 +134,25 @@ class Table:
         count = self.row
         self.row = 0
         self.settled = 0
-        arrays = {name: each.finish(count) for name, each in self.columns.items() if each.on}
-        return pa.RecordBatch.from_arrays([arrays[name] for name in self.schema.names], schema=self.schema)
+        parcel = Parcel(count, len(self.sent))
+        apart = []
+        each: Column
+        for i, each in enumerate(self.sent):
+            if self.alone[i] is not None and each.is_written():
+                each.send_nulls(parcel, count)
+                apart.append((i, self.send_alone(i, each, count)))
+            else:
+                each.send(parcel, count)
+        batch = parcel.record_batch(self.schema)
+        for i, alone in apart:
+            batch = batch.set_column(i, self.fields[i], alone)
+        return batch
+
+    def send_alone(self, i, each, count):
+        """A column of bytes in a parcel of its own: whoever keeps the keys of a record batch does not keep its payloads."""
+        parcel = Parcel(count, 1)
+        each.send(parcel, count)
+        return parcel.record_batch(self.alone[i]).column(0)
 
 
 class Messages(Table):

@@ -8,7 +8,8 @@ shows custom metadata only together with the body.
 
 import json
 import struct
-from collections.abc import Iterable, Iterator
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -28,7 +29,9 @@ __all__ = [
     "block_pieces",
     "checksum",
     "custom_metadata",
+    "flags",
     "head_bytes",
+    "numbers",
     "pack",
     "prefix_size",
     "unpack",
@@ -38,6 +41,22 @@ END = b"\xff\xff\xff\xff\0\0\0\0"  # the end of an IPC stream
 CONTINUATION = 0xFFFFFFFF
 MOST_UNPACKED = 1 << 30  # no state is larger; a damaged size must not become memory
 ZSTD = pa.Codec("zstd", compression_level=3)
+
+
+def numbers(type_: pa.DataType, values: Iterable[int]) -> pa.Array:
+    """A column of numbers or times. Not by `pa.array`: it imports pandas where that is installed, which takes longer than to record
+    many thousand batches, and is half of a Spark worker's start."""
+    found = array({8: "b", 32: "i", 64: "q"}[type_.bit_width], values)
+    return pa.Array.from_buffers(type_, len(found), [None, pa.py_buffer(found)])
+
+
+def flags(values: Sequence[bool]) -> pa.Array:
+    """The same of booleans."""
+    bits = bytearray((len(values) + 7) >> 3)
+    if True in values:
+        for i, value in enumerate(values):
+            bits[i >> 3] |= value << (i & 7)
+    return pa.Array.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(bits)])
 
 
 def pack(value: Any) -> bytes:
@@ -104,7 +123,7 @@ def block_pieces(
     options: pa.ipc.IpcWriteOptions,
 ) -> list[memoryview]:  # fmt: skip
     """A block, ready to be written; so many of its rows are notes, so many faces are new in it. The rows' bytes are not copied."""
-    times = rows.column("received").cast(pa.int64())
+    times = rows.column("received").view(pa.int64())
     facts = {"row": row, "rows": rows.num_rows, "first": times[0].as_py(), "last": times[-1].as_py(), "notes": notes}
     facts["faces"] = faces
     facts["crc"] = checksum(rows, changes, withheld)
@@ -133,7 +152,8 @@ def checksum(rows: pa.RecordBatch, changes: bytes | None, withheld: bytes | None
             crc = crc32(memoryview(data)[ends[0] : ends[-1]] if data is not None else b"", crc)
             crc = crc32(ends.cast("B"), crc)
         elif name == "compressed":
-            crc = crc32(memoryview(column.cast(pa.int8()).buffers()[1])[:count], crc)
+            each = column.cast(pa.int8()).buffers()[1] if column.true_count else bytes(count)
+            crc = crc32(memoryview(each)[:count], crc)
         else:
             width = column.type.bit_width // 8
             start = width * column.offset

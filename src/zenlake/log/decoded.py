@@ -5,7 +5,6 @@ Any range of blocks gives the rows that the whole log gives for these blocks, wh
 """
 
 import json
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ import pyarrow.compute as pc
 
 from zenlake.columns import Decoder
 from zenlake.columns.schemas import chosen
-from zenlake.log.block import unpack
+from zenlake.log.block import numbers, unpack
 from zenlake.log.layout import NOTE
 from zenlake.log.read import Log, Range, Segment
 from zenlake.log.state import Pointer, State
@@ -30,8 +29,8 @@ Found = Iterator[tuple[str, pa.RecordBatch]]
 
 
 def counted(first: int, count: int) -> pa.Array:
-    """Numbers in a row. Not by `pa.array`: it imports pandas where that is installed, which is half of a Spark worker's start."""
-    return pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(array("q", range(first, first + count)))])
+    """Numbers in a row."""
+    return numbers(pa.int64(), range(first, first + count))
 
 
 NUMBERS = counted(0, 4096)  # of most blocks' rows
@@ -203,7 +202,7 @@ class Decoding:
                     pc.equal(rows.column("face"), faces.index(name)), pc.equal(rows.column("direction"), direction)
                 )
                 rows = rows.filter(mine)
-                zeros = pa.array([0] * rows.num_rows, pa.int32())
+                zeros = numbers(pa.int32(), [0] * rows.num_rows)
                 tracker.follow(rows.set_column(1, rows.schema.field(1), zeros), skip)
                 first_row = skip = 0
         found: list[Any] | None = tracker.sessions[0].sides[direction].lanes.save()["parts"].get(lane)

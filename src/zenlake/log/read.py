@@ -12,11 +12,14 @@ small and can be pickled; whoever gets it reads those blocks and, of earlier one
 
 import bisect
 import json
+import logging
 import os
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +34,9 @@ from zenlake.log.layout import FORMAT, MARKER, NOTE, READERS, ROWS, SEALED, WRIT
 from zenlake.log.recover import head_size, index_records, whole_blocks
 from zenlake.log.state import State
 
-__all__ = ["Log", "Offsets", "Range", "Segment", "is_log", "offsets_text"]
+__all__ = ["Gap", "Log", "Offsets", "Range", "Segment", "is_log", "offsets_text"]
+
+logger = logging.getLogger("zenlake.log")
 
 Offsets = dict[str, list[int]]
 
@@ -65,6 +70,20 @@ def is_log(path: str | os.PathLike[str]) -> bool:
     return Files(text).exists(MARKER)
 
 
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Segments that somebody has removed from the middle of a log."""
+
+    writer: str
+    before: int
+    after: int
+    batches: int
+
+    def __str__(self) -> str:
+        where = f"between segments {self.before} and {self.after}"
+        return f"{self.writer}: somebody has removed what lay {where}; batches that are gone: {self.batches}"
+
+
 class Log:
     """All writers of one log. Holds no files open and sees what is written later."""
 
@@ -75,6 +94,7 @@ class Log:
         about = described(self.files.bytes(MARKER), f"{os.fspath(path)}/{MARKER}")
         self.id: str = about.get("id", "")
         """What tells this log from another that may come to lie in its place."""
+        self._told: set[Gap] = set()
 
     def writers(self) -> list[str]:
         return [name for name in self.files.folders() if name != READERS]
@@ -137,6 +157,31 @@ class Log:
         names = self.files.names(writer)
         return sorted(int(name.removesuffix(".index")) for name in names if name.endswith(".index"))
 
+    def gaps(self, writer: str) -> list[Gap]:
+        """Segments that are gone between two that are there. Retention leaves none, for it begins with the oldest; nor does a crash
+        before a segment had its first block, though that one's number is missing: the batches count on."""
+        found = []
+        for before, after in pairwise(self.segments(writer)):
+            if after > before + 1:
+                with suppress(LogError, OSError):  # damaged: who reads it is told
+                    last = Segment(self.files, writer, before)
+                    index = last.index
+                    rows = index[len(index) - 1].row + index[len(index) - 1].rows if len(index) else 0
+                    lost = Segment(self.files, writer, after).first_batch - last.first_batch - rows
+                    if lost > 0:
+                        found.append(Gap(writer, before, after, lost))
+        return found
+
+    def _tell_gaps(self, writer: str, begin: tuple[int, ...], stop: tuple[int, ...]) -> None:
+        """Once each, to whoever reads over them."""
+        there = self.segments(writer)
+        if not there or there[-1] - there[0] + 1 == len(there):
+            return
+        for gap in self.gaps(writer):
+            if begin[0] <= gap.before and gap.after <= stop[0] and gap not in self._told:
+                self._told.add(gap)
+                logger.warning("%s", gap)
+
     def index(self, writer: str, segment: int) -> Index:
         return Index(self.files.source(writer, segment_name(segment, "index")))
 
@@ -161,6 +206,7 @@ class Log:
             self._refuse_removed(writer, begin)
             if begin < stop:
                 self._refuse_beyond(writer, stop)
+                self._tell_gaps(writer, begin, stop)
             for segment in self.segments(writer):
                 if begin[0] <= segment <= stop[0]:
                     index = self.index(writer, segment)

@@ -34,6 +34,8 @@ def verify(log: Log) -> Iterator[Checked]:
     """Every visible block, read and compared with its checksum, its index and its neighbours."""
     for writer in log.writers():
         last = 0
+        for gap in log.gaps(writer):
+            yield Checked(writer, gap.before + 1, 0, 0, str(gap))
         for number in log.segments(writer):
             blocks = rows = 0
             try:

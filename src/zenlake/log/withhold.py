@@ -12,6 +12,7 @@ attachment). Fragments that receivers ignore, or that belong to no message, lose
 
 import hashlib
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 
 from zenlake.errors import DecodeError
 from zenlake.keyexpr import KeyExpr
+from zenlake.log.block import numbers
 from zenlake.log.layout import ROWS
 from zenlake.log.state import Face, fresh
 from zenlake.log.track import Tracker
@@ -104,7 +106,7 @@ class Withholding:
             sizes[row] += len(new) - (end - start)
             at = end
         data = b"".join([*pieces, self._data[at:]])
-        ends = pa.array([0, *pc.cumulative_sum(pa.array(sizes, pa.int32())).to_pylist()], pa.int32())
+        ends = numbers(pa.int32(), accumulate(sizes, initial=0))
         return pa.Array.from_buffers(pa.binary(), len(sizes), [None, ends.buffers()[1], pa.py_buffer(data)])
 
     # What the tracker tells

@@ -17,6 +17,7 @@ import fcntl
 import json
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
@@ -27,7 +28,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from zenlake.errors import InvalidValue, LogError, LogFull
-from zenlake.log.block import END, block_pieces, head_bytes, pack
+from zenlake.log.block import END, block_pieces, flags, head_bytes, numbers, pack
 from zenlake.log.disk import Disk
 from zenlake.log.layout import (
     FORMAT,
@@ -51,6 +52,7 @@ __all__ = ["Writer", "note_text"]
 
 Offset = tuple[int, int]
 
+RECEIVED = ROWS.field("received").type
 MOST_ROWS = 1 << 16
 FEW_CHANGES = 4 << 20  # bytes of changes that are no reason to seal
 LARGE_HEAD = 20  # a segment is at least this many times as large as its head, before its size is a reason to seal
@@ -71,7 +73,9 @@ class Writer:
 
     A block is cut when it holds `block_size` bytes, a segment is sealed at `segment_size` bytes or after `segment_age`
     seconds. `compression` is Arrow's (None, "lz4" or "zstd"). Of values on keys that one of `metadata_only` intersects, size and
-    hash are kept. `clock` gives nanoseconds since 1970.
+    hash are kept. Of sealed segments, `cached` bytes stay in the system's memory for those who read along, and the memory of older
+    ones is written again: fresh memory costs several times as much. None leaves that to the system. `clock` gives nanoseconds
+    since 1970.
     """
 
     def __init__(
@@ -85,6 +89,7 @@ class Writer:
         segment_age: float = 3600.0,
         compression: Literal["lz4", "zstd"] | None = None,
         metadata_only: Sequence[str] = (),
+        cached: int | None = None,
         clock: Callable[[], int] = time.time_ns,
         disk: Disk | None = None,
     ) -> None:
@@ -101,6 +106,8 @@ class Writer:
         self.segment_age = segment_age
         self.on_seal: Callable[[int], None] = lambda segment: None
         self.bytes_written = 0
+        self._cached = cached
+        self._in_memory: deque[tuple[Path, int]] = deque()  # segments, and their sizes
         self._clock = clock
         self.disk = disk or Disk()
         self._options = pa.ipc.IpcWriteOptions(compression=compression)
@@ -339,19 +346,19 @@ class Writer:
         index = self._followed.index
         faces = [-1 if face is None else index(face, introduced) for face in self._faces]
         columns = [
-            pa.array(self._times, pa.int64()).cast(ROWS.field("received").type),
-            pa.array(faces, pa.int32()),
-            pa.array(self._directions, pa.int8()),
+            numbers(RECEIVED, self._times),
+            numbers(pa.int32(), faces),
+            numbers(pa.int8(), self._directions),
             self._joined(self._batches),
-            pa.array(self._sizes, pa.int32()),
-            pa.array(self._compressed, pa.bool_()),
+            numbers(pa.int32(), self._sizes),
+            flags(self._compressed),
         ]
-        return pa.record_batch(columns, schema=ROWS)
+        return pa.RecordBatch.from_arrays(columns, schema=ROWS)
 
     def _joined(self, values: list[bytes]) -> pa.Array:
         """A binary column. Arrow's own way of making it grows its buffer as it goes and copies it thereby; here all blocks are put
         together in the same memory, because every page of fresh memory is a fault."""
-        ends = pa.array(accumulate(map(len, values), initial=0), pa.int32(), size=len(values) + 1)
+        ends = numbers(pa.int32(), accumulate(map(len, values), initial=0))
         self._memory.seek(0)
         try:
             self._memory.writelines(values)
@@ -418,7 +425,17 @@ class Writer:
         self.disk.close(self._index)
         self._file = None
         self.disk.reached("sealed")
+        self._let_go()
         self.on_seal(self.segment)
+
+    def _let_go(self) -> None:
+        """A segment was sealed: those before it, behind what is to stay in memory, are synced and need none."""
+        if self._cached is None:
+            return
+        self._in_memory.append((self.folder / segment_name(self.segment), self._size))
+        while sum(size for _, size in self._in_memory) > self._cached and len(self._in_memory) > 1:
+            path, _ = self._in_memory.popleft()
+            self.disk.let_go(path)
 
     @property
     def is_writing(self) -> bool:

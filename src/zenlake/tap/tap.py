@@ -39,6 +39,8 @@ SUBSCRIBER = 0x02
 CURRENT_FUTURE = 3
 TOKENS_OF_A_KEY = 0x08 | 0x10
 
+CACHED = 64 << 20  # bytes, besides the segment that is written, for those who read along
+
 
 @dataclass(frozen=True, slots=True)
 class Stats:
@@ -73,6 +75,7 @@ class Tap(Node):
         retention: Retention | None = None,
         when_full: Literal["lose", "block"] = "lose",
         metadata_only: Sequence[str] = (),
+        cached: int | None = CACHED,
         liveliness: bool = True,
         transport: dict[str, Any] | None = None,
         tls: Tls | None = None,
@@ -88,7 +91,7 @@ class Tap(Node):
         self._gone_since: float | None = None
         self._reconnects = 0
         self._ended = threading.Event()
-        writer = Writer(log, name, sync=sync, metadata_only=metadata_only)
+        writer = Writer(log, name, sync=sync, metadata_only=metadata_only, cached=cached)
         self.recorder = Recorder(writer, when_full=when_full, retention=retention)
         self._recording = Recording(self.recorder)
         self._runtime: Runtime | None = None
