@@ -13,6 +13,7 @@ cdef class Filling(Listener):
     cdef Lock lock
     cdef double age
     cdef bint replies
+    cdef readonly list errors
     cdef unsigned long long generation
     cdef public object source
     cdef unsigned long long sn

@@ -38,6 +38,7 @@ class Filling(Listener):
         self.lock = Lock()  # a local publisher's thread and the loop may come at once
         self.age = age
         self.replies = replies  # answers to a query, instead of publications
+        self.errors = []  # the payloads of those that are errors
         self.generation = 0
         self.source = None
         self.sn = 0
@@ -48,6 +49,9 @@ class Filling(Listener):
         self.epoch = 0
 
     def take(self, key, reader):
+        if self.replies and not reader.response.is_reply:
+            self.errors.append(reader.response.err.payload.value or b"")
+            return 0
         self.lock.acquire()  # a column that grows lets go of the interpreter
         if self.busy:
             return self.put_off(key, reader)

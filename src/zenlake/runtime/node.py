@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from zenlake import __version__
 from zenlake.endpoint import EndPoint
 from zenlake.errors import ConfigError, LinkError, ZenlakeError
-from zenlake.hlc import ntp64_of
 from zenlake.link import Tls
 from zenlake.link.base import Link
 from zenlake.network import face as network
@@ -29,7 +28,7 @@ from zenlake.network.forward import Door, Lane
 from zenlake.network.namespace import Namespace
 from zenlake.network.roles import Stand
 from zenlake.record import dataclass, field
-from zenlake.runtime.engine import Timer
+from zenlake.runtime.engine import Timer, wall
 from zenlake.runtime.face import Face, Node
 from zenlake.runtime.future import Future
 from zenlake.runtime.outlets import Connected, Screened
@@ -120,7 +119,7 @@ class LiveNode(Node):
         self.zid = config.zid or os.urandom(15) + b"\x01"
         self.whatami = config.mode
         self.node = nodes.Node(
-            self.zid, config.mode, now=time.monotonic, wall=lambda: ntp64_of(time.time_ns()), lock=threading.RLock,
+            self.zid, config.mode, now=time.monotonic, wall=wall, lock=threading.RLock,
             stamps=config.timestamping, query_timeout=config.query_timeout, interest_timeout=config.interest_timeout,
         )  # fmt: skip
         self.node.wake = self._wake
