@@ -161,7 +161,7 @@ class Receiver(Generic[T]):
         self.orphan = orphan
         """After a fork, in the child: closes it without touching its locks."""
         self.deliver = deliver
-        """Takes messages as they lie in their reader, instead of `push`: a Listener, or for replies a function."""
+        """A Listener, which takes messages as they lie in their reader, instead of `push`."""
         self.channel = channel
         """Where `push` puts items, if it does nothing else with them."""
         self.forgotten = forgotten
