@@ -22,6 +22,7 @@ cdef class Filling(Listener):
     cdef list later
     cdef Door door
     cdef unsigned long long epoch
+    cdef bint steady
     cdef int add(self, bytes key, Reader reader) except -1
     cdef Py_ssize_t add_run(self, Door door, Reader reader) except -1
     cdef Py_ssize_t name_run(self, Door door, Py_ssize_t count) except -1
