@@ -176,10 +176,10 @@ def receive_rate(package: str, how: str, seconds: float, size: int = 8) -> float
         sn, end, asked = 0, time.perf_counter() + seconds + 1.5, False
         while time.perf_counter() < end:
             pieces = []
-            for sn in range(sn, sn + TOGETHER):
+            for _ in range(TOGETHER):
                 head = Frame(sn=sn & 0x0FFFFFFF).encode()
                 pieces += [(len(head) + len(body)).to_bytes(2, "little") + head, body]
-            sn += 1
+                sn += 1
             link.sendmsg(pieces)
             if not asked and time.perf_counter() > end - seconds - 1:
                 peer.ask(seconds)
