@@ -19,6 +19,7 @@ from bench.report import Ratio, Result, show
 from zenlake.wire.transport import Frame
 
 OURS, PEER = "zenlake", "zenoh"
+TOGETHER = 8  # batches that are sent by one call of the system: who feeds must be faster than who is fed
 PAYLOADS = {8: b"<8bytes>", 64: b"<64 bytes: what a robot says of itself, as short as it can be.>!"}
 
 COMMON = """
@@ -164,17 +165,22 @@ def trips(router: str, ends: str, seconds: float) -> float:
 def receive_rate(package: str, how: str, seconds: float, size: int = 8) -> float:
     """Samples a second that a callback reads key and payload of, or that come in record batches."""
     one = message(size, False)
-    each = BATCH // len(one)
+    body = one * (BATCH // len(one))
     port = free_port()
     peer = Peer(IN, package, port, "in", how)
     try:
         peer.ready()
         link = raw.opened(port)
         raw.send(link, declaration())
+        link.settimeout(None)  # so that `sendmsg` takes all that it is given
         sn, end, asked = 0, time.perf_counter() + seconds + 1.5, False
         while time.perf_counter() < end:
-            raw.send(link, Frame(sn=sn & 0x0FFFFFFF).encode() + one * each)
-            sn += 1
+            pieces = []
+            for _ in range(TOGETHER):
+                head = Frame(sn=sn & 0x0FFFFFFF).encode()
+                pieces += [(len(head) + len(body)).to_bytes(2, "little") + head, body]
+                sn += 1
+            link.sendmsg(pieces)
             if not asked and time.perf_counter() > end - seconds - 1:
                 peer.ask(seconds)
                 asked = True

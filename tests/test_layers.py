@@ -22,6 +22,7 @@ LEAVES = {
     "clock",
     "hlc",
     "record",
+    "ring",
     "telling",
     "config",
     "config_keys",

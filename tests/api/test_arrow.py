@@ -194,3 +194,69 @@ def test_what_a_finalizer_puts_while_a_batch_is_handed_over_is_a_row_of_its_own(
     for key in ("row/living", "row/dying"):
         rows = table.filter(pc.equal(table["key"], key))
         assert sorted(map(int, rows["payload"].to_pylist())) == list(range(300)), key
+
+
+def asked(answer):
+    """Two sessions: one has a queryable, and the other knows of it."""
+    answering, asking = pair()
+    answering.declare_queryable("q/*", answer)
+    assert asking.declare_querier("q/*").declare_matching_listener().recv(PATIENCE)
+    return answering, asking
+
+
+def stamped(number):
+    return zenlake.Timestamp.from_wire(number, bytes([7 - number % 3, 1]))
+
+
+ANSWERS = [  # key, payload, time
+    ("q/1", b"a", None), ("q/2", b"b", 2 << 32), ("q/1", b"c", None), ("q/2", b"d", 1 << 32), ("q/3", b"e", 5 << 32),
+    ("q/2", b"f", None), ("q/3", b"g", 5 << 32), ("q/1", b"h", 1), ("q/1", b"i", 3), ("q/1", b"j", 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", [None, *zenlake.ConsolidationMode], ids=str)
+def test_the_same_answers_as_a_table_and_one_by_one(mode):
+    """Those that came over a connection go into columns where they are read, and are consolidated there."""
+
+    def answer(query):
+        with query:
+            for key, payload, time in ANSWERS:
+                query.reply(key, payload, timestamp=None if time is None else stamped(time))
+
+    answering, asking = asked(answer)
+    with answering, asking:
+        expected = [
+            (str(reply.ok.key_expr), bytes(reply.ok.payload)) for reply in asking.get("q/*", consolidation=mode)
+        ]
+        found = asking.get_table("q/*", consolidation=mode)
+        assert list(zip(found["key"].to_pylist(), found["payload"].to_pylist(), strict=True)) == expected
+        assert expected
+
+
+def test_only_answers_on_keys_that_were_asked_for_unless_any_are_taken(monkeypatch):
+    monkeypatch.setattr("zenlake.api.query.Query._key", lambda self, key: key.encode())  # others may not look
+    monkeypatch.setattr("zenlake.network.asking.Query._check", lambda self, key: None)
+
+    def answer(query):
+        with query:
+            for key in ("q/1", "r/1", "q/2"):
+                query.reply(key, "x")
+
+    answering, asking = asked(answer)
+    with answering, asking:
+        assert asking.get_table("q/*")["key"].to_pylist() == ["q/1", "q/2"]
+        assert asking.counters()["answers on a key that was not asked for"] == 1
+        anywhere = asking.get_table("q/*", accept_replies=zenlake.ReplyKeyExpr.ANY)
+        assert anywhere["key"].to_pylist() == ["q/1", "r/1", "q/2"]
+
+
+def test_answers_to_a_table_may_be_few():
+    def answer(query):
+        with query:
+            for number in range(10):
+                query.reply(f"q/{number}", "x")
+
+    answering, asking = asked(answer)
+    with answering, asking:
+        assert asking.get_table("q/*", budget=3).num_rows == 3
+        assert asking.get_table("q/*").num_rows == 10

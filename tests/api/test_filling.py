@@ -351,7 +351,7 @@ def test_what_a_finalizer_answers_while_a_table_of_replies_is_made_is_a_row_of_i
                     self.itself, self.reader = self, reply("dying", number)
 
                 def __del__(self) -> None:
-                    receiver.deliver(b"dying", self.reader)
+                    receiver.deliver.take(b"dying", self.reader)
 
             before = gc.get_threshold()
             try:
@@ -359,7 +359,7 @@ def test_what_a_finalizer_answers_while_a_table_of_replies_is_made_is_a_row_of_i
                     living = reply("living", number)
                     Dying(number)
                     gc.set_threshold(1 + gc.get_count()[0] + number % 37)
-                    receiver.deliver(b"living", living)
+                    receiver.deliver.take(b"living", living)
                     gc.set_threshold(*before)
             finally:
                 gc.set_threshold(*before)

@@ -19,7 +19,7 @@ from zenlake.encoding import Encoding
 from zenlake.errors import InvalidValue
 from zenlake.keyexpr import KeyExpr
 from zenlake.network.application import quality
-from zenlake.values import SourceInfo
+from zenlake.values import ConsolidationMode, SourceInfo
 
 if TYPE_CHECKING:
     from zenlake.api.session import Session
@@ -65,20 +65,39 @@ def get_table(session: "Session", selector: Any, **options: Any) -> pa.Table:
     samples = LiveSamples()
     channel: Handler[pa.RecordBatch] = Handler()
     filling = Filling(samples, channel, 0.0, replies=True)
-    errors: list[bytes] = []
-
-    def deliver(key: bytes | None, reader: Any) -> None:
-        if key is None or not reader.response.is_reply:
-            errors.append(reader.response.err.payload.value or b"")
-        else:
-            filling.take(key, reader)
-
-    target: Receiver[Any] = Receiver(channel._push, lambda discard=False: filling.close(), None, deliver=deliver)
+    target: Receiver[Any] = Receiver(channel._push, lambda discard=False: filling.close(), None, deliver=filling)
     session.get(selector, _Given(target), **options)
     batches = list(channel)
-    if errors and not batches:
-        raise InvalidValue(f"the query was answered with an error: {errors[0].decode(errors='replace')}")
-    return pa.Table.from_batches([*batches, samples.finish()])
+    if filling.errors and not batches:
+        raise InvalidValue(f"the query was answered with an error: {filling.errors[0].decode(errors='replace')}")
+    found = pa.Table.from_batches([*batches, samples.finish()])
+    return newest(found) if filling.mode is ConsolidationMode.LATEST else found
+
+
+def newest(samples: pa.Table) -> pa.Table:
+    """Of each key the newest sample, in the order of the keys' first ones: as `network.consolidation` has it, for columns."""
+    keys = samples["key"].combine_chunks().dictionary_encode()
+    count = len(keys)
+    if len(keys.dictionary) == count:
+        return samples
+    clocks = samples["timestamp_id"].combine_chunks().dictionary_encode()
+    texts = clocks.dictionary.to_pylist()
+    ranks = {
+        text: rank for rank, text in enumerate(sorted(texts, key=lambda text: int(text, 16).to_bytes(16, "little")))
+    }
+    each = pa.table(
+        {
+            "key": keys.indices,
+            "stamped": samples["ntp64"].is_valid().cast(pa.int8()),  # without a time it is older than any with one
+            "time": samples["ntp64"],
+            "clock": pa.array([ranks[text] for text in texts], pa.int64()).take(clocks.indices),
+        }
+    )
+    sorting = [(name, "ascending") for name in each.schema.names]  # of equal ones the later is the newer: it is stable
+    order = pc.sort_indices(each, sort_keys=sorting)
+    of = keys.indices.take(order)
+    last = pa.concat_arrays([pc.not_equal(of[:-1], of[1:]), pa.array([True])])
+    return samples.take(order.filter(last))
 
 
 class _Given:

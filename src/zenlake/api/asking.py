@@ -175,10 +175,7 @@ class Asking:
         asking: Any = None
 
         def deliver(key: bytes | None, reader: Any) -> None:
-            if target.deliver is not None:
-                target.deliver(key, reader)
-            else:
-                push(reply_from_response(None if key is None else keys.valid(key), reader.response, stamper))
+            push(reply_from_response(None if key is None else keys.valid(key), reader.response, stamper))
 
         def done() -> None:
             target.close()
@@ -193,7 +190,7 @@ class Asking:
         options = fixed if instrumentation is None else {**fixed, "stack": self._stamper.sent(instrumentation)}
         asking = node.get(
             key_expr.utf8,
-            deliver,
+            target.deliver or deliver,
             done,
             parameters=parameters,
             payload=None if payload is None else bytes(as_buffer(payload)),

@@ -1,19 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-cimport cython
-
-@cython.final
-cdef class Ring:
-    cdef list slots
-    cdef Py_ssize_t first
-    cdef Py_ssize_t count
-    cdef int append(self, item) except -1
-    cdef int grow(self) except -1
-    cdef object popleft(self)
-    cdef remove(self, item)
-    cdef int clear(self) except -1
-
-cdef inline Py_ssize_t length(Ring ring) noexcept:
-    return ring.count
+from zenlake.ring cimport Ring
 
 cdef class Channel:
     cdef Ring items

@@ -9,83 +9,24 @@ stays bounded by what one read of the network brings. A ring that is full forget
 
 import threading
 import time
-from collections import deque
 from typing import Any
 
 import cython
 
 from zenlake.errors import ClosedError
 
+if cython.compiled:
+    from cython.cimports.zenlake.ring import Ring, length
+    from cython.cimports.zenlake.runtime.waking import Bell
+else:
+    from zenlake.ring import Ring, length
+    from zenlake.runtime.waking import Bell
+
 __all__ = ["Channel"]
 
 DEFAULT_CAPACITY = 256
-# A wait without a limit is many of these: only a lock with a timeout can be interrupted everywhere.
+# A wait without a limit is many of these: only one with a limit can be interrupted everywhere.
 LONGEST_WAIT = 3600.0
-FEWEST = cython.declare(cython.Py_ssize_t, 16)
-
-
-class Ring:
-    """What waits, oldest first: a deque without the calls for each item that one from another module costs.
-
-    Compiled, nobody else's code runs between two of its lines, so it needs no lock; but where a list is made the garbage
-    collector may run, and with it anybody's. Uncompiled it is `collections.deque`.
-    """
-
-    def __init__(self):
-        self.slots = [None] * FEWEST
-        self.first = 0
-        self.count = 0
-
-    def append(self, item):
-        while self.count == len(self.slots):
-            self.grow()
-        self.slots[(self.first + self.count) & (len(self.slots) - 1)] = item
-        self.count += 1
-        return 0
-
-    def grow(self):
-        larger: list = [None] * (2 * len(self.slots))
-        i: cython.Py_ssize_t
-        if len(larger) > len(self.slots):  # nobody else has, meanwhile
-            for i in range(self.count):
-                larger[i] = self.slots[(self.first + i) & (len(self.slots) - 1)]
-            self.slots = larger
-            self.first = 0
-        return 0
-
-    def popleft(self):
-        """The oldest; there must be one."""
-        item = self.slots[self.first]
-        self.slots[self.first] = None
-        self.first = (self.first + 1) & (len(self.slots) - 1)
-        self.count -= 1
-        return item
-
-    def remove(self, item):
-        """Take it out from wherever it is; ValueError if it is nowhere."""
-        found: list = [self.popleft() for _ in range(self.count)]
-        try:
-            found.remove(item)
-        finally:
-            for each in found:
-                self.append(each)
-
-    def clear(self):
-        """Forget everything. What that ends may come back here, and finds it empty."""
-        empty: list = [None] * FEWEST
-        forgotten = self.slots
-        self.slots = empty
-        self.first = self.count = 0
-        forgotten.clear()
-        return 0
-
-
-if not cython.compiled:
-    Ring = deque  # type: ignore[assignment,misc]
-
-    def length(ring):
-        """How many there are. (Compiled: inline, in the .pxd.)"""
-        return len(ring)
 
 
 class Channel:
@@ -137,11 +78,10 @@ class Channel:
             return None
 
     def wait(self, timeout):
-        """Each who waits has a lock of its own, shut: whoever pushes takes the first and opens it."""
+        """Each who waits has a bell of its own: whoever pushes takes the first and rings it."""
         end = None if timeout is None else time.monotonic() + timeout
-        door = threading.Lock()
-        door.acquire()
-        self.waiting.append(door)  # before looking: so whoever pushes after the look sees it
+        bell: Bell = Bell()
+        self.waiting.append(bell)  # before looking: so whoever pushes after the look sees it
         try:
             while True:
                 item = self.pop()
@@ -152,12 +92,12 @@ class Channel:
                 left = LONGEST_WAIT if end is None else end - time.monotonic()
                 if left <= 0:
                     raise TimeoutError(f"nothing came in {timeout:g} s")
-                if door.acquire(True, left):
-                    self.waiting.append(door)  # somebody else may have been quicker
+                if bell.wait(left):
+                    self.waiting.append(bell)  # somebody else may have been quicker
         finally:
             try:
-                self.waiting.remove(door)
-            except ValueError:  # opened in this moment, for an item that is left to another
+                self.waiting.remove(bell)
+            except ValueError:  # rung in this moment, for an item that is left to another
                 if length(self.items):
                     self.notify()
 
@@ -166,9 +106,10 @@ class Channel:
         if length(self.waiting) == 0:
             return 0
         try:
-            self.waiting.popleft().release()
+            bell: Bell = self.waiting.popleft()
         except IndexError:  # uncompiled: it has just gone
             return 0
+        bell.ring()
         return 0
 
     def _feed(self, callback: Any, failed: Any) -> None:

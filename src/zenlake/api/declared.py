@@ -83,8 +83,9 @@ class Receiving(Declared, Generic[H]):
     @property
     def handler(self) -> H:
         """The channel; None if there is a callback instead."""
-        self._alive()
-        self._session._here()
+        if self._entity is None or self._session._life.over is not None:
+            self._alive()
+            self._session._here()
         return self._receiver.handler  # type: ignore[no-any-return]
 
     def try_recv(self, /) -> Any:

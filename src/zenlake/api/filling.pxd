@@ -13,6 +13,7 @@ cdef class Filling(Listener):
     cdef Lock lock
     cdef double age
     cdef bint replies
+    cdef readonly list errors
     cdef unsigned long long generation
     cdef public object source
     cdef unsigned long long sn
@@ -21,6 +22,7 @@ cdef class Filling(Listener):
     cdef list later
     cdef Door door
     cdef unsigned long long epoch
+    cdef bint steady
     cdef int add(self, bytes key, Reader reader) except -1
     cdef Py_ssize_t add_run(self, Door door, Reader reader) except -1
     cdef Py_ssize_t name_run(self, Door door, Py_ssize_t count) except -1

@@ -38,6 +38,7 @@ class Filling(Listener):
         self.lock = Lock()  # a local publisher's thread and the loop may come at once
         self.age = age
         self.replies = replies  # answers to a query, instead of publications
+        self.errors = []  # the payloads of those that are errors
         self.generation = 0
         self.source = None
         self.sn = 0
@@ -46,8 +47,12 @@ class Filling(Listener):
         self.later = []
         self.door = None  # by which the last run came, and in which epoch: then ids stand for what they stood for
         self.epoch = 0
+        self.steady = False  # whether it took a frame to its end
 
     def take(self, key, reader):
+        if self.replies and not reader.response.is_reply:
+            self.errors.append(reader.response.err.payload.value or b"")
+            return 0
         self.lock.acquire()  # a column that grows lets go of the interpreter
         if self.busy:
             return self.put_off(key, reader)
@@ -90,13 +95,16 @@ class Filling(Listener):
         return 0
 
     def add_run(self, door, reader):
-        """As `add`, for the usual publications that lie ahead: a few, and twice as many again and again while all are ours."""
+        """As `add`, for the usual publications that lie ahead.
+
+        All of the frame, if those of the frame before were all ours; else a few, and twice as many again and again while all are.
+        """
         samples: LiveSamples = self.samples
         first: cython.bint
         noted: cython.Py_ssize_t
         named: cython.Py_ssize_t
         total: cython.Py_ssize_t = 0
-        size: cython.Py_ssize_t = 2 * (samples.last + AHEAD)
+        size: cython.Py_ssize_t = reader.c.end - reader.c.at if self.steady else 2 * (samples.last + AHEAD)
         while True:
             first = self.look_at_clock(reader)
             noted = samples.note_run(reader, size, self.received_ns)
@@ -111,6 +119,7 @@ class Filling(Listener):
             elif first and named and self.source is not None:
                 self.wait()
             if noted == 0 or named < noted:
+                self.steady = reader.c.at == reader.c.end
                 return total
             size *= 2
 
@@ -178,7 +187,8 @@ class Filling(Listener):
         self.busy = True
         try:
             self.hand_over()
-            self.catch_up()
+            if self.later:
+                self.catch_up()
         finally:
             self.busy = False
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from zenlake.api.channel import Channel
 from zenlake.errors import InvalidValue
+from zenlake.runtime.waking import ring_held
 from zenlake.telling import logger
 
 __all__ = ["Handler", "DefaultHandler", "FifoChannel", "RingChannel", "Callback", "Receiver", "receiver"]
@@ -160,7 +161,7 @@ class Receiver(Generic[T]):
         self.orphan = orphan
         """After a fork, in the child: closes it without touching its locks."""
         self.deliver = deliver
-        """Takes messages as they lie in their reader, instead of `push`: a Listener, or for replies a function."""
+        """A Listener, which takes messages as they lie in their reader, instead of `push`."""
         self.channel = channel
         """Where `push` puts items, if it does nothing else with them."""
         self.forgotten = forgotten
@@ -209,6 +210,7 @@ class Direct(Generic[T]):
         self._closed = False
 
     def push(self, item: T) -> None:
+        ring_held()  # who knows how long it takes
         try:
             self._callback(item)
         except Exception:

@@ -21,6 +21,7 @@ cdef class LiveSamples:
     cdef Py_ssize_t spelled
     cdef Py_ssize_t last
     cdef Py_ssize_t first
+    cdef bint in_place
     cpdef bint add_push(self, bytes key, Reader reader, long long received_ns) except -1
     cpdef bint add_reply(self, bytes key, Reader reader, long long received_ns) except -1
     cdef int begin(self, bytes key, Reader reader, long long received_ns) except -1

@@ -30,6 +30,9 @@ COLUMNS = [
 ]  # fmt: skip
 
 STAGE = cython.declare(cython.Py_ssize_t, 65536)
+LONG = cython.declare(
+    cython.Py_ssize_t, 16384
+)  # bytes of a run that are worth a gathering of its own, which spares their copy
 MOST_KEYS = cython.declare(cython.int, 16384)  # that are remembered, and how many bytes of them
 MOST_SPELLED = cython.declare(cython.Py_ssize_t, 1 << 20)
 SLOTS = cython.declare(cython.Py_ssize_t, 1024)
@@ -61,6 +64,7 @@ class LiveSamples:
         self.spelled = 0  # bytes that the keys of the rows on the stage take
         self.last = 0  # bytes of the last message
         self.first = 0  # of the run, among the rows that wait
+        self.in_place = False  # whether it was noted where it lies, instead of on the stage
 
     def __len__(self):
         return self.samples.row
@@ -114,11 +118,15 @@ class LiveSamples:
         size = min(
             size, reader.c.end - reader.c.at, (samples.most + samples.gathered - before) * self.last + AHEAD, STAGE
         )
-        if STAGE - self.used < size:
+        self.in_place = size >= LONG
+        if self.in_place or STAGE - self.used < size:
             self.gather()
-        copy(self.data, self.used, reader.c.data, reader.c.at, size)
         self.first = before - samples.gathered
-        note_usual(samples, self.data, self.used, self.used + size, False, self.rows - before)
+        if self.in_place:
+            note_usual(samples, reader.c.data, reader.c.at, reader.c.at + size, False, self.rows - before)
+        else:
+            copy(self.data, self.used, reader.c.data, reader.c.at, size)
+            note_usual(samples, self.data, self.used, self.used + size, False, self.rows - before)
         count: cython.Py_ssize_t = 0
         while before + count < samples.row and samples.notes.suffix.size[self.first + count] < 0:
             count += 1
@@ -175,6 +183,8 @@ class LiveSamples:
             reader.c.at += samples.notes.message[i]
         if count:
             self.last = samples.notes.message[self.first + count - 1]
+        if self.in_place:
+            self.gather()  # from where they lie
         return self.is_full()
 
     # Either way

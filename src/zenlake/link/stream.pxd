@@ -1,3 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-cdef Py_ssize_t read_into(int number, view) except -1
-cdef Py_ssize_t write_from(int number, view) except -1
+cimport cython
+
+@cython.final
+cdef class Pipe:
+    cdef public int number
+    cdef bint brief
+    cdef Py_ssize_t read(self, view) except? -1
+    cdef Py_ssize_t write(self, view) except? -1

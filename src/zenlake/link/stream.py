@@ -24,9 +24,10 @@ if cython.compiled:
     from cython.cimports.cpython.memoryview import PyMemoryView_GET_BUFFER
     from cython.cimports.posix.unistd import read, write
 
-__all__ = ["Layer", "LayeredLink", "StreamLink", "StreamListener", "dial"]
+__all__ = ["Layer", "LayeredLink", "Pipe", "StreamLink", "StreamListener", "dial"]
 
 READ = 65536
+BRIEF = cython.declare(cython.Py_ssize_t, 1024)
 BACKLOG = 1024
 ACCEPTS = 64  # in one turn of the loop, so that a flood leaves time for the others
 EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
@@ -36,30 +37,47 @@ PAUSE = 0.5
 log = logger("zenlake.link")
 
 
-def read_into(number: int, view: memoryview) -> int:
-    """How many bytes a socket had for this view; 0 at its end."""
-    if not cython.compiled:
-        return os.readv(number, [view])
-    buffer = PyMemoryView_GET_BUFFER(view)
-    size = cython.declare(cython.Py_ssize_t)
-    with cython.nogil:
-        size = read(number, buffer.buf, buffer.len)
-    if size < 0:
-        PyErr_SetFromErrno(OSError)
-    return size  # type: ignore[no-any-return]
+class Pipe:
+    """A plain stream's socket, for who reads and writes it: nothing between them and the system's calls.
 
+    A call of the system that copies little takes less time than letting go of the interpreter and asking for it again, and
+    far less than getting it back from a thread that computes: the interpreter is kept then.
+    """
 
-def write_from(number: int, view: memoryview) -> int:
-    """How many bytes of this view a socket took."""
-    if not cython.compiled:
-        return os.write(number, view)
-    buffer = PyMemoryView_GET_BUFFER(view)
-    size = cython.declare(cython.Py_ssize_t)
-    with cython.nogil:
-        size = write(number, buffer.buf, buffer.len)
-    if size < 0:
-        PyErr_SetFromErrno(OSError)
-    return size  # type: ignore[no-any-return]
+    def __init__(self, number: int) -> None:
+        self.number = number  # -1 when it is closed
+        self.brief = False  # whether what came last was little
+
+    def read(self, view: memoryview) -> int:
+        """How many bytes there were for this view; 0 at the end of the stream."""
+        if not cython.compiled:
+            return os.readv(self.number, [view])
+        buffer = PyMemoryView_GET_BUFFER(view)
+        size = cython.declare(cython.Py_ssize_t)
+        if self.brief:
+            size = read(self.number, buffer.buf, buffer.len)
+        else:
+            with cython.nogil:
+                size = read(self.number, buffer.buf, buffer.len)
+        if size < 0:
+            PyErr_SetFromErrno(OSError)
+        self.brief = size <= BRIEF
+        return size  # type: ignore[no-any-return]
+
+    def write(self, view: memoryview) -> int:
+        """How many bytes of this view it took."""
+        if not cython.compiled:
+            return os.write(self.number, view)
+        buffer = PyMemoryView_GET_BUFFER(view)
+        size = cython.declare(cython.Py_ssize_t)
+        if buffer.len <= BRIEF:
+            size = write(self.number, buffer.buf, buffer.len)
+        else:
+            with cython.nogil:
+                size = write(self.number, buffer.buf, buffer.len)
+        if size < 0:
+            PyErr_SetFromErrno(OSError)
+        return size  # type: ignore[no-any-return]
 
 
 class Layer(Protocol):
@@ -107,7 +125,7 @@ class StreamLink(Link, Port):
     def __init__(self, sock: socket.socket, protocol: str, remote: str, connecting: bool) -> None:
         sock.setblocking(False)
         self._sock = sock
-        self._number = sock.fileno()
+        self.pipe = Pipe(sock.fileno())
         self._protocol = protocol
         self._connecting = connecting
         self._closed = False
@@ -125,7 +143,7 @@ class StreamLink(Link, Port):
             self.owner.ready()
 
     def fileno(self) -> int:
-        return self._number
+        return self.pipe.number
 
     def _connected(self) -> None:
         if self._sock.family != socket.AF_UNIX:
@@ -136,7 +154,7 @@ class StreamLink(Link, Port):
         if self._connecting:
             return self.on_writable(now)
         try:
-            size = read_into(self._number, self.owner.space())
+            size = cython.cast(Pipe, self.pipe).read(self.owner.space())
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
@@ -163,7 +181,7 @@ class StreamLink(Link, Port):
 
     def write(self, data: memoryview) -> int:
         try:
-            size = write_from(self._number, data)
+            size: int = cython.cast(Pipe, self.pipe).write(data)
         except (BlockingIOError, InterruptedError):
             size = 0
         except OSError:
@@ -188,7 +206,7 @@ class StreamLink(Link, Port):
             self._closed = True
             self.wants_read = self.wants_write = False
             self.changed()
-            self._number = -1  # the system may give it to somebody else
+            self.pipe.number = -1  # the system may give it to somebody else
             self._sock.close()
 
 

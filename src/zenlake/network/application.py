@@ -12,6 +12,7 @@ from zenlake.encoding import Encoding
 from zenlake.errors import LocalError
 from zenlake.keyexpr import includes, intersects
 from zenlake.network.asking import Get, LivelinessGet, Query
+from zenlake.network.consolidation import Consolidation
 from zenlake.network.declarations import COMPLETE, passes
 from zenlake.network.entities import (
     Declared,
@@ -284,11 +285,15 @@ class Application(Face):
 
         `deliver(key, reader)` for each answer that consolidation lets through: the message is `reader.response`, its key
         None for an error without one. Then `done()`, once. With a `budget`, after so many answers of all at the latest.
+        If `deliver` is a Listener it is told the `mode` of consolidation; unless that is Monotonic, it is shown every answer.
         """
         self._check()
         node, key = self.node, self.namespace.whole(key)
         qos = quality(priority, congestion, express)
-        get = Get(self, key, deliver, done, parameters, consolidation, accept_any)
+        listener = deliver if isinstance(deliver, Listener) else None
+        get = Get(
+            self, key, deliver if listener is None else listener.take, done, parameters, consolidation, accept_any
+        )
         body = QueryBody(
             consolidation=int(get.consolidation.mode), parameters=parameters.encode() if parameters else None,
             source=source, encoding=encoding, attachment=attachment,
@@ -308,6 +313,11 @@ class Application(Face):
                 self, get.id, key, request, True, node.now(), local, destination is not LOCAL
             )
             get.question = self.questions.get(get.id)
+            if listener is not None:
+                listener.mode = get.consolidation.mode
+                if listener.mode is not ConsolidationMode.MONOTONIC:
+                    get.consolidation = Consolidation(ConsolidationMode.NONE)
+                    get.shown_at_once(listener)
         node._perform(sends)
         for _, id in shown:
             reader = node.reader(request)

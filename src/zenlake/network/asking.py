@@ -5,9 +5,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from zenlake.encoding import Encoding
-from zenlake.errors import InvalidValue
-from zenlake.keyexpr import intersects
+from zenlake.errors import InvalidValue, KeyExprError
+from zenlake.keyexpr import intersects, validate
+from zenlake.network.answers import Answers
 from zenlake.network.consolidation import Consolidation, resolved
+from zenlake.network.forward import Listener
 from zenlake.values import ConsolidationMode, EntityGlobalId, SourceInfo, Timestamp
 from zenlake.wire.data import Del, Err, Put, Reply
 from zenlake.wire.network import Response
@@ -39,6 +41,28 @@ class Get:
         self._accept_any = accept_any or "_anyke" in parameters
         self._lock = application.node.new_lock()
 
+    def shown_at_once(self, listener: Listener) -> None:
+        """With the node's lock held, before it is sent: show answers to a listener where they are read.
+
+        Not if they are to be counted, or looked into by somebody on their way.
+        """
+        question = self.question
+        if question is None or question.budget or self.application.node.is_guarded:
+            return
+        if all(face.lane is not None for face in question.outstanding if not face.is_application):
+            question.answers = Answers(self, listener, self._lock)
+
+    def accepted(self, key: bytes) -> bytes | None:
+        """An answer's key as the application knows it; None if it was not asked for, or is none."""
+        try:
+            validate(key)
+        except KeyExprError:
+            return None
+        return self.application.namespace.own(key) if self._wants(key) else None
+
+    def _wants(self, key: bytes) -> bool:
+        return self._accept_any or intersects(self.key, key)
+
     def answered(self, reader: Any, message: bytes) -> None:
         """An answer, live in its reader."""
         response = reader.response
@@ -48,7 +72,7 @@ class Get:
             if self.is_done:
                 return
             if response.is_reply:
-                if key is None or own is None or not (self._accept_any or intersects(self.key, key)):
+                if key is None or own is None or not self._wants(key):
                     self.application.node.counters["answers on a key that was not asked for"] += 1
                     return
                 stamp = response.reply.body.timestamp

@@ -1,5 +1,6 @@
 cimport cython
 from zenlake.hlc cimport HybridClock
+from zenlake.ring cimport Ring
 from zenlake.transport.inbox cimport Sink
 from zenlake.transport.queue cimport Queue
 from zenlake.wire.cursor cimport Blob
@@ -20,6 +21,7 @@ cdef class Door(Sink)
 
 cdef class Listener:
     cdef public bint runs
+    cdef public object mode
     cpdef int take(self, bytes key, Reader reader) except -1
     cdef Py_ssize_t take_run(self, Door door, Reader reader) except -1
 
@@ -74,7 +76,7 @@ cdef class Door(Sink):
     cdef HybridClock clock
     cdef public bint stamps
     cdef Blob own_id
-    cdef list held
+    cdef Ring held
     cdef Route last
     cdef bytes last_suffix
     cdef Py_ssize_t last_size
@@ -86,7 +88,12 @@ cdef class Door(Sink):
     cdef Blob rest
     cdef Py_ssize_t rest_at
     cdef Py_ssize_t rest_end
+    cdef object asked
+    cdef unsigned int asked_id
+    cdef object theirs
+    cdef object mine
     cpdef enter(self, face)
+    cdef bint answer(self, Reader reader) except -1
     cpdef int push(self, Reader reader) except -1
     cdef int show(self, Route route, Reader reader) except -1
     cdef int show_one(self, Listener listener, bytes key, Reader reader) except -1

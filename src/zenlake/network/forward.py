@@ -17,6 +17,7 @@ from zenlake.network.roles import Stand
 
 if cython.compiled:
     import cython.cimports.zenlake.wire.ids as ids
+    from cython.cimports.zenlake.ring import Ring, length
     from cython.cimports.zenlake.transport.inbox import Sink
     from cython.cimports.zenlake.transport.queue import joined
     from cython.cimports.zenlake.wire.cursor import Blob, Cursor
@@ -24,6 +25,7 @@ if cython.compiled:
     from cython.cimports.zenlake.wire.network import Push
     from cython.cimports.zenlake.wire.writer import Writer
 else:
+    from zenlake.ring import Ring, length
     from zenlake.transport.inbox import Sink
     from zenlake.transport.queue import joined
     from zenlake.wire import ids
@@ -63,6 +65,7 @@ class Listener:
 
     if not cython.compiled:  # compiled: an attribute, in the .pxd
         runs: bool = False  # whether it has a `take_run`
+        mode: object = None  # of one that is shown the answers to a query: which of them its asker wants
 
     def take(self, key, reader):
         """One sample, on this key, in `reader.push` until this returns."""
@@ -173,7 +176,7 @@ class Door(Sink):
         self.clock = node.clock
         self.stamps = node.stamps
         self.own_id = Blob(node.zid)
-        self.held = []
+        self.held = Ring()
         self.last = None
         self.last_suffix = b""
         self.last_size = 0
@@ -186,6 +189,11 @@ class Door(Sink):
         self.rest = None
         self.rest_at = 0
         self.rest_end = 0
+        # Answers to a query that are shown where they are read, and the id by which the other end knows it.
+        self.asked = None
+        self.asked_id = 0
+        self.theirs = None
+        self.mine = None
 
     def enter(self, face):
         """From now on: its messages."""
@@ -193,6 +201,8 @@ class Door(Sink):
         self.routes = face.routes
         self.tree_routes = face.tree_routes
         self.is_tree = face.stand is Stand.TREE
+        self.theirs = face.theirs
+        self.mine = face.mine
 
     def begin(self):
         """Messages of one read follow: whoever needs the time looks at the clock."""
@@ -202,10 +212,9 @@ class Door(Sink):
     def finish(self):
         """Let go of what is held; no message is being handled."""
         lane: Lane
-        if self.held:
-            for lane in self.held:
-                lane.let_go()
-            self.held.clear()
+        while length(self.held):
+            lane = self.held.popleft()
+            lane.let_go()
         if self.reading.face is not None:
             self.reading.face = None
         return 0
@@ -216,8 +225,29 @@ class Door(Sink):
         if kind == ids.PUSH:
             return self.push(reader)
         self.finish()
+        if kind != ids.RESPONSE:
+            self.asked = None  # it may have been the last answer: then the id is free for another query
+        elif self.answer(reader):
+            return 0
         self.node.on_message(self.face, kind, reader)
         return 0
+
+    def answer(self, reader):
+        """An answer to a query of the application's that wants all of them as they are read; False if it is any other."""
+        if self.asked is None or reader.response.id != self.asked_id:
+            self.asked_id = reader.response.id
+            question = self.face.requests.get(self.asked_id)
+            self.asked = None if question is None else question.answers
+        if self.asked is None:
+            return False
+        self.reading.face = self.face
+        try:
+            return self.asked.take(reader, self.theirs, self.mine)
+        except Exception as error:
+            self.node.on_error(error)
+        finally:
+            self.reading.face = None
+        return True
 
     def push(self, reader):
         push: Push = reader.push
@@ -227,7 +257,7 @@ class Door(Sink):
         if not push.is_put and route.deleting is not None:
             route = route.deleting
         if route.only is not None and not self.stamps:
-            if self.held:
+            if length(self.held):
                 self.finish()
             self.runs = route.only.runs
             return self.show_one(route.only, route.shown, reader)
@@ -310,7 +340,7 @@ class Door(Sink):
         if route is None or route.only is None or not route.only.runs:
             return 0
         self.runs = True
-        if self.held:
+        if length(self.held):
             self.finish()
         if self.reading.face is not self.face:
             self.reading.face = self.face

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from zenlake.keyexpr import includes
 from zenlake.network.access import EGRESS
+from zenlake.network.answers import Answers
 from zenlake.network.declarations import COMPLETE, Declarations, passes
 from zenlake.network.face import QUERYABLE, Face
 from zenlake.network.roles import Stand
@@ -35,7 +36,7 @@ TIMEOUT = b"Timeout"
 class Question:
     """One query on its way."""
 
-    __slots__ = ("budget", "deadline", "id", "is_over", "outstanding", "qos", "reliable", "source")
+    __slots__ = ("answers", "budget", "deadline", "id", "is_over", "outstanding", "qos", "reliable", "source")
 
     def __init__(self, source: Face, id: int, qos: int, reliable: bool, deadline: float, budget: int) -> None:
         self.source = source
@@ -47,6 +48,8 @@ class Question:
         """Answers that may still pass; 0 if any number may."""
         self.outstanding: dict[Face, int] = {}
         self.is_over = False
+        self.answers: Answers | None = None
+        """Where answers go as they are read, if they do."""
 
 
 class Send(NamedTuple):
@@ -190,6 +193,8 @@ class Queries:
 
     def _over(self, question: Question) -> Send:
         question.is_over = True
+        if question.answers is not None:
+            question.answers.over = True
         for face, id in question.outstanding.items():
             face.requests.pop(id, None)
         question.outstanding.clear()

@@ -22,6 +22,14 @@ cdef extern from * nogil:
     """
     int wait_for_events "zenlake_wait_for_events"(int epoll, int *numbers, int *masks, int late)
 
+cpdef unsigned long long wall() noexcept
+
+cdef class Served:
+    cdef bint ending
+    cdef Served behind
+    cdef int read(self, double now) except -1
+    cdef int end_turn(self) except -1
+
 @cython.final
 cdef class Timer:
     cdef readonly double when
@@ -43,6 +51,8 @@ cdef class Engine:
     cdef dict _ports
     cdef dict _by_number
     cdef dict _port_timers
+    cdef dict _readers
+    cdef Served _ending
     cdef bint _stopping
     cdef readonly object _thread
     cdef readonly unsigned long ident
@@ -51,7 +61,11 @@ cdef class Engine:
     cpdef Timer call_at(self, double when, call)
     cdef _update(self, port)
     cdef _forget(self, int number)
-    cdef list _wait(self, int late)
+    cpdef reads(self, int number, Served reader)
+    cpdef at_end(self, Served served)
+    cdef double _turn(self, int late) except -1
+    cdef list _found(self, int late)
     cdef _serve(self, port, int mask, double now)
+    cdef _end_turn(self)
     cdef double _until_next(self) except? -2
     cdef _guard(self, call)

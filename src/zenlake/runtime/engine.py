@@ -11,6 +11,7 @@ import heapq
 import os
 import select
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,12 +25,19 @@ from zenlake.telling import logger
 
 if cython.compiled:
     from cython.cimports.cpython.pythread import PyThread_get_thread_ident as get_ident
+    from cython.cimports.cpython.pythread import PyThread_release_lock, PyThread_type_lock
     from cython.cimports.cpython.time import monotonic
+    from cython.cimports.posix.time import CLOCK_REALTIME, clock_gettime, timespec
+    from cython.cimports.zenlake.hlc import ntp64_of
+    from cython.cimports.zenlake.runtime.waking import Bell, hold, ring_held, take_held
 else:
     from threading import get_ident
     from time import monotonic
 
-__all__ = ["Engine", "Timer"]
+    from zenlake.hlc import ntp64_of
+    from zenlake.runtime.waking import ring_held
+
+__all__ = ["Engine", "Served", "Timer", "wall"]
 
 log = logger("zenlake.runtime")
 Result = TypeVar("Result")
@@ -38,6 +46,15 @@ Result = TypeVar("Result")
 READ = cython.declare(cython.int, select.POLLIN)
 WRITE = cython.declare(cython.int, select.POLLOUT)
 HAS_EPOLL = hasattr(select, "epoll")
+
+
+def wall() -> int:
+    """The time of day, as NTP64: a router asks for it at every read."""
+    if not cython.compiled:
+        return ntp64_of(time.time_ns())
+    now = cython.declare(timespec)
+    clock_gettime(CLOCK_REALTIME, cython.address(now))
+    return ntp64_of(cython.cast(cython.ulonglong, now.tv_sec) * 1000000000 + now.tv_nsec)
 
 
 class Timer:
@@ -58,6 +75,22 @@ class Timer:
             call()
 
 
+class Served:
+    """A connection as the loop knows it: read without a detour over its port, and told when the loop's turn ends."""
+
+    def __init__(self) -> None:
+        self.ending = False
+        self.behind: Served | None = None
+
+    def read(self, now: float) -> int:
+        """Its port is readable."""
+        return 0
+
+    def end_turn(self) -> int:
+        """All that was to be done in this turn is done: what was gathered may leave."""
+        return 0
+
+
 class Engine:
     """One loop in one thread. `start` it, give it ports, `stop` it."""
 
@@ -76,6 +109,8 @@ class Engine:
         self._ports: dict[Port, tuple[int, int]] = {}
         self._by_number: dict[int, Port] = {}
         self._port_timers: dict[Port, Timer] = {}
+        self._readers: dict[int, Served] = {}
+        self._ending: Served | None = None  # the first of those that wait for the end of the turn
         self._stopping = False
         self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
         self.ident = 0
@@ -149,6 +184,17 @@ class Engine:
         self._ports[port] = (-1, 0)
         self._update(port)
 
+    def reads(self, number: int, reader: Served) -> None:
+        """When nothing but this port is readable, tell the reader and not the port; until the port is removed."""
+        self._readers[number] = reader
+
+    def at_end(self, served: Served) -> None:
+        """Tell it when this turn ends."""
+        if not served.ending:
+            served.ending = True
+            served.behind = self._ending
+            self._ending = served
+
     def _update(self, port: Port) -> None:
         """Poll for what the port wants now."""
         if port not in self._ports:
@@ -169,6 +215,7 @@ class Engine:
 
     def remove(self, port: Port) -> None:
         number, wanted = self._ports.pop(port, (-1, 0))
+        self._readers.pop(number, None)
         if wanted:
             self._forget(number)
         timer = self._port_timers.pop(port, None)
@@ -203,34 +250,75 @@ class Engine:
         self.ident = get_ident()
         while not self._stopping:
             self._awake = False
-            timeout = cython.declare(cython.double, 0.0 if self._calls else self._until_next())
-            # Those of now, for what is served first may close others and open more.
+            timeout = cython.declare(cython.double, 0.0)
+            if not self._calls and self._ending is None:
+                timeout = self._until_next()
             # (Rather too late than too early, and again.)
-            ready = self._wait(-1 if timeout < 0 else int(timeout * 1000 + 0.999))
-            self._awake = True
-            now = cython.declare(cython.double, monotonic())
-            for port, mask in ready:
-                self._serve(port, mask, now)
+            now = cython.declare(cython.double, self._turn(-1 if timeout < 0 else int(timeout * 1000 + 0.999)))
             if self._timers and self._timers[0][0] <= now:
+                ring_held()
                 due = []
                 while self._timers and self._timers[0][0] <= now:
                     due.append(heapq.heappop(self._timers)[2])
                 # One that sets itself for a time that is over waits for the next turn: others are to have theirs.
                 for timer in due:
                     self._guard(timer.fire)
-            for _ in range(len(self._calls)):
-                self._guard(self._calls.popleft())
+            if self._calls:
+                ring_held()
+                for _ in range(len(self._calls)):
+                    self._guard(self._calls.popleft())
+            if self._ending is not None:
+                self._end_turn()
         self._shut()
 
-    def _wait(self, late: int) -> list[tuple[Port | None, int]]:
-        """The ports that are ready, at most so many milliseconds later (-1: whenever that is)."""
-        if cython.compiled and self._epoll >= 0:
-            numbers = cython.declare(cython.int[256])
-            masks = cython.declare(cython.int[256])
-            count = cython.declare(cython.int)
-            with cython.nogil:
-                count = wait_for_events(self._epoll, numbers, masks, late)  # type: ignore[name-defined]  # noqa: F821
-            return [(self._by_number.get(numbers[i]), masks[i]) for i in range(count)]
+    def _turn(self, late: int) -> float:
+        """Wait until a port is ready, but at most so many milliseconds (-1: whenever that is); serve all that are. The time."""
+        now = cython.declare(cython.double)
+        if not cython.compiled or self._epoll < 0:
+            ready = self._found(late)
+            self._awake = True
+            now = monotonic()
+            for port, mask in ready:
+                self._serve(port, mask, now)
+            return now  # type: ignore[no-any-return]
+        numbers = cython.declare(cython.int[256])
+        masks = cython.declare(cython.int[256])
+        count = cython.declare(cython.int, 0)
+        i = cython.declare(cython.int)
+        locks = cython.declare(PyThread_type_lock[16])
+        bells = cython.declare(list, take_held(self.ident))  # kept until they are rung
+        if bells is not None:
+            for bell in bells:
+                if count < 16:
+                    locks[count] = cython.cast(Bell, bell).lock
+                    count += 1
+                else:
+                    bell.ring()
+        with cython.nogil:
+            for i in range(count):
+                PyThread_release_lock(locks[i])
+            count = wait_for_events(self._epoll, numbers, masks, late)  # type: ignore[name-defined]  # noqa: F821
+        self._awake = True
+        now = monotonic()
+        if count == 1:
+            hold(self.ident)
+            port = self._by_number.get(numbers[0])
+            reader = cython.declare(Served, self._readers.get(numbers[0]))
+            if reader is None or masks[0] != READ:
+                self._serve(port, masks[0], now)
+            else:
+                try:
+                    reader.read(now)
+                except Exception as error:
+                    self._blame(port, error)  # type: ignore[arg-type]
+            return now  # type: ignore[no-any-return]
+        # Those of now, for what is served first may close others and open more.
+        for port, mask in [(self._by_number.get(numbers[i]), masks[i]) for i in range(count)]:
+            self._serve(port, mask, now)
+        return now  # type: ignore[no-any-return]
+
+    def _found(self, late: int) -> list[tuple[Port | None, int]]:
+        """The ports that are ready, where `epoll` cannot be called directly."""
         if HAS_EPOLL:
             found = self._poller.poll(None if late < 0 else late / 1000, len(self._by_number) + 1)
         else:
@@ -249,11 +337,26 @@ class Engine:
         except Exception as error:
             self._blame(port, error)
 
+    def _end_turn(self) -> None:
+        served = cython.declare(Served, self._ending)
+        self._ending = None
+        while served is not None:
+            behind, served.behind = served.behind, None
+            served.ending = False
+            try:
+                served.end_turn()
+            except Exception:
+                log.exception("a connection failed at the end of a turn")
+            served = behind
+
     def _until_next(self) -> float:
         """Seconds until the next timer; less than none if there is none."""
-        while self._timers and self._timers[0][2]._call is None:
+        while self._timers:
+            timer = cython.declare(Timer, self._timers[0][2])
+            if timer._call is not None:
+                return max(0.0, timer.when - monotonic())
             heapq.heappop(self._timers)
-        return max(0.0, self._timers[0][0] - monotonic()) if self._timers else -1.0
+        return -1.0
 
     def _guard(self, call: Callable[[], object]) -> None:
         try:
@@ -268,6 +371,7 @@ class Engine:
         self.remove(port)
 
     def _shut(self) -> None:
+        ring_held()
         while self._calls:
             self._guard(self._calls.popleft())
         for port in list(self._ports):

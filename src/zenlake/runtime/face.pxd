@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 cimport cython
+from zenlake.link.stream cimport Pipe
 from zenlake.network.forward cimport Lane
-from zenlake.runtime.engine cimport Engine, Timer
+from zenlake.runtime.engine cimport Engine, Served, Timer
 from zenlake.runtime.lock cimport Lock
 from zenlake.runtime.sending cimport Sending
 from zenlake.transport.unicast cimport Unicast
 
 @cython.final
-cdef class Face:
+cdef class Face(Served):
     cdef readonly object link
     cdef readonly object node
     cdef readonly bint was_open
     cdef readonly object link_error
     cdef readonly unsigned long long bytes_out
     cdef Engine _engine
+    cdef Pipe _pipe
     cdef readonly Lock lock
     cdef object _room
     cdef readonly int _waiters
@@ -28,5 +30,6 @@ cdef class Face:
     cpdef space(self)
     cpdef filled(self, Py_ssize_t size)
     cpdef turn(self)
+    cdef Py_ssize_t _write(self, view) except -1
     cpdef _flush(self, double now)
     cpdef _after(self)

@@ -19,6 +19,7 @@ import cython
 
 from zenlake.errors import CloseReason, LinkError, RemoteError
 from zenlake.link.base import Link
+from zenlake.link.stream import StreamLink
 from zenlake.session.session import Session
 from zenlake.transport.inbox import Sink
 from zenlake.transport.unicast import Closed, Opened
@@ -27,16 +28,18 @@ from zenlake.wire.message import Message
 
 if cython.compiled:
     from cython.cimports.cpython.time import monotonic
+    from cython.cimports.zenlake.link.stream import Pipe
     from cython.cimports.zenlake.network.forward import Lane
-    from cython.cimports.zenlake.runtime.engine import Engine, Timer
+    from cython.cimports.zenlake.runtime.engine import Engine, Served, Timer
     from cython.cimports.zenlake.runtime.lock import Lock
     from cython.cimports.zenlake.runtime.sending import Sending
     from cython.cimports.zenlake.transport.unicast import Unicast
 else:
     from time import monotonic
 
+    from zenlake.link.stream import Pipe
     from zenlake.network.forward import Lane
-    from zenlake.runtime.engine import Engine, Timer
+    from zenlake.runtime.engine import Engine, Served, Timer
     from zenlake.runtime.lock import Lock
     from zenlake.runtime.sending import Sending
     from zenlake.transport.unicast import Unicast
@@ -74,16 +77,18 @@ class Node:
         """The link takes bytes again: what was refused in the loop's thread may be tried again."""
 
 
-class Face:
+class Face(Served):  # type: ignore[misc]
     """One connection. Made by the runtime; an Owner of its link."""
 
     def __init__(self, engine: Engine, link: Link, node: Node) -> None:
+        Served.__init__(self)
         self.link = link
         self.node = node
         self.was_open = False
         self.link_error: LinkError | None = None
         self.bytes_out = 0
         self._engine = engine
+        self._pipe: Pipe | None = link.pipe if isinstance(link, StreamLink) and link.direct else None
         self.lock = Lock()
         self._room = threading.Condition(self.lock)  # type: ignore[arg-type]
         self._waiters = 0
@@ -92,7 +97,7 @@ class Face:
             link.direct,
             engine.ident,
             self._flush,
-            lambda: engine.call_soon(self.turn),
+            self.arm,
             lambda: engine.call_soon(self._watch),
         )
         self.lane: Lane = None  # type: ignore[assignment]  # the way of samples that pass, when it is open
@@ -210,6 +215,8 @@ class Face:
             self.link.resume()
 
     def ready(self) -> None:
+        if self._pipe is not None:
+            self._engine.reads(self._pipe.number, self)
         self.node.begins(self)
         with self.lock:
             self.transport.start(monotonic())
@@ -217,6 +224,18 @@ class Face:
 
     def space(self) -> memoryview:
         return self.transport.space()
+
+    def read(self, now: float) -> int:
+        try:
+            size = self._pipe.read(self.transport.space())  # type: ignore[union-attr]
+        except OSError:
+            size = 0
+        if size > 0:
+            self.transport.filled(size, now)
+            self._after()
+        else:
+            self.link.on_readable(now)  # type: ignore[attr-defined]  # which knows what that means
+        return 0
 
     def filled(self, size: int) -> None:
         self.transport.filled(size, monotonic())
@@ -260,23 +279,28 @@ class Face:
         self._after()
 
     def arm(self) -> None:
-        """There are samples in the lane: write them when the loop's turn ends."""
-        self._engine.call_soon(self._turn_lane)
+        """There is something to write: do that when the loop's turn ends."""
+        if self._engine.is_inside():
+            self._engine.at_end(self)
+        else:
+            self._engine.call_soon(self.turn)
 
-    def _turn_lane(self) -> None:
-        self.lane.armed = False
+    def end_turn(self) -> int:
+        if self.lane is not None:
+            self.lane.armed = False
         self.turn()
+        return 0
 
     def _flush(self, now: float) -> None:
         """With the lock held: write batches until the link takes no more."""
         if self.way.blocked:
             return
-        transport, link = self.transport, self.link
+        transport = self.transport
         while transport.has_data():
             view = transport.data(now)
             if view is None:
                 break
-            size = link.write(view)
+            size = self._write(view)
             if size:
                 self.bytes_out += size
                 transport.sent(size, now)
@@ -285,6 +309,19 @@ class Face:
                 break
         if self._waiters:
             self._room.notify_all()
+
+    def _write(self, view: memoryview) -> int:
+        """How many bytes the link took; if not all, it will tell when there is room."""
+        size = cython.declare(cython.Py_ssize_t, 0)
+        if self._pipe is not None:
+            try:
+                size = self._pipe.write(view)
+            except OSError:  # full, or gone
+                size = 0
+            if size == len(view):
+                return size  # type: ignore[no-any-return]
+            view = view[size:]
+        return size + self.link.write(view)  # type: ignore[no-any-return]
 
     def _after(self) -> None:
         """Something happened: tell what it was, write what it caused, set the clock."""

@@ -6,7 +6,6 @@ thread, and so are all control messages sent; samples, queries and answers are s
 """
 
 import math
-import os
 import sys
 import threading
 import time
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from zenlake import __version__
 from zenlake.endpoint import EndPoint
 from zenlake.errors import ConfigError, LinkError, ZenlakeError
-from zenlake.hlc import ntp64_of
 from zenlake.link import Tls
 from zenlake.link.base import Link
 from zenlake.network import face as network
@@ -29,12 +27,12 @@ from zenlake.network.forward import Door, Lane
 from zenlake.network.namespace import Namespace
 from zenlake.network.roles import Stand
 from zenlake.record import dataclass, field
-from zenlake.runtime.engine import Timer
+from zenlake.runtime.engine import Timer, wall
 from zenlake.runtime.face import Face, Node
 from zenlake.runtime.future import Future
 from zenlake.runtime.outlets import Connected, Screened
 from zenlake.runtime.recording import Recording
-from zenlake.runtime.runtime import MEMORY, Backoff, Connection, Runtime
+from zenlake.runtime.runtime import MEMORY, Backoff, Connection, Runtime, new_zid
 from zenlake.runtime.traffic import Traffic
 from zenlake.telling import logger
 from zenlake.transport.config import Settings
@@ -54,7 +52,8 @@ log = logger("zenlake.node")
 LISTEN = {WhatAmI.ROUTER: ("tcp/127.0.0.1:7447",), WhatAmI.PEER: ("tcp/127.0.0.1:0",), WhatAmI.CLIENT: ()}
 TOLD = 0.5  # seconds that a peer waits for the declarations of those it connected to
 MOMENT = 0.02  # seconds that a real peer needs to begin connecting to those that it was told of
-YIELD = 0.5  # seconds that the node with the smaller id leaves the other to connect first
+# Seconds that a peer leaves another to connect first: a real one, which waits for nobody; and one of ours with the greater id.
+YIELD_TO_ALL, YIELD = 0.05, 0.5
 NOTED = 10.0  # seconds between two looks at what was dropped, where that is recorded
 
 Scout = Callable[[float], Iterable[tuple[bytes, WhatAmI, tuple[str, ...]]]]
@@ -117,10 +116,10 @@ class LiveNode(Node):
         ):
             raise ConfigError("interfaces are told apart on Linux only: have rules name link_protocols or zids instead")
         self.config = config
-        self.zid = config.zid or os.urandom(15) + b"\x01"
+        self.zid = config.zid or new_zid()
         self.whatami = config.mode
         self.node = nodes.Node(
-            self.zid, config.mode, now=time.monotonic, wall=lambda: ntp64_of(time.time_ns()), lock=threading.RLock,
+            self.zid, config.mode, now=time.monotonic, wall=wall, lock=threading.RLock,
             stamps=config.timestamping, query_timeout=config.query_timeout, interest_timeout=config.interest_timeout,
         )  # fmt: skip
         self.node.wake = self._wake
@@ -451,7 +450,7 @@ class LiveNode(Node):
         if not wanted or zid in self._connecting or zid in self.runtime.faces or self._closed:
             return
         self._connecting.add(zid)
-        delay = 0.0 if self.zid[::-1] > zid[::-1] else YIELD
+        delay = YIELD_TO_ALL if self.zid[::-1] > zid[::-1] else YIELD
         self.runtime.engine.call_at(time.monotonic() + delay, lambda: self._try(zid, list(locators)))
 
     def _try(self, zid: bytes, locators: list[str]) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from zenlake.runtime.group import Group, Members
 
-__all__ = ["MEMORY", "Backoff", "Connection", "Runtime"]
+__all__ = ["MEMORY", "Backoff", "Connection", "Runtime", "new_zid"]
 
 MEMORY = 1 << 31  # two of the largest messages that are taken by default
 
@@ -412,6 +412,12 @@ class Runtime(Node):
     def _notify(self) -> None:
         with self._gone:
             self._gone.notify_all()
+
+
+def new_zid() -> bytes:
+    """An id for a node: sixteen bytes at random, as of real ones. The last is not 0: such ids have fewer digits."""
+    zid = os.urandom(16)
+    return zid if zid[-1] else zid[:-1] + b"\x01"
 
 
 def qos_link(endpoint: EndPoint) -> QosLink | None:

@@ -9,7 +9,6 @@ tokens. While it is not connected it misses what is published; when it is connec
 how long that was.
 """
 
-import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from zenlake.log.record import Recorder
 from zenlake.log.retain import Retention
 from zenlake.log.write import Writer
 from zenlake.runtime.face import Face, Node
-from zenlake.runtime.runtime import Backoff, Runtime
+from zenlake.runtime.runtime import Backoff, Runtime, new_zid
 from zenlake.tap.recording import Recording
 from zenlake.transport.config import Settings
 from zenlake.transport.unicast import Closed
@@ -96,8 +95,7 @@ class Tap(Node):
         self._recording = Recording(self.recorder)
         self._runtime: Runtime | None = None
         try:
-            zid = os.urandom(15) + b"\x01"
-            self._runtime = Runtime(Settings(zid, WhatAmI.CLIENT, **(transport or {})), self, tls)
+            self._runtime = Runtime(Settings(new_zid(), WhatAmI.CLIENT, **(transport or {})), self, tls)
             self._runtime.connect_first(connect, timeout, backoff or Backoff())
         except BaseException:
             self.close()

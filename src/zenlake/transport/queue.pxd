@@ -1,4 +1,5 @@
 cimport cython
+from zenlake.ring cimport Ring
 from zenlake.transport.budget cimport Budget
 from zenlake.transport.stage cimport Batch, Cut, Stage
 from zenlake.wire.cursor cimport Blob
@@ -13,7 +14,7 @@ cdef class Queue:
     cdef readonly int prefix
     cdef Batch current
     cdef list urgent
-    cdef list spare
+    cdef Ring spare
     cdef list stages
     cdef public object tee
     cdef Frame frame

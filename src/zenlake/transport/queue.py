@@ -19,11 +19,13 @@ from zenlake.wire.framing import compressed
 if cython.compiled:
     from cython.cimports.cpython.buffer import PyBUF_READ
     from cython.cimports.cpython.memoryview import PyMemoryView_FromMemory
+    from cython.cimports.zenlake.ring import Ring, length
     from cython.cimports.zenlake.transport.stage import Batch, Cut, Stage
     from cython.cimports.zenlake.wire.memory import copy, take
     from cython.cimports.zenlake.wire.transport import Fragment, Frame
     from cython.cimports.zenlake.wire.writer import Writer, vle_size
 else:
+    from zenlake.ring import Ring, length
     from zenlake.transport.stage import Batch, Cut, Stage
     from zenlake.wire.memory import copy, take
     from zenlake.wire.transport import Fragment, Frame
@@ -56,7 +58,7 @@ class Queue:
         self.prefix = prefix  # bytes of the length before a batch: 2 on a stream, 0 where a datagram is a batch
         self.current = None
         self.urgent = []
-        self.spare = []
+        self.spare = Ring()
         self.stages = []
         self.tee = None
         self.frame = Frame()
@@ -110,7 +112,7 @@ class Queue:
         """Queue a message. False, and nothing happened, if its priority is full."""
         stage: Stage = self.stage(priority)
         fresh: cython.bint = stage.open is None
-        if fresh and len(stage.jobs) >= stage.size:
+        if fresh and length(stage.jobs) >= stage.size:
             self.poor = False
             return False
         if fresh and droppable and self.lacks(0):
@@ -177,7 +179,7 @@ class Queue:
     def begin(self, stage, size, qos, reliable):
         """A batch for a message of that size, as the open one; None if it does not fit or there is no room."""
         if (
-            len(stage.jobs) >= stage.size
+            length(stage.jobs) >= stage.size
             or self.head + self.frame_size(stage, reliable) + size > self.limit
             or (self.budget is not None and self.budget.held >= self.budget.limit)
         ):
@@ -199,7 +201,7 @@ class Queue:
         if droppable:
             return FULL
         size: cython.Py_ssize_t = stage.size
-        stage.size = len(stage.jobs) + 2
+        stage.size = length(stage.jobs) + 2
         self.place(data, stage, reliable, express, False)
         stage.size = size
         return OVER
@@ -209,7 +211,7 @@ class Queue:
         """Whether more waits than should."""
         stage: Stage
         for stage in self.stages:  # noqa: SIM110  compiled, a generator sees no attribute of a record
-            if len(stage.jobs) > stage.size:
+            if length(stage.jobs) > stage.size:
                 return True
         return False
 
@@ -217,7 +219,7 @@ class Queue:
         size: cython.Py_ssize_t = len(data)
         head: cython.Py_ssize_t = self.frame_size(stage, reliable)
         batch: Batch = stage.open
-        waiting: cython.Py_ssize_t = len(stage.jobs)
+        waiting: cython.Py_ssize_t = length(stage.jobs)
         if batch is not None:
             if batch.w.at + size + (head if batch.lane != reliable else 0) <= self.limit:
                 self.append(data, size, stage, batch, reliable, express, False)
@@ -322,7 +324,7 @@ class Queue:
             batch.w.at += self.head
             left = self.write_fragment(batch.w, stage, cut, now)
         if left == 0:
-            stage.jobs.pop(0)
+            stage.jobs.popleft()
             self.complete -= 1
             self.hold(-len(cut.data))
         return batch
@@ -379,11 +381,12 @@ class Queue:
                 self.tee.sent(data[head:], len(data), False)
             return self.bare(data)
         for stage in self.stages:
-            if stage.jobs:
-                if isinstance(stage.jobs[0], Cut):
-                    return self.seal(self.next_fragment(stage, stage.jobs[0], now))
+            if length(stage.jobs):
+                job = stage.jobs.peek()
+                if isinstance(job, Cut):
+                    return self.seal(self.next_fragment(stage, job, now))
                 self.complete -= 1
-                batch = stage.jobs.pop(0)
+                batch = stage.jobs.popleft()
                 self.hold(-batch.w.at)
                 return self.seal(batch)
             if stage.open is not None:
@@ -445,8 +448,8 @@ class Queue:
 
     def fresh(self):
         batch: Batch
-        if self.spare:
-            batch = self.spare.pop()
+        if length(self.spare):
+            batch = self.spare.popleft()
         else:
             batch = Batch()
         batch.w.clear()
@@ -459,7 +462,7 @@ class Queue:
 
     def keep(self, batch):
         """A finished batch's memory serves the next one, unless a huge message made it huge."""
-        if len(self.spare) < SPARES and batch.w.room <= 4 * self.limit:
+        if length(self.spare) < SPARES and batch.w.room <= 4 * self.limit:
             self.spare.append(batch)
         return 0
 
@@ -484,5 +487,5 @@ class Queue:
         stage: Stage
         counts = []
         for stage in self.stages:
-            counts.append(len(stage.jobs) + (stage.open is not None))
+            counts.append(length(stage.jobs) + (stage.open is not None))
         return counts

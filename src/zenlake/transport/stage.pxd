@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 cimport cython
+from zenlake.ring cimport Ring
 from zenlake.wire.transport cimport Fragment
 from zenlake.wire.writer cimport Writer
 
@@ -24,6 +25,6 @@ cdef class Cut:
 cdef class Stage:
     cdef int priority
     cdef Py_ssize_t size
-    cdef list jobs
+    cdef Ring jobs
     cdef Batch open
     cdef unsigned long long next_sn[2]

@@ -4,8 +4,10 @@
 import cython
 
 if cython.compiled:
+    from cython.cimports.zenlake.ring import Ring
     from cython.cimports.zenlake.wire.writer import Writer
 else:
+    from zenlake.ring import Ring
     from zenlake.wire.writer import Writer
 
 SMALL = cython.declare(cython.Py_ssize_t, 512)
@@ -63,6 +65,6 @@ class Stage:
     def __init__(self, priority, size, initial_sn):
         self.priority = priority
         self.size = size
-        self.jobs = []
+        self.jobs = Ring()
         self.open = None
         self.next_sn = [initial_sn, initial_sn]

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+cimport cython
+from cpython.pythread cimport PyThread_type_lock
+
+cdef extern from "pythread.h" nogil:
+    int PyThread_acquire_lock_timed(PyThread_type_lock lock, long long microseconds, int interruptible)
+
+@cython.final
+cdef class Bell:
+    cdef PyThread_type_lock lock
+    cpdef bint wait(self, double seconds) except -1
+    cpdef int ring(self) except -1
+
+cdef int hold(unsigned long me) except -1
+cpdef int ring_held() except -1
+cdef list take_held(unsigned long me)
+cpdef forget_held()
