@@ -158,6 +158,11 @@ def test_a_mistake_is_told_before_anything_runs(spark, log, tmp_path):
         ({"transform": lambda rows: rows}, "a transform is of one table: name it, as tables="),
         ({"already": "twice"}, "already is 'skip' or 'refuse', not 'twice'"),
         ({"options": {"keyExpr": "a/**"}}, "option 'keyExpr' is for rows of one table: a landing takes whole tables"),
+        ({"options": {"failOnGaps": "true"}}, "zenoh: no option 'failongaps'; did you mean 'failOnGap'"),
+        (
+            {"options": {"maxBytesPerTrigger": "1 GB"}},
+            "zenoh: option 'maxBytesPerTrigger': '1 GB' is not a whole number",
+        ),
     ):
         with pytest.raises(InvalidValue, match=line):
             zenlake.spark.land(spark, log, tmp_path / "lake", **wrong)
