@@ -2,6 +2,7 @@
 """`zenlake doctor`: what it finds is so, what is missing says how to be mended, and the exit code tells."""
 
 import json
+import os
 import resource
 import socket
 import sys
@@ -39,6 +40,22 @@ def test_a_worker_without_zenlake_is_missing(examined, monkeypatch):
     assert code == 1
     assert found["spark's python"]["state"] == "missing"
     assert found["spark's python"]["mend"] == f"export PYSPARK_PYTHON={sys.executable}"
+
+
+def test_a_python_on_the_path_that_has_no_zenlake_is_told_as_what_spark_says_of_it(examined, monkeypatch, tmp_path):
+    other = tmp_path / "python3"
+    other.write_text("#!/bin/sh\necho \"ModuleNotFoundError: No module named 'zenlake'\" >&2; exit 1\n")
+    other.chmod(0o755)
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    _, found = examined()
+    told = found["spark's python"]
+    assert told["state"] == "advice"
+    assert told["found"].startswith(
+        f"{other}, which Spark takes if it is not told, cannot import zenlake: ModuleNotFound"
+    )
+    assert told["found"].endswith("there `zenoh` is DATA_SOURCE_NOT_FOUND")
+    assert told["mend"] == f"zenlake.spark.session() tells it; or export PYSPARK_PYTHON={sys.executable}"
 
 
 def test_a_port_in_use_is_told_with_what_to_do():

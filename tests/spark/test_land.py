@@ -10,17 +10,15 @@ import duckdb
 import pytest
 
 import zenlake
-from tests.lake.given import MIDNIGHT, add, decoded, recorded, rows
+from tests.lake.given import MIDNIGHT, decoded, recorded, rows
 from tests.lake.test_stored import LATER, STORED
 from zenlake.errors import InvalidValue, LakeError
 from zenlake.lake import Lake
-from zenlake.log import Log, Writer
+from zenlake.log import Log
 from zenlake.tables import DERIVED
 from zenlake.tables.schemas import TABLES
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
-
-DAY = 86_400 * 1_000_000_000
 
 
 @pytest.fixture(scope="module")
@@ -136,28 +134,6 @@ def test_transformed_rows_land_once_and_only_by_one_query(spark, log, tmp_path):
         land(spark, log, lake, ["samples"], transform=sizes, checkpoint=tmp_path / "new")
 
 
-def test_derived_tables_are_made_again_for_the_days_that_were_touched(spark, tmp_path):
-    path, lake = tmp_path / "log", tmp_path / "lake"
-    with Writer(path, "tap-1", sync="sealed") as writer:
-        for day in (0, 4, 8):
-            add(writer, seed=day + 1, size=20, since=MIDNIGHT + day * DAY + DAY // 2)
-    land(spark, path, lake)
-    names = ["rates", "queries", "latest"]
-    days = ["2026-02-01", "2026-02-05", "2026-02-09"]
-    assert zenlake.spark.refresh(spark, lake, names) == {"rates": days, "queries": days, "latest": ["all"]}
-    assert zenlake.spark.refresh(spark, lake, ["rates"]) == {"rates": []}
-    before = (lake / "rates" / "day=2026-02-01" / "rates.parquet").stat().st_ino
-    with Writer(path, "tap-1", sync="sealed") as writer:
-        add(writer, seed=20, size=20, since=MIDNIGHT + 8 * DAY + DAY // 2 + 3_600_000_000_000)
-    land(spark, path, lake)
-    assert zenlake.spark.refresh(spark, lake, ["rates", "latest"]) == {"rates": days[2:], "latest": ["all"]}
-    assert (lake / "rates" / "day=2026-02-01" / "rates.parquet").stat().st_ino == before
-    for name in ("rates", "latest"):
-        found = spark.read.parquet(str(lake / name))
-        expected = zenlake.read(path, name)
-        assert rows(found.select(*expected.schema.names).toArrow()) == rows(expected)
-
-
 def test_a_task_of_a_landing_does_not_import_pandas(log, tmp_path):
     """Which would double the start of every worker; pyarrow does it behind one's back."""
     code = """
@@ -182,6 +158,11 @@ def test_a_mistake_is_told_before_anything_runs(spark, log, tmp_path):
         ({"transform": lambda rows: rows}, "a transform is of one table: name it, as tables="),
         ({"already": "twice"}, "already is 'skip' or 'refuse', not 'twice'"),
         ({"options": {"keyExpr": "a/**"}}, "option 'keyExpr' is for rows of one table: a landing takes whole tables"),
+        ({"options": {"failOnGaps": "true"}}, "zenoh: no option 'failongaps'; did you mean 'failOnGap'"),
+        (
+            {"options": {"maxBytesPerTrigger": "1 GB"}},
+            "zenoh: option 'maxBytesPerTrigger': '1 GB' is not a whole number",
+        ),
     ):
         with pytest.raises(InvalidValue, match=line):
             zenlake.spark.land(spark, log, tmp_path / "lake", **wrong)

@@ -214,7 +214,12 @@ LIVE = "recording while reading needs 'connect', 'subscribe' and, in load(), a p
         ({"connect": "localhost", "subscribe": "a"}, "connect/endpoints: "),
         ({"keepHours": "1"}, "option 'keepHours': only recording ('connect' and 'subscribe') needs it"),
         ({"reader": "a/b"}, "option 'reader': a writer or reader is named with letters, digits, "),
-        ({"path": ""}, "no log given; load('lake/log') takes the folder of one"),
+        ({"pushdown": "1"}, "option 'pushdown': '1' is neither true nor false"),
+        (
+            {"path": ""},
+            "no log given; load('lake/log') takes the folder of one; writing and asking need the option 'connect'",
+        ),
+        ({"selector": "a"}, "asking ('selector') needs the option 'connect', and neither a path nor 'subscribe'"),
         ({"path": "/"}, "no log at /; captures are read by format('zenoh_capture')"),
     ],
     ids=lambda value: json.dumps(value)[:40] if isinstance(value, dict) else "",

@@ -2,6 +2,7 @@
 """`df.write.format("zenoh")` and questions as tables, through the real router: what was in the rows is what arrives."""
 
 import json
+import math
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -172,9 +173,10 @@ def test_a_recording_is_replayed_by_several_tasks_in_the_order_of_each_key(spark
             writer.append(face, 0, batch, received=1_700_000_000_000_000_000 + sn * 10_000_000)
     listener = listening("again/**")
     told = zenlake.spark.replay(
-        spark, tmp_path / "log", connect=[router.where], keys="fleet/*", rename=[("fleet", "again")], partitions=2
-    )
-    assert (told.samples, told.seconds) == (100, 0.99)
+        spark, tmp_path / "log", connect=[router.where], keys="fleet/*", rename=[("fleet", "again")], partitions=2,
+        speed=0.5,
+    )  # fmt: skip
+    assert (told.samples, told.seconds) == (100, 1.98)
     got = listener.take(100).to_pylist()
     for robot in range(5):
         of_key = [row["payload"] for row in got if row["key"] == f"again/r{robot}"]
@@ -183,6 +185,13 @@ def test_a_recording_is_replayed_by_several_tasks_in_the_order_of_each_key(spark
     assert took.total_seconds() > 0.4
     with pytest.raises(InvalidValue, match="nothing to replay"):
         zenlake.spark.replay(spark, tmp_path / "log", connect=[router.where], keys="no/such/key")
+    listener = listening("twice/**")
+    with ThreadPoolExecutor() as pool:  # whichever thread it is that begins it
+        arguments = {"connect": [router.where], "rename": [("fleet", "twice")], "speed": math.inf, "times": 2}
+        told = pool.submit(zenlake.spark.replay, spark, tmp_path / "log", **arguments).result()
+    assert told.samples == 200
+    got = listener.take(200).to_pylist()
+    assert [row["payload"] for row in got if row["key"] == "twice/r1"] == [b"%d" % n for n in range(1, 100, 5)] * 2
 
 
 @pytest.mark.parametrize(

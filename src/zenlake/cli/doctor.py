@@ -136,27 +136,34 @@ def spark() -> Finding:
 
 def worker() -> Finding:
     """Spark's workers run PYSPARK_PYTHON; they need this Python's version, and Zenlake."""
-    named = os.environ.get("PYSPARK_PYTHON")
     if importlib.util.find_spec("pyspark") is None:
         return Finding("spark's python", "ok", "no Spark, no worker")
-    if named is None:
-        on_path = shutil.which("python3")
-        if on_path is not None and os.path.realpath(on_path) == os.path.realpath(sys.executable):
-            return Finding("spark's python", "ok", f"{on_path}, as on the PATH")
-        return Finding(
-            "spark's python", "ok", "PYSPARK_PYTHON is not set; zenlake.spark.session() sets it to this one"
-        )  # fmt: skip
-    ask = "import sys, zenlake; print('%d.%d' % sys.version_info[:2], zenlake.__version__)"
-    told = subprocess.run([named, "-c", ask], capture_output=True, text=True, timeout=30)
+    named = os.environ.get("PYSPARK_PYTHON")
     mend = f"export PYSPARK_PYTHON={sys.executable}"
-    if told.returncode:
-        why = (told.stderr.strip().splitlines() or ["it fails"])[-1]
-        return Finding("spark's python", "missing", f"PYSPARK_PYTHON={named} cannot import zenlake: {why}", mend)
-    ours = f"{sys.version_info[0]}.{sys.version_info[1]} {__version__}"
-    if told.stdout.strip() != ours:
-        found = f"PYSPARK_PYTHON={named} has Python and zenlake {told.stdout.strip()}, this is {ours}"
-        return Finding("spark's python", "missing", found, mend)
+    if named is None:
+        taken = shutil.which("python3") or "python3"
+        why = unlike(taken)
+        if why is None:
+            return Finding("spark's python", "ok", f"{taken}, as on the PATH")
+        found = f"{taken}, which Spark takes if it is not told, {why}: there `zenoh` is DATA_SOURCE_NOT_FOUND"
+        return Finding("spark's python", "advice", found, f"zenlake.spark.session() tells it; or {mend}")
+    why = unlike(named)
+    if why is not None:
+        return Finding("spark's python", "missing", f"PYSPARK_PYTHON={named} {why}", mend)
     return Finding("spark's python", "ok", named)
+
+
+def unlike(python: str) -> str | None:
+    """Why this one cannot work for us; None if it can."""
+    ask = "import sys, zenlake; print('%d.%d' % sys.version_info[:2], zenlake.__version__)"
+    try:
+        told = subprocess.run([python, "-c", ask], capture_output=True, text=True, timeout=30)
+    except OSError as error:
+        return f"cannot be run: {error.strerror}"
+    if told.returncode:
+        return f"cannot import zenlake: {(told.stderr.strip().splitlines() or ['it fails'])[-1]}"
+    ours = f"{sys.version_info[0]}.{sys.version_info[1]} {__version__}"
+    return None if told.stdout.strip() == ours else f"has Python and zenlake {told.stdout.strip()}, this is {ours}"
 
 
 def tcp_port() -> Finding:

@@ -5,7 +5,7 @@ The number of the ledger's entry goes with them as Delta's application transacti
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,29 +17,25 @@ from zenlake.tables.stored import delta_files as files
 from zenlake.tables.stored import import_deltalake
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
+    from deltalake import CommitProperties, DeltaTable
 
-__all__ = ["add", "files", "optimize"]
+__all__ = ["add", "files", "last_entry", "optimize", "replace"]
 
 APPLICATION = "zenlake"
+SOON = 1  # hours after which files that `replace` replaced are removed: it may run every few seconds
+MOST_OLD = 20  # of them before it is worth looking
+TIME = pa.timestamp("us", "UTC")
 
 
 def add(table: Path, staged: Sequence[Staged], entry: int) -> None:
     """Add files that lie in the table's folder, in one transaction, once."""
-    delta = import_deltalake()
+    import_deltalake()
     from deltalake.transaction import AddAction
 
     lake = table.parent
-    schema = pq.read_schema(lake / staged[0].final).remove_metadata()
-    found = opened(table, schema.append(pa.field(DAY, pa.date32())))
-    done = found.transaction_version(APPLICATION)
-    if done is not None and done >= entry:
+    found = widened(table, pq.read_schema(lake / staged[0].final).remove_metadata(), [DAY])
+    if (found.transaction_version(APPLICATION) or 0) >= entry:
         return
-    known = {field.name for field in found.schema().fields}
-    later = [field for field in delta.Schema.from_arrow(schema).fields if field.name not in known]
-    if later:  # columns that a version before this one did not write; in its files they are null
-        found.alter.add_columns(later)
-        found = delta.DeltaTable(str(table))
     actions = [
         AddAction(
             (lake / file.final).relative_to(table).as_posix(),
@@ -51,10 +47,45 @@ def add(table: Path, staged: Sequence[Staged], entry: int) -> None:
         )
         for file in staged
     ]
-    properties = delta.CommitProperties(app_transactions=[delta.Transaction(APPLICATION, entry)])
     found.create_write_transaction(
-        actions, mode="append", schema=found.schema(), partition_by=[DAY], commit_properties=properties
+        actions, mode="append", schema=found.schema(), partition_by=[DAY], commit_properties=_noted(entry)
     )
+
+
+def replace(table: Path, fresh: Mapping[str, str | None], entry: int) -> None:
+    """Put files that lie in the table's folder in the place of those of the same days (without one: of all), in one transaction."""
+    import_deltalake()
+    from deltalake.transaction import AddAction
+
+    days = sorted(day for day in fresh.values() if day is not None)
+    by = [DAY] if days else []
+    schema = pq.read_schema(table / next(iter(fresh))).remove_metadata()
+    # Spark, unless told otherwise, writes times as INT96, which has no zone; they are all UTC.
+    times = [field.with_type(TIME) if pa.types.is_timestamp(field.type) else field for field in schema]
+    found = widened(table, pa.schema(times), by)
+    actions = []
+    for name, day in fresh.items():
+        about, rows = (table / name).stat(), pq.read_metadata(table / name).num_rows
+        values = {DAY: day} if day is not None else {}
+        told = json.dumps({"numRecords": rows})
+        actions.append(AddAction(name, about.st_size, values, int(about.st_mtime * 1000), True, told))
+    found.create_write_transaction(
+        actions,
+        mode="overwrite",
+        schema=found.schema(),
+        partition_by=by,
+        partition_filters=[(DAY, "in", days)] if days else None,
+        commit_properties=_noted(entry),
+    )
+    if sum(1 for _ in table.rglob("*.parquet")) > len(files(table)) + MOST_OLD:
+        opened(table).vacuum(SOON, dry_run=False, enforce_retention_duration=False)
+
+
+def last_entry(table: Path) -> int:
+    """The newest entry of the ledger whose files are in the table; 0 if there is none."""
+    if not import_deltalake().DeltaTable.is_deltatable(str(table)):
+        return 0
+    return opened(table).transaction_version(APPLICATION) or 0
 
 
 def optimize(table: Path, end: str, target: int) -> tuple[int, int]:
@@ -75,8 +106,25 @@ def optimize(table: Path, end: str, target: int) -> tuple[int, int]:
     return int(done["numFilesRemoved"]), int(done["numFilesAdded"])
 
 
-def opened(table: Path, schema: pa.Schema) -> "DeltaTable":
+def widened(table: Path, schema: pa.Schema, by: list[str]) -> "DeltaTable":
+    """The table, made if there is none, with the columns that a version before this one did not write: null in its files."""
     delta = import_deltalake()
     if not delta.DeltaTable.is_deltatable(str(table)):
-        return delta.DeltaTable.create(str(table), schema, partition_by=[DAY])
-    return delta.DeltaTable(str(table))
+        days = [pa.field(DAY, pa.date32())] if by else []
+        return delta.DeltaTable.create(str(table), pa.schema([*schema, *days]), partition_by=by)
+    found = opened(table)
+    known = {field.name for field in found.schema().fields}
+    later = [field for field in delta.Schema.from_arrow(schema).fields if field.name not in known]
+    if later:
+        found.alter.add_columns(later)
+        found = opened(table)
+    return found
+
+
+def opened(table: Path) -> "DeltaTable":
+    return import_deltalake().DeltaTable(str(table))
+
+
+def _noted(entry: int) -> "CommitProperties":
+    delta = import_deltalake()
+    return delta.CommitProperties(app_transactions=[delta.Transaction(APPLICATION, entry)])

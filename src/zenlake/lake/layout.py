@@ -9,6 +9,8 @@
       _landed/applied.json                 up to which entry the files are where they belong
       _staging/QUERY/NAME.parquet          written by tasks and not, or not yet, committed
       _checkpoints/                        those of Spark, if nobody says otherwise
+      _derived/latest/0000000012-ID/       with format parquet: a snapshot of a derived table, made up to this entry of the ledger
+      latest -> _derived/latest/...        the newest one
 
 Names that begin with `_` are passed over by whoever reads a folder of Parquet files.
 """
@@ -25,7 +27,7 @@ from zenlake.errors import InvalidValue, LakeError
 from zenlake.tables.stored import MARKER
 
 __all__ = [
-    "CHECKPOINTS", "DAY", "FORMATS", "LEDGER", "MARKER", "STAGING", "VERSION", "Batch", "Staged", "described", "is_lake",
+    "CHECKPOINTS", "DAY", "FORMATS", "KEPT", "LEDGER", "MARKER", "STAGING", "VERSION", "Batch", "Staged", "described", "is_lake",
     "reached",
 ]  # fmt: skip
 
@@ -34,6 +36,7 @@ FORMATS = ("parquet", "delta")
 LEDGER = "_landed"
 STAGING = "_staging"
 CHECKPOINTS = "_checkpoints"
+KEPT = "_derived"
 DAY = "day"
 
 _QUERY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")

@@ -11,7 +11,7 @@ Importing this costs nothing: PySpark is imported when a session is asked for.
 """
 
 from zenlake.spark.land import land
-from zenlake.spark.refresh import refresh
+from zenlake.spark.refresh import kept, refresh
 from zenlake.spark.replay import replay
 from zenlake.spark.session import session
 from zenlake.spark.stored import read_delta
@@ -20,6 +20,7 @@ from zenlake.spark.tables import tables
 from zenlake.spark.values import ros_keys, value_errors, values
 
 __all__ = [
+    "kept",
     "land",
     "read_delta",
     "refresh",

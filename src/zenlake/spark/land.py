@@ -51,6 +51,7 @@ def land(
     from zenlake.spark.lake_sink import LakeSink
     from zenlake.spark.lake_source import CHOOSING, LakeSource
     from zenlake.spark.live import made
+    from zenlake.spark.zenoh_source import ZenohSource
     from zenlake.tables.schemas import TABLES
 
     names = list(tables) if tables is not None else list(TABLES)
@@ -68,6 +69,12 @@ def land(
         raise InvalidValue(
             f"option {chosen[0]!r} is for rows of one table: a landing takes whole tables, or a transform"
         )
+    if "connect" not in given:
+        Log(path)
+    try:  # before anything is made
+        (LakeSource if transform is None else ZenohSource)({**given, "path": path})
+    except ValueError as error:
+        raise InvalidValue(str(error)) from None
     if "connect" in given:
         made(path)
     log = Log(path)

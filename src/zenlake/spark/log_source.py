@@ -69,6 +69,7 @@ class LogSource(TableSource):
         super().__init__(options)
         self.given = Options(self.name(), options, OPTIONS)
         self.chosen = wanted_by(self.given)
+        self.pushdown = self.given.flag("pushdown")
 
     @classmethod
     def name(cls) -> str:
@@ -80,7 +81,7 @@ class LogSource(TableSource):
         for name in STREAM_ONLY:
             if name in self.given:
                 self.given.refuse_option(name, "only a stream (readStream) has it")
-        return (PushdownReader if self.given.flag("pushdown") else LogReader)(self.with_columns(schema))
+        return (PushdownReader if self.pushdown else LogReader)(self.with_columns(schema))
 
     def streamReader(self, schema: "StructType") -> "DataSourceStreamReader":
         from zenlake.spark.log_stream import LogStream
@@ -137,7 +138,9 @@ def path_by(options: Options, is_live: bool) -> str:
 
     given = options.paths()
     if not given:
-        options.refuse("no log given; load('lake/log') takes the folder of one")
+        options.refuse(
+            "no log given; load('lake/log') takes the folder of one; writing and asking need the option 'connect'"
+        )
     if len(given) > 1:
         options.refuse("one log at a time: load each and union them")
     [path] = given

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Replayed", "replay"]
 
 LEAD = 3.0  # seconds in which all tasks have to be there
+NEXT_LEAD = 1.0  # the same where their processes have been there before
 FASTEST = 1e12  # times faster: as fast as it goes
 
 
@@ -31,7 +32,7 @@ class Replayed:
 
     samples: int
     seconds: float
-    """From the first to the last, as planned: how long the recording is, divided by the speed."""
+    """From the first to the last, as planned: how long the recording is, divided by the speed. Of each time, if several."""
 
 
 def replay(
@@ -47,13 +48,15 @@ def replay(
     speed: float = 1.0,
     rename: Sequence[tuple[str, str]] = (),
     keep_timestamps: bool = False,
+    times: float = 1,
     partitions: int | None = None,
 ) -> Replayed:
     """Publish the samples of a capture, a log or a lake again, at the times at which they came, by several tasks.
 
     The arguments are those of `zenlake.replay.Replay`; `connect` and `config` are the sink's. There must be room for `partitions`
     tasks at once (as many as the session has cores, if not given): one that has to wait for another begins late. Clocks of the
-    executors must agree. A task that fails is repeated, and its samples with it, late and under the same `SourceInfo`.
+    executors must agree. A task that fails is repeated, and its samples with it, late and under the same `SourceInfo`. All
+    of it so many `times`, inf for again and again until Ctrl-C.
     """
     from pyspark import StorageLevel
     from pyspark.sql import functions
@@ -61,10 +64,14 @@ def replay(
     from zenlake.errors import InvalidValue
     from zenlake.replay.publish import SENT, STAMPS, prefixes
     from zenlake.spark.land import cores
+    from zenlake.spark.session import activated
     from zenlake.spark.tables import tables
 
     if not speed > 0:
         raise InvalidValue(f"a speed of {speed:g}: it is a number above 0, inf for as fast as it goes")
+    if not times >= 1:
+        raise InvalidValue(f"{times:g} times: once at least, inf for again and again")
+    activated(spark)
     pairs = tuple(prefixes(old, new) for old, new in rename)
     samples = tables(spark, path)["samples"].where("request_id is null and key is not null and shm is null")
     if since is not None:
@@ -89,14 +96,17 @@ def replay(
         if not count:
             raise InvalidValue("nothing to replay: there is no sample of that key, that time and that side in it")
         rate = FASTEST if math.isinf(speed) else speed
-        pace = {"first": first, "start": time.time() + LEAD, "speed": rate}
-        writer = ordered.write.format("zenoh").option("connect", ",".join(connect)).option("pace", json.dumps(pace))
+        writer = ordered.write.format("zenoh").option("connect", ",".join(connect)).mode("append")
         if config is not None:
             writer = writer.option("config", os.fspath(config))
-        writer.mode("append").save()
+        lead, done = LEAD, 0
+        while done < times:
+            pace = {"first": first, "start": time.time() + lead, "speed": rate}
+            writer.option("pace", json.dumps(pace)).save()
+            lead, done = NEXT_LEAD, done + 1
     finally:
         ordered.unpersist()
-    return Replayed(count, (last - first) / 1e9 / rate)
+    return Replayed(count * done, (last - first) / 1e9 / rate)
 
 
 def _direction(samples: "DataFrame", sent_by: str | None) -> int:

@@ -8,6 +8,7 @@ activated this is another Python, which has no Zenlake, and the format is then "
 import os
 import sys
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zenlake.spark.launcher import python
@@ -37,7 +38,7 @@ def session(
 
     A new one runs its workers with this Python, finds Java where there is one, and keeps time in UTC, in Parquet too. On this
     machine it also stays on the loopback, without a web page, and logs errors only; with `quiet`, for programs that tell them, not
-    even those. `quick` is for little data. `conf` has the last word.
+    even those. `quick` is for little data. Both do without the processor's vectors in MLlib. `conf` has the last word.
 
     A thread that did not make the session calls this too, before it writes with `format("zenoh")`.
 
@@ -67,13 +68,16 @@ def session(
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # others read Spark's own INT96 as times without a zone
     }
     builder = SparkSession.builder
+    home = None
     if master is not None and master.startswith("sc://"):
         builder = builder.remote(master)
     elif master is not None:
-        from zenlake.spark.java import java_home
+        from zenlake.spark.java import java_home, launcher
 
         settings["spark.master"] = master
-        os.environ["JAVA_HOME"] = java_home()
+        os.environ["JAVA_HOME"] = home = java_home()
+        if here and (quick or quiet) and os.name == "posix":
+            os.environ["JAVA_HOME"] = launcher(Path(home, "bin", "java"))
     if here:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         log = f"-Dlog4j2.configurationFile={files('zenlake.spark') / 'log4j2.properties'}"
@@ -92,7 +96,9 @@ def session(
         return activated(builder.getOrCreate())
     finally:
         for name in ours:
-            os.environ[name] = sys.executable  # the script is for this session, and for this machine
+            os.environ[name] = sys.executable  # the scripts are for this session, and for this machine
+        if home is not None:
+            os.environ["JAVA_HOME"] = home
 
 
 def activated(spark: "SparkSession") -> "SparkSession":

@@ -30,6 +30,10 @@ class ZenohSource(LogSource):
         names = {name.lower() for name in options}
         self.on_network = "connect" in names and not names & {"subscribe", "path", "paths"}
         self.asks = "selector" in names
+        if self.asks and not self.on_network:
+            raise ValueError(
+                "zenoh: asking ('selector') needs the option 'connect', and neither a path nor 'subscribe'"
+            )
         if not self.on_network:
             super().__init__(options)
             return

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Derived tables that are kept: made again where something was landed since, and whole for whoever reads meanwhile."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import duckdb
+import pytest
+
+import zenlake
+from tests.lake.given import MIDNIGHT, add, rows
+from tests.lake.test_commit import land
+from zenlake.errors import InvalidValue, LakeError
+from zenlake.lake import Batch, Lake
+from zenlake.lake.kept import kept
+from zenlake.log import Log, Writer
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+DAY = 86_400 * 1_000_000_000
+NEEDED = ["samples", "messages", "events"]
+
+
+def landed(path, lake, seed, since=MIDNIGHT, size=20):
+    """Record some more, and land it."""
+    with Writer(path, "tap-1", sync="sealed") as writer:
+        add(writer, seed=seed, size=size, since=since)
+    land(lake, Log(path), Batch("q", seed), tables=NEEDED)
+
+
+def by_duckdb(lake, table, expected):
+    """As another engine reads the snapshot's files."""
+    found = duckdb.sql(f"from read_parquet({kept(lake, table).snapshot()[1]}, hive_partitioning=false)")
+    return found.to_arrow_table().cast(expected.schema)
+
+
+@pytest.mark.parametrize("format", ["parquet", "delta"])
+def test_days_that_were_touched_are_made_again(spark, tmp_path, format):
+    path, lake = tmp_path / "log", Lake(tmp_path / "lake", create=format)
+    days = ["2026-02-01", "2026-02-09"]
+    for seed, day in enumerate((0, 8)):
+        landed(path, lake, seed, MIDNIGHT + day * DAY + DAY // 2)
+    names = ["rates", "latest"]
+    assert zenlake.spark.refresh(spark, lake.path, names) == {"rates": days, "latest": ["all"]}
+    assert zenlake.spark.refresh(spark, lake.path, ["rates"]) == {"rates": []}
+    before = zenlake.spark.kept(spark, lake.path, "latest")
+    was = rows(zenlake.read(path, "latest"))
+    landed(path, lake, 20, MIDNIGHT + 8 * DAY + DAY // 2 + 3_600_000_000_000, size=200)
+    assert zenlake.spark.refresh(spark, lake.path, names) == {"rates": days[1:], "latest": ["all"]}
+    for name in names:
+        expected = zenlake.read(path, name)
+        columns = expected.schema.names
+        found = zenlake.spark.kept(spark, lake.path, name)
+        assert found.columns == ([*columns, "day"] if name == "rates" else columns)
+        assert rows(found.select(*columns).toArrow()) == rows(expected)
+        assert rows(by_duckdb(lake, name, expected)) == rows(expected)
+        if format == "delta":
+            assert zenlake.spark.read_delta(spark, lake.path / name).count() == expected.num_rows
+        else:
+            assert spark.read.parquet(str(lake.path / name)).count() == expected.num_rows
+    assert rows(before.toArrow()) == was  # a DataFrame stays what it was
+
+
+@pytest.mark.parametrize("format", ["parquet", "delta"])
+def test_latest_is_one_whole_snapshot_while_it_is_replaced(spark, tmp_path, format):
+    """By Spark and by DuckDB, which list files, plan, and only then open them."""
+    path, lake = tmp_path / "log", Lake(tmp_path / "lake", create=format)
+    landed(path, lake, 0)
+    zenlake.spark.refresh(spark, lake.path, ["latest"])
+    first = zenlake.read(path, "latest")
+    snapshots = [rows(first)]
+
+    def replace():
+        for seed in range(1, 5):
+            landed(path, lake, seed, MIDNIGHT + seed * 3_600_000_000_000, size=20 + 60 * (seed % 2))
+            snapshots.append(rows(zenlake.read(path, "latest")))
+            assert zenlake.spark.refresh(spark, lake.path, ["latest"]) == {"latest": ["all"]}
+
+    seen = {"Spark": [], "DuckDB": []}
+    with ThreadPoolExecutor() as pool:
+        replacing = pool.submit(replace)
+        while not replacing.done():
+            planned = zenlake.spark.kept(spark, lake.path, "latest")
+            seen["DuckDB"].append(rows(by_duckdb(lake, "latest", first)))
+            seen["Spark"].append(rows(planned.toArrow()))
+        replacing.result()
+    for found in seen.values():
+        order = [snapshots.index(each) for each in found]
+        assert order == sorted(order)
+        assert len(set(order)) > 2
+    assert rows(zenlake.spark.kept(spark, lake.path, "latest").toArrow()) == snapshots[-1]
+
+
+def test_who_lists_the_folder_and_opens_files_that_have_gone_is_told(spark, tmp_path):
+    """And never takes a new file for the one that was listed, of which Spark would read a part or nothing."""
+    path, lake = tmp_path / "log", Lake(tmp_path / "lake", create="parquet")
+    landed(path, lake, 0, size=5)
+    zenlake.spark.refresh(spark, lake.path, ["latest"])
+    listed = spark.read.parquet(str(lake.path / "latest"))
+    resolved = spark.read.parquet(str((lake.path / "latest").resolve()))
+    was = rows(listed.toArrow())
+    landed(path, lake, 1, size=300)
+    zenlake.spark.refresh(spark, lake.path, ["latest"])
+    with pytest.raises(Exception, match=r"FILE_NOT_EXIST|does not exist"):
+        listed.toArrow()
+    assert rows(resolved.toArrow()) == was
+
+
+def test_a_table_that_is_not_kept_is_told(spark, tmp_path):
+    lake = Lake(tmp_path / "lake", create="parquet")
+    with pytest.raises(LakeError, match=r"keeps no latest yet: zenlake\.spark\.refresh"):
+        zenlake.spark.kept(spark, lake.path, "latest")
+    with pytest.raises(InvalidValue, match="no derived table 'samples'; there are sessions, "):
+        zenlake.spark.kept(spark, lake.path, "samples")
