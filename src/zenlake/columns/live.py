@@ -30,9 +30,7 @@ COLUMNS = [
 ]  # fmt: skip
 
 STAGE = cython.declare(cython.Py_ssize_t, 65536)
-LONG = cython.declare(
-    cython.Py_ssize_t, 16384
-)  # bytes of a run that are worth a gathering of its own, which spares their copy
+LONG = cython.declare(cython.Py_ssize_t, 16384)  # bytes of a run that is gathered at once, which spares the copy
 MOST_KEYS = cython.declare(cython.int, 16384)  # that are remembered, and how many bytes of them
 MOST_SPELLED = cython.declare(cython.Py_ssize_t, 1 << 20)
 SLOTS = cython.declare(cython.Py_ssize_t, 1024)
