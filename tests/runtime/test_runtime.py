@@ -16,7 +16,7 @@ from zenlake.errors import CloseReason, EndpointError, LinkError, LocalError
 from zenlake.link import Tls
 from zenlake.runtime.engine import Engine
 from zenlake.runtime.face import Face
-from zenlake.runtime.runtime import Backoff, Runtime
+from zenlake.runtime.runtime import Backoff, Runtime, new_zid
 from zenlake.transport.config import Settings
 from zenlake.values import WhatAmI
 from zenlake.wire.memory import COMPILED
@@ -365,3 +365,10 @@ def test_reasons_are_told_to_both_ends() -> None:
         assert (end.reason, end.by_peer) == (CloseReason.UNSUPPORTED, by_peer)
     one.close()
     two.close()
+
+
+def test_a_new_id_is_random_in_all_its_bytes_and_sixteen_long():
+    made = [new_zid() for _ in range(2000)]
+    assert all(len({zid[i] for zid in made}) > 200 for i in range(16))
+    assert {len(zid) for zid in made} == {16}
+    assert all(zid[-1] for zid in made)  # one that ends so is shorter for everybody else
