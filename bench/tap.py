@@ -95,8 +95,8 @@ def count() -> None:
 
 
 def floor() -> None:
-    """The process that only has the bytes pass: received into 4 MiB, written to a file, synced, and let go by the system, as the older
-    segments of a tap are. Nothing is looked at."""
+    """The process that only has the bytes pass: received into 4 MiB, written to a file, synced, and let go by the
+    system, as the older segments of a tap are. Nothing is looked at."""
     port, folder = int(sys.argv[2]), Path(sys.argv[4])
     link = raw.opened(port)
     link.settimeout(None)
