@@ -71,11 +71,11 @@ class Parcel:
     def buffer(self, owner, size):
         """The next buffer of the last column: the first bytes of a block, of bytes, or None."""
         if not cython.compiled:
-            self.parts[-1].append(
-                pa.foreign_buffer(owner.address, size, owner)
-                if isinstance(owner, Block)
-                else owner and pa.py_buffer(owner).slice(0, size)
-            )
+            if isinstance(owner, Block):
+                owner = pa.foreign_buffer(owner.address, size, owner)
+            elif owner is not None:
+                owner = pa.py_buffer(owner).slice(0, size)
+            self.parts[-1].append(owner)
             return 0
         each: cython.pointer(ArrowArray) = self.freight.columns + self.count - 1
         if isinstance(owner, Block):
