@@ -15,7 +15,7 @@ else:
     from zenlake.columns.samples import Samples, as_signed
     from zenlake.wire.memory import eight_bytes, joined_sevens, short_vle
 
-    # Compiled: constants of C and a function inline, in the .pxd.
+if not cython.compiled:  # compiled: constants of C and a function inline, in the .pxd
     LONGEST = 120  # that a message may be up to its payload
     SCOPE = 1  # where the key's id begins
 
