@@ -99,7 +99,7 @@ def test_in_a_lake_and_what_is_derived_of_it(spark, logs, tmp_path):
     assert min(skews) > (DAY - 600) * 1_000_000
 
 
-@pytest.mark.parametrize("name", ["rates", "queries"])
+@pytest.mark.parametrize("name", ["rates", pytest.param("queries", marks=pytest.mark.slow)])
 def test_in_streams_with_watermarks(spark, logs, tmp_path, name):
     over = datetime.fromtimestamp(MIDNIGHT // SECOND + 1800, UTC)
     expected = zenlake.read(logs[0], name, until=over)
