@@ -4,7 +4,7 @@
 The loops over packets and messages hold no interpreter lock, so threads do. Each takes the next range of the plan, which
 means to make the pass that finds it if it is not known from an earlier reading, and then decodes it, while another is at
 the pass: one at a time there, the others decode. What a range gives waits in a lane of its own until whoever asked has
-taken those before it.
+taken those before it. Whoever asked is one of the threads: instead of waiting it decodes, so nobody takes a core from another.
 """
 
 import os
@@ -87,7 +87,7 @@ def decode_by_threads(
 
 
 class Crew:
-    """Threads over one plan."""
+    """Threads over one plan; whoever takes the results is one of them."""
 
     def __init__(self, plan: KnownPlan, tables: Tables, keep: Keep | None, rows: int) -> None:
         self._tables, self._keep, self._rows = tables, keep, rows
@@ -95,6 +95,7 @@ class Crew:
         self._turn = threading.Lock()  # at the pass
         self._threads: list[threading.Thread] = []
         self._lanes: deque[Lane] = deque()  # of the ranges that are not taken yet, in order
+        self._room = AHEAD  # lanes that may still be begun
         self._over = False  # there will be no further lane
         self._stopped = False
         # To wake somebody takes long, and nobody else may run meanwhile: each is woken for what it waits for.
@@ -103,7 +104,8 @@ class Crew:
         self._taken = threading.Condition(self._lock)  # a lane, or much of one; or nobody wants more
 
     def start(self, count: int) -> None:
-        for _ in range(count):
+        self._room += count
+        for _ in range(count - 1):
             self._threads.append(threading.Thread(target=self._run, name="zenlake-capture", daemon=True))
             self._threads[-1].start()
 
@@ -117,54 +119,71 @@ class Crew:
         self._ranges.close()
 
     def results(self) -> Decoded:
-        while some := self._next_results():
-            while some:
-                found = some.popleft()
+        """What the ranges give, in order. While the first has nothing to give, another is decoded here."""
+        own = Work(self._tables, self._keep, self._rows)
+        while (some := self._take()) is not None:
+            for found in some:
                 if isinstance(found, BaseException):
                     raise found
                 if found is not None:
                     yield found
+            if some:
+                continue
+            if own.done and self._may_begin():
+                self._begin(own)
+            if not own.done and len(own.lane) < LONGEST:
+                self._put(own.lane, own.step())
+            else:
+                self._wait_for_more()
 
-    def _next_results(self) -> Lane:
-        """All that the first lane has; nothing, if there will be no further."""
+    def _take(self) -> Lane | None:
+        """All that the first lane has; None if there will be no further."""
         with self._lock:
-            self._given.wait_for(lambda: self._lanes[0] if self._lanes else self._over)
             if not self._lanes:
-                return deque()
+                return None if self._over else deque()
             some = self._lanes[0].copy()
             self._lanes[0].clear()
-            if some[-1] is None:
+            over = bool(some) and some[-1] is None
+            if over:
                 self._lanes.popleft()
-            if some[-1] is None or len(some) >= LONGEST:
+                self._room += 1
+            if over or len(some) >= LONGEST:
                 self._taken.notify_all()
             return some
 
-    # In the threads
+    def _wait_for_more(self) -> None:
+        with self._lock:
+            self._given.wait_for(lambda: self._lanes[0] if self._lanes else self._over)
+
+    # In each thread
 
     def _run(self) -> None:
-        decoder = Decoder(self._tables, self._rows)
-        pool = Pool()
-        while (work := self._next_range(len(self._threads) + AHEAD)) is not None:
-            each, lane = work
-            try:
-                for found in kept(decode_range(each, self._tables, decoder=decoder, pool=pool), self._keep):
-                    if not self._put(lane, found):
+        work = Work(self._tables, self._keep, self._rows)
+        while self._may_begin(wait=True) and self._begin(work):
+            while not work.done:
+                with self._lock:
+                    self._taken.wait_for(lambda: self._stopped or len(work.lane) < LONGEST)
+                    if self._stopped:
                         return
-                self._put(lane, None)
-            except BaseException as error:  # whoever asked is told
-                self._put(lane, error)
+                self._put(work.lane, work.step())
 
-    def _next_range(self, most: int) -> tuple[Range, Lane] | None:
-        """The next range, and the lane of what it gives; None if there is none, or nobody wants it any more."""
+    def _may_begin(self, wait: bool = False) -> bool:
+        """Whether there is room for another lane and somebody wants it; the room is then taken."""
+        with self._lock:
+            if wait:
+                self._taken.wait_for(lambda: self._stopped or self._room)
+            if self._stopped or not self._room:
+                return False
+            self._room -= 1
+            return True
+
+    def _begin(self, work: "Work") -> bool:
+        """The next range, if there is one, is now its work."""
+        lane: Lane = deque()
         with self._turn:
-            with self._lock:
-                self._taken.wait_for(lambda: self._stopped or len(self._lanes) < most)
-                if self._stopped or self._over:
-                    return None
-            lane: Lane = deque()
             try:
-                each = next(self._ranges, None)
-            except BaseException as error:
+                each = None if self._over else next(self._ranges, None)
+            except Exception as error:  # whoever asked is told
                 each = None
                 lane.append(error)
             with self._lock:
@@ -173,13 +192,40 @@ class Crew:
                     self._lanes.append(lane)
                 if self._over:
                     self._given.notify()
-            return None if each is None else (each, lane)
+        if each is None:
+            return False
+        work.begin(each, lane)
+        return True
 
-    def _put(self, lane: Lane, found: Found | None) -> bool:
-        """False = nobody is there any more."""
+    def _put(self, lane: Lane, found: Found | None) -> None:
         with self._lock:
-            self._taken.wait_for(lambda: self._stopped or len(lane) < LONGEST)
             lane.append(found)
             if lane is self._lanes[0]:
                 self._given.notify()
-            return not self._stopped
+
+
+class Work:
+    """The range at which a thread is, and what it decodes with."""
+
+    def __init__(self, tables: Tables, keep: Keep | None, rows: int) -> None:
+        self._tables, self._keep = tables, keep
+        self._decoder = Decoder(tables, rows)
+        self._pool = Pool()
+        self._steps: Decoded = iter(())
+        self.lane: Lane = deque()
+        self.done = True
+
+    def begin(self, each: Range, lane: Lane) -> None:
+        self._steps = kept(decode_range(each, self._tables, decoder=self._decoder, pool=self._pool), self._keep)
+        self.lane = lane
+        self.done = False
+
+    def step(self) -> Found | None:
+        """What the range gives next."""
+        found: Found | None
+        try:
+            found = next(self._steps, None)
+        except Exception as error:  # whoever asked is told
+            found = error
+        self.done = not isinstance(found, tuple)
+        return found
