@@ -9,5 +9,5 @@ cdef enum:
 cdef Py_ssize_t note_alike(Samples samples, Py_ssize_t first, Py_ssize_t last, const unsigned char* data, Py_ssize_t model,
                            Py_ssize_t lead, Py_ssize_t end, Py_ssize_t bound) noexcept nogil
 
-cdef inline long long stamped(unsigned long long word, unsigned long long last) noexcept nogil:
-    return as_signed(joined_sevens(word) | last << 56)
+cdef inline long long stamped(unsigned long long first, unsigned long long last) noexcept nogil:
+    return as_signed(joined_sevens(first) | last & 0xFF00000000000000ULL)

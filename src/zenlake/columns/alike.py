@@ -19,9 +19,9 @@ if not cython.compiled:  # compiled: constants of C and a function inline, in th
     LONGEST = 120  # that a message may be up to its payload
     SCOPE = 1  # where the key's id begins
 
-    def stamped(word, last):
-        """The time that nine bytes tell, all of which but the last go on."""
-        return as_signed(joined_sevens(word) | last << 56)
+    def stamped(first, last):
+        """The time that nine bytes tell, all of which but the last go on; here are the first eight and the last eight."""
+        return as_signed(joined_sevens(first) | last & 0xFF << 56)
 
 
 def note_alike(samples, first, last, data, model, lead, end, bound):
@@ -39,41 +39,33 @@ def note_alike(samples, first, last, data, model, lead, end, bound):
     if not cython.compiled:
         masks = bytearray(128)
     words: cython.Py_ssize_t = mask_fields(masks, samples, m, data, model, lead)
-    shift: cython.Py_ssize_t
     beyond: cython.Py_ssize_t
     size: cython.longlong
     scope: cython.longlong
     # Of the model
-    sign: cython.longlong = -1 if samples.notes.scope[m] < 0 else 1
+    first_mask: cython.ulonglong = eight_bytes(masks, 0)
+    next_mask: cython.ulonglong = eight_bytes(masks, 8)
+    first_word: cython.ulonglong = eight_bytes(data, model) & first_mask
+    next_word: cython.ulonglong = eight_bytes(data, model + 8) & next_mask
     wide: cython.bint = data[model + SCOPE] >= 0x80
-    manner: cython.longlong = samples.notes.manner[m]
-    encoding: cython.longlong = samples.notes.encoding[m]
-    stamp: cython.Py_ssize_t = samples.notes.stamp.at[m]
-    node: cython.longlong = samples.notes.stamp.size[m]
-    named: cython.Py_ssize_t = stamp if node > 0 else model  # a byte that is not zero: ids are not, nor are headers
+    node: cython.Py_ssize_t = 0  # where a byte lies that is not zero: headers are not, nor are ids
+    if samples.notes.stamp.size[m] > 0:
+        node = samples.notes.stamp.at[m] - model
     more: cython.bint = (
         samples.notes.suffix.size[m] & samples.notes.schema.size[m] & samples.notes.source.size[m]
         & samples.notes.attachment.size[m]
     ) >= 0  # fmt: skip
     while i < last and at < bound:
-        shift = at - model
-        if (eight_bytes(data, at) ^ eight_bytes(data, model)) & eight_bytes(masks, 0):
+        if eight_bytes(data, at) & first_mask != first_word or eight_bytes(data, at + 8) & next_mask != next_word:
             break
-        if (eight_bytes(data, at + 8) ^ eight_bytes(data, model + 8)) & eight_bytes(masks, 8):
-            break
-        if data[named + shift] == 0 or (words > 2 and are_others(data, at, model, masks, words)):
+        if data[at + node] == 0 or (words > 2 and are_others(data, at, model, masks, words)):
             break
         scope = data[at + SCOPE]
         if wide:
             scope = short_vle(data, at + SCOPE) >> 3
             if scope > 0xFFFF:
                 break
-        samples.notes.scope[i] = sign * scope
-        samples.notes.manner[i] = manner
-        samples.notes.encoding[i] = encoding
-        samples.notes.stamp.at[i] = stamp + shift
-        samples.notes.stamp.size[i] = node
-        if more and not note_more_alike(samples, i, m, shift, data):
+        if more and not note_more_alike(samples, i, m, at - model, data):
             break
         beyond = at + lead + 1
         size = data[beyond - 1]
@@ -83,15 +75,53 @@ def note_alike(samples, first, last, data, model, lead, end, bound):
             size >>= 3
         if size < 0 or size > end - beyond:
             break
+        samples.notes.message[i] = at  # until `note_what_follows`
+        samples.notes.scope[i] = scope
         samples.notes.payload.at[i] = beyond
         samples.notes.payload.size[i] = size
-        samples.notes.message[i] = beyond + size - at
         at = beyond + size
         i += 1
-    for m in range(first, i):
-        stamp = samples.notes.stamp.at[m]
-        samples.notes.ntp64[m] = stamped(eight_bytes(data, stamp - 10), data[stamp - 2]) if node > 0 else 0
+    note_what_follows(samples, m, i, data, model)
     return i
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def note_what_follows(
+    samples: Samples,
+    m: cython.Py_ssize_t,
+    last: cython.Py_ssize_t,
+    data: cython.p_const_uchar,
+    model: cython.Py_ssize_t,
+) -> cython.void:
+    """What those behind the model have as well, a note after the other: several rows at once, by what a processor has for that."""
+    i: cython.Py_ssize_t
+    stamp: cython.Py_ssize_t = samples.notes.stamp.at[m] - model
+    node: cython.longlong = samples.notes.stamp.size[m]
+    manner: cython.longlong = samples.notes.manner[m]
+    encoding: cython.longlong = samples.notes.encoding[m]
+    for i in range(m + 1, last):
+        samples.notes.manner[i] = manner
+        samples.notes.encoding[i] = encoding
+        samples.notes.stamp.size[i] = node
+        samples.notes.stamp.at[i] = samples.notes.message[i] + stamp
+        samples.notes.message[i] = (
+            samples.notes.payload.at[i] + samples.notes.payload.size[i] - samples.notes.message[i]
+        )
+    if samples.notes.scope[m] < 0:
+        for i in range(m + 1, last):
+            samples.notes.scope[i] = -samples.notes.scope[i]
+    if node <= 0:
+        for i in range(m + 1, last):
+            samples.notes.ntp64[i] = 0
+        return
+    for i in range(m + 1, last):
+        stamp = samples.notes.stamp.at[i]
+        samples.notes.ntp64[i] = eight_bytes(data, stamp - 10)
+        samples.notes.time[i] = eight_bytes(data, stamp - 9)
+    for i in range(m + 1, last):
+        samples.notes.ntp64[i] = stamped(samples.notes.ntp64[i], samples.notes.time[i])
 
 
 @cython.cfunc

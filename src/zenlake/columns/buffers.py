@@ -13,11 +13,11 @@ import pyarrow as pa
 if cython.compiled:
     from cython.cimports.zenlake.columns.pool import Block
     from cython.cimports.zenlake.columns.waiting import ALL, SOME
-    from cython.cimports.zenlake.wire.memory import copy, eight_flags
+    from cython.cimports.zenlake.wire.memory import PADDING, copy, copy_padded, eight_flags
 else:
     from zenlake.columns.pool import Block
     from zenlake.columns.waiting import ALL, SOME
-    from zenlake.wire.memory import copy, eight_flags
+    from zenlake.wire.memory import PADDING, copy, copy_padded, eight_flags
 
 LITTLE = sys.byteorder == "little"
 
@@ -356,6 +356,8 @@ class Text(Column):
                     self.put(first + i, source, runs.at[i], runs.size[i])
             return 0
         self.make_room(first, runs.total)
+        if runs.alike:
+            return self.gather_alike(first, runs.at, runs.size[0], count, source)
         # For all that the compiler knows, bytes that are written may be anybody's: what the loop reads again has names of its own.
         used: cython.Py_ssize_t = self.used
         data: cython.p_uchar = self.data
@@ -369,6 +371,22 @@ class Text(Column):
             used += size
             offsets[first + 1 + i] = used
         return self.end_rows(first, first + count, used)
+
+    def gather_alike(self, first, places, size, count, source):
+        """A run of this size for each row that waits; there is room."""
+        i: cython.Py_ssize_t
+        used: cython.Py_ssize_t = self.used
+        data: cython.p_uchar = self.data
+        offsets: cython.p_int = self.offsets
+        for i in range(count):
+            offsets[first + 1 + i] = used + size * (i + 1)
+        if size == 8:
+            for i in range(count):
+                copy(data, used + 8 * i, source, places[i], 8)
+        else:
+            for i in range(count):
+                copy(data, used + size * i, source, places[i], size)
+        return self.end_rows(first, first + count, used + size * count)
 
     def gather_numbered(self, first, numbers, sign, keys, count):
         """The key for each row that waits, by its number, up to the first that nobody declared; returns how many there were."""
@@ -391,12 +409,12 @@ class Text(Column):
             if number <= 0 or number >= known or sizes[number] < 0:
                 break
             size = sizes[number]
-            if room - used < size:
+            if room - used < size + PADDING:
                 self.used = used
-                self.grow(used + size)
+                self.grow(used + size + PADDING)
                 room = self.room
                 data = self.data
-            copy(data, used, texts, places[number], size)
+            copy_padded(data, used, texts, places[number], size)
             used += size
             offsets[first + 1 + i] = used
             i += 1

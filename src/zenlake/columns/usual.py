@@ -222,7 +222,7 @@ def note_stamp(
     size: cython.int = data[at + 9]
     if word & HIGHEST != HIGHEST or size < 1 or size > 16 or data[at + 10] == 0:
         return OTHER
-    samples.notes.ntp64[i] = stamped(word, data[at + 8])
+    samples.notes.ntp64[i] = stamped(word, eight_bytes(data, at + 1))
     samples.notes.stamp.at[i] = at + 10
     samples.notes.stamp.size[i] = size
     return at + 10 + size

@@ -37,6 +37,7 @@ cdef class Spans:
     cdef long long* at
     cdef long long* size
     cdef int presence
+    cdef bint alike
     cdef Py_ssize_t total
     cdef bint noted
     cdef Spans over(self, long long* at, long long* size)

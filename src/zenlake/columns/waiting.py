@@ -51,9 +51,11 @@ class Spans:
                 self.size[i] = -1
 
     def look(self, count):
-        """Learn which of the first rows have one (`presence`): ALL, and then they take `total` bytes, NONE or SOME."""
+        """Learn which of the first rows have one (`presence`): ALL, and then they take `total` bytes, NONE or SOME; and whether
+        all have the same size (`alike`)."""
         i: cython.Py_ssize_t
         self.presence = NONE
+        self.alike = False
         if not self.noted:
             return
         either: cython.longlong = 0
@@ -65,6 +67,7 @@ class Spans:
             total += self.size[i]
         self.total = total
         self.presence = ALL if either >= 0 else NONE if each < 0 else SOME
+        self.alike = either == each
         self.noted = self.presence != NONE
 
     if not cython.compiled:  # compiled: inline, in the .pxd

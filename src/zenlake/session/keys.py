@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The key expressions that one side declared: id -> text.
 
-Text lies in one arena, so that a lookup in a loop without the GIL is two array reads. An id that was redeclared with another
-text keeps its first meaning, as on the real network (probe declare_keyexpr_redefine).
+Text lies in one arena, so that a lookup in a loop without the GIL is two array reads; PADDING bytes follow the last, so that
+a short one is copied at one go (`copy_padded`). An id that was redeclared with another text keeps its first meaning, as on the
+real network (probe declare_keyexpr_redefine).
 """
 
 from array import array
@@ -10,9 +11,9 @@ from array import array
 import cython
 
 if cython.compiled:
-    from cython.cimports.zenlake.wire.memory import take
+    from cython.cimports.zenlake.wire.memory import PADDING, take
 else:
-    from zenlake.wire.memory import take
+    from zenlake.wire.memory import PADDING, take
 
 UNKNOWN = cython.declare(cython.int, -1)
 MOST_IDS = cython.declare(cython.int, 65536)
@@ -26,7 +27,7 @@ class KeyTable:
         self.count = 0
         self.used = 0
         self.wasted = 0
-        self.keep(bytearray(64))
+        self.keep(bytearray(64 + PADDING))
         self.at = array("q")
         self.size = array("i")
         self.grow_ids(16)
@@ -50,7 +51,7 @@ class KeyTable:
             self.grow_ids(min(max(id + 1, 2 * self.room), MOST_IDS))
         if self.size[id] >= 0:
             return take(self.data, self.at[id], self.size[id]) == key
-        if self.used + len(key) > len(self.text):
+        if self.used + len(key) + PADDING > len(self.text):
             self.make_room(len(key))
         text = memoryview(self.text)
         text[self.used : self.used + len(key)] = key
@@ -73,7 +74,7 @@ class KeyTable:
         self.used = 0
         self.wasted = 0
         need = size + sum(len(key) for key in keys.values())
-        self.keep(bytearray(max(2 * need, 64)))
+        self.keep(bytearray(max(2 * need, 64) + PADDING))
         text = memoryview(self.text)
         for id, key in keys.items():
             text[self.used : self.used + len(key)] = key

@@ -16,6 +16,15 @@ cdef inline void copy(unsigned char* target, Py_ssize_t to, const unsigned char*
     else:
         memcpy(target + to, source + at, size)
 
+cdef enum:
+    PADDING = 32
+
+cdef inline void copy_padded(unsigned char* target, Py_ssize_t to, const unsigned char* source, Py_ssize_t at,
+                             Py_ssize_t size) noexcept nogil:
+    memcpy(target + to, source + at, PADDING)
+    if size > PADDING:
+        memcpy(target + to + PADDING, source + at + PADDING, size - PADDING)
+
 cdef inline bint same(const unsigned char* one, Py_ssize_t at, const unsigned char* other, Py_ssize_t to,
                       Py_ssize_t size) noexcept nogil:
     cdef unsigned long long[2] left

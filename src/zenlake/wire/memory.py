@@ -24,6 +24,12 @@ if not cython.compiled:  # compiled: inline, in the .pxd
         """Copy a run into `target` from its byte `to` on."""
         target[to : to + size] = source[at : at + size]
 
+    PADDING = 32
+
+    def copy_padded(target, to, source, at, size):
+        """As `copy`, where PADDING bytes behind the run may be read and written as well."""
+        copy(target, to, source, at, size)
+
     def same(one, at, other, to, size):
         """Whether two runs of the same size are equal."""
         return one[at : at + size] == other[to : to + size]
