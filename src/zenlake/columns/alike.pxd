@@ -4,6 +4,7 @@ from zenlake.wire.memory cimport joined_sevens
 cdef enum:
     LONGEST = 120  # bytes
     SCOPE = 1
+    SOON = 2048  # bytes
 
 # What it consists of is declared where it stands, so that it becomes one function of C.
 cdef Py_ssize_t note_alike(Samples samples, Py_ssize_t first, Py_ssize_t last, const unsigned char* data, Py_ssize_t model,

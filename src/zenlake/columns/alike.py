@@ -10,14 +10,15 @@ import cython
 
 if cython.compiled:
     from cython.cimports.zenlake.columns.samples import Samples
-    from cython.cimports.zenlake.wire.memory import eight_bytes, short_vle
+    from cython.cimports.zenlake.wire.memory import eight_bytes, fetch_ahead, short_vle
 else:
     from zenlake.columns.samples import Samples, as_signed
-    from zenlake.wire.memory import eight_bytes, joined_sevens, short_vle
+    from zenlake.wire.memory import eight_bytes, fetch_ahead, joined_sevens, short_vle
 
 if not cython.compiled:  # compiled: constants of C and a function inline, in the .pxd
     LONGEST = 120  # that a message may be up to its payload
     SCOPE = 1  # where the key's id begins
+    SOON = 2048  # bytes further on: read in the time that memory takes
 
     def stamped(first, last):
         """The time that nine bytes tell, all of which but the last go on; here are the first eight and the last eight."""
@@ -56,6 +57,7 @@ def note_alike(samples, first, last, data, model, lead, end, bound):
         & samples.notes.attachment.size[m]
     ) >= 0  # fmt: skip
     while i < last and at < bound:
+        fetch_ahead(data, at + SOON)
         if eight_bytes(data, at) & first_mask != first_word or eight_bytes(data, at + 8) & next_mask != next_word:
             break
         if data[at + node] == 0 or (words > 2 and are_others(data, at, model, masks, words)):

@@ -40,6 +40,23 @@ cdef inline unsigned long long eight_bytes(const unsigned char* data, Py_ssize_t
     memcpy(&word, data + at, 8)
     return word
 
+cdef extern from *:
+    """
+    #ifdef __GNUC__
+    #define zenlake_fetch(place) __builtin_prefetch(place)
+    #else
+    #define zenlake_fetch(place)
+    #endif
+    """
+    void zenlake_fetch(const unsigned char* place) noexcept nogil
+
+cdef enum:
+    LINE = 64  # bytes that a cache fetches at once
+
+cdef inline void fetch_ahead(const unsigned char* data, Py_ssize_t at) noexcept nogil:
+    zenlake_fetch(data + at)
+    zenlake_fetch(data + at + LINE)
+
 cdef inline unsigned long long joined_sevens(unsigned long long word) noexcept nogil:
     # Pairs, pairs of pairs, and those again.
     word = (word & 0x007F007F007F007FULL) | (word >> 1 & 0x3F803F803F803F80ULL)

@@ -30,6 +30,9 @@ if not cython.compiled:  # compiled: inline, in the .pxd
         """As `copy`, where PADDING bytes behind the run may be read and written as well."""
         copy(target, to, source, at, size)
 
+    def fetch_ahead(data, at):
+        """Tell the processor that these bytes will be read soon, if they are there: they may lie behind the end of the data."""
+
     def same(one, at, other, to, size):
         """Whether two runs of the same size are equal."""
         return one[at : at + size] == other[to : to + size]
