@@ -14,7 +14,7 @@
     ├── LinkError          the network's fault: an address out of reach, a certificate that nobody trusts
     ├── LogError           a wire log that cannot be read or written as it is
     │   ├── LogFull            the disk is full: free some space and go on, nothing acknowledged is lost
-    │   └── LogRemoved         retention has removed what was asked for
+    │   └── LogRemoved         retention, or somebody, has removed what was asked for
     ├── LakeError          a lake that cannot be read or landed into as it is
     └── ClosedError        the caller's fault: a session, a declaration or a channel used after its end
 
@@ -146,7 +146,7 @@ class LogFull(LogError):
 
 
 class LogRemoved(LogError):
-    """Retention has removed what was asked for."""
+    """Retention, or somebody, has removed what was asked for."""
 
 
 class LakeError(ZenlakeError):

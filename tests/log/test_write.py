@@ -118,6 +118,12 @@ def test_segments_that_somebody_removed_from_the_middle_are_told(tmp_path, caplo
     told = "w: somebody has removed what lay between segments 1 and 3; batches that are gone: 1"
     assert caplog.messages == [told]  # once
     assert [each.wrong for each in verify(log)] == [told, "", ""]
+    with pytest.raises(LogRemoved, match=told):
+        log.plan(whole=True)
+    gap = log.gaps("w")[0]
+    behind, before = log.plan(whole=True, since=gap.until), log.plan(whole=True, until=gap.since)
+    assert [part.segment for part in behind] == [3]
+    assert {part.segment for part in before} <= {1}
 
 
 def test_a_number_that_a_crash_has_spent_is_no_gap(tmp_path):

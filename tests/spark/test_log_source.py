@@ -13,6 +13,7 @@ import zenlake
 from tests.lake.given import MIDNIGHT, add, decoded, recorded, rows
 from zenlake.errors import LogError
 from zenlake.log import Log, Range, Retention, Writer, retain
+from zenlake.log.layout import segment_name
 from zenlake.spark import log_reader
 from zenlake.spark.zenoh_source import ZenohSource
 from zenlake.tables import DERIVED
@@ -156,6 +157,26 @@ def test_blocks_that_retention_removed_before_they_were_read_stop_a_query_unless
     found, _ = stream(spark, str(path), tmp_path / "d", startingOffsets=start, failOnDataLoss="false")
     assert rows(found) == rows(zenlake.read(path))
     assert len(found) > 0
+
+
+def test_segments_that_somebody_removed_from_the_middle_stop_a_query_unless_told_otherwise(spark, tmp_path):
+    path = tmp_path / "log"
+    with Writer(path, "tap-1", sync="sealed", block_size=2000) as writer:
+        for seed in (1, 2, 3):
+            add(writer, seed=seed)
+            writer.seal()
+    for kind in ("arrow", "index"):
+        (path / "tap-1" / segment_name(2, kind)).unlink()
+    refused = (
+        r"somebody has removed what lay between segments 1 and 3; .* failOnDataLoss=false goes on with what is there"
+    )
+    with pytest.raises(Exception, match=refused):
+        stream(spark, str(path), tmp_path / "c", startingOffsets="earliest")
+    with pytest.raises(Exception, match=refused):
+        read(spark, str(path)).count()
+    found, _ = stream(spark, str(path), tmp_path / "c", startingOffsets="earliest", failOnDataLoss="false")
+    assert rows(found) == rows(zenlake.read(path))
+    assert read(spark, str(path), failOnDataLoss="false").count() == len(found) > 0
 
 
 def test_a_damaged_block_stops_a_read_unless_told_otherwise(spark, tmp_path):

@@ -78,6 +78,8 @@ class Gap:
     before: int
     after: int
     batches: int
+    since: int  # ns: received times of the last row before it and the first behind it
+    until: int
 
     def __str__(self) -> str:
         where = f"between segments {self.before} and {self.after}"
@@ -164,23 +166,19 @@ class Log:
         for before, after in pairwise(self.segments(writer)):
             if after > before + 1:
                 with suppress(LogError, OSError):  # damaged: who reads it is told
-                    last = Segment(self.files, writer, before)
-                    index = last.index
-                    rows = index[len(index) - 1].row + index[len(index) - 1].rows if len(index) else 0
-                    lost = Segment(self.files, writer, after).first_batch - last.first_batch - rows
+                    old, new = Segment(self.files, writer, before), Segment(self.files, writer, after)
+                    last = old.index[len(old.index) - 1] if len(old.index) else None
+                    lost = new.first_batch - old.first_batch - (last.row + last.rows if last else 0)
                     if lost > 0:
-                        found.append(Gap(writer, before, after, lost))
+                        since = last.last if last else 0
+                        found.append(Gap(writer, before, after, lost, since, new.index[0].first))
         return found
 
-    def _tell_gaps(self, writer: str, begin: tuple[int, ...], stop: tuple[int, ...]) -> None:
-        """Once each, to whoever reads over them."""
+    def _gaps_between(self, writer: str, begin: tuple[int, ...], stop: tuple[int, ...]) -> list[Gap]:
         there = self.segments(writer)
         if not there or there[-1] - there[0] + 1 == len(there):
-            return
-        for gap in self.gaps(writer):
-            if begin[0] <= gap.before and gap.after <= stop[0] and gap not in self._told:
-                self._told.add(gap)
-                logger.warning("%s", gap)
+            return []
+        return [gap for gap in self.gaps(writer) if begin[0] <= gap.before and gap.after <= stop[0]]
 
     def index(self, writer: str, segment: int) -> Index:
         return Index(self.files.source(writer, segment_name(segment, "index")))
@@ -189,13 +187,14 @@ class Log:
 
     def plan(
         self, start: Mapping[str, Sequence[int]] | None = None, end: Mapping[str, Sequence[int]] | None = None,
-        size: int = 64 << 20, since: int | None = None, until: int | None = None,
+        size: int = 64 << 20, since: int | None = None, until: int | None = None, whole: bool = False,
     ) -> list[Range]:  # fmt: skip
         """The blocks from `start` to `end` (default: all), as ranges of at most `size` bytes, or one block.
 
         `since` and `until` (ns) leave out blocks without a row in that time. A writer that `start` does not name is read from
         its beginning. LogRemoved if retention has removed blocks behind `start`; LogError if the log ends before `end`: whoever
-        asks for blocks once more, after a power cut say, gets all of them or none.
+        asks for blocks once more, after a power cut say, gets all of them or none. If somebody has removed segments between
+        two that are there, that is a warning, or LogRemoved if the blocks are wanted `whole`.
         """
         start, end = start or {}, self.latest() if end is None else end
         found: list[Range] = []
@@ -206,7 +205,9 @@ class Log:
             self._refuse_removed(writer, begin)
             if begin < stop:
                 self._refuse_beyond(writer, stop)
-                self._tell_gaps(writer, begin, stop)
+                for gap in self._gaps_between(writer, begin, stop):
+                    if (since is None or gap.until > since) and (until is None or gap.since < until):
+                        self._tell(gap, whole)
             for segment in self.segments(writer):
                 if begin[0] <= segment <= stop[0]:
                     index = self.index(writer, segment)
@@ -214,6 +215,13 @@ class Log:
                     last = min(stop[1], len(index)) if segment == stop[0] else len(index)
                     found += self._ranges(writer, segment, index, first, last, size, since, until)
         return found
+
+    def _tell(self, gap: Gap, whole: bool) -> None:
+        if whole:
+            raise LogRemoved(str(gap))
+        if gap not in self._told:  # once, to whoever reads over it
+            self._told.add(gap)
+            logger.warning("%s", gap)
 
     def _refuse_removed(self, writer: str, begin: tuple[int, ...]) -> None:
         if begin == (0, 0):

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from zenlake.errors import LogError
 from zenlake.log import Log, Range, is_log
 from zenlake.spark.chosen import Pushdown
-from zenlake.spark.offsets import of, refuse_unknown
+from zenlake.spark.offsets import of, planned, refuse_unknown
 from zenlake.spark.together import joined
 from zenlake.tables.read import Choice
 from zenlake.tables.schemas import decode_ranges
@@ -55,7 +55,7 @@ class LogReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not check
             refuse_unknown(log, given)
             end = {**end, **given}
         since, until = (None if time is None else ns(time) for time in (wanted.since, wanted.until))
-        blocks = log.plan(start, end, 1, since, until)
+        blocks = planned(log, start, end, wanted.fail_on_data_loss, since, until)
         return [InputPartition(share) for share in shares(blocks, wanted.min_partitions, PARTITION)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.datasource import (
 from zenlake.log import Log, Offsets, Range, register
 from zenlake.spark.live import began, ended, recorded
 from zenlake.spark.log_reader import PARTITION, ns, rows, shares
-from zenlake.spark.offsets import admitted, continued, of, refuse_unknown, told
+from zenlake.spark.offsets import admitted, continued, of, planned, refuse_unknown, told
 
 if TYPE_CHECKING:
     from zenlake.spark.log_source import Wanted
@@ -85,7 +85,8 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: i
         log = self._log()
         stop = of(log, end)
         begin = continued(log, of(log, start), stop, self.wanted.fail_on_data_loss)
-        found = shares(log.plan(begin, stop, 1), self.wanted.min_partitions, self.largest)
+        blocks = planned(log, begin, stop, self.wanted.fail_on_data_loss)
+        found = shares(blocks, self.wanted.min_partitions, self.largest)
         return self.partitioned(log, found, begin, stop)
 
     def partitioned(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from zenlake.errors import LogError, LogRemoved
 
 if TYPE_CHECKING:
-    from zenlake.log import Log, Offsets
+    from zenlake.log import Log, Offsets, Range
 
 LOG = "#log"  # no writer can be called so
 
@@ -75,11 +75,28 @@ def continued(log: "Log", start: "Offsets", latest: "Offsets", fail_on_data_loss
         log.plan(start, start)
     except LogRemoved as error:
         if fail_on_data_loss:
-            raise LogRemoved(
-                f"zenoh: {error}. They were not read; failOnDataLoss=false goes on with what is there"
-            ) from None
+            raise not_read(error) from None
         found = {name: log.next(name, offset) for name, offset in start.items()}
     return found
+
+
+def planned(
+    log: "Log",
+    start: "Offsets",
+    end: "Offsets",
+    fail_on_data_loss: bool,
+    since: int | None = None,
+    until: int | None = None,
+) -> "list[Range]":
+    """The blocks between two offsets, each by itself; all that there were, or that are left."""
+    try:
+        return log.plan(start, end, 1, since, until, whole=fail_on_data_loss)
+    except LogRemoved as error:
+        raise not_read(error) from None
+
+
+def not_read(error: LogRemoved) -> LogRemoved:
+    return LogRemoved(f"zenoh: {error}. They were not read; failOnDataLoss=false goes on with what is there")
 
 
 def admitted(log: "Log", start: "Offsets", end: "Offsets", batches: int | None, size: int | None) -> "Offsets":
