@@ -37,7 +37,7 @@ $(VENV)/.built: $(VENV)/.installed $(SOURCES)
 	touch $@
 
 test: setup lint  ## everything: both ways of running the compiled chapters, real Zenoh, real Spark, a real browser
-	$(BIN)/python -m tests.report.browser
+	$(BIN)/python -m tests.programs
 	$(PYTEST) -m 'not slow' || $(ALONE) -m 'not slow'
 	ZENLAKE_PURE=1 $(PYTEST) $(PURE) || ZENLAKE_PURE=1 $(ALONE) $(PURE)
 

@@ -15,7 +15,7 @@ from playwright.sync_api import sync_playwright
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
-from tests.report.browser import found, install
+from tests import programs
 
 IMAGES = Path(__file__).parent / "images"
 COLUMNS = 118
@@ -67,11 +67,11 @@ def draw(text: Text, scheme: str, out: Path) -> None:
 
 
 def main() -> None:
-    print(install())
+    programs.main()
     with tempfile.TemporaryDirectory() as name, sync_playwright() as driver:
         folder = Path(name)
         text = telling(run_demo(folder))
-        browser = driver.chromium.launch(executable_path=found(), args=["--no-sandbox"])
+        browser = driver.chromium.launch(executable_path=programs.browser(), args=["--no-sandbox"])
         for scheme, suffix in (("light", ""), ("dark", "-dark")):
             draw(text, scheme, IMAGES / f"demo{suffix}.svg")
             view = browser.new_page(viewport={"width": 1180, "height": 1100}, color_scheme=scheme)

@@ -22,13 +22,13 @@ import pytest
 
 import zenlake
 from tests.interop.wheel_talk import published
+from tests.programs import CAPTURERS
 
 TALK = Path(__file__).with_name("wheel_talk.py")
-TOOLS = ("tcpdump", "dumpcap", "tshark", "mergecap", "editcap")
 BOTH = published(0) + published(1)
 
 pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or not all(map(shutil.which, TOOLS)), reason=f"needs root and {', '.join(TOOLS)}"
+    os.geteuid() != 0 or not all(map(shutil.which, CAPTURERS)), reason=f"needs root and {', '.join(CAPTURERS)}"
 )
 
 

@@ -102,7 +102,8 @@ def test_the_log_of_a_recording_router_equals_a_capture_of_the_same_traffic(tmp_
     recorder.close()
     capture.stop()
     logged, seen = rows(tmp_path / "log"), rows(tmp_path / "wire.pcap")
-    assert sum(map(len, logged.values())) > 150
+    types = Counter(message["type"] for messages in logged.values() for message in messages)
+    assert types["PUSH"] == 2 * 42  # in and out; how many share a FRAME is a matter of haste
     assert logged.keys() == seen.keys()
     for way in logged:
         assert logged[way] == seen[way]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.report import browser as installed
+from tests import programs
 from tests.report.given import HOSTILE, halves, hostile
 from zenlake import report
 from zenlake.examples import sample
@@ -18,9 +18,9 @@ SCREENSHOTS = os.environ.get("ZENLAKE_SCREENSHOTS")  # a folder to keep them in,
 
 @pytest.fixture(scope="module")
 def browser():
-    program = installed.found()
+    program = programs.browser()
     if program is None:
-        pytest.skip("no chromium here; `python -m tests.report.browser` as root installs it on Debian")
+        pytest.skip("no chromium here; `python -m tests.programs` as root installs it on Debian")
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as driver:
         opened = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
