@@ -217,7 +217,8 @@ def test_what_was_lost_is_missing_and_told(recorded, tmp_path):
     assert found == [sample for sample in BOTH if sample in kept]
     told = zenlake.read(path, "events").to_pylist()
     gone = sum(int(e["detail"].split("; ")[1].split()[0]) for e in told if e["kind"] == "capture missing")
-    assert gone == sum(sizes[i] for i in lost) or "capture retransmitted" in events(recorded / "lo.pcap")
+    sent_twice = {"capture retransmitted", "capture duplicated"} & events(recorded / "lo.pcap").keys()
+    assert gone == sum(sizes[i] for i in lost) or sent_twice  # as TCP does now and then on a busy machine
     gaps = {
         (e["session"], sn) for e in told if e["kind"] == "gap" for sn in range(e["sn"], e["sn"] + e["count"])
     }  # whoever is missing was in a frame, or had a fragment, that a gap names; or nothing came after it
