@@ -21,6 +21,7 @@ TARGETS = {
     "auth": 20,
     "explain": 2,
     "keyexpr": 20,
+    "capture": 1,
 }
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A taste of `python -m fuzz`: every target holds on its corpus and on a few hundred inputs, the same in every run."""
+"""A taste of `python -m fuzz`: every target holds on its corpus and on a few inputs, the same in every run."""
 
 import importlib
 from pathlib import Path
@@ -17,12 +17,12 @@ def test_every_target_is_run_and_opens_with_its_invariant():
     modules = {path.stem for path in HERE.glob("*.py")} - {"__init__", "__main__", "engine"}
     assert modules == set(TARGETS)
     for name in TARGETS:
-        assert (HERE / f"{name}.py").read_text().splitlines()[1].startswith("# Any ") or name == "framing"
+        assert (HERE / f"{name}.py").read_text().splitlines()[1].startswith(("# Any ", "# A stream "))
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_the_invariant_holds(name):
-    run(name, count=200, seed=7)
+    run(name, count=200 if TARGETS[name] > 1 else 20, seed=7)
 
 
 def test_an_input_comes_again():
