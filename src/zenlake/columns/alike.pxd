@@ -3,6 +3,7 @@ from zenlake.wire.memory cimport joined_sevens
 
 cdef enum:
     LONGEST = 120  # bytes
+    AHEAD = 4
     SCOPE = 1
 
 # What it consists of is declared where it stands, so that it becomes one function of C.

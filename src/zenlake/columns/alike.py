@@ -10,14 +10,15 @@ import cython
 
 if cython.compiled:
     from cython.cimports.zenlake.columns.samples import Samples
-    from cython.cimports.zenlake.wire.memory import eight_bytes, short_vle
+    from cython.cimports.zenlake.wire.memory import eight_bytes, expect, short_vle
 else:
     from zenlake.columns.samples import Samples, as_signed
-    from zenlake.wire.memory import eight_bytes, joined_sevens, short_vle
+    from zenlake.wire.memory import eight_bytes, expect, joined_sevens, short_vle
 
 if not cython.compiled:  # compiled: constants of C and a function inline, in the .pxd
     LONGEST = 120  # that a message may be up to its payload
     SCOPE = 1  # where the key's id begins
+    AHEAD = 4  # messages that are fetched while one is noted
 
     def stamped(first, last):
         """The time that nine bytes tell, all of which but the last go on; here are the first eight and the last eight."""
@@ -75,6 +76,8 @@ def note_alike(samples, first, last, data, model, lead, end, bound):
             size >>= 3
         if size < 0 or size > end - beyond:
             break
+        # Where the next begins is known when this one's size is read: in memory out of reach each would wait for the one before.
+        expect(data, at + AHEAD * (beyond + size - at))
         samples.notes.message[i] = at  # until `note_what_follows`
         samples.notes.scope[i] = scope
         samples.notes.payload.at[i] = beyond

@@ -40,6 +40,19 @@ cdef inline unsigned long long eight_bytes(const unsigned char* data, Py_ssize_t
     memcpy(&word, data + at, 8)
     return word
 
+cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    #define ZENLAKE_EXPECT(place) __builtin_prefetch(place)
+    #else
+    #define ZENLAKE_EXPECT(place) ((void)(place))
+    #endif
+    """
+    void ZENLAKE_EXPECT(const void* place) noexcept nogil
+
+cdef inline void expect(const unsigned char* data, Py_ssize_t at) noexcept nogil:
+    ZENLAKE_EXPECT(data + at)
+
 cdef inline unsigned long long joined_sevens(unsigned long long word) noexcept nogil:
     # Pairs, pairs of pairs, and those again.
     word = (word & 0x007F007F007F007FULL) | (word >> 1 & 0x3F803F803F803F80ULL)

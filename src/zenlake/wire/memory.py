@@ -38,6 +38,9 @@ if not cython.compiled:  # compiled: inline, in the .pxd
         """Eight bytes as a number, little end first."""
         return int.from_bytes(data[at : at + 8], "little")
 
+    def expect(data, at):
+        """These bytes will be looked at soon: time to fetch them. Behind the end of the buffer nothing happens."""
+
     def joined_sevens(word):
         """The lower seven bits of eight bytes, side by side."""
         return sum((word >> 8 * i & 0x7F) << 7 * i for i in range(8))
