@@ -205,3 +205,18 @@ def test_a_range_whose_rows_are_many_times_its_size_comes_without_them(tmp_path,
     assert {each.carried is None for each in found} == {True, False}
     again = [batch for each in found for batch in decode_range(each, {"samples": None})]
     assert gathered(again)["samples"] == gathered(decode(capture.open(paths), {"samples": None}))["samples"]
+
+
+@pytest.mark.parametrize("size", [1, 500, 1 << 20])
+def test_what_the_kernel_dropped_before_a_cut_is_counted_too(tmp_path, size):
+    path = tmp_path / "a.pcapng"
+    packets = [forge.on_link("ethernet", packet) for packet in packets_of(13)[:40]]
+    first = [
+        forge.enhanced(packet, i, options=forge.option(4, (2).to_bytes(8, "little")))
+        for i, packet in enumerate(packets)
+    ]
+    path.write_bytes(forge.section() + forge.interface() + b"".join(first))
+    found, _ = in_ranges([path], size)
+    assert gathered(found)["events"] == gathered(decode(capture.open(path), EVERYTHING))["events"]
+    dropped = [event for event in gathered(found)["events"].to_pylist() if event["kind"] == "capture dropped"]
+    assert [event["count"] for event in dropped] == [2 * len(packets)]
