@@ -3,7 +3,6 @@
 
 import pickle
 import random
-import threading
 from dataclasses import replace
 
 import pyarrow as pa
@@ -15,7 +14,6 @@ from tests.capture import forge
 from tests.capture.forge import Connection, datagram, prefixed
 from tests.columns.traffic import Traffic
 from zenlake import capture
-from zenlake.capture import parallel
 from zenlake.capture import ranges as module
 from zenlake.capture.decoded import decode, decode_range, notes_of
 from zenlake.capture.ranges import Plan
@@ -189,16 +187,6 @@ def test_a_plan_leaves_sessions_where_decoding_leaves_them(tmp_path):
         assert planned.save()["sides"] == decoded.save()["sides"]
 
 
-# Several threads.
-
-
-@pytest.mark.parametrize("size", [2000, 9000, 1 << 20])
-def test_two_threads_give_what_one_gives_in_order(tmp_path, size):
-    paths = written(tmp_path, packets_of(13), 2, 13)
-    one = gathered(parallel.decode(paths, EVERYTHING, threads=1))
-    assert gathered(parallel.decode(paths, EVERYTHING, threads=2, size=size)) == one
-
-
 @given(seeds, st.integers(1, 3), st.sampled_from([2500, 20000]))
 @settings(max_examples=10, deadline=None)
 def test_what_comes_with_a_range_is_what_reading_it_again_gives(tmp_path_factory, seed, files, size):
@@ -219,37 +207,16 @@ def test_a_range_whose_rows_are_many_times_its_size_comes_without_them(tmp_path,
     assert gathered(again)["samples"] == gathered(decode(capture.open(paths), {"samples": None}))["samples"]
 
 
-def test_compressed_files_are_read_where_they_are_decoded(tmp_path):
-    import gzip
-
-    plain = written(tmp_path, packets_of(7), 3, 7)
-    zipped = plain[1].with_suffix(".pcap.gz")
-    zipped.write_bytes(gzip.compress(plain[1].read_bytes()))
-    paths = [plain[0], zipped, plain[2]]
-    one = gathered(parallel.decode(paths, EVERYTHING, threads=1))
-    assert gathered(parallel.decode(paths, EVERYTHING, threads=2, size=5000)) == one
-
-
-def test_what_a_thread_cannot_do_is_told_to_whoever_asked(tmp_path):
-    paths = written(tmp_path, packets_of(13), 8, 13)
-    whole = parallel.decode(paths, {"samples": None}, threads=2, size=1000, rows=1)
-    next(whole)
-    paths[-1].unlink()
-    with pytest.raises(FileNotFoundError, match="rotated_00007"):
-        list(whole)
-    assert not any(thread.name == "zenlake-capture" for thread in threading.enumerate())
-
-
-def test_whoever_has_seen_enough_leaves_no_thread(tmp_path):
-    paths = written(tmp_path, packets_of(13), 2, 13)
-    whole = parallel.decode(paths, EVERYTHING, threads=2, size=1000, rows=1)
-    next(whole)
-    whole.close()
-    assert not any(thread.name == "zenlake-capture" for thread in threading.enumerate())
-
-
-def test_small_captures_and_pipes_are_read_by_one_thread(tmp_path):
-    paths = written(tmp_path, packets_of(13), 2, 13)
-    assert parallel.threads_for([str(path) for path in paths]) == 1
-    assert parallel.threads_for(["-"]) == 1
-    assert not parallel.can_be_shared([str(paths[0]), "-"])
+@pytest.mark.parametrize("size", [1, 500, 1 << 20])
+def test_what_the_kernel_dropped_before_a_cut_is_counted_too(tmp_path, size):
+    path = tmp_path / "a.pcapng"
+    packets = [forge.on_link("ethernet", packet) for packet in packets_of(13)[:40]]
+    first = [
+        forge.enhanced(packet, i, options=forge.option(4, (2).to_bytes(8, "little")))
+        for i, packet in enumerate(packets)
+    ]
+    path.write_bytes(forge.section() + forge.interface() + b"".join(first))
+    found, _ = in_ranges([path], size)
+    assert gathered(found)["events"] == gathered(decode(capture.open(path), EVERYTHING))["events"]
+    dropped = [event for event in gathered(found)["events"].to_pylist() if event["kind"] == "capture dropped"]
+    assert [event["count"] for event in dropped] == [2 * len(packets)]

@@ -19,9 +19,10 @@ import pyarrow as pa
 from zenlake.capture.files import Packets, Trouble, windows
 from zenlake.capture.known import KnownPlan
 from zenlake.capture.notes import Face, Note
-from zenlake.capture.ranges import SIZE, Range, read
+from zenlake.capture.ranges import SIZE, Range
 from zenlake.capture.reader import Reader
 from zenlake.capture.rows import Rows
+from zenlake.capture.walk import Walk
 
 __all__ = ["open", "Capture", "Face", "Note", "Range"]
 
@@ -49,7 +50,7 @@ class Capture:
         """Every batch, in the order of capture. Reads the files anew each time (except a pipe)."""
         rows, size, held, flows = self.limits
         self.reader = Reader(Rows(rows, size, held), flows)
-        yield from read(self.reader, self.files, (0, None), (len(self.files), 0))
+        yield from Walk(self.reader, self.files).to(len(self.files), 0)
         self.reader.finish()
         yield from self.reader.rows.collect()
 
@@ -67,7 +68,7 @@ def open(
     paths: PATH | Iterable[PATH],
     *,
     rows: int = 1 << 16,
-    bytes: int = 1 << 22,
+    bytes: int = 1 << 20,
     held: int = 1 << 28,
     flows: int = 1 << 16,
 ) -> Capture:

@@ -18,7 +18,7 @@ from zenlake.errors import InvalidValue
 
 logger = logging.getLogger("zenlake.capture")
 
-ROWS = 16384
+ROWS = 8192  # of a record batch: what is written for them is still near when they are read
 
 Tables = Mapping[str, Sequence[str] | None]  # each with the columns wanted, or None for all
 Decoded = Iterator[tuple[str, pa.RecordBatch]]
@@ -32,7 +32,7 @@ def decode(source: Capture, tables: Tables, rows: int = ROWS) -> Decoded:
     for batches in source.batches():
         sessions.introduce(source.reader)
         decoder.decode(batches)
-        sessions.decoded(source.reader, batches.nbytes)
+        sessions.decoded(source.reader, batches.get_total_buffer_size())
         yield from told(decoder.take())
     sessions.introduce(source.reader)  # those from whom no batch came: encrypted ones
     tell_what_is_unreadable(source.files, source.notes())

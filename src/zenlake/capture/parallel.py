@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A large capture decoded by several threads, in order and in bounded memory.
 
-The loops over packets and messages hold no interpreter lock, so threads do. Each takes the next range of the plan, which
-means to make the pass that finds it if it is not known from an earlier reading, and then decodes it, while another is at
-the pass: one at a time there, the others decode. What a range gives waits in a lane of its own until whoever asked has
-taken those before it. Whoever asked is one of the threads: instead of waiting it decodes, so nobody takes a core from another.
+The loops over packets and messages hold no interpreter lock, so threads do. One at a time makes the pass, which finds the next
+range if it is not known from an earlier reading; the others decode what was found, and so does it when enough has been found.
+Whoever is at the pass stays there as long as the others keep up: what the pass knows stays in the caches of one core. What a range
+gives waits in a lane of its own until whoever asked has taken those before it. Whoever asked is one of the threads: instead of
+waiting it does what the others do, so nobody takes a core from another.
 """
 
 import os
@@ -25,7 +26,8 @@ from zenlake.columns.pool import Pool
 
 LARGE = 64 << 20  # bytes of a capture that is worth a second thread
 MOST_THREADS = 4  # more would wait for the pass
-AHEAD = 1  # ranges that are decoded and not taken yet, besides those at which a thread is
+ENOUGH = 2  # ranges that are found and not begun yet
+AHEAD = ENOUGH + 1  # ranges that are not taken yet, besides those at which a thread is
 LONGEST = 8  # record batches that wait in a lane
 
 Keep = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -92,16 +94,17 @@ class Crew:
     def __init__(self, plan: KnownPlan, tables: Tables, keep: Keep | None, rows: int) -> None:
         self._tables, self._keep, self._rows = tables, keep, rows
         self._ranges = plan.ranges()
-        self._turn = threading.Lock()  # at the pass
         self._threads: list[threading.Thread] = []
         self._lanes: deque[Lane] = deque()  # of the ranges that are not taken yet, in order
+        self._found: deque[tuple[Range, Lane]] = deque()  # those of them that nobody decodes yet
         self._room = AHEAD  # lanes that may still be begun
+        self._finding = False  # somebody is at the pass
         self._over = False  # there will be no further lane
         self._stopped = False
         # To wake somebody takes long, and nobody else may run meanwhile: each is woken for what it waits for.
         self._lock = threading.Lock()  # of these, and of the lanes
-        self._given = threading.Condition(self._lock)  # something to the first lane, or there will be no further
-        self._taken = threading.Condition(self._lock)  # a lane, or much of one; or nobody wants more
+        self._given = threading.Condition(self._lock)  # to whoever takes the results: rows, work, or the end
+        self._asked = threading.Condition(self._lock)  # to the others: work, or the end
 
     def start(self, count: int) -> None:
         self._room += count
@@ -113,13 +116,13 @@ class Crew:
         """Whatever they are at, they leave it; after this none is left."""
         with self._lock:
             self._stopped = True
-            self._taken.notify_all()
+            self._asked.notify_all()
         for thread in self._threads:
             thread.join()
         self._ranges.close()
 
     def results(self) -> Decoded:
-        """What the ranges give, in order. While the first has nothing to give, another is decoded here."""
+        """What the ranges give, in order. While the first has nothing to give, this thread does what the others do."""
         own = Work(self._tables, self._keep, self._rows)
         while (some := self._take()) is not None:
             for found in some:
@@ -127,14 +130,12 @@ class Crew:
                     raise found
                 if found is not None:
                     yield found
-            if some:
-                continue
-            if own.done and self._may_begin():
-                self._begin(own)
-            if not own.done and len(own.lane) < LONGEST:
-                self._put(own.lane, own.step())
-            else:
-                self._wait_for_more()
+            if not some and not self._do(own):
+                with self._lock:
+                    self._given.wait_for(lambda: self._has_results() or self._can_do(own))
+
+    def _has_results(self) -> bool:
+        return bool(self._lanes[0]) if self._lanes else self._over
 
     def _take(self) -> Lane | None:
         """All that the first lane has; None if there will be no further."""
@@ -148,54 +149,65 @@ class Crew:
                 self._lanes.popleft()
                 self._room += 1
             if over or len(some) >= LONGEST:
-                self._taken.notify_all()
+                self._asked.notify_all()
             return some
-
-    def _wait_for_more(self) -> None:
-        with self._lock:
-            self._given.wait_for(lambda: self._lanes[0] if self._lanes else self._over)
 
     # In each thread
 
     def _run(self) -> None:
         work = Work(self._tables, self._keep, self._rows)
-        while self._may_begin(wait=True) and self._begin(work):
-            while not work.done:
+        while not self._stopped and not self._is_over(work):
+            if not self._do(work):
                 with self._lock:
-                    self._taken.wait_for(lambda: self._stopped or len(work.lane) < LONGEST)
-                    if self._stopped:
-                        return
-                self._put(work.lane, work.step())
+                    self._asked.wait_for(lambda: self._stopped or self._can_do(work) or self._is_over(work))
 
-    def _may_begin(self, wait: bool = False) -> bool:
-        """Whether there is room for another lane and somebody wants it; the room is then taken."""
+    def _do(self, work: "Work") -> bool:
+        """A step of what there is to do, if there is something."""
         with self._lock:
-            if wait:
-                self._taken.wait_for(lambda: self._stopped or self._room)
-            if self._stopped or not self._room:
+            if not self._can_do(work):
                 return False
-            self._room -= 1
-            return True
-
-    def _begin(self, work: "Work") -> bool:
-        """The next range, if there is one, is now its work."""
-        lane: Lane = deque()
-        with self._turn:
-            try:
-                each = None if self._over else next(self._ranges, None)
-            except Exception as error:  # whoever asked is told
-                each = None
-                lane.append(error)
-            with self._lock:
-                self._over = each is None
-                if each is not None or lane:
-                    self._lanes.append(lane)
-                if self._over:
-                    self._given.notify()
-        if each is None:
-            return False
-        work.begin(each, lane)
+            find = work.done and self._may_find()
+            if find:
+                self._finding = True
+                self._room -= 1
+            elif work.done:
+                work.begin(*self._found.popleft())
+                self._asked.notify()  # of the pass somebody else may take care
+        if find:
+            self._find()
+        else:
+            self._put(work.lane, work.step())
         return True
+
+    def _can_do(self, work: "Work") -> bool:
+        if work.done:
+            return self._may_find() or bool(self._found)
+        return len(work.lane) < LONGEST
+
+    def _may_find(self) -> bool:
+        """The pass comes first, for it is done by one at a time and the others live on it; but not far ahead of them."""
+        return not self._finding and not self._over and self._room > 0 and len(self._found) < ENOUGH
+
+    def _is_over(self, work: "Work") -> bool:
+        return work.done and self._over and not self._found
+
+    def _find(self) -> None:
+        """The next range, if there is one, gets a lane."""
+        lane: Lane = deque()
+        try:
+            each = next(self._ranges, None)
+        except Exception as error:  # whoever asked is told
+            each = None
+            lane.append(error)
+        with self._lock:
+            self._finding = False
+            self._over = each is None
+            if each is not None or lane:
+                self._lanes.append(lane)
+            if each is not None:
+                self._found.append((each, lane))
+            self._given.notify()
+            self._asked.notify(len(self._threads) if self._over else 1)
 
     def _put(self, lane: Lane, found: Found | None) -> None:
         with self._lock:

@@ -11,86 +11,34 @@ Whoever decodes in the process that makes the pass need not read a range again: 
 A file can be cut where it can be mapped; a compressed one stays whole.
 """
 
-import ctypes
-import mmap
 import os
 import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
-from zenlake.capture.files import Packets, Trouble, can_be_mapped, windows
+from zenlake.capture.files import can_be_mapped
 from zenlake.capture.notes import Face, Note
 from zenlake.capture.reader import Reader
 from zenlake.capture.rows import Rows
 from zenlake.capture.sessions import Sessions
 from zenlake.capture.skim import Skim
+from zenlake.capture.walk import Cut, Walk
 from zenlake.columns import Decoder
 from zenlake.columns.pool import Pool
 
-PAUSED = 3  # as in reader
-STOPPED = 4
-
-SIZE = 8 << 20  # bytes of a range, unless told: in smaller ones threads take turns more often, larger ones take memory
+# Bytes of a range, unless told: each costs the pass 0.2 ms, and larger ones leave the caches before they are decoded.
+SIZE = 4 << 20
 INFLATED = 4  # rows of a range that are so many times its size (they were compressed) do not come with it
 
-if hasattr(mmap, "MADV_DONTNEED"):
-    MADVISE = ctypes.CDLL(None).madvise
-    MADVISE.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-
 Limits = tuple[int, int, int, int]  # rows and bytes of a record batch, bytes held, flows
-Place = tuple[Any, ...]  # of Packets, in a file that is mapped
-Cut = tuple[int, Place | None]  # a file, and a place inside it
 
 
 def size_that_can_be_cut(files: list[str]) -> int:
     """Bytes of the files that lie on disk as they were written."""
     return sum(os.path.getsize(file) if can_be_mapped(file) else 0 for file in files)
-
-
-def read(reader: Reader, files: list[str], first: Cut, end: tuple[int, int]) -> Iterator[pa.RecordBatch]:
-    """The record batches of the packets from `first` up to `end`, a file and a byte of it."""
-    file, place = first
-    while file < len(files) and (file, 0) < end:
-        packets = Packets()
-        reader.begin(packets, file, end[1] if file == end[0] else -1)
-        trouble = ""
-        found = read_to = 0
-        try:
-            for window in windows(files[file]):
-                packets.feed(window)
-                if place is not None:
-                    packets.resume(place)
-                while (found := reader.run()) == PAUSED:
-                    yield from reader.rows.collect()
-                    read_to = let_go(window, read_to, packets.place()[0])
-                if packets.trouble or found == STOPPED:
-                    break
-        except Trouble as error:
-            trouble = str(error)
-        if found == STOPPED:
-            return
-        lost = packets.finish()
-        if lost:
-            reader.notes.add("dropped", file, packets.number, -1, 0, lost)
-        if packets.trouble or trouble:
-            reader.notes.add("unreadable", file, packets.number, -1, 0, why=trouble or packets.trouble)
-        file, place = file + 1, None
-
-
-def let_go(window: object, since: int, until: int) -> int:
-    """What was read of a mapped file need not stay in this process's memory. Returns up to where it was let go.
-
-    As `mmap.madvise`, which would keep the other threads waiting meanwhile.
-    """
-    until = until // mmap.PAGESIZE * mmap.PAGESIZE
-    if until > since and isinstance(window, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-        start = pa.py_buffer(window).address
-        MADVISE(start + since, until - since, mmap.MADV_DONTNEED)
-        return until
-    return since
 
 
 class Carried(NamedTuple):
@@ -133,12 +81,12 @@ class Range:
         for batches in self._batches(reader):
             sessions.introduce(reader)
             decoder.decode(batches)
-            sessions.decoded(reader, batches.nbytes)
+            sessions.decoded(reader, batches.get_total_buffer_size())
             yield
         reader.release()
 
     def _batches(self, reader: Reader) -> Iterator[pa.RecordBatch]:
-        yield from read(reader, self.files, self.first, self.end)
+        yield from Walk(reader, self.files, self.first).to(*self.end)
         if self.end[0] == len(self.files):
             reader.finish()
         reader.rows.flush()
@@ -162,28 +110,28 @@ class Plan:
 
     def ranges(self) -> Iterator[Range]:
         """Each range as soon as the pass has come to its end: decoding may begin before the pass is over."""
-        first: Cut = (0, None)
-        state = self._save()
-        seen = file = at = 0  # bytes since the last cut; where the pass is
-        place: Place | None = None
-        while file < len(self.files):
-            stop = at + self.size - seen
-            in_place = can_be_mapped(self.files[file])
-            whole = not in_place or os.path.getsize(self.files[file]) <= stop
-            end = (file + 1, 0) if whole else (file, stop)
+        walk = Walk(self.reader, self.files)
+        first, state = walk.place(), self._save()
+        seen = at = 0  # bytes since the last cut; of the file, up to where the walk is
+        while walk.file < len(self.files):
+            file = walk.file
+            if at == 0:
+                size = os.path.getsize(self.files[file])
+                in_place = can_be_mapped(self.files[file])
             if not in_place:
                 self.skim.gather_no_more()  # nobody knows how much it is
-            for batches in read(self.reader, self.files, (file, place), end):
-                self._walk(batches)
-            place = None if whole else self.reader.packets.place()
-            if place is None or place[0] < stop:  # the file is over
-                seen += os.path.getsize(self.files[file]) - at
-                file, at, place = file + 1, 0, None
+            stop = at + self.size - seen
+            for batches in walk.to(file, stop) if in_place and stop < size else walk.to(file + 1, 0):
+                self._follow(batches)
+            if walk.file > file:
+                seen += size - at
+                at = 0
             else:
-                at, seen = place[0], self.size
-            if seen >= self.size and file < len(self.files):
-                yield self._range(first, (file, at), state)
-                first, state, seen = (file, place), self._save(), 0
+                seen = self.size
+                at = walk.at
+            if seen >= self.size and walk.file < len(self.files):
+                yield self._range(first, (walk.file, at), state)
+                first, state, seen = walk.place(), self._save(), 0
         self.reader.finish()
         yield self._range(first, (len(self.files), 0), state)
 
@@ -195,16 +143,16 @@ class Plan:
         """Of a session that a note is about."""
         return self.sessions.name(face)
 
-    def _walk(self, batches: pa.RecordBatch) -> None:
+    def _follow(self, batches: pa.RecordBatch) -> None:
         self.sessions.introduce(self.reader)
         self.decoder.decode(batches)
-        self.sessions.decoded(self.reader, batches.nbytes)
+        self.sessions.decoded(self.reader, batches.get_total_buffer_size())
 
     def _range(self, first: Cut, end: tuple[int, int], state: bytes) -> Range:
         """Follows the sessions to this very packet, and says what began and what was read since the last cut."""
         self.reader.rows.flush()
         for batches in self.reader.rows.collect():
-            self._walk(batches)
+            self._follow(batches)
         self.sessions.introduce(self.reader, all_decoded=True)
         rows = self.skim.gathered()
         carried = None if rows is None else Carried(rows, self.reader.faces[self._before :], self._before)

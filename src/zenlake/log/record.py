@@ -178,27 +178,27 @@ class Recorder:
                 else:
                     waiting.append(data)
             elif direction == NOTE:
-                self._attempt(lambda: writer.append_note(data, face, received))  # noqa: B023
+                self._attempt(writer.append_note, data, face, received)
             elif face is not None:
                 self.batches += 1
                 self.bytes += len(data)
-                self._attempt(lambda: writer.append(face, direction, data, wire_size, compressed, received))  # noqa: B023
+                self._attempt(writer.append, face, direction, data, wire_size, compressed, received)
         if untold[0]:
             why = f"{untold[1]} bytes: the disk was slower than the network"
-            self._attempt(lambda: writer.note("log lost", count=untold[0], detail=why))
+            self._attempt(writer.append_note, note_text("log lost", {"count": untold[0], "detail": why}))
         self._attempt(writer.flush)
         if self._retention is not None and writer.segment != self._retained:
             self._retained = writer.segment
-            self._attempt(lambda: retain(writer, self._retention))  # type: ignore[arg-type]
+            self._attempt(retain, writer, self._retention)
         if self.trouble is None:
             for event in waiting:
                 event.set()
 
-    def _attempt(self, what: Callable[[], object]) -> None:
+    def _attempt(self, what: Callable[..., object], *arguments: Any) -> None:
         """Do it; while the disk is full, wait, and let the buffer fill meanwhile."""
         while True:
             try:
-                what()
+                what(*arguments)
                 if self.trouble is not None:
                     logger.warning("%s: writing again", self.writer.folder)
                 self.trouble = None
@@ -207,7 +207,7 @@ class Recorder:
                 if self.trouble is None:
                     logger.error("%s", error)
                 self.trouble = error
-                what = self.writer.flush  # the row itself has been taken in
+                what, arguments = self.writer.flush, ()  # the row itself has been taken in
                 with self._lock:
                     if self._stopping:
                         return

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several threads over a capture: the rows that one gives, in order; and none is left, however it ends."""
+
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from tests.capture.test_ranges import EVERYTHING, gathered, packets_of, written
+from zenlake import capture
+from zenlake.capture import parallel
+from zenlake.capture.decoded import decode_range
+
+
+def at_work():
+    return [thread for thread in threading.enumerate() if thread.name == "zenlake-capture"]
+
+
+@pytest.mark.parametrize("threads", [2, 4])
+@pytest.mark.parametrize("size", [2000, 9000, 1 << 20])
+def test_several_threads_give_what_one_gives_in_order(tmp_path, size, threads):
+    paths = written(tmp_path, packets_of(13), 2, 13)
+    one = gathered(parallel.decode(paths, EVERYTHING, threads=1))
+    assert gathered(parallel.decode(paths, EVERYTHING, threads=threads, size=size)) == one
+
+
+def test_compressed_files_are_read_where_they_are_decoded(tmp_path):
+    import gzip
+
+    plain = written(tmp_path, packets_of(7), 3, 7)
+    zipped = plain[1].with_suffix(".pcap.gz")
+    zipped.write_bytes(gzip.compress(plain[1].read_bytes()))
+    paths = [plain[0], zipped, plain[2]]
+    one = gathered(parallel.decode(paths, EVERYTHING, threads=1))
+    assert gathered(parallel.decode(paths, EVERYTHING, threads=2, size=5000)) == one
+
+
+def test_what_the_pass_cannot_read_is_told_to_whoever_asked(tmp_path):
+    paths = written(tmp_path, packets_of(13), 8, 13)
+    whole = parallel.decode(paths, {"samples": None}, threads=2, size=1000, rows=1)
+    next(whole)
+    paths[-1].unlink()
+    with pytest.raises(FileNotFoundError, match="rotated_00007"):
+        list(whole)
+    assert not at_work()
+
+
+def test_what_a_range_cannot_do_is_told_behind_the_rows_of_those_before_it(tmp_path, monkeypatch):
+    paths = written(tmp_path, packets_of(13), 1, 13)
+    ranges = list(capture.open(paths).ranges(1000))
+    broken = len(ranges) // 2
+
+    def steps(of, *arguments, **options):
+        yield from decode_range(of, *arguments, **options)
+        if of.first == ranges[broken].first:
+            raise ValueError("a range in the middle")
+
+    monkeypatch.setattr(parallel, "decode_range", steps)
+    found = []
+    with pytest.raises(ValueError, match="a range in the middle"):
+        found.extend(parallel.decode(paths, {"samples": None}, threads=3, size=1000))
+    before = [each for part in ranges[: broken + 1] for each in decode_range(part, {"samples": None})]
+    assert gathered(found)["samples"] == gathered(before)["samples"]
+    assert not at_work()
+
+
+@pytest.mark.parametrize("leave", [lambda whole: whole.close(), lambda whole: None], ids=["closed", "dropped"])
+def test_whoever_has_seen_enough_leaves_no_thread(tmp_path, leave):
+    paths = written(tmp_path, packets_of(13), 2, 13)
+    whole = parallel.decode(paths, EVERYTHING, threads=4, size=1000, rows=1)
+    next(whole)
+    assert at_work()
+    leave(whole)
+    del whole
+    assert not at_work()
+
+
+INTERRUPTED = """
+import sys, threading
+from zenlake.capture import parallel
+try:
+    while True:
+        for _ in parallel.decode(sys.argv[1], {"samples": None}, threads=3, size=1000, rows=1):
+            print("rows", flush=True)
+except KeyboardInterrupt:
+    print("left", threading.active_count())
+"""
+
+
+def test_an_interrupt_ends_all_threads(tmp_path):
+    [path] = written(tmp_path, packets_of(13), 1, 13)
+    command = [sys.executable, "-c", INTERRUPTED, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "rows\n"
+        process.send_signal(signal.SIGINT)
+        told, errors = process.communicate(timeout=30)
+    assert told.splitlines()[-1] == "left 1", errors
+    assert process.returncode == 0
+
+
+def test_small_captures_and_pipes_are_read_by_one_thread(tmp_path):
+    paths = written(tmp_path, packets_of(13), 2, 13)
+    assert parallel.threads_for([str(path) for path in paths]) == 1
+    assert parallel.threads_for(["-"]) == 1
+    assert not parallel.can_be_shared([str(paths[0]), "-"])
