@@ -16,6 +16,7 @@ cdef enum:
     LARGEST_ID = 0xFFFF
     # Bytes that may be looked at from the beginning of a message on: no plain one has more before its payload
     AHEAD = 48
+    FEWEST = 4  # that are worth a run: fewer are sooner read one by one
     OTHER = -1  # instead of a place: not a plain one
 
 @cython.final

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How what is published becomes samples. Compiled: this is called for every one of them.
 
-What comes alone, or is anything but plain, becomes a `Sample` where it is read. Of the plain publications that lie one behind the
-other in a frame, as most of a flood do, only the bytes are copied, all at once; each becomes a sample when it is taken out of its
-channel (`Run`), in the thread that takes it. So the node's thread has little to do, and what waits is small: a sample lives
-for no longer than its callback, in memory that the one before has just left.
+What comes alone or with few others, or is anything but plain, becomes a `Sample` where it is read. Of the plain
+publications that lie one behind the other in a frame, as most of a flood do, only the bytes are copied, all at once; each
+becomes a sample when it is taken out of its channel (`Run`), in the thread that takes it. So the node's thread has little
+to do, and what waits is small: a sample lives for no longer than its callback, in memory that the one before has just left.
 
 What the ids in a run stand for is settled when it arrives: later they may stand for something else.
 """
@@ -45,6 +45,7 @@ if not cython.compiled:  # compiled: constants of C, in the .pxd, which says wha
     DEFAULT_QOS = 0x05
     LARGEST_ID = 0xFFFF
     AHEAD = 48
+    FEWEST = 4
     OTHER = -1
 
 # In the eight bytes of a time that come first, that each goes on; of the eight that come last, the ninth.
@@ -204,6 +205,8 @@ class Samples(Listener):
         last: cython.Py_ssize_t = at
         scope: cython.int = 0
         count: cython.Py_ssize_t = 0
+        if c.end - at < FEWEST * AHEAD:
+            return 0
         if door is not self.door or door.epoch.number != self.epoch:
             self.door = door
             self.epoch = door.epoch.number
@@ -216,10 +219,11 @@ class Samples(Listener):
             last = at
             at = beyond
             count += 1
-        if count:
-            run: Run = Run(take(c.data, c.at, max(at, last + AHEAD) - c.at), count, self.names)
-            c.at = at
-            self.channel.push_several(run)
+        if count < FEWEST:
+            return 0
+        run: Run = Run(take(c.data, c.at, max(at, last + AHEAD) - c.at), count, self.names)
+        c.at = at
+        self.channel.push_several(run)
         return count
 
     def is_named(self, scope):
