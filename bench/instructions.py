@@ -8,16 +8,29 @@ of the interpreter. It takes a minute or two for each; valgrind comes with every
 the instructions go tells `callgrind_annotate`, of the files that `--keep` leaves.
 """
 
+import itertools
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.columns import KEY, ROBOTS, THREE, batches, decode_rate, encode_rate, fleet
+from bench.columns import (
+    KEY,
+    ROBOTS,
+    THREE,
+    batches,
+    declaration,
+    decode_rate,
+    encode_rate,
+    fleet,
+    free_port,
+    message,
+)
 
 COUNT = 60_000  # messages
 
@@ -44,12 +57,50 @@ def capture() -> Callable[[], object]:
     return lambda: (with_zenlake(path, None), folder)  # which goes with the last to know it
 
 
+def callback() -> Callable[[], object]:
+    """Samples of one key over loopback, to a callback that reads key and payload."""
+    import zenlake
+    from bench import raw
+    from zenlake.wire.transport import Frame
+
+    port, each = free_port(), 1000
+    config = zenlake.Config.from_json5(
+        f'{{mode: "peer", listen: {{endpoints: ["tcp/127.0.0.1:{port}"]}}, scouting: {{multicast: {{enabled: false}}}}}}'
+    )
+    session = zenlake.open(config)
+    body, link = message(8, False) * each, raw.opened(port)
+    link.settimeout(None)
+    raw.send(link, declaration())
+    last, numbers = threading.Event(), itertools.count()
+    left = 0
+
+    def reads(sample: zenlake.Sample) -> None:
+        nonlocal left
+        left -= 1
+        _ = sample.key_expr, bytes(sample.payload)
+        if left == 0:
+            last.set()
+
+    subscriber = session.declare_subscriber("**", reads)
+
+    def work() -> object:
+        nonlocal left
+        left = COUNT
+        last.clear()
+        for _ in range(COUNT // each):
+            raw.send(link, Frame(sn=next(numbers)).encode() + body)
+        return last.wait(), subscriber
+
+    return work
+
+
 WORKS: dict[str, Callable[[], Callable[[], object]]] = {
     "plain": lambda: decoding(False, None),
     "full": lambda: decoding(True, None),
     "three": lambda: decoding(False, THREE),
     "encode": encoding,
     "capture": capture,
+    "callback": callback,
 }
 
 

@@ -4,10 +4,10 @@
 from typing import TYPE_CHECKING, Any, cast
 
 from zenlake.api.arguments import as_encoding, as_key, as_locality
+from zenlake.api.arriving import Keys
 from zenlake.api.cancellation import CancellationToken
 from zenlake.api.declared import Querier
 from zenlake.api.handlers import Receiver
-from zenlake.api.sample import Keys
 from zenlake.api.samples import Reply, reply_from_response
 from zenlake.api.stamps import Stamper, TimestampInstrumentation
 from zenlake.api.zbytes import as_buffer

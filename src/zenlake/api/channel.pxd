@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 from zenlake.ring cimport Ring
 
+cdef class Several:
+    cdef Py_ssize_t left
+    cdef object next(self)
+
 cdef class Channel:
     cdef Ring items
+    cdef Several several
+    cdef Py_ssize_t count
     cdef Py_ssize_t capacity
     cdef bint ring
     cdef object lock
@@ -13,9 +19,12 @@ cdef class Channel:
     cdef public object wake
     cdef public unsigned long long dropped
     cdef int push(self, item) except -1
+    cdef int push_several(self, Several several) except -1
+    cdef int add(self, item, Py_ssize_t many) except -1
     cdef int full(self) except -1
     cdef object take(self, timeout)
     cdef object pop(self)
     cdef object wait(self, timeout)
     cdef int notify(self) except -1
     cdef int let_go(self) except -1
+    cdef int discard(self) except -1

@@ -29,11 +29,23 @@ DEFAULT_CAPACITY = 256
 LONGEST_WAIT = 3600.0
 
 
+class Several:
+    """Items that wait as one: each is made when it is read."""
+
+    if not cython.compiled:  # compiled: an attribute, in the .pxd
+        left: int = 0  # how many they are still
+
+    def next(self):
+        """The next of them. Called `left` times, and again before it returns if another thread asks meanwhile."""
+
+
 class Channel:
     """Both ends: `_push` and `_close` fill it, what has no underscore reads it. No item is None."""
 
     def __init__(self, capacity: int = DEFAULT_CAPACITY, ring: bool = False) -> None:
         self.items = Ring()
+        self.several: Any = None  # of which the next items are
+        self.count = 0  # how many wait, with those that are to be made
         self.capacity = capacity
         self.ring = ring
         self.lock = threading.Lock()
@@ -49,7 +61,7 @@ class Channel:
     def try_recv(self, /) -> Any:
         """The next item, or None if there is none now. ClosedError when none will ever come."""
         item = self.pop()
-        if item is None and self.closed and length(self.items) == 0:
+        if item is None and self.closed and self.count == 0:
             raise ClosedError("the channel is empty and closed")
         if self.paused:
             self.let_go()
@@ -68,14 +80,21 @@ class Channel:
         return item
 
     def pop(self):
-        if length(self.items) == 0:
-            return None
-        if cython.compiled:
-            return self.items.popleft()
-        try:
-            return self.items.popleft()
-        except IndexError:  # uncompiled: somebody else was quicker
-            return None
+        """The next item, or None if there is none now."""
+        if self.several is None:
+            if length(self.items) == 0:
+                return None
+            item = self.items.popleft()
+            if not isinstance(item, Several):
+                self.count -= 1
+                return item
+            self.several = item
+        several: Several = self.several
+        several.left -= 1
+        self.count -= 1
+        if several.left == 0:
+            self.several = None
+        return several.next()
 
     def wait(self, timeout):
         """Each who waits has a bell of its own: whoever pushes takes the first and rings it."""
@@ -98,7 +117,7 @@ class Channel:
             try:
                 self.waiting.remove(bell)
             except ValueError:  # rung in this moment, for an item that is left to another
-                if length(self.items):
+                if self.count:
                     self.notify()
 
     def notify(self):
@@ -114,16 +133,21 @@ class Channel:
 
     def _feed(self, callback: Any, failed: Any) -> None:
         """Call it with every item, until there will be no more; `failed()` whenever it raises."""
+        item = None
         while True:
             try:
-                item = self.take(None)
-            except ClosedError:
-                return
-            try:
-                callback(item)
-            except Exception:
-                failed()
-            item = None  # a query that is let go is finished
+                while True:
+                    item = self.take(None)
+                    callback(item)
+                    item = None  # a query that is let go is finished
+            except Exception as error:
+                if item is not None:  # what it was called with
+                    failed()
+                elif isinstance(error, ClosedError):
+                    return
+                else:
+                    raise
+            item = None
 
     def __next__(self, /) -> Any:
         try:
@@ -136,13 +160,13 @@ class Channel:
 
     def __len__(self, /) -> int:
         """How many items wait."""
-        return length(self.items)
+        return self.count
 
     def __bool__(self, /) -> bool:
         return True  # an empty channel is still a channel
 
     def __repr__(self, /) -> str:
-        return f"Handler({length(self.items)} of {self.capacity}{', closed' if self.closed else ''})"
+        return f"Handler({self.count} of {self.capacity}{', closed' if self.closed else ''})"
 
     # The filling end
 
@@ -152,12 +176,32 @@ class Channel:
     def push(self, item):
         if self.closed:
             return 0
-        if length(self.items) >= self.capacity and not self.paused and self.full():
+        if self.count >= self.capacity and not self.paused and self.full():
             return 0
-        self.items.append(item)
+        self.add(item, 1)
         self.notify()
         if self.wake is not None:
             self.wake()
+        return 0
+
+    def push_several(self, several):
+        """As many a `push`. Not into a ring."""
+        if self.closed:
+            return 0
+        many: cython.Py_ssize_t = several.left
+        if self.count + many > self.capacity and not self.paused:
+            self.full()
+        self.add(several, many)
+        while many > 0 and length(self.waiting):
+            self.notify()
+            many -= 1
+        if self.wake is not None:
+            self.wake()
+        return 0
+
+    def add(self, item, many):
+        self.items.append(item)
+        self.count += many
         return 0
 
     def full(self):
@@ -167,8 +211,8 @@ class Channel:
                 self.dropped += 1
                 return 1
             with self.lock:
-                if length(self.items) >= self.capacity:
-                    self.items.popleft()
+                if self.count >= self.capacity:
+                    self.pop()
                     self.dropped += 1
         elif not self.paused and self.source is not None:
             self.paused = True
@@ -176,7 +220,7 @@ class Channel:
         return 0
 
     def let_go(self):
-        if length(self.items) <= self.capacity // 2:
+        if self.count <= self.capacity // 2:
             with self.lock:
                 if not self.paused:
                     return 0
@@ -189,7 +233,7 @@ class Channel:
         """Nothing will come any more; what is there can still be read, unless it is to be discarded."""
         self.closed = True  # without a lock: the garbage collector may call this
         if discard:
-            self.items.clear()
+            self.discard()
         while length(self.waiting):
             self.notify()
         if self.paused:
@@ -199,9 +243,41 @@ class Channel:
         if self.wake is not None:
             self.wake()
 
+    def discard(self):
+        self.items.clear()
+        self.several = None
+        self.count = 0  # nothing was pushed meanwhile: it is closed
+        return 0
+
     def _orphan(self) -> None:
         """In a child that was forked: nothing will come, and the locks may be held by threads that are not here."""
         self.lock = threading.Lock()
         self.waiting = Ring()
         self.source = self.wake = None
         self.closed = True
+
+
+if not cython.compiled:
+
+    class Channel(Channel):  # type: ignore[no-redef]
+        """As compiled, where no other thread comes between the items and their number."""
+
+        def __init__(self, capacity: int = DEFAULT_CAPACITY, ring: bool = False) -> None:
+            super().__init__(capacity, ring)
+            self.guard = threading.RLock()
+
+        def pop(self):
+            with self.guard:
+                return super().pop()
+
+        def add(self, item, many):
+            with self.guard:
+                return super().add(item, many)
+
+        def discard(self):
+            with self.guard:
+                return super().discard()
+
+        def _orphan(self) -> None:
+            super()._orphan()
+            self.guard = threading.RLock()

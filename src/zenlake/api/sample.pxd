@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 cimport cython
-from zenlake.api.channel cimport Channel
 from zenlake.api.zbytes cimport ZBytes
-from zenlake.network.forward cimport Listener
 from zenlake.wire.cursor cimport Blob
 from zenlake.wire.data cimport Del, Put
 
@@ -20,18 +18,15 @@ cdef class Sample:
     cdef readonly object source_info
     cdef readonly object timestamp_stack
 
-@cython.final
-cdef class Keys:
-    cdef dict known
-    cpdef valid(self, bytes utf8)
-
-@cython.final
-cdef class Samples(Listener):
-    cdef object push
-    cdef Channel channel
-    cdef Keys keys
-    cdef object stamper
-
-cdef bytes clock_of(Blob id)
+cdef bytes clock_of(const unsigned char* data, Py_ssize_t at, Py_ssize_t size)
 cpdef ZBytes payload_of(Blob blob)
 cpdef Sample sample_of(key_expr, Put put, Del delete, bint is_put, int qos, stack)
+
+# Inline, since every sample begins so; sample.py has the other form.
+
+cdef inline Sample begun(key_expr, bint is_put, int qos):
+    cdef Sample sample = Sample.__new__(Sample)
+    sample.key_expr = key_expr
+    sample.is_put = is_put
+    sample.qos = qos
+    return sample

@@ -9,34 +9,27 @@ import cython
 
 from zenlake.choices import CongestionControl, Priority, SampleKind
 from zenlake.encoding import Encoding
-from zenlake.errors import KeyExprError
-from zenlake.keyexpr import KeyExpr
 from zenlake.values import Timestamp
 
 if cython.compiled:
     from cython.cimports.zenlake.api.zbytes import ZBytes, zbytes_of
-    from cython.cimports.zenlake.network.forward import Listener
     from cython.cimports.zenlake.wire.cursor import Blob
     from cython.cimports.zenlake.wire.data import Del, Put
     from cython.cimports.zenlake.wire.fields import Source, Stamp
     from cython.cimports.zenlake.wire.memory import same, take
-    from cython.cimports.zenlake.wire.network import Push
 else:
     from zenlake.api.zbytes import ZBytes, zbytes_of
-    from zenlake.network.forward import Listener
     from zenlake.wire.cursor import Blob
     from zenlake.wire.data import Del, Put  # noqa: F401
     from zenlake.wire.fields import Source, Stamp
     from zenlake.wire.memory import same, take
-    from zenlake.wire.network import Push
 
-__all__ = ["Keys", "Sample", "Samples", "payload_of", "sample_of"]
+__all__ = ["Sample", "payload_of", "sample_of"]
 
 PUT, DELETE = SampleKind.PUT, SampleKind.DELETE
 BYTES = Encoding.ZENOH_BYTES
 DROP, BLOCK, BLOCK_FIRST = CongestionControl.DROP, CongestionControl.BLOCK, CongestionControl.BLOCK_FIRST
 PRIORITIES = (Priority.REAL_TIME, *Priority)  # by the wire's number; 0 is Zenoh's own and never a sample's
-MOST_KEYS = 4096
 
 # What is larger came in fragments, joined in a buffer of its own, which has little else in it: that is kept, and viewed.
 LARGEST_COPY = cython.declare(cython.Py_ssize_t, 65535)
@@ -48,7 +41,9 @@ EXPRESS_BIT = cython.declare(cython.int, 0x10)
 BLOCK_FIRST_BIT = cython.declare(cython.int, 0x20)
 
 
-@cython.no_gc  # it never changes, so nothing that it holds can hold it
+# It never changes, so nothing that it holds can hold it. One often goes just before the next is made, in the same memory.
+@cython.no_gc
+@cython.freelist(8)
 @cython.cclass
 class Sample:
     """A value that was put on a key, or the news that it was deleted."""
@@ -143,59 +138,25 @@ class Sample:
         )  # fmt: skip
 
 
-class Keys:
-    """Key expressions by their bytes: the same few keys come again and again."""
+if not cython.compiled:  # compiled: inline, in the .pxd
 
-    def __init__(self):
-        self.known = {}
-
-    def __call__(self, utf8: bytes) -> KeyExpr:
-        found = self.known.get(utf8)
-        if found is None:
-            if len(self.known) >= MOST_KEYS:
-                self.known.clear()
-            found = self.known[utf8] = KeyExpr.from_wire(utf8)
-        return found
-
-    def valid(self, utf8):
-        """None for what is no key expression: a peer may send anything."""
-        try:
-            return self(utf8)
-        except KeyExprError:
-            return None
+    def begun(key_expr, is_put, qos):
+        """A sample that has nothing more yet."""
+        sample = Sample.__new__(Sample)
+        sample.key_expr = key_expr
+        sample.is_put = is_put
+        sample.qos = qos
+        sample.ntp64 = 0
+        sample._encoding = sample._timestamp = sample.clock = None
+        sample._attachment = sample.source_info = sample.timestamp_stack = None
+        return sample
 
 
-class Samples(Listener):
-    """What a subscriber is: makes a Sample of each message and pushes it, into the channel if there is one."""
-
-    def __init__(self, push, channel, keys, stamper):
-        self.push = push
-        self.channel = channel
-        self.keys = keys
-        self.stamper = stamper
-
-    def take(self, key, reader):
-        key_expr = self.keys.known.get(key)
-        if key_expr is None:
-            key_expr = self.keys.valid(key)
-        if key_expr is not None:
-            message: Push = reader.push
-            stack = None
-            if message.timestamp_stack.size >= 0:
-                stack = self.stamper.received(message.timestamp_stack.value)
-            sample: Sample = sample_of(key_expr, message.put, message.delete, message.is_put, message.qos, stack)
-            if self.channel is not None:
-                self.channel.push(sample)
-            else:
-                self.push(sample)
-        return 0
-
-
-def clock_of(id):
+def clock_of(data, at, size):
     """The same few clocks stamp all samples: often the one of the sample before."""
     global LAST_CLOCK
-    if id.size != len(LAST_CLOCK) or not same(id.data, id.at, LAST_CLOCK, 0, id.size):
-        LAST_CLOCK = take(id.data, id.at, id.size)
+    if size != len(LAST_CLOCK) or not same(data, at, LAST_CLOCK, 0, size):
+        LAST_CLOCK = take(data, at, size)
     return LAST_CLOCK
 
 
@@ -208,12 +169,7 @@ def payload_of(blob):
 
 def sample_of(key_expr, put, delete, is_put, qos, stack):
     """From the records of a message's body."""
-    sample: Sample = Sample.__new__(Sample)
-    if not cython.compiled:  # there, all is None to begin with
-        sample._encoding = sample._timestamp = sample.clock = sample._attachment = sample.source_info = None
-    sample.key_expr = key_expr
-    sample.is_put = is_put
-    sample.qos = qos
+    sample: Sample = begun(key_expr, is_put, qos)
     sample.timestamp_stack = stack
     stamp: Stamp = put.timestamp if is_put else delete.timestamp
     source: Source = put.source if is_put else delete.source
@@ -228,7 +184,7 @@ def sample_of(key_expr, put, delete, is_put, qos, stack):
         sample._encoding = (put.encoding.id, put.encoding.schema.value)
     if stamp.id.size >= 0:
         sample.ntp64 = stamp.ntp64
-        sample.clock = clock_of(stamp.id)
+        sample.clock = clock_of(stamp.id.data, stamp.id.at, stamp.id.size)
     if attachment.size >= 0:
         sample._attachment = take(attachment.data, attachment.at, attachment.size)
     if source.entity.zid.size >= 0:

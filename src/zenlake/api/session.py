@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from zenlake.api.arguments import as_key, as_locality
+from zenlake.api.arriving import Keys, Samples
 from zenlake.api.asking import Asking
 from zenlake.api.declared import Queryable, Subscriber
 from zenlake.api.handlers import Receiver, receiver
@@ -20,7 +21,7 @@ from zenlake.api.opening import open_node
 from zenlake.api.publishing import Publishing
 from zenlake.api.quality import Overwrites
 from zenlake.api.query import Query
-from zenlake.api.sample import Keys, Sample, Samples
+from zenlake.api.sample import Sample
 from zenlake.api.stamps import Stamper, TimestampCallback, TimestampContext
 from zenlake.choices import Locality
 from zenlake.config import Config

@@ -22,6 +22,7 @@ _bytes = bytes
 
 # What it holds holds nothing that could hold it: the garbage collector need not look at each of thousands.
 @cython.no_gc
+@cython.freelist(8)
 @cython.cclass
 class ZBytes:
     """Bytes that were or will be sent: made from bytes, a str (as UTF-8), or anything with a buffer. Never changes.
