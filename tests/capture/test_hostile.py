@@ -95,7 +95,7 @@ def test_messages_that_never_end_are_given_up_and_told(tmp_path, monkeypatch):
     for batches in source.batches():
         known.introduce(source.reader)
         decoder.decode(batches)
-        known.decoded(source.reader, batches.nbytes)
+        known.decoded(batches.nbytes, source.reader.notes, source.reader.place())
         held = sum(side.lanes.held() for session in decoder.sessions for side in session.sides)
         assert held <= 50_000
     given_up = [size for (kind, _), (_, size) in noted(source).items() if kind == "limit"]

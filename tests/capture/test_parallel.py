@@ -11,14 +11,24 @@ import pytest
 from tests.capture.test_ranges import EVERYTHING, gathered, packets_of, written
 from zenlake import capture
 from zenlake.capture import parallel
-from zenlake.capture.decoded import decode_range
+from zenlake.capture.decoded import decode, decode_range
 
 
 def at_work():
     return [thread for thread in threading.enumerate() if thread.name == "zenlake-capture"]
 
 
-@pytest.mark.parametrize("threads", [2, 4])
+def test_two_threads_give_what_one_gives_in_order(tmp_path, monkeypatch):
+    paths = written(tmp_path, packets_of(13), 2, 13)
+    one = gathered(parallel.decode(paths, EVERYTHING, threads=1))
+    assert gathered(parallel.decode(paths, EVERYTHING, threads=2)) == one
+    open_as_usual = capture.open
+    monkeypatch.setattr(capture, "open", lambda paths: open_as_usual(paths, rows=3))  # many a step
+    one = gathered(parallel.decode(paths, EVERYTHING, threads=1))
+    assert gathered(parallel.decode(paths, EVERYTHING, threads=2)) == one
+
+
+@pytest.mark.parametrize("threads", [3, 4])
 @pytest.mark.parametrize("size", [2000, 9000, 1 << 20])
 def test_several_threads_give_what_one_gives_in_order(tmp_path, size, threads):
     paths = written(tmp_path, packets_of(13), 2, 13)
@@ -34,16 +44,29 @@ def test_compressed_files_are_read_where_they_are_decoded(tmp_path):
     zipped.write_bytes(gzip.compress(plain[1].read_bytes()))
     paths = [plain[0], zipped, plain[2]]
     one = gathered(parallel.decode(paths, EVERYTHING, threads=1))
-    assert gathered(parallel.decode(paths, EVERYTHING, threads=2, size=5000)) == one
+    assert gathered(parallel.decode(paths, EVERYTHING, threads=2)) == one
+    assert gathered(parallel.decode(paths, EVERYTHING, threads=3, size=5000)) == one
 
 
 def test_what_the_pass_cannot_read_is_told_to_whoever_asked(tmp_path):
     paths = written(tmp_path, packets_of(13), 8, 13)
-    whole = parallel.decode(paths, {"samples": None}, threads=2, size=1000, rows=1)
+    whole = parallel.decode(paths, {"samples": None}, threads=3, size=1000, rows=1)
     next(whole)
     paths[-1].unlink()
     with pytest.raises(FileNotFoundError, match="rotated_00007"):
         list(whole)
+    assert not at_work()
+
+
+def test_what_the_one_who_reads_cannot_is_told_behind_what_was_read(tmp_path):
+    paths = written(tmp_path, packets_of(13), 3, 13)
+    before = gathered(parallel.decode(paths[:2], {"messages": None}, threads=1))["messages"]
+    source = capture.open(paths, rows=3)
+    paths[-1].unlink()
+    found = []
+    with pytest.raises(FileNotFoundError, match="rotated_00002"):
+        found.extend(decode(source, {"messages": None}, rows=1, ahead=True))
+    assert len(gathered(found)["messages"]) > len(before) // 2
     assert not at_work()
 
 
@@ -66,10 +89,13 @@ def test_what_a_range_cannot_do_is_told_behind_the_rows_of_those_before_it(tmp_p
     assert not at_work()
 
 
+@pytest.mark.parametrize("threads", [2, 4])
 @pytest.mark.parametrize("leave", [lambda whole: whole.close(), lambda whole: None], ids=["closed", "dropped"])
-def test_whoever_has_seen_enough_leaves_no_thread(tmp_path, leave):
+def test_whoever_has_seen_enough_leaves_no_thread(tmp_path, monkeypatch, leave, threads):
     paths = written(tmp_path, packets_of(13), 2, 13)
-    whole = parallel.decode(paths, EVERYTHING, threads=4, size=1000, rows=1)
+    open_as_usual = capture.open
+    monkeypatch.setattr(capture, "open", lambda paths: open_as_usual(paths, rows=3))
+    whole = parallel.decode(paths, EVERYTHING, threads=threads, size=1000, rows=1)
     next(whole)
     assert at_work()
     leave(whole)
@@ -82,16 +108,17 @@ import sys, threading
 from zenlake.capture import parallel
 try:
     while True:
-        for _ in parallel.decode(sys.argv[1], {"samples": None}, threads=3, size=1000, rows=1):
+        for _ in parallel.decode(sys.argv[1], {"samples": None}, threads=int(sys.argv[2]), size=1000, rows=1):
             print("rows", flush=True)
 except KeyboardInterrupt:
     print("left", threading.active_count())
 """
 
 
-def test_an_interrupt_ends_all_threads(tmp_path):
+@pytest.mark.parametrize("threads", ["2", "3"])
+def test_an_interrupt_ends_all_threads(tmp_path, threads):
     [path] = written(tmp_path, packets_of(13), 1, 13)
-    command = [sys.executable, "-c", INTERRUPTED, str(path)]
+    command = [sys.executable, "-c", INTERRUPTED, str(path), threads]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "rows\n"
@@ -105,4 +132,4 @@ def test_small_captures_and_pipes_are_read_by_one_thread(tmp_path):
     paths = written(tmp_path, packets_of(13), 2, 13)
     assert parallel.threads_for([str(path) for path in paths]) == 1
     assert parallel.threads_for(["-"]) == 1
-    assert not parallel.can_be_shared([str(paths[0]), "-"])
+    assert not parallel.are_files([str(paths[0]), "-"])

@@ -250,7 +250,7 @@ def test_several_threads_read_the_same(recorded, monkeypatch):
     for table in ("samples", "messages", "events"):
         one = zenlake.read(recorded / "by_size", table, threads=1)
         found = [
-            batch for _, batch in parallel.decode(_files(recorded / "by_size"), {table: None}, threads=2, size=1 << 19)
+            batch for _, batch in parallel.decode(_files(recorded / "by_size"), {table: None}, threads=3, size=1 << 19)
         ]
         decoded = pa.Table.from_batches(found)
         assert decoded.equals(one.select(decoded.column_names))

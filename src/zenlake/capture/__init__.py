@@ -8,11 +8,12 @@
 
 The path of a packet: `files` (pcap, pcapng, compressed, piped), `headers` (link layer, IP, TCP or UDP), `fragments`,
 `flows` (which lane), `tcp` (order), `framing` (batches), `recognise` and `aside` (is it Zenoh?), `rows` (Arrow); `reader`
-is the loop. `decoded` makes tables of it, `ranges` and `skim` cut it up so that several threads (`parallel`) or tasks can do so.
+is the loop. `decoded` makes tables of it, while another thread reads (`ahead`); `ranges` and `skim` cut it up so that more
+threads (`parallel`) or tasks can do so.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 
 import pyarrow as pa
 
@@ -22,6 +23,7 @@ from zenlake.capture.notes import Face, Note
 from zenlake.capture.ranges import SIZE, Range
 from zenlake.capture.reader import Reader
 from zenlake.capture.rows import Rows
+from zenlake.capture.sessions import News
 from zenlake.capture.walk import Walk
 
 __all__ = ["open", "Capture", "Face", "Note", "Range"]
@@ -53,6 +55,15 @@ class Capture:
         yield from Walk(self.reader, self.files).to(len(self.files), 0)
         self.reader.finish()
         yield from self.reader.rows.collect()
+
+    def steps(self) -> Generator[tuple[pa.RecordBatch | None, News], None, None]:
+        """The same, each with what was learned of the sessions until then; at last only that."""
+        known = 0
+        for batches in self.batches():
+            news = News.of(self.reader, known)
+            known += len(news.met)
+            yield batches, news
+        yield None, News.of(self.reader, known)
 
     def ranges(self, size: int = SIZE) -> Iterator[Range]:
         """The capture in pieces of about `size` bytes that can be pickled and decoded anywhere, in any order."""

@@ -3,12 +3,14 @@
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 
 import pyarrow as pa
 
 from zenlake.capture import Capture
+from zenlake.capture.ahead import Ahead
 from zenlake.capture.known import KnownPlan
-from zenlake.capture.notes import Note
+from zenlake.capture.notes import Note, Notes
 from zenlake.capture.ranges import Range
 from zenlake.capture.sessions import Sessions
 from zenlake.columns import Decoder
@@ -24,20 +26,30 @@ Tables = Mapping[str, Sequence[str] | None]  # each with the columns wanted, or 
 Decoded = Iterator[tuple[str, pa.RecordBatch]]
 
 
-def decode(source: Capture, tables: Tables, rows: int = ROWS) -> Decoded:
-    """The tables asked for, as (table, record batch) while they fill."""
+def decode(source: Capture, tables: Tables, rows: int = ROWS, ahead: bool = False) -> Decoded:
+    """The tables asked for, as (table, record batch) while they fill. `ahead`: another thread reads, this one decodes."""
     decoder = Decoder(tables, rows)
     decoder.files = list(source.files)
     sessions = Sessions(decoder)
-    for batches in source.batches():
-        sessions.introduce(source.reader)
-        decoder.decode(batches)
-        sessions.decoded(source.reader, batches.get_total_buffer_size())
-        yield from told(decoder.take())
-    sessions.introduce(source.reader)  # those from whom no batch came: encrypted ones
-    tell_what_is_unreadable(source.files, source.notes())
+    given_up = Notes()
+    steps = source.steps()
+    with closing(Ahead(steps) if ahead else steps) as made:
+        for batches, news in made:
+            sessions.hear(news, source.reader)
+            if batches is not None:  # else there are only those from whom no batch came: encrypted ones
+                decoder.decode(batches)
+                sessions.decoded(batches.get_total_buffer_size(), given_up, place_of(batches))
+                del batches
+            yield from told(decoder.take())
+    notes = source.notes() + given_up.rows()
+    tell_what_is_unreadable(source.files, notes)
     yield from told(decoder.finish())
-    yield from noted(source.files, source.notes(), sessions.name, tables)
+    yield from noted(source.files, notes, sessions.name, tables)
+
+
+def place_of(batches: pa.RecordBatch) -> tuple[int, int]:
+    """File and packet of the last."""
+    return batches["file"][-1].as_py(), batches["packet"][-1].as_py()
 
 
 def decode_range(

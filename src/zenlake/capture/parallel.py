@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A large capture decoded by several threads, in order and in bounded memory.
 
-The loops over packets and messages hold no interpreter lock, so threads do. One at a time makes the pass, which finds the next
+The loops over packets and messages hold no interpreter lock, so threads do. Two share the work as it is: one reads, the other
+decodes (`ahead`). More need ranges. One at a time makes the pass, which finds the next
 range if it is not known from an earlier reading; the others decode what was found, and so does it when enough has been found.
 Whoever is at the pass stays there as long as the others keep up: what the pass knows stays in the caches of one core. What a range
 gives waits in a lane of its own until whoever asked has taken those before it. Whoever asked is one of the threads: instead of
@@ -36,16 +37,16 @@ Lane = deque[Found | None]  # what a range gives; None: that was all
 
 
 def threads_for(files: list[str]) -> int:
-    """How many threads a capture is worth: one, unless it is large, can be cut, and the machine has more cores."""
-    if not can_be_shared(files) or size_that_can_be_cut(files) < LARGE:
+    """How many threads a capture is worth: one, unless it is large and the machine has more cores."""
+    if not are_files(files) or sum(map(os.path.getsize, files)) < LARGE:
         return 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, MOST_THREADS)
 
 
-def can_be_shared(files: list[str]) -> bool:
-    """Whether there is something to be cut, and nothing that can be read only once."""
-    return size_that_can_be_cut(files) > 0 and all(map(os.path.isfile, files))
+def are_files(paths: list[str]) -> bool:
+    """Whether none is a pipe, which nobody could leave before there is more in it."""
+    return all(map(os.path.isfile, paths))
 
 
 def decode(
@@ -64,9 +65,9 @@ def decode(
     source = capture.open(paths)
     if threads is None:
         threads = threads_for(source.files)
-    if threads < 2 or not can_be_shared(source.files):
-        return kept(decode_here(source, tables, rows), keep)
-    return decode_by_threads(source, tables, threads, keep, rows, size)
+    if threads > 2 and are_files(source.files) and size_that_can_be_cut(source.files) > 0:
+        return decode_by_threads(source, tables, threads, keep, rows, size)
+    return kept(decode_here(source, tables, rows, ahead=threads > 1 and are_files(source.files)), keep)
 
 
 def kept(found: Decoded, keep: Keep | None) -> Decoded:

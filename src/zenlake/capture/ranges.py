@@ -81,7 +81,7 @@ class Range:
         for batches in self._batches(reader):
             sessions.introduce(reader)
             decoder.decode(batches)
-            sessions.decoded(reader, batches.get_total_buffer_size())
+            sessions.decoded(batches.get_total_buffer_size(), reader.notes, reader.place())
             yield
         reader.release()
 
@@ -146,7 +146,7 @@ class Plan:
     def _follow(self, batches: pa.RecordBatch) -> None:
         self.sessions.introduce(self.reader)
         self.decoder.decode(batches)
-        self.sessions.decoded(self.reader, batches.get_total_buffer_size())
+        self.sessions.decoded(batches.get_total_buffer_size(), self.reader.notes, self.reader.place())
 
     def _range(self, first: Cut, end: tuple[int, int], state: bytes) -> Range:
         """Follows the sessions to this very packet, and says what began and what was read since the last cut."""

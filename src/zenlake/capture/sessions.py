@@ -6,9 +6,9 @@ are forgotten, and where halves take too much memory together they are given up;
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zenlake.capture.notes import Face
+from zenlake.capture.notes import Face, Notes
 from zenlake.columns import Decoder
 from zenlake.session import Session
 
@@ -19,6 +19,19 @@ MOST_NAMES = 1 << 18
 MOST_FACES = 1 << 16  # whose conversation is over
 MOST_HALVES = 1 << 30  # bytes of half-received messages in all sessions together
 BREATH = 1 << 27  # bytes of batches after which they are counted again
+
+
+class News(NamedTuple):
+    """What a reader has learned of its sessions, besides their batches."""
+
+    met: list[Face | None]
+    departed: list[int]
+
+    @classmethod
+    def of(cls, reader: "Reader", known: int) -> "News":
+        """What it has learned since it was asked, when there were so many faces."""
+        departed, reader.departed = reader.departed, []
+        return cls(reader.faces[known:], departed)
 
 
 class Sessions:
@@ -33,10 +46,14 @@ class Sessions:
         self._seen = 0
 
     def introduce(self, reader: "Reader", all_decoded: bool = False) -> None:
-        """Tells the decoder of the faces met since; forgets those that left before the rows last decoded."""
+        """Tells the decoder of the faces met since."""
+        self.hear(News.of(reader, len(self.decoder.sessions)), reader, all_decoded)
+
+    def hear(self, news: "News", reader: "Reader", all_decoded: bool = False) -> None:
+        """Tells the decoder of the faces met; forgets those that left before the rows last decoded."""
         known = self.decoder.sessions
-        self.meet(reader.faces[len(known) :])
-        leaving, self._leaving, reader.departed = self._leaving, reader.departed, []
+        self.meet(news.met)
+        leaving, self._leaving = self._leaving, news.departed
         if all_decoded:
             leaving, self._leaving = leaving + self._leaving, []
         for id in leaving:
@@ -61,8 +78,8 @@ class Sessions:
             self.decoder.sessions.append(session)
             self.born[face.id] = self._told[face.id] = name
 
-    def decoded(self, reader: "Reader", size: int) -> None:
-        """Bounds what half-received messages take, after every so many bytes of batches."""
+    def decoded(self, size: int, notes: Notes, place: tuple[int, int]) -> None:
+        """Bounds what half-received messages take, after every so many bytes of batches; a note says so, and where that was."""
         self._seen += size
         if self._seen < BREATH:
             return
@@ -79,8 +96,7 @@ class Sessions:
                 break
             total -= held
             lanes.restore({**lanes.save(), "parts": {}})
-            file, packet = reader.place()
-            reader.notes.add("limit", file, packet, face, held)
+            notes.add("limit", *place, face, held)
 
     def save(self) -> dict[int, tuple[dict[str, Any], bool]]:
         """The sessions that go on, by face."""
