@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from zenlake.choices import SampleKind, WhatAmI
 from zenlake.config import Config
-from zenlake.errors import ConfigError
+from zenlake.errors import ClosedError, ConfigError
 from zenlake.link import Tls
 from zenlake.network.access import AccessControl
 from zenlake.runtime.face import Face
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from zenlake.api.info import Link, Transport
     from zenlake.runtime.filters import Filters
 
-__all__ = ["SessionNode", "open_node"]
+__all__ = ["Attempt", "SessionNode", "open_node"]
 
 log = logger("zenlake.node")
 
@@ -159,7 +159,28 @@ def _described(face: Face) -> tuple["Transport", "Link"]:
     )
 
 
-def open_node(config: Config, **more: Any) -> SessionNode:
+class Attempt:
+    """To open a node. Another thread may give it up, at any moment: then the node ends, also if it is open by now."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._node: SessionNode | None = None
+        self._given_up = False
+
+    def begun(self, node: SessionNode) -> None:
+        with self._lock:
+            if self._given_up:
+                raise ClosedError("the opening was given up")
+            self._node = node
+
+    def give_up(self) -> None:
+        with self._lock:
+            self._given_up = True
+        if self._node is not None:
+            self._node.abandon()
+
+
+def open_node(config: Config, attempt: Attempt | None = None, **more: Any) -> SessionNode:
     """The node that a configuration describes, listening and connected.
 
     `more` are fields of NodeConfig for which a configuration has no name.
@@ -171,6 +192,8 @@ def open_node(config: Config, **more: Any) -> SessionNode:
 
     node = SessionNode(node_config(config, scout=scout if finds else None, **more))
     try:
+        if attempt is not None:
+            attempt.begun(node)
         if finds:
             from zenlake.api.discovery import Discovery
 

@@ -7,7 +7,7 @@ Threads: the loop, and, while a host name is being asked for, one more; however 
 import os
 import threading
 from collections.abc import Callable, Sequence
-from time import monotonic, sleep
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from zenlake import link as links
@@ -200,6 +200,8 @@ class Runtime(Node):
         connection = Connection(self, end, backoff)
 
         def begin() -> None:
+            if self._closing:
+                return connection.stop()
             self.connections.append(connection)
             connection.begin()
 
@@ -220,7 +222,8 @@ class Runtime(Node):
     ) -> Connection:
         """Be connected to the first of these that takes us, from then on for ever (with a backoff).
 
-        Each is tried once, `timeout` seconds in all; and again, all of them, until `retry_for` seconds are over.
+        Each is tried once, `timeout` seconds in all; and again, all of them, until `retry_for` seconds are over. It fails at
+        once when another thread closes the runtime.
         """
         end = monotonic() + retry_for
         delays = backoff or Backoff()
@@ -230,7 +233,10 @@ class Runtime(Node):
             try:
                 return self._connect_first(endpoints, min(timeout, left) if retry_for else timeout, backoff)
             except LinkError as error:
-                sleep(max(0.0, min(delay, end - monotonic())))
+                with self._gone:
+                    self._gone.wait_for(lambda: self._closing, max(0.0, min(delay, end - monotonic())))
+                if self._closing:
+                    raise LinkError(error.endpoint, "no longer wanted") from None
                 if monotonic() >= end:
                     tried = f"; tried for {retry_for:g} s" if retry_for else ""
                     raise LinkError(error.endpoint, error.why + tried) from None
@@ -243,6 +249,8 @@ class Runtime(Node):
         failure: ZenlakeError | None = None
         choices = [EndPoint.parse(endpoint) if isinstance(endpoint, str) else endpoint for endpoint in endpoints]
         for endpoint in choices:
+            if self._closing:
+                raise LinkError(str(endpoint), "no longer wanted")
             connection = self.connect(endpoint)
             try:
                 connection.first.result(max(0.0, deadline - monotonic()))
@@ -278,6 +286,7 @@ class Runtime(Node):
         if self._closing:
             return
         self._closing = True
+        self._notify()
 
         def begin() -> None:
             for connection in self.connections:
