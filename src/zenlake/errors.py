@@ -16,7 +16,8 @@
     │   ├── LogFull            the disk is full: free some space and go on, nothing acknowledged is lost
     │   └── LogRemoved         retention, or somebody, has removed what was asked for
     ├── LakeError          a lake that cannot be read or landed into as it is
-    └── ClosedError        the caller's fault: a session, a declaration or a channel used after its end
+    ├── ClosedError        the caller's fault: a session, a declaration or a channel used after its end
+    └── DeadlockError      the caller's fault: a wait for what only the thread that waits could bring
 
 InvalidValue, DecodeError and EncodeError are ValueErrors too. DecodeError and ProtocolError know the `reason` to give
 in a CLOSE that they cause. All of them survive a pickle, so a Spark task can tell its driver what it met.
@@ -42,6 +43,7 @@ __all__ = [
     "LogRemoved",
     "LakeError",
     "ClosedError",
+    "DeadlockError",
 ]
 
 
@@ -155,6 +157,10 @@ class LakeError(ZenlakeError):
 
 class ClosedError(ZenlakeError):
     """Something that was closed, undeclared, cancelled or dropped before, or that belongs to the process we forked from."""
+
+
+class DeadlockError(ZenlakeError):
+    """A wait that would never end: in a callback that runs in the loop, for what the loop is to receive."""
 
 
 ZError = ZenlakeError  # as zenoh-python calls the one error that it has

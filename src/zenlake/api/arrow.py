@@ -62,6 +62,7 @@ class ArrowChannel:
 
 def get_table(session: "Session", selector: Any, **options: Any) -> pa.Table:
     """Ask, wait for all answers, and give them as a table of samples. An answer that is an error is raised."""
+    session._live().check_wait()
     samples = LiveSamples()
     channel: Handler[pa.RecordBatch] = Handler()
     filling = Filling(samples, channel, 0.0, replies=True)

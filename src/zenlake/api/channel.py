@@ -92,6 +92,8 @@ class Channel:
                 left = LONGEST_WAIT if end is None else end - time.monotonic()
                 if left <= 0:
                     raise TimeoutError(f"nothing came in {timeout:g} s")
+                if self.source is not None:
+                    self.source.check_wait()
                 if bell.wait(left):
                     self.waiting.append(bell)  # somebody else may have been quicker
         finally:

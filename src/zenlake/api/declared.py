@@ -203,6 +203,7 @@ class Matching(Declared):
         """Be told when somebody begins to match (at once if somebody does), and when nobody does any more."""
         entity = self._alive()
         target: Receiver[MatchingStatus] = receiver(handler)
+        target.source(self._session._node)
         listeners = self._listeners
         listeners.append(target)
         self._session._receivers.add(target)

@@ -6,6 +6,7 @@ A callback has a thread of its own, fed through a FIFO. One that raises is logge
 
 import threading
 import warnings
+from collections import deque
 from collections.abc import Callable
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -27,6 +28,7 @@ class Pausable(Protocol):
 
     def pause(self, channel: object) -> None: ...
     def resume(self, channel: object) -> None: ...
+    def check_wait(self) -> None: ...
 
 
 class Handler(Channel, Generic[T]):
@@ -200,27 +202,51 @@ class Threaded(Generic[T]):
         self._done.set()
 
 
+END = object()  # behind the last item of a callback that was closed while it runs
+
+
 class Direct(Generic[T]):
-    """A callback in the thread that receives."""
+    """A callback in the thread that receives. What it brings about to be called with again waits until it returns."""
 
     def __init__(self, callback: Callable[[T], Any], drop: Callable[[], Any] | None) -> None:
         self._callback = callback
         self._drop = drop
         self._lock = threading.Lock()
         self._closed = False
+        self._within: dict[int, deque[Any]] = {}  # by thread: what came while it runs there
 
-    def push(self, item: T) -> None:
+    def push(self, item: Any) -> None:
         ring_held()  # who knows how long it takes
+        me = threading.get_ident()
+        waiting = self._within.get(me)
+        if waiting is not None:
+            waiting.append(item)
+            return
+        waiting = self._within[me] = deque((item,))
         try:
-            self._callback(item)
-        except Exception:
-            log.exception("callback error")
+            while waiting:
+                item = waiting.popleft()
+                try:
+                    self._end() if item is END else self._callback(item)
+                except Exception:
+                    log.exception("callback error")
+                item = None  # a query that is let go is finished
+        finally:
+            del self._within[me]
 
     def close(self, discard: bool = False) -> None:
         with self._lock:
             if self._closed:
                 return
             self._closed = True
+        waiting = self._within.get(threading.get_ident())
+        if waiting is None:
+            return self._end()
+        if discard:
+            waiting.clear()
+        waiting.append(END)
+
+    def _end(self) -> None:
         _call_drop(self._drop)
 
 

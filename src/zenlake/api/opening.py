@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from zenlake.choices import SampleKind, WhatAmI
 from zenlake.config import Config
-from zenlake.errors import ClosedError, ConfigError
+from zenlake.errors import ClosedError, ConfigError, DeadlockError
 from zenlake.link import Tls
 from zenlake.network.access import AccessControl
 from zenlake.runtime.face import Face
@@ -91,6 +91,14 @@ class SessionNode(LiveNode):
         if self.discovery is not None:
             self.discovery.close()
         super().close()
+
+    def check_wait(self) -> None:
+        """While somebody waits in the loop, nothing comes."""
+        if self.runtime.engine.inside:
+            raise DeadlockError(
+                "a callback with indirect=False runs where messages are received and must not wait for any: "
+                "leave out indirect=False, or receive by callback here too"
+            )
 
     # A channel that is full: nothing is read from the network until it is not
 

@@ -175,6 +175,7 @@ class Runtime(Node):
         self._resolver: "ThreadPoolExecutor | None" = None
         self._gone = threading.Condition()
         self._closing = False
+        self._ends_itself = False  # closed in its own thread: the last connection that goes stops the loop
         self.engine.start()
 
     # From any thread
@@ -282,7 +283,10 @@ class Runtime(Node):
         return self.engine.run(begin)
 
     def close(self, timeout: float = 5.0) -> None:
-        """Say CLOSE to everybody, wait until that is sent, and stop: no thread, socket or file descriptor is left."""
+        """Say CLOSE to everybody, wait until that is sent, and stop: no thread, socket or file descriptor is left.
+
+        In the loop's own thread it returns at once, and the loop sees to the rest.
+        """
         if self._closing:
             return
         self._closing = True
@@ -299,11 +303,16 @@ class Runtime(Node):
                 face.close()
 
         self.engine.run(begin)
-        with self._gone:
-            self._gone.wait_for(lambda: not self._all, timeout)
-        self.engine.stop()
+        if self.engine.inside:
+            self._ends_itself = True
+            self.engine.call_at(monotonic() + timeout, self.engine.stop)
+            self._notify()
+        else:
+            with self._gone:
+                self._gone.wait_for(lambda: not self._all, timeout)
+            self.engine.stop()
         if self._resolver is not None:
-            self._resolver.shutdown(wait=True, cancel_futures=True)
+            self._resolver.shutdown(wait=not self.engine.inside, cancel_futures=True)
 
     # In the loop's thread
 
@@ -421,6 +430,8 @@ class Runtime(Node):
     def _notify(self) -> None:
         with self._gone:
             self._gone.notify_all()
+        if self._ends_itself and not self._all:
+            self.engine.stop()
 
 
 def new_zid() -> bytes:
