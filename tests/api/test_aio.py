@@ -277,6 +277,32 @@ def test_scouting_stops_with_its_block():
     run(main)
 
 
+@pytest.mark.parametrize("full", ["drop_oldest", "drop_newest"])
+def test_coroutines_that_are_too_slow_are_bounded_as_callbacks_are(full):
+    async def main():
+        begun, seen, go_on = [], [], asyncio.Event()
+
+        async def slow(sample):
+            begun.append(sample)
+            await go_on.wait()
+            seen.append(int(str(sample.payload)))
+
+        async with zenlake.aio.open(config()) as session:
+            await session.declare_subscriber("t", zenlake.handlers.Callback(slow, capacity=2, full=full))
+            for number in range(20):
+                await session.put("t", str(number))
+                await asyncio.sleep(0.005)
+            dropped = session.counters()["messages dropped: no room in a channel"]
+            assert len(begun) == 2  # one more waits in hand, two in the channel
+            assert dropped == 15
+            go_on.set()
+            while len(seen) < 5:
+                await asyncio.sleep(0.005)
+            assert seen == ([0, 1, 2, 18, 19] if full == "drop_oldest" else [0, 1, 2, 3, 4])
+
+    run(main)
+
+
 # What cannot wait, and so is the blocking one's; everything else that has a name there must have one of asyncio's own.
 QUICK = {
     "Session": {"counters", "id", "is_closed", "new_timestamp", "zid"},
@@ -286,8 +312,8 @@ QUICK = {
     "Subscriber": {"id", "key_expr"},
     "Queryable": {"id", "key_expr"},
 }
-# Of a channel's filling end, and what only its chapter sees where it is compiled.
-INNER = {"full", "hold", "let_go", "notify", "pop", "push", "source", "take", "wait", "wake"}
+# Of a channel the reading end: what else it has, only its chapter sees where it is compiled.
+READING = {"dropped", "recv", "try_recv"}
 NAMES = [
     "Handler", "LinkEventsListener", "Liveliness", "LivelinessToken", "MatchingListener", "Publisher", "Querier", "Queryable",
     "Scout", "Session", "SessionInfo", "Subscriber", "TransportEventsListener",
@@ -298,11 +324,11 @@ NAMES = [
 def test_every_name_of_the_blocking_one_is_there(name):
     theirs = zenlake.handlers.Handler if name == "Handler" else getattr(zenlake, name)
     ours, quick = getattr(zenlake.aio, name), QUICK.get(name, set())
-    public = {each for each in dir(theirs) if not each.startswith("_")} - (INNER if name == "Handler" else set())
+    public = READING if name == "Handler" else {each for each in dir(theirs) if not each.startswith("_")}
     own = {each for kind in ours.__mro__[:-1] for each in vars(kind) if not each.startswith("_")}
     assert public - own == quick
     for each in sorted(public & own):
-        mine, blocking = getattr(ours, each), getattr(theirs, each)
+        mine, blocking = getattr(ours, each), getattr(theirs, each, None)  # (uncompiled, `dropped` is the instance's)
         if callable(blocking):
             parameters = inspect.signature(mine).parameters
             if not any(one.kind is one.VAR_KEYWORD for one in parameters.values()):

@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Generator
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from zenlake.api import handlers
 from zenlake.api import session as blocking
@@ -19,6 +19,9 @@ from zenlake.api.opening import Attempt
 from zenlake.choices import CongestionControl
 from zenlake.config import Config
 from zenlake.errors import ClosedError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 __all__ = [
     "Handler",
@@ -302,7 +305,7 @@ class Liveliness:
         return LivelinessToken(await asyncio.to_thread(self._liveliness.declare_token, key_expr))
 
     async def declare_subscriber(self, key_expr: Any, handler: Any = None, **options: Any) -> Subscriber:
-        declare = partial(self._liveliness.declare_subscriber, key_expr, _handler(handler), **options)
+        declare = partial(self._liveliness.declare_subscriber, key_expr, _handler(handler, bounded=True), **options)
         return Subscriber(await asyncio.to_thread(declare))
 
     def get(
@@ -364,11 +367,11 @@ class Session:
         return Publisher(await asyncio.to_thread(partial(self.blocking.declare_publisher, key_expr, **options)))
 
     async def declare_subscriber(self, key_expr: Any, handler: Any = None, **options: Any) -> Subscriber:
-        declare = partial(self.blocking.declare_subscriber, key_expr, _handler(handler), **options)
+        declare = partial(self.blocking.declare_subscriber, key_expr, _handler(handler, bounded=True), **options)
         return Subscriber(await asyncio.to_thread(declare))
 
     async def declare_queryable(self, key_expr: Any, handler: Any = None, **options: Any) -> Queryable:
-        declare = partial(self.blocking.declare_queryable, key_expr, _handler(handler), **options)
+        declare = partial(self.blocking.declare_queryable, key_expr, _handler(handler, bounded=True), **options)
         return Queryable(await asyncio.to_thread(declare))
 
     async def declare_querier(self, key_expr: Any, **options: Any) -> Querier:
@@ -497,20 +500,42 @@ def _readable(channel: Handler[Any] | None) -> Handler[Any]:
     return channel
 
 
-def _handler(handler: Any) -> Any:
-    """A coroutine function as a callback: each item makes a task of the event loop."""
+def _handler(handler: Any, bounded: bool = False) -> Any:
+    """A coroutine function as a callback: each item makes a task of the event loop.
+
+    For a declaration they are `bounded`: beyond its capacity of unfinished tasks items wait, or are dropped, as for any callback.
+    """
     if isinstance(handler, tuple) and len(handler) == 2:
-        return _handler(handler[0]), handler[1]
-    call = handler.callback if isinstance(handler, handlers.Callback) else handler
+        return _handler(handler[0], bounded), handler[1]
+    chosen = handler if isinstance(handler, handlers.Callback) else None
+    call = handler if chosen is None else chosen.callback
     if not asyncio.iscoroutinefunction(call):
         return handler
-    loop = asyncio.get_running_loop()
+    loop, chosen = asyncio.get_running_loop(), chosen or handlers.Callback(call)
 
-    def start(item: Any) -> None:
-        asyncio.run_coroutine_threadsafe(call(item), loop).add_done_callback(_log)
+    def start(item: Any) -> "Future[Any]":
+        work = call(item)
+        try:
+            return asyncio.run_coroutine_threadsafe(work, loop)
+        except RuntimeError:  # the event loop has ended
+            work.close()
+            raise
 
-    drop = handler.drop if isinstance(handler, handlers.Callback) else None
-    return handlers.Callback(start, drop, indirect=False)
+    if not (bounded and chosen.indirect):
+        return handlers.Callback(lambda item: start(item).add_done_callback(_log), chosen.drop, indirect=False)
+    free = threading.Semaphore(chosen.capacity)
+
+    def start_next(item: Any) -> None:
+        free.acquire()
+        try:
+            task = start(item)
+        except BaseException:
+            free.release()
+            raise
+        task.add_done_callback(lambda done: free.release())
+        task.add_done_callback(_log)
+
+    return handlers.Callback(start_next, chosen.drop, capacity=chosen.capacity, full=chosen.full)
 
 
 def _log(done: Any) -> None:

@@ -5,17 +5,24 @@ cdef class Channel:
     cdef Ring items
     cdef Py_ssize_t capacity
     cdef bint ring
+    cdef bint refuses
+    cdef bint holds
     cdef object lock
     cdef Ring waiting
+    cdef Ring held
     cdef bint closed
     cdef bint paused
     cdef public object source
     cdef public object wake
     cdef public unsigned long long dropped
     cdef int push(self, item) except -1
+    cdef bint admits(self, bint block) except -1
+    cdef bint hold(self, bint block) except -1
     cdef int full(self) except -1
+    cdef int forget(self) except -1
     cdef object take(self, timeout)
     cdef object pop(self)
     cdef object wait(self, timeout)
     cdef int notify(self) except -1
+    cdef int let_in(self) except -1
     cdef int let_go(self) except -1

@@ -5,6 +5,9 @@
 A channel never makes the node's thread wait. A FIFO that is full asks its `source` (the node, for its connections) to
 pause and lets go when it has been read half empty; what was already under way is kept, so nothing is lost and memory
 stays bounded by what one read of the network brings. A ring that is full forgets its oldest item, and counts it.
+
+A callback's channel is bounded for publishers of the same session too (`admits`): they wait, or what they put is dropped. A channel
+that a program reads itself is not: the thread that puts may be the one that would have to read.
 """
 
 import threading
@@ -16,9 +19,12 @@ import cython
 from zenlake.errors import ClosedError
 
 if cython.compiled:
+    from cython.cimports.cpython.pythread import PyThread_get_thread_ident as get_ident
     from cython.cimports.zenlake.ring import Ring, length
     from cython.cimports.zenlake.runtime.waking import Bell
 else:
+    from threading import get_ident
+
     from zenlake.ring import Ring, length
     from zenlake.runtime.waking import Bell
 
@@ -27,22 +33,29 @@ __all__ = ["Channel"]
 DEFAULT_CAPACITY = 256
 # A wait without a limit is many of these: only one with a limit can be interrupted everywhere.
 LONGEST_WAIT = 3600.0
+# The threads of callbacks: for what they put themselves they must not wait, since they are waited for.
+CALLING: set[int] = set()
 
 
 class Channel:
     """Both ends: `_push` and `_close` fill it, what has no underscore reads it. No item is None."""
 
-    def __init__(self, capacity: int = DEFAULT_CAPACITY, ring: bool = False) -> None:
+    def __init__(
+        self, capacity: int = DEFAULT_CAPACITY, ring: bool = False, refuses: bool = False, holds: bool = False
+    ) -> None:
         self.items = Ring()
         self.capacity = capacity
-        self.ring = ring
+        self.ring = ring  # when it is full, it forgets the oldest
+        self.refuses = refuses  # when it is full, it does not take the newest
+        self.holds = holds  # when it is full, a publisher of the same session has to wait
+        self.held = Ring()
         self.lock = threading.Lock()
         self.waiting = Ring()
         self.closed = False
         self.paused = False
         self.source: Any = None
         self.wake: Any = None
-        self.dropped = 0  # items that a full ring forgot
+        self.dropped = 0  # items that there was no room for
 
     # The reading end
 
@@ -63,7 +76,7 @@ class Channel:
         item = self.pop()
         if item is None:
             item = self.wait(timeout)
-        if self.paused:
+        if self.paused or length(self.held):
             self.let_go()
         return item
 
@@ -116,16 +129,20 @@ class Channel:
 
     def _feed(self, callback: Any, failed: Any) -> None:
         """Call it with every item, until there will be no more; `failed()` whenever it raises."""
-        while True:
-            try:
-                item = self.take(None)
-            except ClosedError:
-                return
-            try:
-                callback(item)
-            except Exception:
-                failed()
-            item = None  # a query that is let go is finished
+        CALLING.add(get_ident())
+        try:
+            while True:
+                try:
+                    item = self.take(None)
+                except ClosedError:
+                    return
+                try:
+                    callback(item)
+                except Exception:
+                    failed()
+                item = None  # a query that is let go is finished
+        finally:
+            CALLING.discard(get_ident())
 
     def __next__(self, /) -> Any:
         try:
@@ -151,11 +168,41 @@ class Channel:
     def _push(self, item: Any) -> None:
         self.push(item)
 
+    def admits(self, block):
+        """Before a sample is pushed: whether it may be. Where there is no room this waits, for long if it is to `block`."""
+        return not self.holds or length(self.items) < self.capacity or self.hold(block)
+
+    def hold(self, block):
+        """Wait for room. False, and counted, if there is none and it may be dropped; what must not be is admitted at last."""
+        if self.source is None or self.source.inside:  # it came over the network, which is being paused
+            return True
+        end: cython.double = time.monotonic()
+        if get_ident() not in CALLING:
+            end += self.source.patience(block)
+        bell: Bell = Bell()
+        self.held.append(bell)  # before looking: so whoever takes an item after the look sees it
+        try:
+            while length(self.items) >= self.capacity and not self.closed:
+                left: cython.double = end - time.monotonic()
+                if left <= 0:
+                    if not block:
+                        self.forget()
+                    return block
+                if bell.wait(left):
+                    self.held.append(bell)  # somebody else may have been quicker
+            return True
+        finally:
+            try:
+                self.held.remove(bell)
+            except ValueError:  # rung in this moment: the room is left to another
+                self.let_in()
+
     def push(self, item):
+        """1 if there was no room for it."""
         if self.closed:
             return 0
         if length(self.items) >= self.capacity and not self.paused and self.full():
-            return 0
+            return 1
         self.items.append(item)
         self.notify()
         if self.wake is not None:
@@ -163,21 +210,43 @@ class Channel:
         return 0
 
     def full(self):
-        """Make room in a ring, have a FIFO's source pause. True if there is no room for anything, ever."""
+        """Make room in a ring, have a FIFO's source pause. True if there is no room for what comes."""
+        if self.refuses or (self.ring and self.capacity == 0):
+            self.forget()
+            return 1
         if self.ring:
-            if self.capacity == 0:
-                self.dropped += 1
-                return 1
             with self.lock:
-                if length(self.items) >= self.capacity:
+                crowded = length(self.items) >= self.capacity
+                if crowded:
                     self.items.popleft()
-                    self.dropped += 1
+            if crowded:
+                self.forget()
         elif not self.paused and self.source is not None:
             self.paused = True
             self.source.pause(self)
         return 0
 
+    def forget(self):
+        """Count what there was no room for."""
+        self.dropped += 1
+        if self.source is not None:
+            self.source.forgotten()
+        return 0
+
+    def let_in(self):
+        """Whoever waits for room longest may look."""
+        if length(self.held) and length(self.items) < self.capacity:
+            try:
+                bell: Bell = self.held.popleft()
+            except IndexError:  # uncompiled: it has just gone
+                return 0
+            bell.ring()
+        return 0
+
     def let_go(self):
+        self.let_in()
+        if not self.paused:
+            return 0
         if length(self.items) <= self.capacity // 2:
             with self.lock:
                 if not self.paused:
@@ -194,6 +263,9 @@ class Channel:
             self.items.clear()
         while length(self.waiting):
             self.notify()
+        while length(self.held):
+            bell: Bell = self.held.popleft()
+            bell.ring()
         if self.paused:
             self.paused = False
             if self.source is not None:
@@ -205,5 +277,6 @@ class Channel:
         """In a child that was forked: nothing will come, and the locks may be held by threads that are not here."""
         self.lock = threading.Lock()
         self.waiting = Ring()
+        self.held = Ring()
         self.source = self.wake = None
         self.closed = True

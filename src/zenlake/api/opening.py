@@ -32,6 +32,8 @@ log = logger("zenlake.node")
 PLUGINS = "plugins"
 KNOWN_KEYS = "transport/auth/pubkey/known_keys_file"
 
+NO_ROOM = "messages dropped: no room in a channel"
+
 Watcher = Callable[[SampleKind, "Transport", "Link"], None]
 
 
@@ -91,6 +93,23 @@ class SessionNode(LiveNode):
         if self.discovery is not None:
             self.discovery.close()
         super().close()
+
+    # For channels
+
+    @property
+    def inside(self) -> bool:
+        """Whether this is the loop's thread: what comes over the network comes there."""
+        return self.runtime.engine.inside
+
+    def patience(self, block: bool) -> float:
+        """How long a publisher waits for a full callback: as long as for a full connection."""
+        settings = self.runtime.settings
+        return settings.wait_before_close if block else settings.wait_before_drop
+
+    def forgotten(self) -> None:
+        """A channel had no room for something."""
+        with self.node.lock:  # from any thread
+            self.node.counters[NO_ROOM] += 1
 
     def check_wait(self) -> None:
         """While somebody waits in the loop, nothing comes."""

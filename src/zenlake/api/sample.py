@@ -184,10 +184,12 @@ class Samples(Listener):
             if message.timestamp_stack.size >= 0:
                 stack = self.stamper.received(message.timestamp_stack.value)
             sample: Sample = sample_of(key_expr, message.put, message.delete, message.is_put, message.qos, stack)
-            if self.channel is not None:
-                self.channel.push(sample)
-            else:
+            if self.channel is None:
                 self.push(sample)
+            elif not self.channel.admits(message.qos & (BLOCK_BIT | BLOCK_FIRST_BIT) != 0):
+                return 1
+            else:
+                return self.channel.push(sample)
         return 0
 
 
