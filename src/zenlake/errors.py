@@ -11,6 +11,7 @@
     ├── ProtocolError      a well-formed message at the wrong moment, or beyond what was agreed
     │   ├── LocalError         ours: what we were asked to send would break the protocol
     │   └── RemoteError        theirs: what we received breaks it
+    ├── QueryError         the other end's: what it answered to a query is an error
     ├── LinkError          the network's fault: an address out of reach, a certificate that nobody trusts
     ├── LogError           a wire log that cannot be read or written as it is
     │   ├── LogFull            the disk is full: free some space and go on, nothing acknowledged is lost
@@ -37,6 +38,7 @@ __all__ = [
     "ProtocolError",
     "LocalError",
     "RemoteError",
+    "QueryError",
     "LinkError",
     "LogError",
     "LogFull",
@@ -125,6 +127,19 @@ class LocalError(ProtocolError):
 
 class RemoteError(ProtocolError):
     """The other end did what the protocol forbids here."""
+
+
+class QueryError(ZenlakeError):
+    """A query some of whose answers are errors: their `errors` (payloads), and the `table` of those that are not."""
+
+    def __init__(self, errors: tuple[bytes, ...], table: object = None) -> None:
+        super().__init__(errors, table)
+        self.errors = errors
+        self.table = table
+
+    def __str__(self) -> str:
+        more = f" (and {len(self.errors) - 1} more)" if len(self.errors) > 1 else ""
+        return f"the query was answered with an error: {self.errors[0].decode(errors='replace')}{more}"
 
 
 class LinkError(ZenlakeError):

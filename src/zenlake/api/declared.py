@@ -308,7 +308,7 @@ class Publisher(PublisherPut, Matching):
         timestamp_instrumentation: "TimestampInstrumentation | None" = None,
         source_info: SourceInfo | None = None,
     ) -> bool:
-        """As `put`, and tells whether it was queued: False if a connection had no room and dropped it."""
+        """As `put`, and tells whether it was queued: False if a connection, or a callback of this session, had no room for it."""
         self._alive()
         return self._session._send(
             self._key_expr.utf8,
