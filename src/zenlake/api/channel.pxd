@@ -11,6 +11,7 @@ cdef class Channel:
     cdef Ring waiting
     cdef Ring held
     cdef bint closed
+    cdef bint orphaned
     cdef bint paused
     cdef public object source
     cdef public object wake
@@ -23,6 +24,7 @@ cdef class Channel:
     cdef object take(self, timeout)
     cdef object pop(self)
     cdef object wait(self, timeout)
+    cdef object ended(self)
     cdef int notify(self) except -1
     cdef int let_in(self) except -1
     cdef int let_go(self) except -1

@@ -31,6 +31,7 @@ else:
 __all__ = ["Channel"]
 
 DEFAULT_CAPACITY = 256
+FORKED = "what this receives was asked for before a fork and belongs to the parent process: ask again here"
 # A wait without a limit is many of these: only one with a limit can be interrupted everywhere.
 LONGEST_WAIT = 3600.0
 # The threads of callbacks: for what they put themselves they must not wait, since they are waited for.
@@ -52,6 +53,7 @@ class Channel:
         self.lock = threading.Lock()
         self.waiting = Ring()
         self.closed = False
+        self.orphaned = False  # by a fork, before it was closed
         self.paused = False
         self.source: Any = None
         self.wake: Any = None
@@ -63,7 +65,7 @@ class Channel:
         """The next item, or None if there is none now. ClosedError when none will ever come."""
         item = self.pop()
         if item is None and self.closed and length(self.items) == 0:
-            raise ClosedError("the channel is empty and closed")
+            raise self.ended()
         if self.paused:
             self.let_go()
         return item
@@ -101,7 +103,7 @@ class Channel:
                 if item is not None:
                     return item
                 if self.closed:
-                    raise ClosedError("the channel is empty and closed")
+                    raise self.ended()
                 left = LONGEST_WAIT if end is None else end - time.monotonic()
                 if left <= 0:
                     raise TimeoutError(f"nothing came in {timeout:g} s")
@@ -115,6 +117,9 @@ class Channel:
             except ValueError:  # rung in this moment, for an item that is left to another
                 if length(self.items):
                     self.notify()
+
+    def ended(self):
+        return ClosedError(FORKED if self.orphaned else "the channel is empty and closed")
 
     def notify(self):
         """Something came: one of those who wait may look."""
@@ -148,6 +153,8 @@ class Channel:
         try:
             return self.recv()
         except ClosedError:
+            if self.orphaned:  # what the parent will receive is missing here: that is no end
+                raise
             raise StopIteration from None
 
     def __iter__(self, /) -> Any:
@@ -279,4 +286,5 @@ class Channel:
         self.waiting = Ring()
         self.held = Ring()
         self.source = self.wake = None
+        self.orphaned = not self.closed
         self.closed = True
