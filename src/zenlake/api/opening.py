@@ -7,7 +7,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from zenlake.choices import SampleKind, WhatAmI
+from zenlake.choices import Reliability, SampleKind, WhatAmI
 from zenlake.config import Config
 from zenlake.errors import ClosedError, ConfigError, DeadlockError
 from zenlake.link import Tls
@@ -32,6 +32,7 @@ log = logger("zenlake.node")
 PLUGINS = "plugins"
 KNOWN_KEYS = "transport/auth/pubkey/known_keys_file"
 
+ALL = 0, 7  # the priorities of a link that takes every message
 NO_ROOM = "messages dropped: no room in a channel"
 
 Watcher = Callable[[SampleKind, "Transport", "Link"], None]
@@ -179,10 +180,24 @@ def _described(face: Face) -> tuple["Transport", "Link"]:
 
     zid = ZenohId.from_wire(face.zid)
     theirs = next(side for side in face.session.sides if side.zid == face.zid)
-    link = face.link
+    link, is_qos, only = face.link, bool(face.session.qos), face.transport.restriction
+    priorities = reliability = None
+    if is_qos:
+        priorities = ALL if only is None or only.priorities is None else only.priorities
+        reliable = link.reliable if only is None or only.reliable is None else only.reliable
+        reliability = Reliability.RELIABLE if reliable else Reliability.BEST_EFFORT
     return (
-        Transport(zid, WhatAmI.from_wire(theirs.whatami), bool(face.session.qos)),
-        Link(zid, link.local, link.remote, mtu=link.mtu, is_streamed=link.stream, interfaces=list(link.interfaces)),
+        Transport(zid, WhatAmI.from_wire(theirs.whatami), is_qos),
+        Link(
+            zid,
+            link.local,
+            link.remote,
+            mtu=link.whole_segments,
+            is_streamed=link.stream,
+            interfaces=list(link.interfaces),
+            priorities=priorities,
+            reliability=reliability,
+        ),
     )
 
 
