@@ -15,6 +15,7 @@ import zenlake.aio
 from tests.api.nodes import config, wait_until
 
 PATIENCE = 5.0
+NOBODY = "224.0.0.225:17461"  # a group of which nobody is a member
 
 
 def run(main):
@@ -268,7 +269,7 @@ def test_cancelling_get_table_ends_its_query():
 
 def test_scouting_stops_with_its_block():
     async def main():
-        async with await zenlake.aio.scout(config=config()) as scout:
+        async with await zenlake.aio.scout(config=config(scouting__multicast__address=NOBODY)) as scout:
             with pytest.raises(TimeoutError):
                 await scout.recv(timeout=0.01)
         with pytest.raises(zenlake.ZError):
