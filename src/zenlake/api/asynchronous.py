@@ -263,6 +263,7 @@ class Matching(Declared):
     """What a publisher and a querier have in common: others match them or do not."""
 
     async def declare_matching_listener(self, handler: Any = None) -> MatchingListener:
+        """Be told when somebody begins to match (at once if somebody does), and when nobody does any more."""
         return MatchingListener(await asyncio.to_thread(self._declared.declare_matching_listener, _handler(handler)))
 
 
