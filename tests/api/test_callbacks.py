@@ -227,6 +227,15 @@ def test_what_a_local_publisher_may_drop_is_dropped_at_a_full_callback_and_count
     assert slow.seen[:-1] == [str(number) for number in range(257)]
 
 
+def test_a_callback_that_is_quick_loses_nothing_of_a_burst(session):
+    seen = []
+    session.declare_subscriber("t", seen.append)
+    for _ in range(20_000):
+        session.put("t", b"x", congestion_control=DROP)
+    wait_until(lambda: len(seen) == 20_000)
+    assert session.counters().get(DROPPED, 0) == 0
+
+
 def test_what_a_local_publisher_must_not_drop_waits_for_a_full_callback(session, slow):
     fill(session, slow, Callback(slow, capacity=2), 2)
 

@@ -7,6 +7,7 @@ cdef class Channel:
     cdef bint ring
     cdef bint refuses
     cdef bint holds
+    cdef bint jammed
     cdef object lock
     cdef Ring waiting
     cdef Ring held

@@ -50,6 +50,7 @@ class Channel:
         self.refuses = refuses  # when it is full, it does not take the newest
         self.holds = holds  # when it is full, a publisher of the same session has to wait
         self.held = Ring()
+        self.jammed = False  # somebody waited for room in vain, and nothing was taken since
         self.lock = threading.Lock()
         self.waiting = Ring()
         self.closed = False
@@ -78,6 +79,7 @@ class Channel:
         item = self.pop()
         if item is None:
             item = self.wait(timeout)
+        self.jammed = False
         if self.paused or length(self.held):
             self.let_go()
         return item
@@ -183,9 +185,10 @@ class Channel:
         """Wait for room. False, and counted, if there is none and it may be dropped; what must not be is admitted at last."""
         if self.source is None or self.source.inside:  # it came over the network, which is being paused
             return True
-        end: cython.double = time.monotonic()
-        if get_ident() not in CALLING:
-            end += self.source.patience(block)
+        patience: cython.double = 0.0
+        if get_ident() not in CALLING and (block or not self.jammed):
+            patience = self.source.patience(block)
+        end: cython.double = time.monotonic() + patience
         bell: Bell = Bell()
         self.held.append(bell)  # before looking: so whoever takes an item after the look sees it
         try:
@@ -193,6 +196,7 @@ class Channel:
                 left: cython.double = end - time.monotonic()
                 if left <= 0:
                     if not block:
+                        self.jammed |= patience > 0
                         self.forget()
                     return block
                 if bell.wait(left):

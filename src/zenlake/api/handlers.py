@@ -96,7 +96,7 @@ class Callback(Generic[T]):
     but it must not wait for anything, since meanwhile the node does nothing else.
 
     For one that is too slow, `capacity` items wait, then `full` says what happens. "block": connections are not read; a publisher
-    of the same session waits as long as a full connection would have it wait, and what it may drop is dropped then.
+    of the same session waits, for a moment only if it may drop what it puts, which is dropped then.
     "drop_oldest" and "drop_newest": nobody waits. What is dropped is counted in `session.counters()`.
     """
 

@@ -2,6 +2,7 @@
 """From a configuration to a live node, with what a session needs besides: errands, pauses, news of connections."""
 
 import math
+import sys
 import threading
 from collections.abc import Callable
 from time import monotonic
@@ -33,6 +34,7 @@ PLUGINS = "plugins"
 KNOWN_KEYS = "transport/auth/pubkey/known_keys_file"
 
 ALL = 0, 7  # the priorities of a link that takes every message
+A_MOMENT = 0.05  # seconds that a callback which wants for a processor gets one in
 NO_ROOM = "messages dropped: no room in a channel"
 
 Watcher = Callable[[SampleKind, "Transport", "Link"], None]
@@ -103,9 +105,14 @@ class SessionNode(LiveNode):
         return self.runtime.engine.inside
 
     def patience(self, block: bool) -> float:
-        """How long a publisher waits for a full callback: as long as for a full connection."""
+        """How long a publisher waits for a full callback. If it may drop, longer than for a full connection, since a callback may
+        want for nothing but a processor; unless it would hold up an event loop."""
         settings = self.runtime.settings
-        return settings.wait_before_close if block else settings.wait_before_drop
+        if block:
+            return settings.wait_before_close
+        asyncio = sys.modules.get("asyncio")
+        in_event_loop = asyncio is not None and asyncio._get_running_loop() is not None
+        return settings.wait_before_drop if in_event_loop else max(A_MOMENT, settings.wait_before_drop)
 
     def forgotten(self) -> None:
         """A channel had no room for something."""
