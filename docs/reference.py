@@ -25,7 +25,6 @@ Every public class and function. [Python API](api.md) tells what differs from ze
 INNER = {"source", "wake", "from_wire", "to_wire", "utf8", "value", "is_put", "qos", "ntp64", "clock"}
 INNER_OF = {"CancellationToken": {"add", "remove", "check"}}
 TWINS = {
-    "Token": "LivelinessToken",
     "Receiving": "Subscriber",
     "Replies": "Handler",
 }  # of asyncio: as the blocking ones

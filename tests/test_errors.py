@@ -15,6 +15,7 @@ from zenlake.errors import (
     KeyExprError,
     LocalError,
     ProtocolError,
+    QueryError,
     RemoteError,
     ZenlakeError,
 )
@@ -29,6 +30,7 @@ ONE_OF_EACH = [
     ProtocolError("why"),
     LocalError("why", CloseReason.MAX_LINKS),
     RemoteError("why", reason=CloseReason.EXPIRED),
+    QueryError((b"why", b"not"), [1]),
 ]
 
 

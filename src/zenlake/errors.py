@@ -11,12 +11,14 @@
     ├── ProtocolError      a well-formed message at the wrong moment, or beyond what was agreed
     │   ├── LocalError         ours: what we were asked to send would break the protocol
     │   └── RemoteError        theirs: what we received breaks it
+    ├── QueryError         the other end's: what it answered to a query is an error
     ├── LinkError          the network's fault: an address out of reach, a certificate that nobody trusts
     ├── LogError           a wire log that cannot be read or written as it is
     │   ├── LogFull            the disk is full: free some space and go on, nothing acknowledged is lost
     │   └── LogRemoved         retention, or somebody, has removed what was asked for
     ├── LakeError          a lake that cannot be read or landed into as it is
-    └── ClosedError        the caller's fault: a session, a declaration or a channel used after its end
+    ├── ClosedError        the caller's fault: a session, a declaration or a channel used after its end
+    └── DeadlockError      the caller's fault: a wait for what only the thread that waits could bring
 
 InvalidValue, DecodeError and EncodeError are ValueErrors too. DecodeError and ProtocolError know the `reason` to give
 in a CLOSE that they cause. All of them survive a pickle, so a Spark task can tell its driver what it met.
@@ -36,12 +38,14 @@ __all__ = [
     "ProtocolError",
     "LocalError",
     "RemoteError",
+    "QueryError",
     "LinkError",
     "LogError",
     "LogFull",
     "LogRemoved",
     "LakeError",
     "ClosedError",
+    "DeadlockError",
 ]
 
 
@@ -125,6 +129,19 @@ class RemoteError(ProtocolError):
     """The other end did what the protocol forbids here."""
 
 
+class QueryError(ZenlakeError):
+    """A query some of whose answers are errors: their `errors` (payloads), and the `table` of those that are not."""
+
+    def __init__(self, errors: tuple[bytes, ...], table: object = None) -> None:
+        super().__init__(errors, table)
+        self.errors = errors
+        self.table = table
+
+    def __str__(self) -> str:
+        more = f" (and {len(self.errors) - 1} more)" if len(self.errors) > 1 else ""
+        return f"the query was answered with an error: {self.errors[0].decode(errors='replace')}{more}"
+
+
 class LinkError(ZenlakeError):
     """A link that could not be made, or broke: which `endpoint`, and `why`."""
 
@@ -155,6 +172,10 @@ class LakeError(ZenlakeError):
 
 class ClosedError(ZenlakeError):
     """Something that was closed, undeclared, cancelled or dropped before, or that belongs to the process we forked from."""
+
+
+class DeadlockError(ZenlakeError):
+    """A wait that would never end: in a callback that runs in the loop, for what the loop is to receive."""
 
 
 ZError = ZenlakeError  # as zenoh-python calls the one error that it has

@@ -2,14 +2,20 @@
 """The same in an event loop."""
 
 import asyncio
+import inspect
+import socket
+import threading
+import time
 
+import pyarrow as pa
 import pytest
 
 import zenlake
 import zenlake.aio
-from tests.api.nodes import config
+from tests.api.nodes import config, wait_until
 
 PATIENCE = 5.0
+NOBODY = "224.0.0.225:17461"  # a group of which nobody is a member
 
 
 def run(main):
@@ -118,3 +124,226 @@ def test_liveliness():
             assert (await changes.recv()).kind is zenlake.SampleKind.DELETE
 
     run(main)
+
+
+def test_a_query_with_a_callback_of_either_kind():
+    async def main():
+        async with (
+            zenlake.aio.open(config()) as session,
+            await session.declare_queryable("q/1", answer),
+            await session.liveliness().declare_token("q/1"),
+        ):
+            querier = await session.declare_querier("q/1")
+            asked = [
+                lambda handler: session.get("q/1", handler),
+                lambda handler: querier.get(handler),
+                lambda handler: session.liveliness().get("q/1", handler),
+            ]
+            for get in asked:
+                seen, ended, loop = asyncio.Queue(), asyncio.Event(), asyncio.get_running_loop()
+
+                def function(reply, seen=seen, loop=loop):
+                    loop.call_soon_threadsafe(seen.put_nowait, str(reply.ok.key_expr))
+
+                async def coroutine(reply, seen=seen):
+                    await asyncio.sleep(0)
+                    seen.put_nowait(str(reply.ok.key_expr))
+
+                def end(ended=ended, loop=loop):
+                    loop.call_soon_threadsafe(ended.set)
+
+                for handler in (function, coroutine, zenlake.handlers.Callback(coroutine, end), (coroutine, seen)):
+                    replies = await get(handler)
+                    assert await seen.get() == "q/1"
+                    with pytest.raises(zenlake.ZError, match="callback"):
+                        await replies.recv()
+                    with pytest.raises(zenlake.ZError, match="callback"):
+                        [reply async for reply in replies]
+                await ended.wait()
+
+    async def answer(query):
+        with query:
+            query.reply(query.key_expr, "yes")
+
+    run(main)
+
+
+def test_leaving_one_query_of_a_token_leaves_the_others():
+    async def main():
+        async with zenlake.aio.open(config()) as session:
+            queryable, token = await session.declare_queryable("q/*"), zenlake.CancellationToken()
+            first, second = [await session.get(key, timeout=60, cancellation_token=token) for key in ("q/1", "q/2")]
+            one, two = await queryable.recv(), await queryable.recv()
+            one.drop()
+            assert [reply async for reply in first] == []
+            assert not token.is_cancelled
+            two.reply("q/2", "still asked")
+            two.drop()
+            assert str((await second.recv(PATIENCE)).ok.payload) == "still asked"
+            third = await session.get("q/3", timeout=60, cancellation_token=token)
+            three = await queryable.recv()
+            token.cancel()
+            assert [reply async for reply in third] == []
+            three.drop()
+
+    run(main)
+
+
+@pytest.mark.parametrize("mode", ["client", "peer"])
+def test_a_cancelled_open_ends_its_node_and_lets_the_event_loop_end(mode):
+    async def main():
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await zenlake.aio.open(waiting)
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        more = {"connect__timeout_ms": -1, "connect__exit_on_failure": True}
+        waiting = config(mode, connect=f"tcp/127.0.0.1:{silent.getsockname()[1]}", **more)
+        before, began = set(threading.enumerate()), time.monotonic()
+        run(main)
+        assert time.monotonic() - began < PATIENCE
+        wait_until(lambda: set(threading.enumerate()) <= before)
+
+
+def test_an_open_that_fails_raises_what_the_blocking_one_does():
+    async def main():
+        with pytest.raises(zenlake.ZError, match="a client needs an endpoint"):
+            await zenlake.aio.open(config("client"))
+        with pytest.raises(TypeError, match="Config"):
+            await zenlake.aio.open("client")
+
+    run(main)
+
+
+def test_waiting_has_a_limit_where_one_asks_for_it():
+    async def main():
+        async with zenlake.aio.open(config()) as session:
+            subscriber = await session.declare_subscriber("t/**")
+            with pytest.raises(TimeoutError, match=r"nothing came in 0.01 s"):
+                await subscriber.recv(timeout=0.01)
+            with pytest.raises(TimeoutError):
+                await subscriber.handler.recv(0.01)
+            await session.put("t/a", "1")
+            assert str((await subscriber.recv(timeout=0)).payload) == "1"
+            await session.declare_queryable("q")
+            with pytest.raises(TimeoutError, match=r"nothing came in 0.01 s"):
+                await session.get("q").recv(timeout=0.01)
+
+    run(main)
+
+
+def test_publishers_and_queriers_tell_who_matches_without_holding_up_the_event_loop():
+    async def main():
+        async with zenlake.aio.open(config()) as session:
+            publisher, querier = await session.declare_publisher("t/a"), await session.declare_querier("q/a")
+            listeners = [await each.declare_matching_listener() for each in (publisher, querier)]
+            waiting = [asyncio.create_task(listener.recv()) for listener in listeners]
+            await session.declare_subscriber("t/**", print)
+            await session.declare_queryable("q/**", print)
+            assert [(await each).matching for each in waiting] == [True, True]
+            assert await publisher.try_put("x") is True
+            assert await session.try_put("t/a", "x", congestion_control=zenlake.CongestionControl.BLOCK) is True
+            assert await publisher.put_table(pa.table({"payload": [b"x", b"y"]})) == 2
+            assert await session.declare_keyexpr("t/a") == "t/a"
+            events = await session.info.declare_transport_events_listener()
+            assert events.try_recv() is None
+            assert session.info.peers_zid() == []
+
+    run(main)
+
+
+def test_cancelling_get_table_ends_its_query():
+    async def main():
+        async with zenlake.aio.open(config()) as session:
+            queryable = await session.declare_queryable("q")
+            asking = asyncio.create_task(session.get_table("q", timeout=60))
+            query = await queryable.recv()
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            wait_until(lambda: not session._node.node.application.gets)
+            query.drop()
+
+    run(main)
+
+
+def test_scouting_stops_with_its_block():
+    async def main():
+        async with await zenlake.aio.scout(config=config(scouting__multicast__address=NOBODY)) as scout:
+            with pytest.raises(TimeoutError):
+                await scout.recv(timeout=0.01)
+        with pytest.raises(zenlake.ZError):
+            await scout.stop()
+
+    run(main)
+
+
+@pytest.mark.parametrize("full", ["drop_oldest", "drop_newest"])
+def test_coroutines_that_are_too_slow_are_bounded_as_callbacks_are(full):
+    async def main():
+        begun, seen, go_on = [], [], asyncio.Event()
+
+        async def slow(sample):
+            begun.append(sample)
+            await go_on.wait()
+            seen.append(int(str(sample.payload)))
+
+        async with zenlake.aio.open(config()) as session:
+            await session.declare_subscriber("t", zenlake.handlers.Callback(slow, capacity=2, full=full))
+            for number in range(20):
+                await session.put("t", str(number))
+                await asyncio.sleep(0.005)
+            dropped = session.counters()["messages dropped: no room in a channel"]
+            assert len(begun) == 2  # one more waits in hand, two in the channel
+            assert dropped == 15
+            go_on.set()
+            while len(seen) < 5:
+                await asyncio.sleep(0.005)
+            assert seen == ([0, 1, 2, 18, 19] if full == "drop_oldest" else [0, 1, 2, 3, 4])
+
+    run(main)
+
+
+# What cannot wait, and so is the blocking one's; everything else that has a name there must have one of asyncio's own.
+QUICK = {
+    "Session": {"counters", "id", "is_closed", "new_timestamp", "zid"},
+    "SessionInfo": {"links", "peers_zid", "routers_zid", "transports", "zid"},
+    "Publisher": {"congestion_control", "encoding", "id", "key_expr", "matching_status", "priority", "reliability"},
+    "Querier": {"accept_replies", "id", "key_expr", "matching_status"},
+    "Subscriber": {"id", "key_expr"},
+    "Queryable": {"id", "key_expr"},
+}
+# Of a channel the reading end: what else it has, only its chapter sees where it is compiled.
+READING = {"dropped", "recv", "try_recv"}
+NAMES = [
+    "Handler", "LinkEventsListener", "Liveliness", "LivelinessToken", "MatchingListener", "Publisher", "Querier", "Queryable",
+    "Scout", "Session", "SessionInfo", "Subscriber", "TransportEventsListener",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_of_the_blocking_one_is_there(name):
+    theirs = zenlake.handlers.Handler if name == "Handler" else getattr(zenlake, name)
+    ours, quick = getattr(zenlake.aio, name), QUICK.get(name, set())
+    public = READING if name == "Handler" else {each for each in dir(theirs) if not each.startswith("_")}
+    own = {each for kind in ours.__mro__[:-1] for each in vars(kind) if not each.startswith("_")}
+    assert public - own == quick
+    for each in sorted(public & own):
+        mine, blocking = getattr(ours, each), getattr(theirs, each, None)  # (uncompiled, `dropped` is the instance's)
+        if callable(blocking):
+            parameters = inspect.signature(mine).parameters
+            if not any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+                assert list(parameters) == list(inspect.signature(blocking).parameters), each
+    assert (getattr(theirs, "__iter__", None) is None) == (getattr(ours, "__aiter__", None) is None)
+    assert (getattr(theirs, "__enter__", None) is None) == (getattr(ours, "__aenter__", None) is None)
+
+
+def test_every_class_of_a_session_and_every_function_that_waits_is_there():
+    declared = (zenlake.Session, zenlake.SessionInfo, zenlake.Liveliness, zenlake.Scout, zenlake.LivelinessToken)
+    kinds = [
+        each
+        for each in zenlake.__all__
+        if isinstance(found := getattr(zenlake, each), type) and (found in declared or hasattr(found, "undeclare"))
+    ]
+    assert set(kinds) <= set(NAMES)
+    assert {"open", "scout"} <= set(zenlake.aio.__all__)

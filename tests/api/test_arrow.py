@@ -11,6 +11,7 @@ import pytest
 
 import zenlake
 from tests.api.nodes import config, pair
+from zenlake.errors import QueryError
 from zenlake.handlers import ArrowChannel
 from zenlake.values import EntityGlobalId, SourceInfo, ZenohId
 
@@ -155,6 +156,17 @@ def test_a_query_that_failed_raises(session):
     session.declare_queryable("q/*", lambda query: query.reply_err("no such thing"))
     with pytest.raises(zenlake.ZError, match="no such thing"):
         session.get_table("q/1")
+
+
+@pytest.mark.parametrize("mode", [zenlake.ConsolidationMode.LATEST, zenlake.ConsolidationMode.NONE])
+def test_errors_among_the_answers_are_raised_with_the_table_of_the_others(session, mode):
+    session.declare_queryable("q/1", lambda query: query.reply_err("disk 2 is gone"))
+    session.declare_queryable("q/2", lambda query: query.reply_err("nor is disk 3"))
+    session.declare_queryable("q/3", lambda query: query.reply("q/3", "here"))
+    with pytest.raises(QueryError, match=r"disk \d.* \(and 1 more\)") as raised:
+        session.get_table("q/*", target=zenlake.QueryTarget.ALL, consolidation=mode)
+    assert sorted(raised.value.errors) == [b"disk 2 is gone", b"nor is disk 3"]
+    assert raised.value.table.select(["key", "payload"]).to_pylist() == [{"key": "q/3", "payload": b"here"}]
 
 
 def test_pandas_polars_and_duckdb_take_batches_as_they_are(session):

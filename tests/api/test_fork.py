@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 
 import zenlake
-from tests.api.nodes import config, pair
+from tests.api.nodes import config, pair, wait_until
 from zenlake import ext, handlers
+from zenlake.api.scouting import FORKED as FORKED_SCOUT
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),
@@ -84,7 +85,7 @@ def test_everything_that_a_session_gave_refuses_in_the_child_and_goes_on_in_the_
             "numbered.put": lambda: numbered.put("x"), "ordered.recv": ordered.recv,
         }  # fmt: skip
         allowed = {
-            "replies": lambda: list(replies), "drop": query.drop, "cancel": cancelling.cancel,
+            "drop": query.drop, "cancel": cancelling.cancel,
             "is_closed": session.is_closed, "subscriber.undeclare": subscriber.undeclare,
             "token.undeclare": token.undeclare, "numbered.undeclare": numbered.undeclare,
             "ordered.undeclare": ordered.undeclare, "close": session.close, "collect": gc.collect,
@@ -107,13 +108,48 @@ def test_everything_that_a_session_gave_refuses_in_the_child_and_goes_on_in_the_
             for other in others:
                 other.join()
         assert {name: said[name] for name in refused if said[name] != REFUSED} == {}
-        assert (said["replies"], said["is_closed"]) == ("[]", "True")
-        assert {said[name] for name in allowed.keys() - {"replies", "is_closed", "collect"}} == {"None"}
+        assert said["is_closed"] == "True"
+        assert {said[name] for name in allowed.keys() - {"is_closed", "collect"}} == {"None"}
         query.reply("q/a", "still asked")
         query.drop()
         assert str(replies.recv(PATIENCE).ok.payload) == "still asked"
         second.put("t/a", "still works")
         assert str(subscriber.recv(PATIENCE).payload) == "still works"
+
+
+def test_replies_say_in_the_child_that_there_may_be_more_unless_all_have_come():
+    with zenlake.open(config()) as session:
+        queryable = session.declare_queryable("q/*")
+        whole, part, none = (session.get(f"q/{which}", consolidation=zenlake.ConsolidationMode.NONE) for which in "123")
+        asked = {str(query.key_expr): query for query in (queryable.recv(PATIENCE) for _ in range(3))}
+        asked["q/1"].reply("q/1", "here")
+        asked["q/1"].drop()
+        asked["q/2"].reply("q/2", "here")  # and may go on
+        wait_until(lambda: len(whole) == len(part) == 1)
+        said = in_child(
+            {
+                "whole": lambda: [str(reply.ok.payload) for reply in whole],
+                "part": lambda: str(part.recv().ok.payload),
+                "rest": lambda: list(part),
+                "none": lambda: list(none),
+                "recv": none.recv,
+                "try_recv": none.try_recv,
+            }
+        )
+        belongs = "ClosedError: what this receives was asked for before a fork and belongs to the parent process: ask again here"
+        assert said.pop("whole") == "['here']"
+        assert said.pop("part") == "here"
+        assert set(said.values()) == {belongs}
+
+
+def test_a_scout_belongs_to_the_parent():
+    with zenlake.scout(config=config(scouting__multicast__address="224.0.0.225:17461")) as scout:  # where nobody is
+        said = in_child(
+            {"recv": scout.recv, "try_recv": scout.try_recv, "iterate": lambda: list(scout), "stop": scout.stop}
+        )
+        assert said.pop("stop") == "None"
+        assert set(said.values()) == {f"ClosedError: {FORKED_SCOUT}"}
+        assert scout.try_recv() is None
 
 
 def test_a_child_opens_its_own():

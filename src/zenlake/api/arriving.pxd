@@ -13,6 +13,7 @@ cdef enum:
     T = 0x20
     QOS = 0x21  # the header of the extension, if none follows
     DEFAULT_QOS = 0x05
+    MAY_BLOCK = 0x28  # the bits for "block" and "block first"
     LARGEST_ID = 0xFFFF
     # Bytes that may be looked at from the beginning of a message on: no plain one has more before its payload
     AHEAD = 48

@@ -43,6 +43,7 @@ if not cython.compiled:  # compiled: constants of C, in the .pxd, which says wha
     T = 0x20
     QOS = 0x21
     DEFAULT_QOS = 0x05
+    MAY_BLOCK = 0x28
     LARGEST_ID = 0xFFFF
     AHEAD = 48
     FEWEST = 4
@@ -176,7 +177,7 @@ class Samples(Listener):
         self.channel = channel
         self.keys = keys
         self.stamper = stamper
-        self.runs = self.channel is not None and not self.channel.ring  # a full ring forgets one by one
+        self.runs = self.channel is not None and not (self.channel.ring or self.channel.refuses)  # which drop one by one
         self.plain = Plain()
         self.door = None  # by which the last run came, and in which epoch: then ids stand for what they stood for
         self.epoch = 0
@@ -192,10 +193,12 @@ class Samples(Listener):
             if message.timestamp_stack.size >= 0:
                 stack = self.stamper.received(message.timestamp_stack.value)
             sample: Sample = sample_of(key_expr, message.put, message.delete, message.is_put, message.qos, stack)
-            if self.channel is not None:
-                self.channel.push(sample)
-            else:
+            if self.channel is None:
                 self.push(sample)
+            elif not self.channel.admits(message.qos & MAY_BLOCK != 0):
+                return 1
+            else:
+                return self.channel.push(sample)
         return 0
 
     def take_run(self, door, reader):

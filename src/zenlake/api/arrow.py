@@ -16,7 +16,7 @@ from zenlake.api.tables import Rows
 from zenlake.choices import Locality
 from zenlake.columns.live import LiveSamples
 from zenlake.encoding import Encoding
-from zenlake.errors import InvalidValue
+from zenlake.errors import InvalidValue, QueryError
 from zenlake.keyexpr import KeyExpr
 from zenlake.network.application import quality
 from zenlake.values import ConsolidationMode, SourceInfo
@@ -61,17 +61,18 @@ class ArrowChannel:
 
 
 def get_table(session: "Session", selector: Any, **options: Any) -> pa.Table:
-    """Ask, wait for all answers, and give them as a table of samples. An answer that is an error is raised."""
+    """Ask, wait for all answers, and give them as a table of samples. Answers that are errors are raised, with the table."""
     samples = LiveSamples()
     channel: Handler[pa.RecordBatch] = Handler()
     filling = Filling(samples, channel, 0.0, replies=True)
     target: Receiver[Any] = Receiver(channel._push, lambda discard=False: filling.close(), None, deliver=filling)
     session.get(selector, _Given(target), **options)
-    batches = list(channel)
-    if filling.errors and not batches:
-        raise InvalidValue(f"the query was answered with an error: {filling.errors[0].decode(errors='replace')}")
-    found = pa.Table.from_batches([*batches, samples.finish()])
-    return newest(found) if filling.mode is ConsolidationMode.LATEST else found
+    found = pa.Table.from_batches([*channel, samples.finish()])
+    if filling.mode is ConsolidationMode.LATEST:
+        found = newest(found)
+    if filling.errors:
+        raise QueryError(tuple(filling.errors), found)
+    return found
 
 
 def newest(samples: pa.Table) -> pa.Table:

@@ -94,9 +94,13 @@ class Asking:
         )
 
     def get_table(self, /, selector: Selector | KeyExpr | str, **options: Any) -> Any:
-        """Ask, wait for all answers, and give them as a pyarrow.Table: a row for each reply. Options are those of `get`."""
+        """Ask, wait for all answers, and give them as a pyarrow.Table: a row for each reply. Options are those of `get`.
+
+        If an answer is an error, or the time is over, it is a QueryError, whose `table` has the answers that are none.
+        """
         from zenlake.api.arrow import get_table
 
+        self._live().check_wait()
         return get_table(cast("Session", self), selector, **options)
 
     def declare_querier(

@@ -2,42 +2,55 @@
 """asyncio on top of the session: nothing here touches the network, it only waits without holding up the event loop.
 
 A channel tells the event loop when something came; a call that may block runs in a worker thread. A put that may be dropped
-never waits longer than a millisecond and is made at once.
+never waits longer than a millisecond and is made at once. Each class stands on the blocking one of its name: what may have
+to wait is written anew here, the rest is that one's. `tests/api/test_aio.py` lists which is which.
 """
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Generator
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from zenlake.api import handlers
 from zenlake.api import session as blocking
 from zenlake.api.cancellation import CancellationToken
-from zenlake.api.handlers import Callback, Handler
+from zenlake.api.opening import Attempt
 from zenlake.choices import CongestionControl
 from zenlake.config import Config
 from zenlake.errors import ClosedError
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
 __all__ = [
+    "Handler",
+    "LinkEventsListener",
     "Liveliness",
+    "LivelinessToken",
+    "MatchingListener",
     "Opening",
     "Publisher",
     "Querier",
     "Queryable",
     "Receiving",
     "Replies",
+    "Scout",
     "Session",
+    "SessionInfo",
     "Subscriber",
-    "Token",
+    "TransportEventsListener",
     "open",
+    "scout",
 ]
 
 T = TypeVar("T")
 
 
-class Channel(Generic[T]):
+class Handler(Generic[T]):
     """The reading end of a channel, in an event loop."""
 
-    def __init__(self, handler: Handler[T]) -> None:
+    def __init__(self, handler: handlers.Handler[T]) -> None:
         self._handler = handler
         self._loop = asyncio.get_running_loop()
         self._waiting: list[asyncio.Future[None]] = []
@@ -59,10 +72,36 @@ class Channel(Generic[T]):
             if not each.done():
                 each.set_result(None)
 
+    @property
+    def dropped(self) -> int:
+        """What a full ring forgot."""
+        return self._handler.dropped
+
+    def __len__(self) -> int:
+        return len(self._handler)
+
+    def __bool__(self) -> bool:
+        return True  # an empty channel is still a channel
+
+    def __repr__(self) -> str:
+        return repr(self._handler)
+
     def try_recv(self) -> T | None:
+        """What came next, or None if there is nothing now."""
         return self._handler.try_recv()
 
-    async def recv(self) -> T:
+    async def recv(self, timeout: float | None = None) -> T:
+        """What comes next; waits for it, but not longer than `timeout` seconds (then TimeoutError)."""
+        item = self._handler.try_recv()
+        if item is not None:
+            return item
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._next()
+        except TimeoutError:
+            raise TimeoutError(f"nothing came in {timeout:g} s") from None
+
+    async def _next(self) -> T:
         while True:
             item = self._handler.try_recv()
             if item is not None:
@@ -74,41 +113,29 @@ class Channel(Generic[T]):
             finally:
                 self._waiting.remove(came)
 
-
-class Receiving:
-    """What receives: `await recv()`, or `async for`."""
-
-    def __init__(self, declared: Any) -> None:
-        self._declared = declared
-        self._channel: Channel[Any] | None = None
-        if isinstance(declared.handler, Handler):
-            self._channel = Channel(declared.handler)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._declared, name)
-
-    @property
-    def _reading(self) -> Channel[Any]:
-        if self._channel is None:
-            raise ClosedError("it has a callback: there is nothing to receive here")
-        return self._channel
-
-    def try_recv(self) -> Any:
-        return self._reading.try_recv()
-
-    async def recv(self) -> Any:
-        """What comes next. (For a limit, `asyncio.timeout` or `asyncio.wait_for`.)"""
-        return await self._reading.recv()
-
-    async def __aiter__(self) -> AsyncIterator[Any]:
+    async def __aiter__(self) -> AsyncIterator[T]:
         while True:
             try:
-                item = await self._reading.recv()
+                item = await self.recv()
             except ClosedError:
                 return
             yield item
 
+
+class Declared:
+    """What a session declared: used in an `async with`, or undeclared."""
+
+    def __init__(self, declared: Any) -> None:
+        self._declared = declared
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._declared, name)
+
+    def __repr__(self) -> str:
+        return repr(self._declared)
+
     async def undeclare(self) -> None:
+        """End it."""
         await asyncio.to_thread(self._declared.undeclare)
 
     async def __aenter__(self) -> Any:
@@ -116,6 +143,36 @@ class Receiving:
 
     async def __aexit__(self, *_: object) -> None:
         await asyncio.to_thread(self._declared.__exit__)
+
+
+class Receiving(Declared):
+    """What receives: `await recv()`, or `async for`."""
+
+    def __init__(self, declared: Any) -> None:
+        super().__init__(declared)
+        found = declared.handler
+        self._channel: Handler[Any] | None = Handler(found) if isinstance(found, handlers.Handler) else None
+
+    @property
+    def handler(self) -> Any:
+        """The channel; None if there is a callback instead."""
+        found = self._declared.handler  # which refuses where it is undeclared
+        return found if self._channel is None else self._channel
+
+    @property
+    def _reading(self) -> Handler[Any]:
+        return _readable(self._channel)
+
+    def try_recv(self) -> Any:
+        """What came next, or None if there is nothing now."""
+        return self._reading.try_recv()
+
+    async def recv(self, timeout: float | None = None) -> Any:
+        """What comes next; waits for it, but not longer than `timeout` seconds (then TimeoutError)."""
+        return await self._reading.recv(timeout)
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self._reading.__aiter__()
 
 
 class Subscriber(Receiving):
@@ -126,21 +183,47 @@ class Queryable(Receiving):
     """Receives queries. Their `reply` is called as ever: it waits for nothing but room on the connection."""
 
 
+class MatchingListener(Receiving):
+    """Receives a MatchingStatus at each change."""
+
+
+class TransportEventsListener(Receiving):
+    """Receives a TransportEvent at each change."""
+
+
+class LinkEventsListener(Receiving):
+    """Receives a LinkEvent at each change."""
+
+
 class Replies:
     """The answers to a query: `async for reply in session.get(...)`, or `replies = await session.get(...)` first.
 
-    Leaving it, or being cancelled in it, ends the query.
+    Leaving it, or being cancelled in it, ends the query. With a callback, `await` it: the query is sent, and answers go there.
     """
 
-    def __init__(self, ask: Callable[[CancellationToken], Any], token: CancellationToken | None) -> None:
+    def __init__(self, ask: Callable[[CancellationToken], Any], shared: CancellationToken | None) -> None:
         self._ask = ask
-        self._token = token or CancellationToken()
-        self._channel: Channel[Any] | None = None
+        self._shared = shared
+        self._token = CancellationToken()  # its own: leaving this query ends no other
+        self._asked = False
+        self._channel: Handler[Any] | None = None
 
-    def _begin(self) -> Channel[Any]:
-        if self._channel is None:
-            self._channel = Channel(self._ask(self._token))
-        return self._channel
+    def _begin(self) -> None:
+        if self._asked:
+            return
+        if self._shared is not None:
+            self._shared.check()
+        found = self._ask(self._token)
+        self._asked = True
+        if self._shared is not None:
+            self._shared.add(self, self._token.cancel, lambda timeout: True)
+        if isinstance(found, handlers.Handler):
+            self._channel = Handler(found)
+
+    @property
+    def _reading(self) -> Handler[Any]:
+        self._begin()
+        return _readable(self._channel)
 
     def __await__(self) -> Generator[Any, None, "Replies"]:
         self._begin()
@@ -148,95 +231,69 @@ class Replies:
         yield
 
     def try_recv(self) -> Any:
-        return self._begin().try_recv()
+        """What came next, or None if there is nothing now."""
+        return self._reading.try_recv()
 
-    async def recv(self) -> Any:
-        return await self._begin().recv()
+    async def recv(self, timeout: float | None = None) -> Any:
+        """What comes next; waits for it, but not longer than `timeout` seconds (then TimeoutError)."""
+        return await self._reading.recv(timeout)
 
     async def __aiter__(self) -> AsyncIterator[Any]:
-        channel = self._begin()
         try:
-            while True:
-                try:
-                    item = await channel.recv()
-                except ClosedError:
-                    return
+            async for item in self._reading:
                 yield item
         finally:
+            await self.cancel()
+
+    async def cancel(self) -> None:
+        """Want no more answers; returns when no callback of theirs runs any more."""
+        if self._shared is not None:
+            self._shared.remove(self)
+        if self._channel is None:
+            await asyncio.to_thread(self._token.cancel)
+        else:
             self._token.cancel()
 
-    def cancel(self) -> None:
-        """Want no more answers."""
-        self._token.cancel()
+
+class LivelinessToken(Declared):
+    """Says that its key is alive."""
 
 
-class Token:
-    """A liveliness token."""
+class Matching(Declared):
+    """What a publisher and a querier have in common: others match them or do not."""
 
-    def __init__(self, declared: Any) -> None:
-        self._declared = declared
-
-    async def undeclare(self) -> None:
-        await asyncio.to_thread(self._declared.undeclare)
-
-    async def __aenter__(self) -> "Token":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await asyncio.to_thread(self._declared.__exit__)
+    async def declare_matching_listener(self, handler: Any = None) -> MatchingListener:
+        """Be told when somebody begins to match (at once if somebody does), and when nobody does any more."""
+        return MatchingListener(await asyncio.to_thread(self._declared.declare_matching_listener, _handler(handler)))
 
 
-class Publisher:
+class Publisher(Matching):
     """Puts on one key expression."""
 
-    def __init__(self, declared: Any) -> None:
-        self._declared = declared
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._declared, name)
-
     async def put(self, payload: Any, **options: Any) -> None:
-        await _send(self._declared.congestion_control, partial(self._declared.put, payload, **options))
+        await self._send(partial(self._declared.put, payload, **options))
+
+    async def try_put(self, payload: Any, **options: Any) -> bool:
+        return await self._send(partial(self._declared.try_put, payload, **options))
 
     async def delete(self, **options: Any) -> None:
-        await _send(self._declared.congestion_control, partial(self._declared.delete, **options))
+        await self._send(partial(self._declared.delete, **options))
 
-    def declare_matching_listener(self, handler: Any = None) -> Receiving:
-        return Receiving(self._declared.declare_matching_listener(_handler(handler)))
+    async def put_table(self, table: Any) -> int:
+        return await asyncio.to_thread(self._declared.put_table, table)
 
-    async def undeclare(self) -> None:
-        await asyncio.to_thread(self._declared.undeclare)
-
-    async def __aenter__(self) -> "Publisher":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await asyncio.to_thread(self._declared.__exit__)
+    async def _send(self, send: Callable[[], T]) -> T:
+        return await _send(self._declared.congestion_control == CongestionControl.DROP, send)
 
 
-class Querier:
+class Querier(Matching):
     """Asks on one key expression."""
-
-    def __init__(self, declared: Any) -> None:
-        self._declared = declared
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._declared, name)
 
     def get(
         self, handler: Any = None, *, cancellation_token: CancellationToken | None = None, **options: Any
     ) -> Replies:
-        get = self._declared.get
-        return Replies(lambda token: get(handler, cancellation_token=token, **options), cancellation_token)
-
-    async def undeclare(self) -> None:
-        await asyncio.to_thread(self._declared.undeclare)
-
-    async def __aenter__(self) -> "Querier":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await asyncio.to_thread(self._declared.__exit__)
+        get, target = self._declared.get, _handler(handler)
+        return Replies(lambda token: get(target, cancellation_token=token, **options), cancellation_token)
 
 
 class Liveliness:
@@ -245,18 +302,40 @@ class Liveliness:
     def __init__(self, liveliness: Any) -> None:
         self._liveliness = liveliness
 
-    async def declare_token(self, key_expr: Any) -> Token:
-        return Token(await asyncio.to_thread(self._liveliness.declare_token, key_expr))
+    async def declare_token(self, key_expr: Any) -> LivelinessToken:
+        return LivelinessToken(await asyncio.to_thread(self._liveliness.declare_token, key_expr))
 
     async def declare_subscriber(self, key_expr: Any, handler: Any = None, **options: Any) -> Subscriber:
-        declare = partial(self._liveliness.declare_subscriber, key_expr, _handler(handler), **options)
+        declare = partial(self._liveliness.declare_subscriber, key_expr, _handler(handler, bounded=True), **options)
         return Subscriber(await asyncio.to_thread(declare))
 
     def get(
         self, key_expr: Any, handler: Any = None, *, cancellation_token: CancellationToken | None = None, **options: Any
     ) -> Replies:
-        get = self._liveliness.get
-        return Replies(lambda token: get(key_expr, handler, cancellation_token=token, **options), cancellation_token)
+        get, target = self._liveliness.get, _handler(handler)
+        return Replies(lambda token: get(key_expr, target, cancellation_token=token, **options), cancellation_token)
+
+
+class SessionInfo:
+    """`session.info`."""
+
+    def __init__(self, info: Any) -> None:
+        self._info = info
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._info, name)
+
+    async def declare_transport_events_listener(
+        self, handler: Any = None, *, history: bool | None = None
+    ) -> TransportEventsListener:
+        declare = partial(self._info.declare_transport_events_listener, _handler(handler), history=history)
+        return TransportEventsListener(await asyncio.to_thread(declare))
+
+    async def declare_link_events_listener(
+        self, handler: Any = None, *, history: bool | None = None
+    ) -> LinkEventsListener:
+        declare = partial(self._info.declare_link_events_listener, _handler(handler), history=history)
+        return LinkEventsListener(await asyncio.to_thread(declare))
 
 
 class Session:
@@ -268,35 +347,58 @@ class Session:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.blocking, name)
 
+    @property
+    def info(self) -> SessionInfo:
+        return SessionInfo(self.blocking.info)
+
     async def put(self, key_expr: Any, payload: Any, **options: Any) -> None:
-        congestion = options.get("congestion_control")
-        await _send(congestion, partial(self.blocking.put, key_expr, payload, **options))
+        await self._send(options, partial(self.blocking.put, key_expr, payload, **options))
+
+    async def try_put(self, key_expr: Any, payload: Any, **options: Any) -> bool:
+        return await self._send(options, partial(self.blocking.try_put, key_expr, payload, **options))
 
     async def delete(self, key_expr: Any, **options: Any) -> None:
-        await _send(options.get("congestion_control"), partial(self.blocking.delete, key_expr, **options))
+        await self._send(options, partial(self.blocking.delete, key_expr, **options))
+
+    async def _send(self, options: dict[str, Any], send: Callable[[], T]) -> T:
+        droppable = options.get("congestion_control") in (None, CongestionControl.DROP)
+        return await _send(droppable and not self.blocking._overwrites, send)  # which a configuration may overrule
 
     async def declare_publisher(self, key_expr: Any, **options: Any) -> Publisher:
         return Publisher(await asyncio.to_thread(partial(self.blocking.declare_publisher, key_expr, **options)))
 
     async def declare_subscriber(self, key_expr: Any, handler: Any = None, **options: Any) -> Subscriber:
-        declare = partial(self.blocking.declare_subscriber, key_expr, _handler(handler), **options)
+        declare = partial(self.blocking.declare_subscriber, key_expr, _handler(handler, bounded=True), **options)
         return Subscriber(await asyncio.to_thread(declare))
 
     async def declare_queryable(self, key_expr: Any, handler: Any = None, **options: Any) -> Queryable:
-        declare = partial(self.blocking.declare_queryable, key_expr, _handler(handler), **options)
+        declare = partial(self.blocking.declare_queryable, key_expr, _handler(handler, bounded=True), **options)
         return Queryable(await asyncio.to_thread(declare))
 
     async def declare_querier(self, key_expr: Any, **options: Any) -> Querier:
         return Querier(await asyncio.to_thread(partial(self.blocking.declare_querier, key_expr, **options)))
 
+    async def declare_keyexpr(self, key_expr: Any) -> Any:
+        return self.blocking.declare_keyexpr(key_expr)
+
     def get(
         self, selector: Any, handler: Any = None, *, cancellation_token: CancellationToken | None = None, **options: Any
     ) -> Replies:
-        get = self.blocking.get
-        return Replies(lambda token: get(selector, handler, cancellation_token=token, **options), cancellation_token)
+        get, target = self.blocking.get, _handler(handler)
+        return Replies(lambda token: get(selector, target, cancellation_token=token, **options), cancellation_token)
 
-    async def get_table(self, selector: Any, **options: Any) -> Any:
-        return await asyncio.to_thread(partial(self.blocking.get_table, selector, **options))
+    async def get_table(
+        self, selector: Any, *, cancellation_token: CancellationToken | None = None, **options: Any
+    ) -> Any:
+        """Ask, wait for all answers, and give them as a pyarrow.Table. Being cancelled ends the query."""
+        token = CancellationToken() if cancellation_token is None else cancellation_token
+        try:
+            return await asyncio.to_thread(
+                partial(self.blocking.get_table, selector, cancellation_token=token, **options)
+            )
+        except asyncio.CancelledError:
+            token.cancel()
+            raise
 
     async def put_table(self, table: Any, **options: Any) -> int:
         return await asyncio.to_thread(lambda: self.blocking.put_table(table, **options))
@@ -329,11 +431,26 @@ class Opening:
         self._session: Session | None = None
 
     async def _open(self) -> Session:
-        opening = asyncio.ensure_future(asyncio.to_thread(partial(blocking.open, self._config, **self._options)))
+        loop, attempt = asyncio.get_running_loop(), Attempt()
+        opened: asyncio.Future[blocking.Session] = loop.create_future()
+        make = partial(blocking.Session, blocking._checked(self._config), attempt=attempt, **self._options)
+
+        def work() -> None:
+            try:
+                tell: Callable[[], None] = partial(_settle, opened, make())
+            except BaseException as error:
+                tell = partial(_fail, opened, error)
+            try:
+                loop.call_soon_threadsafe(tell)
+            except RuntimeError:  # the event loop has ended
+                attempt.give_up()
+
+        # A thread of its own: those of the event loop's are waited for when it ends, and opening may take for ever.
+        threading.Thread(target=work, name="zenlake-open", daemon=True).start()
         try:
-            self._session = Session(await asyncio.shield(opening))
-        except asyncio.CancelledError:  # a session that nobody waits for any more is closed as soon as it is open
-            opening.add_done_callback(_close_opened)
+            self._session = Session(await opened)
+        except asyncio.CancelledError:
+            attempt.give_up()
             raise
         return self._session
 
@@ -348,9 +465,14 @@ class Opening:
             await self._session.close()
 
 
-def _close_opened(opening: "asyncio.Future[blocking.Session]") -> None:
-    if not opening.cancelled() and opening.exception() is None:
-        opening.result()._node.abandon()
+def _settle(future: "asyncio.Future[T]", result: T) -> None:
+    if not future.done():  # cancelled, that is
+        future.set_result(result)
+
+
+def _fail(future: "asyncio.Future[Any]", error: BaseException) -> None:
+    if not future.done():
+        future.set_exception(error)
 
 
 def open(config: Config | None = None, **options: Any) -> Opening:
@@ -358,30 +480,70 @@ def open(config: Config | None = None, **options: Any) -> Opening:
     return Opening(config, options)
 
 
-def _handler(handler: Any) -> Any:
-    """A coroutine function as a callback: each item makes a task of the event loop."""
-    call = handler.callback if isinstance(handler, Callback) else handler
+class Scout(Receiving):
+    """Asks who is there until it is stopped, at the end of its `async with`, or when nobody holds it."""
+
+    async def stop(self) -> None:
+        """Ask no more."""
+        await asyncio.to_thread(self._declared.stop)
+
+
+async def scout(handler: Any = None, what: Any = None, config: Config | None = None) -> Scout:
+    """Look for nodes of these roles (all, by default) and receive a Hello from each that answers."""
+    from zenlake.api import scouting
+
+    return Scout(await asyncio.to_thread(scouting.scout, _handler(handler), what, config))
+
+
+def _readable(channel: Handler[Any] | None) -> Handler[Any]:
+    if channel is None:
+        raise ClosedError("it has a callback: there is nothing to receive here")
+    return channel
+
+
+def _handler(handler: Any, bounded: bool = False) -> Any:
+    """A coroutine function as a callback: each item makes a task of the event loop.
+
+    For a declaration they are `bounded`: beyond its capacity of unfinished tasks items wait, or are dropped, as for any callback.
+    """
+    if isinstance(handler, tuple) and len(handler) == 2:
+        return _handler(handler[0], bounded), handler[1]
+    chosen = handler if isinstance(handler, handlers.Callback) else None
+    call = handler if chosen is None else chosen.callback
     if not asyncio.iscoroutinefunction(call):
         return handler
-    loop = asyncio.get_running_loop()
+    loop, chosen = asyncio.get_running_loop(), chosen or handlers.Callback(call)
 
-    def start(item: Any) -> None:
-        asyncio.run_coroutine_threadsafe(call(item), loop).add_done_callback(_log)
+    def start(item: Any) -> "Future[Any]":
+        work = call(item)
+        try:
+            return asyncio.run_coroutine_threadsafe(work, loop)
+        except RuntimeError:  # the event loop has ended
+            work.close()
+            raise
 
-    drop = handler.drop if isinstance(handler, Callback) else None
-    return Callback(start, drop, indirect=False)
+    if not (bounded and chosen.indirect):
+        return handlers.Callback(lambda item: start(item).add_done_callback(_log), chosen.drop, indirect=False)
+    free = threading.Semaphore(chosen.capacity)
+
+    def start_next(item: Any) -> None:
+        free.acquire()
+        try:
+            task = start(item)
+        except BaseException:
+            free.release()
+            raise
+        task.add_done_callback(lambda done: free.release())
+        task.add_done_callback(_log)
+
+    return handlers.Callback(start_next, chosen.drop, capacity=chosen.capacity, full=chosen.full)
 
 
 def _log(done: Any) -> None:
-    from zenlake.api.handlers import log
-
     if not done.cancelled() and done.exception() is not None:
-        log.error("callback error", exc_info=done.exception())
+        handlers.log.error("callback error", exc_info=done.exception())
 
 
-async def _send(congestion: CongestionControl | None, send: Callable[[], None]) -> None:
+async def _send(droppable: bool, send: Callable[[], T]) -> T:
     """At once if it may be dropped; in a worker thread if it may have to wait for room."""
-    if congestion is None or congestion == CongestionControl.DROP:
-        send()
-    else:
-        await asyncio.to_thread(send)
+    return send() if droppable else await asyncio.to_thread(send)

@@ -11,9 +11,14 @@ cdef class Channel:
     cdef Py_ssize_t count
     cdef Py_ssize_t capacity
     cdef bint ring
+    cdef bint refuses
+    cdef bint holds
+    cdef bint jammed
     cdef object lock
     cdef Ring waiting
+    cdef Ring held
     cdef bint closed
+    cdef bint orphaned
     cdef bint paused
     cdef public object source
     cdef public object wake
@@ -21,10 +26,15 @@ cdef class Channel:
     cdef int push(self, item) except -1
     cdef int push_several(self, Several several) except -1
     cdef int add(self, item, Py_ssize_t many) except -1
+    cdef bint admits(self, bint block) except -1
+    cdef bint hold(self, bint block) except -1
     cdef int full(self) except -1
+    cdef int forget(self) except -1
     cdef object take(self, timeout)
     cdef object pop(self)
     cdef object wait(self, timeout)
+    cdef object ended(self)
     cdef int notify(self) except -1
+    cdef int let_in(self) except -1
     cdef int let_go(self) except -1
     cdef int discard(self) except -1

@@ -5,6 +5,9 @@
 A channel never makes the node's thread wait. A FIFO that is full asks its `source` (the node, for its connections) to
 pause and lets go when it has been read half empty; what was already under way is kept, so nothing is lost and memory
 stays bounded by what one read of the network brings. A ring that is full forgets its oldest item, and counts it.
+
+A callback's channel is bounded for publishers of the same session too (`admits`): they wait, or what they put is dropped. A channel
+that a program reads itself is not: the thread that puts may be the one that would have to read.
 """
 
 import threading
@@ -16,17 +19,23 @@ import cython
 from zenlake.errors import ClosedError
 
 if cython.compiled:
+    from cython.cimports.cpython.pythread import PyThread_get_thread_ident as get_ident
     from cython.cimports.zenlake.ring import Ring, length
     from cython.cimports.zenlake.runtime.waking import Bell
 else:
+    from threading import get_ident
+
     from zenlake.ring import Ring, length
     from zenlake.runtime.waking import Bell
 
 __all__ = ["Channel"]
 
 DEFAULT_CAPACITY = 256
+FORKED = "what this receives was asked for before a fork and belongs to the parent process: ask again here"
 # A wait without a limit is many of these: only one with a limit can be interrupted everywhere.
 LONGEST_WAIT = 3600.0
+# The threads of callbacks: for what they put themselves they must not wait, since they are waited for.
+CALLING: set[int] = set()
 
 
 class Several:
@@ -42,19 +51,26 @@ class Several:
 class Channel:
     """Both ends: `_push` and `_close` fill it, what has no underscore reads it. No item is None."""
 
-    def __init__(self, capacity: int = DEFAULT_CAPACITY, ring: bool = False) -> None:
+    def __init__(
+        self, capacity: int = DEFAULT_CAPACITY, ring: bool = False, refuses: bool = False, holds: bool = False
+    ) -> None:
         self.items = Ring()
         self.several: Any = None  # of which the next items are
         self.count = 0  # how many wait, with those that are to be made
         self.capacity = capacity
-        self.ring = ring
+        self.ring = ring  # when it is full, it forgets the oldest
+        self.refuses = refuses  # when it is full, it does not take the newest
+        self.holds = holds  # when it is full, a publisher of the same session has to wait
+        self.held = Ring()
+        self.jammed = False  # somebody waited for room in vain, and nothing was taken since
         self.lock = threading.Lock()
         self.waiting = Ring()
         self.closed = False
+        self.orphaned = False  # by a fork, before it was closed
         self.paused = False
         self.source: Any = None
         self.wake: Any = None
-        self.dropped = 0  # items that a full ring forgot
+        self.dropped = 0  # items that there was no room for
 
     # The reading end
 
@@ -62,7 +78,7 @@ class Channel:
         """The next item, or None if there is none now. ClosedError when none will ever come."""
         item = self.pop()
         if item is None and self.closed and self.count == 0:
-            raise ClosedError("the channel is empty and closed")
+            raise self.ended()
         if self.paused:
             self.let_go()
         return item
@@ -75,7 +91,8 @@ class Channel:
         item = self.pop()
         if item is None:
             item = self.wait(timeout)
-        if self.paused:
+        self.jammed = False
+        if self.paused or length(self.held):
             self.let_go()
         return item
 
@@ -107,10 +124,12 @@ class Channel:
                 if item is not None:
                     return item
                 if self.closed:
-                    raise ClosedError("the channel is empty and closed")
+                    raise self.ended()
                 left = LONGEST_WAIT if end is None else end - time.monotonic()
                 if left <= 0:
                     raise TimeoutError(f"nothing came in {timeout:g} s")
+                if self.source is not None:
+                    self.source.check_wait()
                 if bell.wait(left):
                     self.waiting.append(bell)  # somebody else may have been quicker
         finally:
@@ -119,6 +138,9 @@ class Channel:
             except ValueError:  # rung in this moment, for an item that is left to another
                 if self.count:
                     self.notify()
+
+    def ended(self):
+        return ClosedError(FORKED if self.orphaned else "the channel is empty and closed")
 
     def notify(self):
         """Something came: one of those who wait may look."""
@@ -134,25 +156,31 @@ class Channel:
     def _feed(self, callback: Any, failed: Any) -> None:
         """Call it with every item, until there will be no more; `failed()` whenever it raises."""
         item = None
-        while True:
-            try:
-                while True:
-                    item = self.take(None)
-                    callback(item)
-                    item = None  # a query that is let go is finished
-            except Exception as error:
-                if item is not None:  # what it was called with
-                    failed()
-                elif isinstance(error, ClosedError):
-                    return
-                else:
-                    raise
-            item = None
+        CALLING.add(get_ident())
+        try:
+            while True:
+                try:
+                    while True:
+                        item = self.take(None)
+                        callback(item)
+                        item = None  # a query that is let go is finished
+                except Exception as error:
+                    if item is not None:  # what it was called with
+                        failed()
+                    elif isinstance(error, ClosedError):
+                        return
+                    else:
+                        raise
+                item = None
+        finally:
+            CALLING.discard(get_ident())
 
     def __next__(self, /) -> Any:
         try:
             return self.recv()
         except ClosedError:
+            if self.orphaned:  # what the parent will receive is missing here: that is no end
+                raise
             raise StopIteration from None
 
     def __iter__(self, /) -> Any:
@@ -173,11 +201,43 @@ class Channel:
     def _push(self, item: Any) -> None:
         self.push(item)
 
+    def admits(self, block):
+        """Before a sample is pushed: whether it may be. Where there is no room this waits, for long if it is to `block`."""
+        return not self.holds or self.count < self.capacity or self.hold(block)
+
+    def hold(self, block):
+        """Wait for room. False, and counted, if there is none and it may be dropped; what must not be is admitted at last."""
+        if self.source is None or self.source.inside:  # it came over the network, which is being paused
+            return True
+        patience: cython.double = 0.0
+        if get_ident() not in CALLING and (block or not self.jammed):
+            patience = self.source.patience(block)
+        end: cython.double = time.monotonic() + patience
+        bell: Bell = Bell()
+        self.held.append(bell)  # before looking: so whoever takes an item after the look sees it
+        try:
+            while self.count >= self.capacity and not self.closed:
+                left: cython.double = end - time.monotonic()
+                if left <= 0:
+                    if not block:
+                        self.jammed |= patience > 0
+                        self.forget()
+                    return block
+                if bell.wait(left):
+                    self.held.append(bell)  # somebody else may have been quicker
+            return True
+        finally:
+            try:
+                self.held.remove(bell)
+            except ValueError:  # rung in this moment: the room is left to another
+                self.let_in()
+
     def push(self, item):
+        """1 if there was no room for it."""
         if self.closed:
             return 0
         if self.count >= self.capacity and not self.paused and self.full():
-            return 0
+            return 1
         self.add(item, 1)
         self.notify()
         if self.wake is not None:
@@ -185,7 +245,7 @@ class Channel:
         return 0
 
     def push_several(self, several):
-        """As many a `push`. Not into a ring."""
+        """As many a `push`. Not into one that drops what there is no room for, one by one."""
         if self.closed:
             return 0
         many: cython.Py_ssize_t = several.left
@@ -205,21 +265,43 @@ class Channel:
         return 0
 
     def full(self):
-        """Make room in a ring, have a FIFO's source pause. True if there is no room for anything, ever."""
+        """Make room in a ring, have a FIFO's source pause. True if there is no room for what comes."""
+        if self.refuses or (self.ring and self.capacity == 0):
+            self.forget()
+            return 1
         if self.ring:
-            if self.capacity == 0:
-                self.dropped += 1
-                return 1
             with self.lock:
-                if self.count >= self.capacity:
+                crowded = self.count >= self.capacity
+                if crowded:
                     self.pop()
-                    self.dropped += 1
+            if crowded:
+                self.forget()
         elif not self.paused and self.source is not None:
             self.paused = True
             self.source.pause(self)
         return 0
 
+    def forget(self):
+        """Count what there was no room for."""
+        self.dropped += 1
+        if self.source is not None:
+            self.source.forgotten()
+        return 0
+
+    def let_in(self):
+        """Whoever waits for room longest may look."""
+        if length(self.held) and self.count < self.capacity:
+            try:
+                bell: Bell = self.held.popleft()
+            except IndexError:  # uncompiled: it has just gone
+                return 0
+            bell.ring()
+        return 0
+
     def let_go(self):
+        self.let_in()
+        if not self.paused:
+            return 0
         if self.count <= self.capacity // 2:
             with self.lock:
                 if not self.paused:
@@ -236,6 +318,9 @@ class Channel:
             self.discard()
         while length(self.waiting):
             self.notify()
+        while length(self.held):
+            bell: Bell = self.held.popleft()
+            bell.ring()
         if self.paused:
             self.paused = False
             if self.source is not None:
@@ -253,7 +338,9 @@ class Channel:
         """In a child that was forked: nothing will come, and the locks may be held by threads that are not here."""
         self.lock = threading.Lock()
         self.waiting = Ring()
+        self.held = Ring()
         self.source = self.wake = None
+        self.orphaned = not self.closed
         self.closed = True
 
 
@@ -262,8 +349,8 @@ if not cython.compiled:
     class Channel(Channel):  # type: ignore[no-redef]
         """As compiled, where no other thread comes between the items and their number."""
 
-        def __init__(self, capacity: int = DEFAULT_CAPACITY, ring: bool = False) -> None:
-            super().__init__(capacity, ring)
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
             self.guard = threading.RLock()
 
         def pop(self):

@@ -203,6 +203,7 @@ class Matching(Declared):
         """Be told when somebody begins to match (at once if somebody does), and when nobody does any more."""
         entity = self._alive()
         target: Receiver[MatchingStatus] = receiver(handler)
+        target.source(self._session._node)
         listeners = self._listeners
         listeners.append(target)
         self._session._receivers.add(target)
@@ -307,7 +308,7 @@ class Publisher(PublisherPut, Matching):
         timestamp_instrumentation: "TimestampInstrumentation | None" = None,
         source_info: SourceInfo | None = None,
     ) -> bool:
-        """As `put`, and tells whether it was queued: False if a connection had no room and dropped it."""
+        """As `put`, and tells whether it was queued: False if a connection, or a callback of this session, had no room for it."""
         self._alive()
         return self._session._send(
             self._key_expr.utf8,

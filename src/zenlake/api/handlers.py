@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where what is received goes: a channel that is read when one likes, or a callback.
 
-A callback has a thread of its own, fed through a FIFO. One that raises is logged, and the next item is handed on.
+A callback has a thread of its own, fed through a channel. One that raises is logged, and the next item is handed on.
 """
 
 import threading
 import warnings
+from collections import deque
 from collections.abc import Callable
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from zenlake.api.channel import Channel
+from zenlake.api.channel import DEFAULT_CAPACITY, Channel
 from zenlake.errors import InvalidValue
 from zenlake.runtime.waking import ring_held
 from zenlake.telling import logger
@@ -27,6 +28,11 @@ class Pausable(Protocol):
 
     def pause(self, channel: object) -> None: ...
     def resume(self, channel: object) -> None: ...
+    def check_wait(self) -> None: ...
+    def patience(self, block: bool) -> float: ...
+    def forgotten(self) -> None: ...
+    @property
+    def inside(self) -> bool: ...
 
 
 class Handler(Channel, Generic[T]):
@@ -80,21 +86,42 @@ def _capacity(capacity: int) -> int:
     return capacity
 
 
+FULL = ("block", "drop_oldest", "drop_newest")
+
+
 class Callback(Generic[T]):
     """A function for each item, and one to call when there will be no more.
 
     With `indirect` (the default) it runs in a thread of its own. Without, it runs where the item is received: faster,
     but it must not wait for anything, since meanwhile the node does nothing else.
+
+    For one that is too slow, `capacity` items wait, then `full` says what happens. "block": connections are not read; a publisher
+    of the same session waits, for a moment only if it may drop what it puts, which is dropped then.
+    "drop_oldest" and "drop_newest": nobody waits. What is dropped is counted in `session.counters()`.
     """
 
-    __slots__ = ("_callback", "_drop", "_indirect")
+    __slots__ = ("_callback", "_capacity", "_drop", "_full", "_indirect")
 
     def __init__(
-        self, callback: Callable[[T], Any], drop: Callable[[], Any] | None = None, *, indirect: bool = True
+        self,
+        callback: Callable[[T], Any],
+        drop: Callable[[], Any] | None = None,
+        *,
+        indirect: bool = True,
+        capacity: int | None = None,
+        full: str = FULL[0],
     ) -> None:
+        if full not in FULL:
+            raise InvalidValue(f"full={full!r} is none: {', '.join(map(repr, FULL))}")
+        if not indirect and (capacity is not None or full != FULL[0]):
+            raise InvalidValue("a callback with indirect=False has no queue: leave out capacity and full")
+        if capacity == 0:
+            raise InvalidValue("a callback with a capacity of 0 would never be called: at least 1")
         self._callback = callback
         self._drop = drop
         self._indirect = indirect
+        self._capacity = DEFAULT_CAPACITY if capacity is None else _capacity(capacity)
+        self._full = full
 
     def __call__(self, arg: T, /) -> Any:
         return self._callback(arg)
@@ -111,8 +138,17 @@ class Callback(Generic[T]):
     def indirect(self) -> bool:
         return self._indirect
 
+    @property
+    def capacity(self) -> int:
+        return self._capacity
+
+    @property
+    def full(self) -> str:
+        return self._full
+
     def __repr__(self) -> str:
-        return f"Callback({self._callback!r}, {self._drop!r}, indirect={self._indirect})"
+        queue = f", capacity={self._capacity}, full={self._full!r}" if self._indirect else ""
+        return f"Callback({self._callback!r}, {self._drop!r}, indirect={self._indirect}{queue})"
 
 
 for _kind in (Handler, DefaultHandler, FifoChannel, RingChannel, Callback):
@@ -174,10 +210,15 @@ class Receiver(Generic[T]):
 class Threaded(Generic[T]):
     """A callback in a thread of its own."""
 
-    def __init__(self, callback: Callable[[T], Any], drop: Callable[[], Any] | None) -> None:
-        self.channel: Handler[T] = Handler()
-        self._callback = callback
-        self._drop = drop
+    def __init__(self, callback: Callback[T]) -> None:
+        self.channel: Handler[T] = Handler(
+            callback.capacity,
+            ring=callback.full == "drop_oldest",
+            refuses=callback.full == "drop_newest",
+            holds=callback.full == "block",
+        )
+        self._callback = callback.callback
+        self._drop = callback.drop
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="zenlake-callback", daemon=True)
         self._thread.start()
@@ -200,27 +241,51 @@ class Threaded(Generic[T]):
         self._done.set()
 
 
+END = object()  # behind the last item of a callback that was closed while it runs
+
+
 class Direct(Generic[T]):
-    """A callback in the thread that receives."""
+    """A callback in the thread that receives. What it brings about to be called with again waits until it returns."""
 
     def __init__(self, callback: Callable[[T], Any], drop: Callable[[], Any] | None) -> None:
         self._callback = callback
         self._drop = drop
         self._lock = threading.Lock()
         self._closed = False
+        self._within: dict[int, deque[Any]] = {}  # by thread: what came while it runs there
 
-    def push(self, item: T) -> None:
+    def push(self, item: Any) -> None:
         ring_held()  # who knows how long it takes
+        me = threading.get_ident()
+        waiting = self._within.get(me)
+        if waiting is not None:
+            waiting.append(item)
+            return
+        waiting = self._within[me] = deque((item,))
         try:
-            self._callback(item)
-        except Exception:
-            log.exception("callback error")
+            while waiting:
+                item = waiting.popleft()
+                try:
+                    self._end() if item is END else self._callback(item)
+                except Exception:
+                    log.exception("callback error")
+                item = None  # a query that is let go is finished
+        finally:
+            del self._within[me]
 
     def close(self, discard: bool = False) -> None:
         with self._lock:
             if self._closed:
                 return
             self._closed = True
+        waiting = self._within.get(threading.get_ident())
+        if waiting is None:
+            return self._end()
+        if discard:
+            waiting.clear()
+        waiting.append(END)
+
+    def _end(self) -> None:
         _call_drop(self._drop)
 
 
@@ -269,13 +334,11 @@ def _channel(channel: Handler[T]) -> Receiver[T]:
 
 
 def _callback(callback: Any, handler: Any, background: bool) -> Receiver[T]:
-    call, drop, indirect = callback, None, True
-    if isinstance(callback, Callback):
-        call, drop, indirect = callback.callback, callback.drop, callback.indirect
-    if not indirect:
-        direct: Direct[T] = Direct(call, drop)
+    chosen: Callback[T] = callback if isinstance(callback, Callback) else Callback(callback)
+    if not chosen.indirect:
+        direct: Direct[T] = Direct(chosen.callback, chosen.drop)
         return Receiver(direct.push, direct.close, handler, background)
-    thread: Threaded[T] = Threaded(call, drop)
+    thread: Threaded[T] = Threaded(chosen)
     channel = thread.channel
     return Receiver(
         channel._push,

@@ -2,14 +2,15 @@
 """From a configuration to a live node, with what a session needs besides: errands, pauses, news of connections."""
 
 import math
+import sys
 import threading
 from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from zenlake.choices import SampleKind, WhatAmI
+from zenlake.choices import Reliability, SampleKind, WhatAmI
 from zenlake.config import Config
-from zenlake.errors import ConfigError
+from zenlake.errors import ClosedError, ConfigError, DeadlockError
 from zenlake.link import Tls
 from zenlake.network.access import AccessControl
 from zenlake.runtime.face import Face
@@ -24,13 +25,17 @@ if TYPE_CHECKING:
     from zenlake.api.info import Link, Transport
     from zenlake.runtime.filters import Filters
 
-__all__ = ["SessionNode", "open_node"]
+__all__ = ["Attempt", "SessionNode", "open_node"]
 
 log = logger("zenlake.node")
 
 # Without effect, but not without a word.
 PLUGINS = "plugins"
 KNOWN_KEYS = "transport/auth/pubkey/known_keys_file"
+
+ALL = 0, 7  # the priorities of a link that takes every message
+A_MOMENT = 0.05  # seconds that a callback which wants for a processor gets one in
+NO_ROOM = "messages dropped: no room in a channel"
 
 Watcher = Callable[[SampleKind, "Transport", "Link"], None]
 
@@ -92,6 +97,36 @@ class SessionNode(LiveNode):
             self.discovery.close()
         super().close()
 
+    # For channels
+
+    @property
+    def inside(self) -> bool:
+        """Whether this is the loop's thread: what comes over the network comes there."""
+        return self.runtime.engine.inside
+
+    def patience(self, block: bool) -> float:
+        """How long a publisher waits for a full callback. If it may drop, longer than for a full connection, since a callback may
+        want for nothing but a processor; unless it would hold up an event loop."""
+        settings = self.runtime.settings
+        if block:
+            return settings.wait_before_close
+        asyncio = sys.modules.get("asyncio")
+        in_event_loop = asyncio is not None and asyncio._get_running_loop() is not None
+        return settings.wait_before_drop if in_event_loop else max(A_MOMENT, settings.wait_before_drop)
+
+    def forgotten(self) -> None:
+        """A channel had no room for something."""
+        with self.node.lock:  # from any thread
+            self.node.counters[NO_ROOM] += 1
+
+    def check_wait(self) -> None:
+        """While somebody waits in the loop, nothing comes."""
+        if self.runtime.engine.inside:
+            raise DeadlockError(
+                "a callback with indirect=False runs where messages are received and must not wait for any: "
+                "leave out indirect=False, or receive by callback here too"
+            )
+
     # A channel that is full: nothing is read from the network until it is not
 
     def pause(self, channel: object) -> None:
@@ -152,14 +187,49 @@ def _described(face: Face) -> tuple["Transport", "Link"]:
 
     zid = ZenohId.from_wire(face.zid)
     theirs = next(side for side in face.session.sides if side.zid == face.zid)
-    link = face.link
+    link, is_qos, only = face.link, bool(face.session.qos), face.transport.restriction
+    priorities = reliability = None
+    if is_qos:
+        priorities = ALL if only is None or only.priorities is None else only.priorities
+        reliable = link.reliable if only is None or only.reliable is None else only.reliable
+        reliability = Reliability.RELIABLE if reliable else Reliability.BEST_EFFORT
     return (
-        Transport(zid, WhatAmI.from_wire(theirs.whatami), bool(face.session.qos)),
-        Link(zid, link.local, link.remote, mtu=link.mtu, is_streamed=link.stream, interfaces=list(link.interfaces)),
+        Transport(zid, WhatAmI.from_wire(theirs.whatami), is_qos),
+        Link(
+            zid,
+            link.local,
+            link.remote,
+            mtu=link.whole_segments,
+            is_streamed=link.stream,
+            interfaces=list(link.interfaces),
+            priorities=priorities,
+            reliability=reliability,
+        ),
     )
 
 
-def open_node(config: Config, **more: Any) -> SessionNode:
+class Attempt:
+    """To open a node. Another thread may give it up, at any moment: then the node ends, also if it is open by now."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._node: SessionNode | None = None
+        self._given_up = False
+
+    def begun(self, node: SessionNode) -> None:
+        with self._lock:
+            if self._given_up:
+                raise ClosedError("the opening was given up")
+            self._node = node
+
+    def give_up(self) -> None:
+        with self._lock:
+            self._given_up = True
+        if self._node is not None:
+            self._node.abandon()
+
+
+def open_node(config: Config, attempt: Attempt | None = None, **more: Any) -> SessionNode:
     """The node that a configuration describes, listening and connected.
 
     `more` are fields of NodeConfig for which a configuration has no name.
@@ -171,6 +241,8 @@ def open_node(config: Config, **more: Any) -> SessionNode:
 
     node = SessionNode(node_config(config, scout=scout if finds else None, **more))
     try:
+        if attempt is not None:
+            attempt.begun(node)
         if finds:
             from zenlake.api.discovery import Discovery
 

@@ -45,7 +45,7 @@ class Publishing(SessionPut):
         allowed_destination: Locality | None = None,
         source_info: SourceInfo | None = None,
     ) -> bool:
-        """As `put`, and tells whether it was queued: False if a connection had no room and dropped it."""
+        """As `put`, and tells whether it was queued: False if a connection, or a callback of this session, had no room for it."""
         return self._send(
             as_key(key_expr).utf8,
             as_buffer(payload),

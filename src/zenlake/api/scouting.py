@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`scout`: who is there? Asks the multicast group and hands on each answer."""
 
+import os
+import weakref
 from types import GenericAlias
 from typing import Any, Generic, TypeVar
 
@@ -17,6 +19,9 @@ from zenlake.wire import scouting
 __all__ = ["Hello", "Scout", "scout"]
 
 H = TypeVar("H")
+
+FORKED = "this Scout was started before a fork and belongs to the parent process: start another one here"
+_scouts: "weakref.WeakSet[Scout[Any]]" = weakref.WeakSet()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +42,21 @@ class Scout(Generic[H]):
     def __init__(self, target: Receiver[Hello], what: WhatAmIMatcher, config: Config) -> None:
         self._receiver = target
         self._stopped = False
+        self._is_parents = False
         push = target.push  # and not self: whoever forgets a Scout ends it
 
         def found(hello: scouting.Hello) -> None:
             push(Hello(WhatAmI.from_wire(hello.whatami), ZenohId.from_wire(hello.zid.value), list(hello.locators)))
 
         self._lookout = Lookout(group(config), what, found)
+        _scouts.add(self)
 
     @property
     def handler(self) -> H:
         if self._stopped:
             raise ClosedError("Stopped scout")
+        if self._is_parents:
+            raise ClosedError(FORKED)
         return self._receiver.handler  # type: ignore[no-any-return]
 
     def stop(self, /) -> None:
@@ -59,7 +68,8 @@ class Scout(Generic[H]):
     def _stop(self) -> None:
         if not self._stopped:
             self._stopped = True
-            self._lookout.close()
+            if not self._is_parents:
+                self._lookout.close()
             self._receiver.close()
 
     def try_recv(self, /) -> Any:
@@ -96,3 +106,13 @@ def scout(
         what = WhatAmIMatcher.from_wire(int(what))
     matcher = WhatAmIMatcher(what or "router|peer|client") if what is None or isinstance(what, str) else what
     return Scout(receiver(handler), matcher, config if config is not None else Config())
+
+
+def _after_fork() -> None:
+    """In the child: the thread that asks is not here."""
+    for each in list(_scouts):
+        each._is_parents = True
+        each._receiver.orphan()
+
+
+os.register_at_fork(after_in_child=_after_fork)

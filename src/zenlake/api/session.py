@@ -17,7 +17,7 @@ from zenlake.api.asking import Asking
 from zenlake.api.declared import Queryable, Subscriber
 from zenlake.api.handlers import Receiver, receiver
 from zenlake.api.liveliness import Liveliness
-from zenlake.api.opening import open_node
+from zenlake.api.opening import Attempt, open_node
 from zenlake.api.publishing import Publishing
 from zenlake.api.quality import Overwrites
 from zenlake.api.query import Query
@@ -42,15 +42,21 @@ def open(
     config: Config | None = None, *, timestamp_callback: TimestampCallback | None = None
 ) -> "Session":  # fmt: skip
     """Open a session, as the configuration says: by default as a peer that finds others by multicast."""
+    return Session(_checked(config), timestamp_callback)
+
+
+def _checked(config: Config | None) -> Config:
     if config is not None and not isinstance(config, Config):
         raise TypeError(f"open takes a zenlake.Config, not {type(config).__name__}")
-    return Session(config if config is not None else Config(), timestamp_callback)
+    return config if config is not None else Config()
 
 
 class Session(Publishing, Asking):
     """What everything is declared on, published and asked with. Use it in a `with`, or `close` it."""
 
-    def __init__(self, config: Config, timestamp_callback: TimestampCallback | None = None) -> None:
+    def __init__(
+        self, config: Config, timestamp_callback: TimestampCallback | None = None, attempt: Attempt | None = None
+    ) -> None:
         super().__init__()
         self._life.over = "session closed"
         self._default_timeout = (config.get("queries_default_timeout") or 10_000) / 1000
@@ -58,7 +64,7 @@ class Session(Publishing, Asking):
         self._keys = Keys()
         self._receivers: weakref.WeakSet[Receiver[Any]] = weakref.WeakSet()
         self._held: set[Any] = set()  # declarations that go on in the background
-        self._node = open_node(config)
+        self._node = open_node(config, attempt)
         context = TimestampContext(self.zid(), self._node.whatami)
         self._stamper = Stamper(context, self._node.new_timestamp, timestamp_callback)
         self._life.over = None

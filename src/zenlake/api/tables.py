@@ -187,10 +187,10 @@ class Rows:
             stamp = push.put.timestamp if push.is_put else push.delete.timestamp
             if self.node.stamps and stamp.id.size < 0:
                 stamp.set(self.node.timestamp())
+            queued: cython.bint = True
             if self.local and route.receivers:
                 push.key = wires[0]
-                self.node.routes.show(route, push.encode(), None, reliable, push.qos & 7)
-            queued: cython.bint = True
+                queued = self.node.routes.show(route, push.encode(), None, reliable, push.qos & 7)
             if self.remote:
                 for i in range(len(route.targets)):
                     push.key = wires[1 + i]

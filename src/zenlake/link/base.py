@@ -97,6 +97,11 @@ class Link(ABC):
     owner: Owner
 
     @property
+    def whole_segments(self) -> int:
+        """How much of the `mtu` fills segments of the network's, as real nodes reckon it, which make their batches no larger."""
+        return self.mtu
+
+    @property
     def common_name(self) -> str | None:
         """Of the certificate that the other end showed and that was checked."""
         return None

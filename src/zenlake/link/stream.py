@@ -121,6 +121,8 @@ class StreamLink(Link, Port):
     """A connected or connecting stream socket."""
 
     direct = True
+    segment = 0
+    """Bytes in a segment of TCP's when it was connected; 0: there are none."""
 
     def __init__(self, sock: socket.socket, protocol: str, remote: str, connecting: bool) -> None:
         sock.setblocking(False)
@@ -148,7 +150,15 @@ class StreamLink(Link, Port):
     def _connected(self) -> None:
         if self._sock.family != socket.AF_UNIX:
             self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.segment = self._sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
         self.local = locator(self._protocol, self._sock.getsockname())
+
+    @property
+    def whole_segments(self) -> int:
+        half = self.segment // 2
+        if half == 0 or self._protocol not in ("tcp", "tls"):
+            return self.mtu
+        return max(half, (self.mtu - 1) // half * half)
 
     def on_readable(self, now: float) -> None:
         if self._connecting:

@@ -205,7 +205,7 @@ class Application(Face):
         timestamp: Timestamp | None = None, source: SourceInfo | None = None, priority: int = 5, congestion: int = 0,
         express: bool = False, reliable: bool = True, destination: Locality = ANY, stack: bytes | None = None,
     ) -> bool:  # fmt: skip
-        """Publish a value on a key. False if a connection had no room and dropped it."""
+        """Publish a value on a key. False if a connection or a subscriber of ours had no room and dropped it."""
         push = self._push(True, timestamp, source, attachment, stack)
         push.put.encoding.set(encoding)
         push.put.payload.set(payload)

@@ -68,7 +68,7 @@ class Listener:
         mode: object = None  # of one that is shown the answers to a query: which of them its asker wants
 
     def take(self, key, reader):
-        """One sample, on this key, in `reader.push` until this returns."""
+        """One sample, on this key, in `reader.push` until this returns. 1 if there was no room and it was dropped."""
         return 0
 
     def take_run(self, door, reader):

@@ -338,12 +338,13 @@ class Node:
         if self._calls:  # added when the last had been done and nobody was told yet
             self.run_calls()
 
-    def call(self, function: Callable[..., object], *arguments: object) -> None:
+    def call(self, function: Callable[..., object], *arguments: object) -> object:
         """Call the application. Its mistakes are its own."""
         try:
-            function(*arguments)
+            return function(*arguments)
         except Exception as error:
             self.on_error(error)
+            return None
 
     # Congestion
 

@@ -110,7 +110,7 @@ class Post:
         self.flags = self.message.flags
 
     def put(self, payload):
-        """Publish bytes. False if a connection had no room and dropped it."""
+        """Publish bytes. False if a connection or a subscriber had no room and dropped it."""
         route: Route = self.route
         if route is None or route.epoch != self.epoch.number:
             route = self.node.routes.published(self.key)
@@ -136,9 +136,9 @@ class Post:
             target = route.whole
             message.flags = target.flags | self.flags
             message.key = target.key
-            self.node.routes.show(route, message.encode(), None, self.reliable, self.qos & 7)
+            queued = self.node.routes.show(route, message.encode(), None, self.reliable, self.qos & 7)
         if not self.remote:
-            return True
+            return queued
         for target in route.targets:
             message.flags = target.flags | self.flags
             message.key = target.key

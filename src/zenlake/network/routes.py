@@ -120,16 +120,17 @@ class Routes:
         self, key: bytes, rest: bytes, has_exts: bool, qos: int, reliable: bool, local: bool = True, remote: bool = True,
         is_put: bool = True,
     ) -> bool:  # fmt: skip
-        """Everything behind the key, as bytes. False if a connection had no room and dropped it."""
+        """Everything behind the key, as bytes. False if a connection or a subscriber had no room and dropped it."""
         route = self.published(key)
         if route is not None and not is_put and route.deleting is not None:
             route = route.deleting
         if route is None:
             return True
+        shown = True
         if local and route.receivers:
-            self.show(route, written(route.whole, rest, has_exts), None, reliable, qos & 7)
+            shown = self.show(route, written(route.whole, rest, has_exts), None, reliable, qos & 7)
         sent = [self.sent(target, written(target, rest, has_exts), qos, reliable) for target in route.targets if remote]
-        return all(sent)
+        return shown and all(sent)
 
     def published(self, key: bytes) -> Route | None:
         """Where a sample of the application on a key goes."""
@@ -146,17 +147,20 @@ class Routes:
         self.node.refused(target.face, source)
         return not target.face.is_open or (reliable and qos & BLOCK != 0)
 
-    def show(self, route: Route, message: bytes, like: Any, reliable: bool = True, priority: int = 5) -> None:
-        """Show the application a sample that is in no reader yet; `like`: the reader that it came in."""
+    def show(self, route: Route, message: bytes, like: Any, reliable: bool = True, priority: int = 5) -> bool:
+        """Show the application a sample that is in no reader yet; `like`: the reader that it came in.
+
+        False if a subscriber had no room and dropped it.
+        """
         reader = self.node.reader(message)
         reader.frame.reliable = reliable if like is None else like.frame.reliable
         reader.frame.priority = priority if like is None else like.frame.priority
         try:
             reader.next()
-            for receiver in route.receivers:
-                self.node.call(receiver.take, route.shown, reader)
+            dropped = [self.node.call(receiver.take, route.shown, reader) for receiver in route.receivers]
         finally:
             self.node.done(reader)
+        return not any(dropped)
 
     # What is seldom
 

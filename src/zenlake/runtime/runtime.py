@@ -7,7 +7,7 @@ Threads: the loop, and, while a host name is being asked for, one more; however 
 import os
 import threading
 from collections.abc import Callable, Sequence
-from time import monotonic, sleep
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from zenlake import link as links
@@ -175,6 +175,7 @@ class Runtime(Node):
         self._resolver: "ThreadPoolExecutor | None" = None
         self._gone = threading.Condition()
         self._closing = False
+        self._ends_itself = False  # closed in its own thread: the last connection that goes stops the loop
         self.engine.start()
 
     # From any thread
@@ -200,6 +201,8 @@ class Runtime(Node):
         connection = Connection(self, end, backoff)
 
         def begin() -> None:
+            if self._closing:
+                return connection.stop()
             self.connections.append(connection)
             connection.begin()
 
@@ -220,7 +223,8 @@ class Runtime(Node):
     ) -> Connection:
         """Be connected to the first of these that takes us, from then on for ever (with a backoff).
 
-        Each is tried once, `timeout` seconds in all; and again, all of them, until `retry_for` seconds are over.
+        Each is tried once, `timeout` seconds in all; and again, all of them, until `retry_for` seconds are over. It fails at
+        once when another thread closes the runtime.
         """
         end = monotonic() + retry_for
         delays = backoff or Backoff()
@@ -230,7 +234,10 @@ class Runtime(Node):
             try:
                 return self._connect_first(endpoints, min(timeout, left) if retry_for else timeout, backoff)
             except LinkError as error:
-                sleep(max(0.0, min(delay, end - monotonic())))
+                with self._gone:
+                    self._gone.wait_for(lambda: self._closing, max(0.0, min(delay, end - monotonic())))
+                if self._closing:
+                    raise LinkError(error.endpoint, "no longer wanted") from None
                 if monotonic() >= end:
                     tried = f"; tried for {retry_for:g} s" if retry_for else ""
                     raise LinkError(error.endpoint, error.why + tried) from None
@@ -243,6 +250,8 @@ class Runtime(Node):
         failure: ZenlakeError | None = None
         choices = [EndPoint.parse(endpoint) if isinstance(endpoint, str) else endpoint for endpoint in endpoints]
         for endpoint in choices:
+            if self._closing:
+                raise LinkError(str(endpoint), "no longer wanted")
             connection = self.connect(endpoint)
             try:
                 connection.first.result(max(0.0, deadline - monotonic()))
@@ -274,10 +283,14 @@ class Runtime(Node):
         return self.engine.run(begin)
 
     def close(self, timeout: float = 5.0) -> None:
-        """Say CLOSE to everybody, wait until that is sent, and stop: no thread, socket or file descriptor is left."""
+        """Say CLOSE to everybody, wait until that is sent, and stop: no thread, socket or file descriptor is left.
+
+        In the loop's own thread it returns at once, and the loop sees to the rest.
+        """
         if self._closing:
             return
         self._closing = True
+        self._notify()
 
         def begin() -> None:
             for connection in self.connections:
@@ -290,11 +303,16 @@ class Runtime(Node):
                 face.close()
 
         self.engine.run(begin)
-        with self._gone:
-            self._gone.wait_for(lambda: not self._all, timeout)
-        self.engine.stop()
+        if self.engine.inside:
+            self._ends_itself = True
+            self.engine.call_at(monotonic() + timeout, self.engine.stop)
+            self._notify()
+        else:
+            with self._gone:
+                self._gone.wait_for(lambda: not self._all, timeout)
+            self.engine.stop()
         if self._resolver is not None:
-            self._resolver.shutdown(wait=True, cancel_futures=True)
+            self._resolver.shutdown(wait=not self.engine.inside, cancel_futures=True)
 
     # In the loop's thread
 
@@ -412,6 +430,8 @@ class Runtime(Node):
     def _notify(self) -> None:
         with self._gone:
             self._gone.notify_all()
+        if self._ends_itself and not self._all:
+            self.engine.stop()
 
 
 def new_zid() -> bytes:

@@ -2,7 +2,7 @@
 """A question to the network as a table: `spark.read.format("zenoh").option("connect", ...).option("selector", "a/**")`.
 
 A row for each reply, with those columns of `samples` that a reply has. One task asks, each time that Spark reads; an answer that
-is an error fails it if there is no other.
+is an error fails it.
 """
 
 from collections.abc import Iterator

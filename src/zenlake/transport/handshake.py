@@ -106,6 +106,8 @@ class Handshake:
         self.refused_by_peer = False
         self.user: str | None = None
         """Who the other end proved to be."""
+        self.restriction: QosLink | None = None
+        """What the link is for, if not for every message."""
         self._batch_size = min(settings.batch_size, batch_size)
         self._deadline = deadline
         self._admit = admit or (lambda zid: None)
@@ -190,7 +192,7 @@ class Opener(Handshake):
         admit: Admit | None = None,
     ) -> None:
         super().__init__(settings, State.IDLE, batch_size, now + settings.open_timeout, admit)
-        self._qos_link = qos_link
+        self._qos_link = self.restriction = qos_link
 
     def start(self, now: float) -> None:
         self._step(Event.START, None, now)
@@ -296,6 +298,7 @@ class Acceptor(Handshake):
             auth = Auth(usrpwd=True).encode()
         zid = agreed.zid.value
         self._check_identity(zid)
+        self.restriction = QosLink.from_wire(agreed.qos_link) if agreed.qos_link else None
         self.session.init(0, agreed)
         self.session.init(1, self._as_ack(agreed))
         self.session.opened(0, syn)

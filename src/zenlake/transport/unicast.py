@@ -36,6 +36,7 @@ from zenlake.transport.lowlatency import LowLatencyQueue
 from zenlake.values import CongestionControl
 from zenlake.wire.handshake import Close, Join
 from zenlake.wire.message import Message
+from zenlake.wire.qos_link import QosLink
 from zenlake.wire.transport import KeepAlive
 
 if cython.compiled:
@@ -120,6 +121,11 @@ class Unicast:
     def user(self) -> str | None:
         """Who the other end proved to be, where passwords were asked for."""
         return self._handshake.user
+
+    @property
+    def restriction(self) -> QosLink | None:
+        """What the link is for, if not for every message."""
+        return self._handshake.restriction
 
     def record(self, tee: Tee | None) -> None:
         """From here on a tee hears of every batch; before `start`, of the handshake too. None: no more."""
