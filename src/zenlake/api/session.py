@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from zenlake.api.arguments import as_key, as_locality
+from zenlake.api.arguments import as_flag, as_key, as_locality
 from zenlake.api.asking import Asking
 from zenlake.api.declared import Queryable, Subscriber
 from zenlake.api.handlers import Receiver, receiver
@@ -147,11 +147,11 @@ class Session(Publishing, Asking):
         self, /, key_expr: KeyExpr | str, handler: Any = None, *, allowed_origin: Locality | None = None
     ) -> Subscriber[Any]:
         """Receive the samples of a key expression: into a channel, or by a callback."""
-        key = as_key(key_expr)
+        key, origin = as_key(key_expr), as_locality("allowed_origin", allowed_origin)
         node = self._live()
         target: Receiver[Sample] = self._receiver(handler)
         deliver = target.deliver or Samples(target.push, target.channel, self._keys, self._stamper)
-        entity = node.declare_subscriber(key.utf8, deliver, as_locality(allowed_origin))
+        entity = node.declare_subscriber(key.utf8, deliver, origin)
         return self._declared(Subscriber(self, key, target, entity))
 
     def declare_queryable(
@@ -164,7 +164,8 @@ class Session(Publishing, Asking):
         allowed_origin: Locality | None = None,
     ) -> Queryable[Any]:
         """Receive the queries that match a key expression, to answer them. `complete`: it knows every key of it."""
-        key = as_key(key_expr)
+        key, origin = as_key(key_expr), as_locality("allowed_origin", allowed_origin)
+        is_complete = as_flag("complete", complete)
         node = self._live()
         target: Receiver[Query] = self._receiver(handler)
         keys, push = self._keys, target.push
@@ -177,7 +178,7 @@ class Session(Publishing, Asking):
             else:
                 push(Query(owner, asked, asked_for, reader.request))
 
-        entity = node.declare_queryable(key.utf8, deliver, bool(complete), as_locality(allowed_origin))
+        entity = node.declare_queryable(key.utf8, deliver, is_complete, origin)
         return self._declared(Queryable(self, key, target, entity))
 
     def liveliness(self, /) -> Liveliness:
@@ -194,8 +195,11 @@ class Session(Publishing, Asking):
     def undeclare(self, /, obj: Any) -> None:
         """Undeclare a key expression, or anything else that was declared."""
         self._live()
-        if not isinstance(obj, KeyExpr):
-            obj.undeclare()
+        if isinstance(obj, KeyExpr):
+            return
+        if not hasattr(obj, "undeclare"):
+            raise TypeError(f"undeclare takes what was declared (a KeyExpr, a Subscriber ...), not {obj!r}")
+        obj.undeclare()
 
     # For what it declares
 
