@@ -154,9 +154,13 @@ class Publishing(SessionPut):
         congestion_control: CongestionControl | None = None,
         source_info: SourceInfo | None = None,
     ) -> int:
-        """Send a value for each row of an Arrow table or batch: columns `key` and `payload` and, if they are there,
-        `kind`, `encoding`, `attachment`, `timestamp`, `priority`, `congestion`, `express`, `reliable`. Returns the number of
-        rows sent. `source_info` is that of the first row, from which the others count on."""
+        """Send a value for each row of a table: of pyarrow, pandas, Polars, DuckDB or what else has `__arrow_c_stream__`.
+
+        Columns are `key` and `payload` and, if they are there, `kind`, `encoding`, `attachment`, `timestamp`, `priority`,
+        `congestion`, `express`, `reliable`. Returns the number of rows sent. `source_info` is that of the first row, from
+        which the others count on.
+        """
+        given("source_info", source_info, SourceInfo, None)
         from zenlake.api.arrow import put_table
 
         return put_table(
