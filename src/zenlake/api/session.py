@@ -16,7 +16,7 @@ from zenlake.api.asking import Asking
 from zenlake.api.declared import Queryable, Subscriber
 from zenlake.api.handlers import Receiver, receiver
 from zenlake.api.liveliness import Liveliness
-from zenlake.api.opening import open_node
+from zenlake.api.opening import QUERY_TIMEOUT, open_node
 from zenlake.api.publishing import Publishing
 from zenlake.api.quality import Overwrites
 from zenlake.api.query import Query
@@ -52,7 +52,8 @@ class Session(Publishing, Asking):
     def __init__(self, config: Config, timestamp_callback: TimestampCallback | None = None) -> None:
         super().__init__()
         self._life.over = "session closed"
-        self._default_timeout = (config.get("queries_default_timeout") or 10_000) / 1000
+        timeout = config.get("queries_default_timeout")
+        self._default_timeout = (QUERY_TIMEOUT if timeout is None else timeout) / 1000
         self._overwrites = Overwrites(config.get("qos/publication") or [])
         self._keys = Keys()
         self._receivers: weakref.WeakSet[Receiver[Any]] = weakref.WeakSet()
