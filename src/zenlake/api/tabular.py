@@ -67,6 +67,8 @@ def _plain(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if not (pa.types.is_null(kind) or any(test(kind) for test in fits)):
         raise InvalidValue(f"column `{name}` holds {wanted}, not {column.type}")
+    if _is_read(name, column.type):
+        return column
     try:
         return pa.chunked_array([_read(name, each) for each in column.chunks or [pa.array([], column.type)]])
     except pa.ArrowInvalid as error:
@@ -79,9 +81,12 @@ def _read(name: str, column: pa.Array) -> pa.Array:
         return pa.DictionaryArray.from_arrays(column.indices, _read(name, column.dictionary)).dictionary_decode()
     if name == "key" and pa.types.is_binary_view(kind):  # which Arrow does not turn into text
         return _read(name, column.cast(pa.binary()))
-    if pa.types.is_primitive(kind) or kind in READ_TEXT or (name in RUNS and kind in READ_BYTES):
-        return column
-    return column.cast(FORMS[name][2])
+    return column if _is_read(name, kind) else column.cast(FORMS[name][2])
+
+
+def _is_read(name: str, kind: pa.DataType) -> bool:
+    """Whether the encoder reads it as it is."""
+    return pa.types.is_primitive(kind) or kind in READ_TEXT or (name in RUNS and kind in READ_BYTES)
 
 
 def _table(given: Any) -> pa.Table:
