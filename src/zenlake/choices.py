@@ -73,6 +73,8 @@ class WhatAmIMatcher:
     __slots__ = ("_bits",)
 
     def __init__(self, matcher: str | None = None) -> None:
+        if not (matcher is None or isinstance(matcher, str)):
+            raise TypeError(f"a matcher is a str like router|peer, not {matcher!r}")
         self._bits = 0
         for role in (matcher or "").split("|"):
             if role.strip():
@@ -216,6 +218,10 @@ class QueryConsolidation:
     DEFAULT: "QueryConsolidation"
 
     def __init__(self, mode: ConsolidationMode, /) -> None:
+        if not isinstance(mode, ConsolidationMode):
+            raise TypeError(
+                f"mode is a ConsolidationMode ({', '.join(each.name for each in ConsolidationMode)}), not {mode!r}"
+            )
         self._mode = mode
 
     @property

@@ -10,6 +10,7 @@ Nothing here reads a clock: `now` is an argument.
 import re
 from datetime import UTC, datetime, timedelta
 from functools import total_ordering
+from operator import index
 
 from zenlake.errors import InvalidValue
 from zenlake.hlc import MAX_DELTA, HybridClock, ntp64_of
@@ -42,7 +43,7 @@ class NTP64:
     __slots__ = ("_ntp64",)
 
     def __init__(self, seconds: int, nanos: int) -> None:
-        if seconds < 0 or nanos < 0:
+        if index(seconds) < 0 or index(nanos) < 0:  # refuses what is no whole number
             raise InvalidValue(f"NTP64({seconds}, {nanos}) lies before 1970")
         self._ntp64 = ntp64_from_ns(seconds * NS + nanos)
 
@@ -57,6 +58,8 @@ class NTP64:
     @classmethod
     def from_datetime(cls, time: datetime) -> "NTP64":
         """From a datetime that has a time zone."""
+        if not isinstance(time, datetime):
+            raise TypeError(f"a time is a datetime or an NTP64, not {time!r}")
         if time.tzinfo is None:
             raise InvalidValue(
                 f"{time.isoformat()} has no time zone: add tzinfo=datetime.UTC, or the zone it was read in"

@@ -39,7 +39,7 @@ class Config:
 
     @classmethod
     def from_file(cls, path: "str | os.PathLike[str]") -> Self:
-        """From a file of JSON5 (or JSON)."""
+        """From a file of JSON5 (or JSON), or of YAML if it is called so."""
         try:
             with open(path, encoding="utf-8") as file:
                 text = file.read()
@@ -48,8 +48,11 @@ class Config:
                 getattr(error, "strerror", None) or error
             )  # the system's words without their number and the path again
             raise ConfigError(f"cannot read the configuration {path}: {why}") from None
+        is_yaml = os.fspath(path).endswith((".yaml", ".yml"))
         try:
-            return cls.from_json5(text)
+            self = cls()
+            self._merge("", KEYS, _from_yaml(text) if is_yaml else json5.loads(text))
+            return self
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
 
@@ -90,6 +93,10 @@ class Config:
     def get(self, path: str) -> Any:
         """The value at this path, as Python has it; the default if nobody set one."""
         return copy.deepcopy(self._value(path, _find(path)))
+
+    def changed(self) -> Iterator[tuple[str, Any]]:
+        """The keys that have another value than their default, and the value."""
+        return ((path, value) for path, value in self._set.items() if value != _find(path).default)
 
     def of_role(self, path: str, role: WhatAmI | None = None) -> Any:
         """The same, and where each role can have its own value, that of this role (the configuration's own)."""
@@ -149,6 +156,17 @@ class Config:
 
     def __deepcopy__(self, memo: object) -> Self:
         return self.__copy__()
+
+
+def _from_yaml(text: str) -> Any:
+    try:
+        import yaml  # few write their configurations so
+    except ModuleNotFoundError:
+        raise ConfigError("reading YAML needs the package PyYAML: pip install pyyaml, or write it as JSON5") from None
+    try:
+        return json.loads(json.dumps(yaml.safe_load(text), default=str))  # what JSON has no word for, as text
+    except yaml.YAMLError as error:
+        raise ConfigError(f"not YAML: {' '.join(str(error).split())}") from None
 
 
 def _hidden(path: str) -> bool:

@@ -53,6 +53,11 @@ def _parsed(wants: str, parse: Callable[[str], object]) -> Kind:
     return Kind(wants, check)
 
 
+def _that(found: str, why: str, joint: str = " that ") -> str:
+    """What was found, and what is wrong with it: told of it, or a sentence of its own."""
+    return f"{found}{joint if why.startswith(('is ', 'has ', 'lacks ')) else ': '}{why}"
+
+
 def _whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
@@ -76,7 +81,7 @@ def list_of(kind: Kind, least: int = 0) -> Kind:
             return f"is not a list, of which each is {kind.wants}"
         if len(value) < least:
             return "is empty"
-        return next((f"has an item {item!r} that {why}" for item in value if (why := kind.check(item))), None)
+        return next((_that(f"has an item {item!r}", why) for item in value if (why := kind.check(item))), None)
 
     return Kind(f"a list, of which each is {kind.wants}", check)
 
@@ -91,14 +96,14 @@ def by_role(kind: Kind) -> Kind:
             if role not in ROLES:
                 return f"has a key {role!r}: only {', '.join(ROLES)} can have their own value"
             if each is not None and (why := kind.check(each)):
-                return f"has {each!r} for {role}, which {why}"
+                return _that(f"has {each!r} for {role}", why, ", which ")
         return None
 
     return Kind(f"{kind.wants}, or an object with one for each of router, peer and client", check)
 
 
-def record(needed: dict[str, Kind], optional: dict[str, Kind], strict: bool = True) -> Kind:
-    """An object with these entries."""
+def record(needed: dict[str, Kind], optional: dict[str, Kind]) -> Kind:
+    """An object with these entries, and no others."""
 
     def check(value: Any) -> str | None:
         if not isinstance(value, dict):
@@ -108,27 +113,53 @@ def record(needed: dict[str, Kind], optional: dict[str, Kind], strict: bool = Tr
                 return f"lacks `{name}`"
         for name, each in value.items():
             kind = needed.get(name) or optional.get(name)
-            if kind is None and strict:
-                return f"has an unknown entry `{name}`: the known ones are {', '.join([*needed, *optional])}"
-            if kind is not None and (each is not None or name in needed) and (why := kind.check(each)):
-                return f"has `{name}`: {each!r}, which {why}"
+            if kind is None:
+                return f"has an unknown entry `{name}`: {_nearest(name, [*needed, *optional])}"
+            if (each is not None or name in needed) and (why := kind.check(each)):
+                return _that(f"has `{name}`: {each!r}", why, ", which ")
         return None
 
     return Kind(f"an object with {', '.join([*needed, *optional])}", check)
 
 
+def _nearest(name: str, known: list[str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, known, 1)
+    return f"did you mean `{near[0]}`?" if near else f"the known ones are {', '.join(known)}"
+
+
 def either(*kinds: Kind) -> Kind:
     wants = ", or ".join(kind.wants for kind in kinds)
-    return _is(wants, lambda value: any(kind.check(value) is None for kind in kinds))
+
+    def check(value: Any) -> str | None:
+        reasons = [kind.check(value) for kind in kinds]
+        if None in reasons:
+            return None
+        # Where it is of one kind, but for a fault in it, that fault is told.
+        faults = [why for why in reasons if why and not why.startswith("is not ")]
+        return faults[0] if len(faults) == 1 else f"is not {wants}"
+
+    return Kind(wants, check)
 
 
 def _address(text: str) -> None:
     from ipaddress import ip_address
 
     host, _, port = text.rpartition(":")
-    ip_address(host.strip("[]"))
-    if not 0 <= int(port) <= 0xFFFF:
-        raise ValueError(f"port {port} is not one")
+    try:
+        ip_address(host.strip("[]"))
+        is_one = 0 <= int(port) <= 0xFFFF
+    except ValueError:
+        is_one = False
+    if not is_one:
+        raise ValueError("is not an address and a port, like 224.0.0.224:7446")
+
+
+def _literal(text: str) -> None:
+    KeyExpr(text)
+    if "*" in text:
+        raise ValueError(f"`{text}` has wildcards, so whatever is put would be for all that match them: write one key")
 
 
 anything = Kind("anything", lambda value: None)
@@ -141,6 +172,7 @@ zid = _parsed("an id of hex digits", ZenohId.parse)
 role = _parsed("a role (router, peer or client)", WhatAmI)
 roles = list_of(role)
 key_expr = _parsed("a key expression", KeyExpr)
+key = _parsed("a key without wildcards", _literal)
 endpoint = _parsed("an endpoint like tcp/localhost:7447", EndPoint.parse)
 address = _parsed("an address like 224.0.0.224:7446", _address)
 u8, u32 = unsigned(0xFF), unsigned(0xFFFFFFFF)
@@ -152,7 +184,6 @@ endpoint_groups = by_role(
 retry = record(
     {},
     {"period_init_ms": by_role(whole), "period_max_ms": by_role(whole), "period_increase_factor": by_role(number)},
-    strict=False,
 )
 strategy = by_role(either(one_of("always", "greater-zid"), record({}, {"to_router": one_of("always", "greater-zid"),
     "to_peer": one_of("always", "greater-zid"), "to_client": one_of("always", "greater-zid")})))  # fmt: skip
@@ -207,11 +238,9 @@ publisher_qos = record(
                 "reliability": _reliability,
                 "allowed_destination": one_of("remote", "session_local", "any"),
             },
-            strict=False,
         ),
     },
     {},
-    strict=False,
 )
 network_qos = record(
     {"messages": list_of(one_of("put", "delete", "query", "reply"), 1), "overwrite": an_object},
@@ -283,7 +312,7 @@ KEYS: dict[str, Any] = {
             "peers_failover_brokering": Key(or_null(flag), secret=True),  # deprecated: it means nothing any more
             "linkstate": {
                 "transport_weights": Key(
-                    list_of(record({"dst_zid": zid, "weight": unsigned(0xFFFF, 1)}, {}, strict=False)), []
+                    list_of(record({"dst_zid": zid, "weight": unsigned(0xFFFF, 1)}, {})), []
                 )
             },
         },
@@ -365,7 +394,7 @@ KEYS: dict[str, Any] = {
         },
     },
     "adminspace": {**OFF, "permissions": {"read": Key(flag, True), "write": Key(flag, False)}},
-    "namespace": Key(or_null(key_expr)),
+    "namespace": Key(or_null(key)),
     "downsampling": Key(list_of(downsampling), []),
     "access_control": {
         **OFF,
@@ -375,7 +404,7 @@ KEYS: dict[str, Any] = {
         "policies": Key(or_null(list_of(acl_policy))),
     },
     "low_pass_filter": Key(list_of(low_pass), []),
-    "stats": {"filters": Key(list_of(record({"key": key_expr}, {}, strict=False)), [])},
+    "stats": {"filters": Key(list_of(record({"key": key_expr}, {})), [])},
     "plugins_loading": {
         **OFF,
         "search_dirs": Key(

@@ -86,6 +86,8 @@ class Encoding:
     VIDEO_VP9: ClassVar[Encoding] = _registered(52, "video/vp9")
 
     def __init__(self, encoding: str | None = None) -> None:
+        if not (encoding is None or isinstance(encoding, str)):
+            raise TypeError(f"an encoding is a str like application/json, not {encoding!r}")
         name, _, schema = (encoding or "zenoh/bytes").partition(";")
         number = _IDS.get(name, CUSTOM)
         if number == CUSTOM:

@@ -31,8 +31,10 @@ class Parameters:
             self._text = _joined([_checked(key, value) for key, value in parameters.items()])
         elif isinstance(parameters, Parameters):
             self._text = parameters._text
-        else:  # separators at the end separate nothing
-            self._text = (parameters or "").rstrip(";=|")
+        elif parameters is None or isinstance(parameters, str):
+            self._text = (parameters or "").rstrip(";=|")  # separators at the end separate nothing
+        else:
+            raise TypeError(f"parameters are a str like a=1;b=2, or a dict of such, not {parameters!r}")
 
     def is_empty(self, /) -> bool:
         """Whether there is none."""
@@ -108,6 +110,8 @@ class Parameters:
 
 
 def _checked(key: str, value: str) -> tuple[str, str]:
+    if not (isinstance(key, str) and isinstance(value, str)):
+        raise TypeError(f"a parameter's key and value are str, not {key!r} and {value!r}")
     if not key or ";" in key or "=" in key or ";" in value:
         raise InvalidValue(
             f"parameter {key!r}={value!r} would be read as something else: a key cannot be empty or hold `;` or `=`, "
@@ -126,7 +130,7 @@ class Selector:
     __slots__ = ("_key_expr", "_parameters")
 
     def __init__(self, arg: KeyExpr | str, /, parameters: Parameters | Mapping[str, str] | str | None = None) -> None:
-        if parameters is None:
+        if parameters is None and isinstance(arg, (str, KeyExpr, Selector)):
             arg, _, parameters = str(arg).partition("?")
         self.key_expr = arg
         self.parameters = parameters

@@ -8,6 +8,7 @@ found, everything else takes what a user typed.
 
 from datetime import datetime, timedelta
 from functools import total_ordering
+from operator import index
 from typing import Self
 
 from zenlake.choices import (
@@ -129,6 +130,8 @@ class TimestampId(_Identifier):
     __slots__ = ()
 
     def __init__(self, bytes: bytes | bytearray) -> None:
+        if isinstance(bytes, (int, str)):
+            raise TypeError(f"a TimestampId is made of bytes, not of {bytes!r}")
         self._wire = TimestampId.from_wire(bytes)._wire
 
     def __bytes__(self) -> bytes:
@@ -141,7 +144,9 @@ class EntityGlobalId:
     __slots__ = ("_eid", "_zid")
 
     def __init__(self, zid: ZenohId, eid: int) -> None:
-        if not 0 <= eid <= U32:
+        if not isinstance(zid, ZenohId):
+            raise TypeError(f"zid is a ZenohId, not {zid!r}")
+        if not 0 <= index(eid) <= U32:
             raise InvalidValue(f"entity id {eid} is not an unsigned 32-bit number")
         self._zid = zid
         self._eid = eid
@@ -175,7 +180,9 @@ class SourceInfo:
     __slots__ = ("_source_id", "_source_sn")
 
     def __init__(self, source_id: EntityGlobalId, source_sn: int) -> None:
-        if not 0 <= source_sn <= U32:
+        if not isinstance(source_id, EntityGlobalId):
+            raise TypeError(f"source_id is an EntityGlobalId, not {source_id!r}")
+        if not 0 <= index(source_sn) <= U32:
             raise InvalidValue(f"source sequence number {source_sn} is not an unsigned 32-bit number")
         self._source_id = source_id
         self._source_sn = source_sn
@@ -215,7 +222,7 @@ class Timestamp:
 
     def __init__(self, time: datetime | NTP64, id: TimestampId | bytes | bytearray) -> None:
         self._ntp64 = int(time if isinstance(time, NTP64) else NTP64.from_datetime(time))
-        self._id = id if isinstance(id, TimestampId) else TimestampId.from_wire(id)
+        self._id = id if isinstance(id, TimestampId) else TimestampId(id)
 
     @classmethod
     def from_wire(cls, ntp64: int, id: bytes | bytearray | memoryview) -> "Timestamp":

@@ -34,7 +34,7 @@ def parameters(function):
     return [[p.name, p.kind.name, p.default is not p.empty] for p in signature.parameters.values()]
 
 
-def member(cls, name):
+def member_of(cls, name):
     static, value = inspect.getattr_static(cls, name), getattr(cls, name)
     if isinstance(value, cls):
         return {"kind": "value", "text": str(value)} if " at 0x" not in str(value) else {"kind": "value"}
@@ -61,7 +61,7 @@ def surface(module):
             }
         else:
             names = sorted(set(dir(value)) - PLAIN - {"__pyx_vtable__"})
-            found[name] = {"kind": "class", "members": {each: member(value, each) for each in names}}
+            found[name] = {"kind": "class", "members": {each: member_of(value, each) for each in names}}
     return found
 
 

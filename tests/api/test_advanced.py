@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Publishers that remember and subscribers that notice."""
 
+import datetime
+import socket
+import subprocess
+import sys
 import time
 
 import pytest
@@ -70,7 +74,15 @@ def test_a_publisher_that_comes_later_is_detected(both):
     assert seen.recv(PATIENCE).kind is zenlake.SampleKind.DELETE
 
 
-@pytest.mark.parametrize("recovery", [RecoveryConfig(heartbeat=True), RecoveryConfig(periodic_queries=0.05)])
+@pytest.mark.parametrize(
+    "recovery",
+    [
+        RecoveryConfig(heartbeat=True),
+        RecoveryConfig(periodic_queries=0.05),
+        RecoveryConfig(periodic_queries=datetime.timedelta(milliseconds=50)),
+    ],
+    ids=["heartbeat", "seconds", "timedelta"],
+)
 def test_what_was_missed_is_recovered(both, recovery):
     first, second = both
     publisher = declare_advanced_publisher(
@@ -128,3 +140,96 @@ def test_by_time_instead_of_numbers():
         subscriber = declare_advanced_subscriber(session, "a/b", history=HistoryConfig(max_age=60))
         kinds = [subscriber.recv(PATIENCE).kind for _ in range(2)]
         assert kinds == [zenlake.SampleKind.PUT, zenlake.SampleKind.DELETE]
+
+
+# Either package on either side. A filter at the subscriber's door loses what is large and put, not what is large and an answer.
+ONE_SIDE = """
+import datetime, importlib, json, sys, time
+package, role, port = sys.argv[1:]
+zenoh, ext = importlib.import_module(package), importlib.import_module(package + ".ext")
+where = json.dumps([f"tcp/127.0.0.1:{port}"])
+config = zenoh.Config()
+config.insert_json5("scouting/multicast/enabled", "false")
+config.insert_json5("listen/endpoints", where if role == "publisher" else "[]")
+if role == "subscriber":
+    config.insert_json5("connect/endpoints", where)
+    lossy = {"messages": ["put"], "flows": ["ingress"], "key_exprs": ["a/**"], "size_limit": 50}
+    config.insert_json5("low_pass_filter", json.dumps([lossy]))
+with zenoh.open(config) as session:
+    if role == "publisher":
+        numbered = ext.MissDetectionConfig()
+        publisher = ext.declare_advanced_publisher(session, "a/b", cache=ext.CacheConfig(5), sample_miss_detection=numbered)
+        matching = session.declare_publisher("a/b")
+        print("READY", flush=True)
+        while not matching.matching_status.matching:
+            time.sleep(0.01)
+        publisher.put("small")
+        publisher.put("large" * 20)
+        sys.stdin.read()
+    else:
+        again = ext.RecoveryConfig(periodic_queries=datetime.timedelta(milliseconds=100))
+        subscriber = ext.declare_advanced_subscriber(session, "a/b", recovery=again)
+        print(*(str(subscriber.recv().payload)[:5] for _ in range(2)), flush=True)
+"""
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize(("publisher", "subscriber"), [("zenoh", "zenlake"), ("zenlake", "zenoh")])
+def test_periodic_queries_recover_what_was_lost_last(publisher, subscriber):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+
+    def side(package, role):
+        command = [sys.executable, "-c", ONE_SIDE, package, role, port]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    with side(publisher, "publisher") as first:
+        try:
+            assert first.stdout.readline() == "READY\n"
+            with side(subscriber, "subscriber") as second:
+                try:
+                    told, _ = second.communicate(timeout=20)
+                finally:
+                    second.kill()
+        finally:
+            first.kill()
+    assert told == "small large\n"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: RecoveryConfig(),
+        lambda: RecoveryConfig(heartbeat=False),
+        lambda: RecoveryConfig(periodic_queries=-1),
+        lambda: RecoveryConfig(periodic_queries=0),
+        lambda: RecoveryConfig(periodic_queries=datetime.timedelta(seconds=-1)),
+        lambda: RecoveryConfig(periodic_queries=float("nan")),
+        lambda: MissDetectionConfig(heartbeat=-1),
+        lambda: MissDetectionConfig(heartbeat=0),
+        lambda: MissDetectionConfig(heartbeat=float("inf")),
+        lambda: MissDetectionConfig(sporadic_heartbeat=-0.5),
+        lambda: HistoryConfig(max_samples=-1),
+        lambda: HistoryConfig(max_samples=0),
+        lambda: HistoryConfig(max_age=-1),
+        lambda: HistoryConfig(max_age=0),
+        lambda: CacheConfig(-1),
+        lambda: CacheConfig(0),
+    ],
+)
+def test_what_makes_no_sense_is_refused_when_it_is_said(make):
+    with pytest.raises(ValueError, match=r"leave it out|cannot be negative|recovery by nothing"):
+        make()
+
+
+def test_undeclaring_a_publisher_with_a_heartbeat_is_quiet(caplog):
+    with zenlake.open(config()) as session:
+        for _ in range(60):
+            publisher = declare_advanced_publisher(
+                session, "a/b", sample_miss_detection=MissDetectionConfig(heartbeat=0.001)
+            )
+            publisher.put("1")
+            time.sleep(0.002)
+            publisher.undeclare()
+    assert caplog.text == ""

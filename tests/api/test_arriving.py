@@ -14,7 +14,7 @@ from tests.api.nodes import PATIENCE, pair, wait_until
 from tests.api.test_filling import KEYS, Receiving, frames, traffic, usual
 from tests.columns.test_usual import SHORT, publication
 from zenlake.api.arriving import Keys, Samples
-from zenlake.api.asynchronous import Channel as AsyncChannel
+from zenlake.api.asynchronous import Handler as AsyncHandler
 from zenlake.api.handlers import Callback, Handler
 from zenlake.api.sample import Sample
 from zenlake.choices import CongestionControl
@@ -284,7 +284,7 @@ def test_an_event_loop_reads_all_of_a_run():
     handler = receiving.samples(0, b"**")
 
     async def read() -> list[int]:
-        channel = AsyncChannel(handler)
+        channel = AsyncHandler(handler)
         first = asyncio.ensure_future(channel.recv())
         await asyncio.sleep(0)
         receiving.read(frames(*[usual(number) for number in range(100)]))
@@ -331,7 +331,7 @@ def test_a_callback_puts_and_undeclares_itself_in_the_middle_of_a_flood(both):
     def reads(sample: Sample) -> None:
         got.append(int(bytes(sample.payload)))
         if len(got) <= 3:
-            both[0].put("flood/here", b"%08d" % (10_000 + len(got)))
+            both[0].put("flood/here", b"%08d" % (10_000 + len(got)), congestion_control=CongestionControl.BLOCK)
         if len(got) == 500:
             subscriber.undeclare()
 

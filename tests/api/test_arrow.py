@@ -132,6 +132,113 @@ def test_a_table_without_what_it_needs_is_refused(session):
         session.put_table(pa.table({"key": ["x"]}))
 
 
+def row(**columns):
+    return pa.table({"key": ["t/a"], "payload": [b"x"], **{name: [value] for name, value in columns.items()}})
+
+
+def at(*times, unit="us"):
+    return pa.table({"key": ["t/a"] * len(times), "payload": [b"x"] * len(times), "timestamp": pa.array(times, unit)})
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        *((row(priority=wrong), f"`priority` has {wrong}: .* from 1 .* to 7") for wrong in (0, 8, 9, 300, -1)),
+        (row(priority="data"), "`priority` holds whole numbers, not string"),
+        (row(encoding=5), "`encoding` holds text, not int64"),
+        (row(express="no"), "`express` holds true or false, not string"),
+        (pa.table({"key": ["a"], "payload": [1]}), "`payload` holds bytes or text, not int64"),
+        (pa.table({"key": [b"\xff"], "payload": ["x"]}), "`key`: .*UTF8"),
+        (pa.table({"key": [None], "payload": ["x"]}), "1 rows have no key"),
+        (pa.table([["a"], ["x"], ["y"]], ["key", "payload", "payload"]), "2 columns `payload`"),
+        (at(-1, unit=pa.timestamp("us")), "`timestamp` has a time -1 s"),
+        (at(0, 5_000_000_000, unit=pa.timestamp("s")), "`timestamp` has a time 5000000000 s"),
+        (at(1 << 32, unit=pa.timestamp("s")), "end in February 2106"),
+        (at(10**17, unit=pa.timestamp("s")), "`timestamp`: .*out of bounds"),
+        (at(1, unit=pa.int64()), "`timestamp` holds times .*, not int64"),
+    ],
+)
+def test_a_table_with_a_wrong_column_is_refused_as_a_whole(session, table, says):
+    subscriber = session.declare_subscriber("**")
+    with pytest.raises(ValueError, match=says):
+        session.put_table(table)
+    assert subscriber.try_recv() is None
+
+
+def test_times_up_to_the_last_are_sent_as_they_are(session):
+    subscriber = session.declare_subscriber("t/a")
+    session.put_table(at(0, (1 << 32) - 1, unit=pa.timestamp("s")))
+    session.put_table(at(1_700_000_000_123_456_789, unit=pa.timestamp("ns", "UTC")))  # cut to microseconds
+    session.put_table(at(20_000, unit=pa.date32()))
+    seen = [subscriber.recv(PATIENCE).timestamp.get_time().isoformat() for _ in range(4)]
+    assert seen == [
+        "1970-01-01T00:00:00+00:00",
+        "2106-02-07T06:28:15+00:00",
+        "2023-11-14T22:13:20.123456+00:00",
+        "2024-10-04T00:00:00+00:00",
+    ]
+
+
+@pytest.mark.parametrize(
+    "form", ["batch", "reader", "pandas", "polars", "categories", "duckdb", "views", "fixed", "bytes"]
+)
+def test_whatever_holds_columns_can_be_put(session, form):
+    table = pa.table({"key": ["t/a", "t/b"], "payload": [b"12", b"34"]})
+    if form == "batch":
+        given = table.to_batches()[0]
+    elif form == "reader":
+        given = table.to_reader()
+    elif form == "pandas":
+        given = table.to_pandas().set_axis([5, 7])
+    elif form in ("polars", "categories"):
+        polars = pytest.importorskip("polars")
+        given = polars.from_arrow(table)
+        if form == "categories":
+            given = given.with_columns(polars.col("key").cast(polars.Categorical))
+    elif form == "duckdb":
+        given = pytest.importorskip("duckdb").from_arrow(table)
+    else:
+        forms = {"views": [pa.string_view(), pa.binary_view()], "fixed": [pa.string(), pa.binary(2)]}
+        kinds = forms.get(form, [pa.binary(), pa.large_binary()])
+        given = table.cast(pa.schema(list(zip(table.schema.names, kinds, strict=True))))
+    subscriber = session.declare_subscriber("t/*")
+    assert session.put_table(given) == 2
+    samples = [subscriber.recv(PATIENCE) for _ in range(2)]
+    assert [(str(sample.key_expr), bytes(sample.payload)) for sample in samples] == [("t/a", b"12"), ("t/b", b"34")]
+
+
+@pytest.mark.parametrize("wrong", [{"key": ["a"]}, ["a"], None, "a"])
+def test_what_holds_no_columns_is_refused(session, wrong):
+    with pytest.raises(TypeError, match=r"put_table takes columns .*, not "):
+        session.put_table(wrong)
+
+
+def test_a_publisher_refuses_rows_on_another_key(session):
+    with session.declare_publisher("t/a") as publisher:
+        assert publisher.put_table(row()) == 1
+        with pytest.raises(ValueError, match="`key` has 't/b', but a publisher puts on its own key, 't/a'"):
+            publisher.put_table(pa.table({"key": ["t/a", "t/b"], "payload": ["1", "2"]}))
+
+
+@pytest.mark.parametrize(
+    ("bounds", "error"),
+    [
+        ({"rows": -1}, ValueError),
+        ({"rows": "x"}, TypeError),
+        ({"rows": 1.5}, TypeError),
+        ({"size": 0}, ValueError),
+        ({"age": -1}, ValueError),
+        ({"age": "x"}, TypeError),
+        ({"capacity": -1}, ValueError),
+        ({"columns": ["foo"]}, ValueError),
+        ({"columns": "key"}, TypeError),
+    ],
+)
+def test_a_channel_refuses_wrong_bounds_when_it_is_made(bounds, error):
+    with pytest.raises(error, match=next(iter(bounds)).rstrip("s")):
+        ArrowChannel(**bounds)
+
+
 def test_replies_as_a_table(session):
     def answer(query):
         with query:

@@ -170,3 +170,12 @@ def test_eight_bytes_never_pin_the_batch_that_they_came_in(both, received):
         assert 200_000 <= large < 300_000  # a view keeps what its fragments were joined in, and no more
     finally:
         tracemalloc.stop()
+
+
+def test_an_array_of_objects_is_refused_and_not_sent_as_their_addresses(both):
+    numpy = pytest.importorskip("numpy")
+    for wrong in (numpy.array([object()]), numpy.zeros(2, [("a", "i4"), ("b", "O")])):
+        with pytest.raises(TypeError, match="array of objects"):
+            both[0].put("a", wrong)
+    named = numpy.zeros(2, [("Offset", "i4"), ("O", "f8")])
+    assert bytes(zenlake.ZBytes(named)) == named.tobytes()

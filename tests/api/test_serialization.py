@@ -66,6 +66,51 @@ def test_any_bytes_are_read_or_refused(data):
     assert z_deserialize(list[tuple[str, UInt64]], z_serialize(value)) == value
 
 
+MIXED = [
+    "[1, 'a']",
+    "[1, 2.0]",
+    "[1, True]",
+    "{1: 'a', 'b': 2}",
+    "{'a': 1, 'b': 'x'}",
+    "{1, 'a'}",
+    "frozenset([1, b'a'])",
+    "[Int8(1), Int16(2)]",
+    "[1, Int32(1)]",
+    "[b'a', bytearray(b'b')]",
+    "[[1], (1,)]",
+    "([1, 'a'],)",
+]
+ALIKE = ["[[1], ['a']]", "[[], [1]]", "[(1, 'a'), ('b', 2)]", "[{1: 2}, {'a': 'b'}]", "[]", "{}"]
+REFUSED_BY_THEM = """
+import json, sys
+from zenoh.ext import *
+def refused(text):
+    try:
+        z_serialize(eval(text))
+    except ValueError:
+        return True
+    return False
+print(json.dumps([refused(text) for text in json.load(sys.stdin)]))
+"""
+
+
+@pytest.mark.parametrize("text", MIXED)
+def test_items_of_several_types_are_refused(text):
+    with pytest.raises(ValueError, match=r"items of \w+ and \w+ in one list"):
+        z_serialize(eval(text, vars(zenlake.ext)))
+
+
+@pytest.mark.interop
+def test_items_of_several_types_are_refused_by_the_real_one_too():
+    texts = json.dumps([*MIXED, *ALIKE])
+    done = subprocess.run(
+        [sys.executable, "-c", REFUSED_BY_THEM], input=texts, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert json.loads(done.stdout) == [True] * len(MIXED) + [False] * len(ALIKE)
+    for text in ALIKE:
+        z_serialize(eval(text))
+
+
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="does not fit"):
         Int8(128)

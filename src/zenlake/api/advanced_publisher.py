@@ -8,9 +8,11 @@ last number in heartbeats. All of that lives on keys beside its own: `<key>/@adv
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from zenlake.api.declared import Declared, LivelinessToken, Publisher, Queryable
+from zenlake.api.arguments import as_count, as_flag, as_period, as_qos, given
+from zenlake.api.declared import Declared, Publisher
 from zenlake.api.handlers import Callback
 from zenlake.api.samples import Sample
 from zenlake.api.serialization import UInt32, z_serialize
@@ -24,7 +26,7 @@ from zenlake.choices import (
 )
 from zenlake.clock import ns_from_ntp64
 from zenlake.encoding import Encoding
-from zenlake.errors import ConfigError, InvalidValue
+from zenlake.errors import ClosedError, ConfigError
 from zenlake.keyexpr import KeyExpr
 from zenlake.parameters import TimeRange
 from zenlake.record import dataclass
@@ -47,6 +49,9 @@ class RepliesConfig:
     priority: Priority | None = None
     express: bool | None = None
 
+    def __post_init__(self) -> None:
+        as_qos(self.congestion_control, self.priority, self.express, None)
+
 
 class CacheConfig:
     """How many of its samples a publisher keeps (1 by default)."""
@@ -54,10 +59,8 @@ class CacheConfig:
     __slots__ = ("max_samples", "replies_config")
 
     def __init__(self, max_samples: int | None = None, *, replies_config: RepliesConfig | None = None) -> None:
-        self.max_samples = 1 if max_samples is None else max_samples
-        self.replies_config = replies_config
-        if self.max_samples < 1:
-            raise InvalidValue(f"a cache of {max_samples} samples: it holds at least one")
+        self.max_samples = 1 if max_samples is None else as_count("max_samples", max_samples)
+        self.replies_config = given("replies_config", replies_config, RepliesConfig, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +69,11 @@ class MissDetectionConfig:
 
     heartbeat: float | None = None
     sporadic_heartbeat: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("heartbeat", "sporadic_heartbeat"):
+            if getattr(self, name) is not None:
+                as_period(name, getattr(self, name))
 
 
 class AdvancedPublisher(Declared):
@@ -89,7 +97,8 @@ class AdvancedPublisher(Declared):
         self._told = 0
         self._id = publisher.id
         self._cache: deque[Sample] | None = None if cache is None else deque(maxlen=cache.max_samples)
-        self._parts: list[Any] = []
+        self._parts: list[Declared] = []
+        self._stop: Callable[[], None] | None = None
         if cache is not None and not self._numbered and not session._node.node.stamps:
             raise ConfigError(
                 "an advanced publisher with a cache orders its samples by time: set timestamping/enabled in the "
@@ -103,30 +112,34 @@ class AdvancedPublisher(Declared):
             )
         if publisher_detection:
             self._parts.append(session.liveliness().declare_token(beside))
-        if detection is not None and (detection.heartbeat or detection.sporadic_heartbeat):
+        period = None if detection is None else detection.sporadic_heartbeat or detection.heartbeat
+        if detection is not None and period is not None:
             sporadic = detection.sporadic_heartbeat is not None
             block = CongestionControl.BLOCK if sporadic else None
             heart = session.declare_publisher(beside, congestion_control=block)
-            period = detection.sporadic_heartbeat or detection.heartbeat or 1.0
-            self._parts += [heart, session._node.every(period, lambda: self._beat(heart, sporadic))]
+            self._parts.append(heart)
+            self._stop = session._node.every(float(period), lambda: self._beat(heart, sporadic))
 
     def _beat(self, heart: Publisher, sporadic: bool) -> None:
         count = self._next
         if count and not (sporadic and count == self._told):
             self._told = count
-            heart.put(z_serialize(UInt32((count - 1) & U32)))
+            with suppress(ClosedError):  # another thread undeclares us, or closes the session, at this very moment
+                heart.put(z_serialize(UInt32((count - 1) & U32)))
 
     def _end(self, entity: Any) -> None:
+        if self._stop is not None:
+            self._stop()
         for part in self._parts:
-            (part.undeclare if isinstance(part, (Queryable, LivelinessToken, Publisher)) else part)()
+            part.undeclare()
         if entity._entity is not None:
             entity.undeclare()
 
     def __del__(self) -> None:
         self._entity = None  # its parts end by themselves, but for the timer
-        for part in getattr(self, "_parts", ()):
-            if not isinstance(part, Declared):
-                part()
+        stop = getattr(self, "_stop", None)
+        if stop is not None:
+            stop()
 
     @property
     def id(self) -> EntityGlobalId:
@@ -268,6 +281,9 @@ def declare_advanced_publisher(
     publisher_detection: bool | None = None,
 ) -> AdvancedPublisher:
     """A publisher with a cache for late subscribers, numbers to notice losses by, and a token to be detected by."""
+    given("cache", cache, CacheConfig, None)
+    given("sample_miss_detection", sample_miss_detection, MissDetectionConfig, None)
+    is_detected = as_flag("publisher_detection", publisher_detection)
     publisher = session.declare_publisher(
         key_expr,
         encoding=encoding,
@@ -277,4 +293,4 @@ def declare_advanced_publisher(
         reliability=reliability,
         allowed_destination=allowed_destination,
     )
-    return AdvancedPublisher(publisher, cache, sample_miss_detection, bool(publisher_detection))
+    return AdvancedPublisher(publisher, cache, sample_miss_detection, is_detected)

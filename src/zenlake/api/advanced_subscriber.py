@@ -2,9 +2,10 @@
 """Subscribers that notice: they ask advanced publishers for history, recover what they missed, and tell what is lost."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic
 
-from zenlake.api.arguments import as_key
+from zenlake.api.arguments import as_count, as_flag, as_key, as_locality, as_period, as_seconds, given
 from zenlake.api.declared import Declared, H, Listening, Receiving, Subscriber
 from zenlake.api.handlers import Callback, Receiver
 from zenlake.api.ordering import Miss, Ordering
@@ -43,25 +44,39 @@ class HistoryConfig:
     max_age: float | None = None
 
     def __post_init__(self) -> None:
-        if self.max_samples == 0 or self.max_age == 0:
-            raise InvalidValue("a history of zero samples or zero seconds: leave the limit out, or make it larger")
+        as_flag("detect_late_publishers", self.detect_late_publishers)
+        if self.max_samples is not None:
+            as_count("max_samples", self.max_samples)
+        if self.max_age is not None and not as_seconds("max_age", self.max_age):
+            raise InvalidValue("max_age of 0 seconds: nothing is so young; leave it out, or make it larger")
 
     @property
     def parameters(self) -> str:
-        parts = [] if self.max_samples is None else [f"_max={self.max_samples}"]
-        return ";".join(parts if self.max_age is None else [*parts, f"_time=[now(-{self.max_age:f}s)..]"])
+        parts = [] if self.max_samples is None else [f"_max={int(self.max_samples)}"]
+        return ";".join(parts if self.max_age is None else [*parts, f"_time=[now(-{float(self.max_age):f}s)..]"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryConfig:
-    """Ask for samples that were missed: every so many seconds, or when a heartbeat tells of them."""
+    """Ask for samples that were missed: each time a period (a timedelta, or seconds) is over, or when a heartbeat tells of them."""
 
-    periodic_queries: float | None = None
+    periodic_queries: timedelta | float | None = None
     heartbeat: bool | None = None
 
     def __post_init__(self) -> None:
         if self.periodic_queries is not None and self.heartbeat is not None:
             raise InvalidValue("recovery by periodic_queries or by heartbeat, not both")
+        if self.periodic_queries is None and not as_flag("heartbeat", self.heartbeat):
+            raise InvalidValue("recovery by nothing: say periodic_queries=timedelta(...) or heartbeat=True")
+        self.period  # noqa: B018  # refuses what is none
+
+    @property
+    def period(self) -> float | None:
+        """Seconds between the queries; None if there are none."""
+        period = self.periodic_queries
+        if period is None:
+            return None
+        return as_period("periodic_queries", period.total_seconds() if isinstance(period, timedelta) else period)
 
 
 class AdvancedSubscriber(Receiving[H]):
@@ -74,7 +89,7 @@ class AdvancedSubscriber(Receiving[H]):
         session: "Session",
         key_expr: KeyExpr,
         receiver: Receiver[Any],
-        origin: Locality | None,
+        origin: Locality,
         history: HistoryConfig | None,
         recovery: RecoveryConfig | None,
         detection: bool,
@@ -103,8 +118,9 @@ class AdvancedSubscriber(Receiving[H]):
         if recovery is not None and recovery.heartbeat:
             beat = Callback(self._heard, indirect=False)
             self._parts.append(session.declare_subscriber(key_expr / "@adv/pub/**", beat, allowed_origin=origin))
-        if recovery is not None and recovery.periodic_queries:
-            self._parts.append(session._node.every(recovery.periodic_queries, self._ask_again))
+        period = None if recovery is None else recovery.period
+        if period is not None:
+            self._parts.append(session._node.every(period, self._ask_again))
         if detection:
             own = self._entity.id
             self._parts.append(session.liveliness().declare_token(key_expr / f"@adv/sub/{own.zid}/{own.eid}/_"))
@@ -229,11 +245,14 @@ def declare_advanced_subscriber(
     subscriber_detection: bool | None = None,
 ) -> AdvancedSubscriber[Any]:
     """A subscriber that asks for history, recovers what it missed, and tells what is lost."""
-    key = as_key(key_expr)
+    key, origin = as_key(key_expr), as_locality("allowed_origin", allowed_origin)
+    given("history", history, HistoryConfig, None)
+    given("recovery", recovery, RecoveryConfig, None)
+    is_detected = as_flag("subscriber_detection", subscriber_detection)
     session._live()
     target = session._receiver(handler)
     subscriber: AdvancedSubscriber[Any] = AdvancedSubscriber(
-        session, key, target, allowed_origin, history, recovery, bool(subscriber_detection)
+        session, key, target, origin, history, recovery, is_detected
     )
     session._declared(subscriber)
     return subscriber

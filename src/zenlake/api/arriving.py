@@ -177,7 +177,9 @@ class Samples(Listener):
         self.channel = channel
         self.keys = keys
         self.stamper = stamper
-        self.runs = self.channel is not None and not (self.channel.ring or self.channel.refuses)  # which drop one by one
+        self.runs = self.channel is not None and not (
+            self.channel.ring or self.channel.refuses
+        )  # which drop one by one
         self.plain = Plain()
         self.door = None  # by which the last run came, and in which epoch: then ids stand for what they stood for
         self.epoch = 0

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from zenlake.api.arguments import as_count, as_seconds
 from zenlake.api.filling import Filling
 from zenlake.api.handlers import Handler, Receiver
 from zenlake.api.tables import Rows
+from zenlake.api.tabular import as_rows
 from zenlake.choices import Locality
 from zenlake.columns.live import LiveSamples
+from zenlake.columns.schemas import chosen
 from zenlake.encoding import Encoding
-from zenlake.errors import InvalidValue, QueryError
+from zenlake.errors import QueryError
 from zenlake.keyexpr import KeyExpr
 from zenlake.network.application import quality
 from zenlake.values import ConsolidationMode, SourceInfo
@@ -43,11 +46,14 @@ class ArrowChannel:
         capacity: int = 16,
         columns: list[str] | None = None,
     ) -> None:
-        self.rows = rows
-        self.size = size
-        self.age = age
-        self.capacity = capacity
+        self.rows = as_count("rows", rows)
+        self.size = as_count("size", size)
+        self.age = as_seconds("age", age)
+        self.capacity = as_count("capacity", capacity)
         self.columns = columns
+        if isinstance(columns, str):
+            raise TypeError(f"columns is a list of names, not {columns!r}")
+        chosen("samples", columns)  # refuses those that there are not
 
     def _receiver(self) -> Receiver[Any]:
         channel: Handler[pa.RecordBatch] = Handler(self.capacity)
@@ -111,11 +117,6 @@ class _Given:
         return self._target
 
 
-TAKEN = ["key", "payload", "kind", "encoding", "schema", "attachment", "ntp64", "timestamp_id", "priority", "congestion",
-         "express", "reliable"]  # fmt: skip
-SECOND = 1_000_000  # microseconds
-
-
 def put_table(
     session: "Session",
     table: Any,
@@ -129,13 +130,9 @@ def put_table(
     `first` is the source of the first row; the others count on. A `timestamp` without `ntp64` is a time for which this node
     answers.
     """
-    names = table.schema.names
-    if key_expr is None and "key" not in names:
-        raise InvalidValue(f"a table to put needs a column `key`; it has {', '.join(sorted(names))}")
-    if "payload" not in names:
-        raise InvalidValue(f"a table to put needs a column `payload`; it has {', '.join(sorted(names))}")
-    destination = fixed["destination"]
     node = session._live().node
+    taken = as_rows(table, key_expr, str(session.zid()))
+    destination = fixed["destination"]
     rows = Rows(node, destination is not Locality.REMOTE, destination is not Locality.SESSION_LOCAL)
     usual = {
         "priority": int(fixed["priority"]),
@@ -144,34 +141,17 @@ def put_table(
         "reliable": fixed["reliable"],
         "encoding": encoding,
     }
-    taken = table.select([name for name in TAKEN if name in names and (name != "key" or key_expr is None)])
     sent = 0
-    if "timestamp" in names and "ntp64" not in names:
-        taken = _stamped(taken, table.column("timestamp"), str(session.zid()))
     number = 0 if first is None else first.source_sn
-    for batch in taken.to_batches() if isinstance(taken, pa.Table) else [taken]:
-        plain = _plain(batch)
+    for batch in taken.to_batches():
         if first is not None:
-            plain = _numbered(plain, first, number)
-            number += plain.num_rows
+            batch = _numbered(batch, first, number)
+            number += batch.num_rows
         if key_expr is not None:
-            sent += rows.send(plain, None, key_expr.utf8, **usual)
-            continue
-        keys = plain.column("key")
-        if keys.null_count:
-            raise InvalidValue(f"{keys.null_count} rows have no key")
-        sent += rows.send(plain, keys, None, **usual)
+            sent += rows.send(batch, None, key_expr.utf8, **usual)
+        else:
+            sent += rows.send(batch, batch.column("key"), None, **usual)
     return sent
-
-
-def _stamped(taken: Any, times: Any, zid: str) -> Any:
-    """With the times as NTP64, and our id where there is one."""
-    microseconds = times.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-    seconds = pc.divide(microseconds, SECOND)
-    rest = pc.subtract(microseconds, pc.multiply(seconds, SECOND))
-    ntp64 = pc.add(pc.shift_left(seconds, 32), pc.divide(pc.shift_left(rest, 32), SECOND))
-    ids = pc.if_else(pc.is_valid(ntp64), pa.scalar(zid), pa.scalar(None, pa.string()))
-    return taken.append_column("ntp64", ntp64).append_column("timestamp_id", ids)
 
 
 def _numbered(batch: pa.RecordBatch, first: SourceInfo, number: int) -> pa.RecordBatch:
@@ -185,11 +165,3 @@ def _numbered(batch: pa.RecordBatch, first: SourceInfo, number: int) -> pa.Recor
     for name, column in source.items():
         batch = batch.append_column(name, column)
     return batch
-
-
-def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Without dictionaries, which the encoder does not read."""
-    columns = [
-        column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch.columns
-    ]
-    return pa.record_batch(columns, names=batch.schema.names)

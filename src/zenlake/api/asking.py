@@ -3,7 +3,7 @@
 
 from typing import TYPE_CHECKING, Any, cast
 
-from zenlake.api.arguments import as_encoding, as_key, as_locality
+from zenlake.api.arguments import as_encoding, as_flag, as_key, as_locality, as_seconds, given
 from zenlake.api.arriving import Keys
 from zenlake.api.cancellation import CancellationToken
 from zenlake.api.declared import Querier
@@ -122,10 +122,10 @@ class Asking:
         fixed = self._asking(
             target, consolidation, accept_replies, timeout, congestion_control, priority, express, allowed_destination
         )
+        accepts = ReplyKeyExpr.ANY if fixed["accept_any"] else ReplyKeyExpr.MATCHING_QUERY
         node = self._live()
-        entity = node.declare_querier(key.utf8, as_locality(allowed_destination))
+        entity = node.declare_querier(key.utf8, fixed["destination"])
         node.settle()
-        accepts = ReplyKeyExpr.DEFAULT if accept_replies is None else accept_replies
         return Querier(cast("Session", self), key, entity, accepts, fixed)
 
     def _asking(
@@ -139,18 +139,17 @@ class Asking:
         express: bool | None,
         destination: Locality | None,
     ) -> dict[str, Any]:
-        if timeout is not None and timeout < 0:
-            raise ValueError("negative timeout")
         mode = consolidation.mode if isinstance(consolidation, QueryConsolidation) else consolidation
+        accepts = given("accept_replies", accept_replies, ReplyKeyExpr, ReplyKeyExpr.DEFAULT)
         return {
-            "target": QueryTarget.DEFAULT if target is None else target,
-            "consolidation": ConsolidationMode.AUTO if mode is None else mode,
-            "accept_any": accept_replies == ReplyKeyExpr.ANY,
-            "timeout": self._default_timeout if timeout is None else timeout,
-            "congestion": CongestionControl.BLOCK if congestion_control is None else congestion_control,
-            "priority": Priority.DATA if priority is None else priority,
-            "express": bool(express),
-            "destination": as_locality(destination),
+            "target": given("target", target, QueryTarget, QueryTarget.DEFAULT),
+            "consolidation": given("consolidation", mode, ConsolidationMode, ConsolidationMode.AUTO),
+            "accept_any": accepts is ReplyKeyExpr.ANY,
+            "timeout": self._default_timeout if timeout is None else as_seconds("timeout", timeout),
+            "congestion": given("congestion_control", congestion_control, CongestionControl, CongestionControl.BLOCK),
+            "priority": given("priority", priority, Priority, Priority.DATA),
+            "express": as_flag("express", express),
+            "destination": as_locality("allowed_destination", destination),
         }
 
     def _get(
@@ -170,8 +169,10 @@ class Asking:
         if budget is not None and budget < 1:
             raise InvalidValue(f"a budget of {budget} replies: at least one, or None for all")
         node = self._live()
+        given("source_info", source, SourceInfo, None)
+        given("timestamp_instrumentation", instrumentation, TimestampInstrumentation, None)
         if token is not None:
-            token.check()
+            given("cancellation_token", token, CancellationToken, token).check()
         if fixed["accept_any"] and "_anyke" not in parameters:
             parameters = f"{parameters};_anyke" if parameters else "_anyke"
         target: Receiver[Reply] = self._receiver(handler)

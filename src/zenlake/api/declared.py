@@ -341,8 +341,7 @@ class Publisher(PublisherPut, Matching):
         super()._end(entity)
 
     def put_table(self, /, table: Any) -> int:
-        """Send a value for each row of an Arrow table or batch: columns `payload` and, if they are there, `attachment`,
-        `encoding`, `timestamp`. Returns the number of rows sent."""
+        """As `Session.put_table`, on this key: a column `key` may be missing, but not say another."""
         from zenlake.api.arrow import put_table
 
         self._alive()

@@ -3,7 +3,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from zenlake.api.arguments import as_key
+from zenlake.api.arguments import as_flag, as_key, as_seconds, given
 from zenlake.api.cancellation import CancellationToken
 from zenlake.api.declared import LivelinessToken, Subscriber
 from zenlake.api.handlers import Receiver
@@ -47,10 +47,9 @@ class Liveliness:
         key = as_key(key_expr)
         session = self._session
         node = session._live()
-        if timeout is not None and timeout < 0:
-            raise ValueError("negative timeout")
+        patience = session._default_timeout if timeout is None else as_seconds("timeout", timeout)
         if cancellation_token is not None:
-            cancellation_token.check()
+            given("cancellation_token", cancellation_token, CancellationToken, cancellation_token).check()
         target: Receiver[Reply] = session._receiver(handler)
         keys, push = session._keys, target.push
         asking: Any = None
@@ -72,9 +71,7 @@ class Liveliness:
                 asking.cancel()
             target.close(True)
 
-        asking = node.liveliness_get(
-            key.utf8, deliver, done, session._default_timeout if timeout is None else float(timeout)
-        )
+        asking = node.liveliness_get(key.utf8, deliver, done, patience)
         if cancellation_token is not None:
             cancellation_token.add(target, cancel, target.idle)
         return target.handler
@@ -83,7 +80,7 @@ class Liveliness:
         self, /, key_expr: KeyExpr | str, handler: Any = None, *, history: bool | None = None
     ) -> Subscriber[Any]:
         """Receive a PUT sample when a token appears and a DELETE when it is gone; with `history`, of those there too."""
-        key = as_key(key_expr)
+        key, wants_history = as_key(key_expr), as_flag("history", history)
         session = self._session
         node = session._live()
         target: Receiver[Sample] = session._receiver(handler)
@@ -94,6 +91,6 @@ class Liveliness:
             if found is not None:
                 push(Sample(found, kind=SampleKind.PUT if alive else SampleKind.DELETE))
 
-        entity = node.declare_liveliness_subscriber(key.utf8, deliver, bool(history))
+        entity = node.declare_liveliness_subscriber(key.utf8, deliver, wants_history)
         declared: Subscriber[Any] = session._declared(Subscriber(session, key, target, entity))
         return declared

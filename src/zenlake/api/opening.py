@@ -32,6 +32,69 @@ log = logger("zenlake.node")
 # Without effect, but not without a word.
 PLUGINS = "plugins"
 KNOWN_KEYS = "transport/auth/pubkey/known_keys_file"
+# What has no effect here: keys, and sections of them. (`tests/api/test_opening.py` compares them with what the code asks for.)
+IDLE = (
+    "adminspace/permissions/write",
+    "gateway",
+    "listen/exit_on_failure",
+    "listen/retry",
+    "listen/timeout_ms",
+    "metadata",
+    "plugins_loading",
+    "region_name",
+    "routing/peer",
+    "routing/router",
+    "scouting/gossip/autoconnect",
+    "scouting/gossip/autoconnect_strategy",
+    "scouting/gossip/multihop",
+    "scouting/gossip/target",
+    "scouting/multicast/autoconnect_strategy",
+    "stats",
+    "transport/auth/pubkey",
+    "transport/link/rx/buffer_size",
+    "transport/link/tcp",
+    "transport/link/tls/close_link_on_expiration",
+    "transport/link/tls/connect_certificate_base64",
+    "transport/link/tls/connect_private_key_base64",
+    "transport/link/tls/listen_certificate_base64",
+    "transport/link/tls/listen_private_key_base64",
+    "transport/link/tls/root_ca_certificate_base64",
+    "transport/link/tls/so_rcvbuf",
+    "transport/link/tls/so_sndbuf",
+    "transport/link/tx/queue/allocation",
+    "transport/link/tx/queue/batching/enabled",
+    "transport/link/tx/queue/size/background",
+    "transport/link/tx/queue/size/control",
+    "transport/link/tx/queue/size/data_high",
+    "transport/link/tx/queue/size/data_low",
+    "transport/link/tx/queue/size/interactive_high",
+    "transport/link/tx/queue/size/interactive_low",
+    "transport/link/tx/queue/size/real_time",
+    "transport/link/tx/threads",
+    "transport/link/unixpipe",
+    "transport/multicast/compression",
+    "transport/multicast/max_sessions",
+    "transport/shared_memory",
+    "transport/unicast/max_links",
+)
+_routers_and_peers = ["router", "peer"]
+_always = {"peer": {"to_router": "always", "to_peer": "always"}}
+# What the real one does where nothing is said, or what we do anyway: whoever says so misses nothing.
+AS_IT_IS = {
+    "listen/exit_on_failure": True,
+    "listen/retry": {"period_init_ms": 1000, "period_max_ms": 4000, "period_increase_factor": 2},
+    "listen/timeout_ms": 0,
+    "routing/peer": {"mode": "peer_to_peer"},
+    "routing/router/peers_failover_brokering": True,
+    "scouting/gossip/autoconnect": {"router": [], "peer": _routers_and_peers},
+    "scouting/gossip/autoconnect_strategy": _always,
+    "scouting/gossip/multihop": False,
+    "scouting/gossip/target": {"router": _routers_and_peers, "peer": _routers_and_peers},
+    "scouting/multicast/autoconnect_strategy": _always,
+    "transport/link/tls/close_link_on_expiration": False,
+    "transport/shared_memory/enabled": False,
+}
+QUERY_TIMEOUT = 10_000  # milliseconds
 
 ALL = 0, 7  # the priorities of a link that takes every message
 A_MOMENT = 0.05  # seconds that a callback which wants for a processor gets one in
@@ -262,6 +325,7 @@ def node_config(config: Config, **more: Any) -> NodeConfig:
     _check(config)
     mode = config.role
     zid = config.get("id")
+    protocols = config.get("transport/link/protocols")
     patience = config.of_role("connect/timeout_ms")
     if patience is None:
         patience = 0 if mode is WhatAmI.CLIENT else -1
@@ -272,6 +336,7 @@ def node_config(config: Config, **more: Any) -> NodeConfig:
         zid=None if zid is None else ZenohId.parse(zid).to_wire(),
         transport=_transport(config),
         tls=_tls(config),
+        protocols=None if protocols is None else frozenset(protocols),
         max_sessions=config.get("transport/unicast/max_sessions"),
         max_pending=config.get("transport/unicast/accept_pending"),
         filters=_filters(config),
@@ -280,11 +345,12 @@ def node_config(config: Config, **more: Any) -> NodeConfig:
         retry_for=patience / 1000 if patience >= 0 else math.inf,
         must_connect=bool(config.of_role("connect/exit_on_failure")),
         backoff=_backoff(config),
-        scouting_timeout=(config.get("scouting/timeout") or 3000) / 1000,
+        scouting_timeout=_unless_null(config.get("scouting/timeout"), 3000) / 1000,
         gossip_connect=config.get("scouting/gossip/enabled") is not False,
         timestamping=config.of_role("timestamping/enabled"),
-        query_timeout=(config.get("queries_default_timeout") or 10_000) / 1000,
-        interest_timeout=(config.get("routing/interests/timeout") or 10_000) / 1000,
+        drops_future=bool(config.get("timestamping/drop_future_timestamp")),
+        query_timeout=_unless_null(config.get("queries_default_timeout"), QUERY_TIMEOUT) / 1000,
+        interest_timeout=_unless_null(config.get("routing/interests/timeout"), 10_000) / 1000,
         namespace=(config.get("namespace") or "").encode(),
         aggregation=(tuple(config.get("aggregation/subscribers")), tuple(config.get("aggregation/publishers"))),
         admin=config.get("adminspace/enabled") and config.get("adminspace/permissions/read"),
@@ -301,11 +367,27 @@ def _check(config: Config) -> None:
             "that runs them",
             ", ".join(plugins),
         )
+    idle = [path for path, value in config.changed() if is_idle(path) and value != AS_IT_IS.get(path)]
+    if idle:
+        log.warning("the configuration sets what has no effect here: %s", ", ".join(sorted(idle)))
+    protocols = config.get("transport/link/protocols")
+    for each in _endpoints(config.of_role("connect/endpoints") or ()):
+        if protocols is not None and each.partition("/")[0] not in protocols:
+            log.warning("transport/link/protocols does not allow %s, so it is not connected to", each)
     if config.get(KNOWN_KEYS):
         raise ConfigError(
             f"{KNOWN_KEYS} is to keep others out by their public keys, which is not supported: "
             "have them authenticate with certificates (transport/link/tls/enable_mtls) or passwords (transport/auth/usrpwd)"
         )
+
+
+def is_idle(path: str) -> bool:
+    return f"{path}/".startswith(tuple(f"{each}/" for each in IDLE))
+
+
+def _unless_null(value: int | None, default: int) -> int:
+    """Zero is a value."""
+    return default if value is None else value
 
 
 def _filters(config: Config) -> "Filters | None":

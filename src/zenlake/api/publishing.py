@@ -3,7 +3,7 @@
 
 from typing import TYPE_CHECKING, Any, cast
 
-from zenlake.api.arguments import as_encoding, as_key, as_qos, as_told
+from zenlake.api.arguments import as_encoding, as_key, as_qos, as_told, given
 from zenlake.api.declared import Publisher
 from zenlake.api.putting import SessionPut
 from zenlake.api.quality import Overwrites
@@ -96,6 +96,9 @@ class Publishing(SessionPut):
     ) -> bool:
         """Every put and delete comes through here. False if it was dropped."""
         node = self._live()
+        given("timestamp", timestamp, Timestamp, None)
+        given("timestamp_instrumentation", instrumentation, TimestampInstrumentation, None)
+        given("source_info", source, SourceInfo, None)
         if self._overwrites:
             fixed = self._overwrites.of(key, fixed)
         if attachment is not None:
@@ -136,7 +139,8 @@ class Publishing(SessionPut):
         """Something to put with on one key expression, again and again."""
         key = as_key(key_expr)
         qos = as_qos(congestion_control, priority, express, allowed_destination)
-        qos = self._overwrites.of(key.utf8, {**qos, "reliable": reliability != Reliability.BEST_EFFORT})
+        reliability = given("reliability", reliability, Reliability, Reliability.RELIABLE)
+        qos = self._overwrites.of(key.utf8, {**qos, "reliable": reliability is Reliability.RELIABLE})
         node = self._live()
         entity = node.declare_publisher(key.utf8, qos["destination"])
         node.settle()
@@ -150,9 +154,13 @@ class Publishing(SessionPut):
         congestion_control: CongestionControl | None = None,
         source_info: SourceInfo | None = None,
     ) -> int:
-        """Send a value for each row of an Arrow table or batch: columns `key` and `payload` and, if they are there,
-        `kind`, `encoding`, `attachment`, `timestamp`, `priority`, `congestion`, `express`, `reliable`. Returns the number of
-        rows sent. `source_info` is that of the first row, from which the others count on."""
+        """Send a value for each row of a table: of pyarrow, pandas, Polars, DuckDB or what else has `__arrow_c_stream__`.
+
+        Columns are `key` and `payload` and, if they are there, `kind`, `encoding`, `attachment`, `timestamp`, `priority`,
+        `congestion`, `express`, `reliable`. Returns the number of rows sent. `source_info` is that of the first row, from
+        which the others count on.
+        """
+        given("source_info", source_info, SourceInfo, None)
         from zenlake.api.arrow import put_table
 
         return put_table(

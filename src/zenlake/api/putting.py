@@ -66,6 +66,11 @@ class SessionPut:
             and timestamp_instrumentation is None
             and source_info is None
             and self._life.over is None
+            # What is of another type, and may be equal, is refused on the long way.
+            and (congestion_control is None or type(congestion_control) is CongestionControl)
+            and (priority is None or type(priority) is Priority)
+            and (express is None or express is True or express is False)
+            and (allowed_destination is None or type(allowed_destination) is Locality)
         ):
             name = (key_expr, congestion_control, priority, express, allowed_destination)
             found = self._posts.get(name)

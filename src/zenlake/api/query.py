@@ -4,7 +4,7 @@
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from zenlake.api.arguments import as_encoding, as_key
+from zenlake.api.arguments import as_encoding, as_flag, as_key, given
 from zenlake.api.sample import Sample, payload_of
 from zenlake.api.stamps import TimestampStack
 from zenlake.api.zbytes import ZBytes, as_buffer
@@ -128,8 +128,8 @@ class Query:
             bytes(as_buffer(payload)),
             encoding=as_encoding(encoding),
             attachment=None if attachment is None else bytes(as_buffer(attachment)),
-            timestamp=timestamp,
-            express=bool(express),
+            timestamp=given("timestamp", timestamp, Timestamp, None),
+            express=as_flag("express", express),
             stack=self._answered(),
         )
 
@@ -150,8 +150,8 @@ class Query:
         asked.reply_del(
             self._key(key_expr),
             attachment=None if attachment is None else bytes(as_buffer(attachment)),
-            timestamp=timestamp,
-            express=bool(express),
+            timestamp=given("timestamp", timestamp, Timestamp, None),
+            express=as_flag("express", express),
             stack=self._answered(),
         )
 
@@ -209,7 +209,9 @@ class Query:
         raise TypeError("a Query belongs to its session and cannot be copied or pickled")
 
 
-def _ignored(name: str, congestion_control: object, priority: object) -> None:
+def _ignored(name: str, congestion_control: CongestionControl | None, priority: Priority | None) -> None:
+    given("congestion_control", congestion_control, CongestionControl, None)
+    given("priority", priority, Priority, None)
     for argument, value in (("congestion_control", congestion_control), ("priority", priority)):
         if value is not None:
             warnings.warn(

@@ -6,6 +6,7 @@ import weakref
 from types import GenericAlias
 from typing import Any, Generic, TypeVar
 
+from zenlake.api.arguments import given
 from zenlake.api.discovery import group
 from zenlake.api.handlers import Receiver, receiver
 from zenlake.choices import WhatAmI, WhatAmIMatcher
@@ -104,8 +105,8 @@ def scout(
     """Look for nodes of these roles (all, by default) and receive a Hello from each that answers."""
     if isinstance(what, WhatAmI):
         what = WhatAmIMatcher.from_wire(int(what))
-    matcher = WhatAmIMatcher(what or "router|peer|client") if what is None or isinstance(what, str) else what
-    return Scout(receiver(handler), matcher, config if config is not None else Config())
+    matcher = what if isinstance(what, WhatAmIMatcher) else WhatAmIMatcher(what or "router|peer|client")
+    return Scout(receiver(handler), matcher, given("config", config, Config, None) or Config())
 
 
 def _after_fork() -> None:

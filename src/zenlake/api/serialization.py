@@ -93,13 +93,27 @@ def _write(obj: Any, out: bytearray) -> None:
         write_length(len(obj), out)
         for item in obj:
             _write(item, out)
+        _check_alike(obj)
     elif isinstance(obj, dict):
         write_length(len(obj), out)
         for key, value in obj.items():
             _write(key, out)
             _write(value, out)
+        _check_alike(obj)
+        _check_alike(obj.values())
     else:
         raise TypeError(f"z_serialize cannot make bytes of {type(obj).__name__!r}")
+
+
+def _check_alike(items: Iterable[Any]) -> None:
+    """Bytes do not say what they are, so whoever reads a list asks for one type."""
+    kinds = {type(item) for item in items}
+    if len(kinds) > 1:
+        names = " and ".join(sorted(kind.__name__ for kind in kinds))
+        raise InvalidValue(
+            f"z_serialize: items of {names} in one list, set or dict, of which nobody could read the bytes: make "
+            "them of one type, or a tuple"
+        )
 
 
 def _write_bytes(data: bytes, out: bytearray) -> None:

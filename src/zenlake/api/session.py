@@ -11,13 +11,13 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from zenlake.api.arguments import as_key, as_locality
+from zenlake.api.arguments import as_flag, as_key, as_locality
 from zenlake.api.arriving import Keys, Samples
 from zenlake.api.asking import Asking
 from zenlake.api.declared import Queryable, Subscriber
 from zenlake.api.handlers import Receiver, receiver
 from zenlake.api.liveliness import Liveliness
-from zenlake.api.opening import Attempt, open_node
+from zenlake.api.opening import QUERY_TIMEOUT, Attempt, open_node
 from zenlake.api.publishing import Publishing
 from zenlake.api.quality import Overwrites
 from zenlake.api.query import Query
@@ -59,7 +59,8 @@ class Session(Publishing, Asking):
     ) -> None:
         super().__init__()
         self._life.over = "session closed"
-        self._default_timeout = (config.get("queries_default_timeout") or 10_000) / 1000
+        timeout = config.get("queries_default_timeout")
+        self._default_timeout = (QUERY_TIMEOUT if timeout is None else timeout) / 1000
         self._overwrites = Overwrites(config.get("qos/publication") or [])
         self._keys = Keys()
         self._receivers: weakref.WeakSet[Receiver[Any]] = weakref.WeakSet()
@@ -154,11 +155,11 @@ class Session(Publishing, Asking):
         self, /, key_expr: KeyExpr | str, handler: Any = None, *, allowed_origin: Locality | None = None
     ) -> Subscriber[Any]:
         """Receive the samples of a key expression: into a channel, or by a callback."""
-        key = as_key(key_expr)
+        key, origin = as_key(key_expr), as_locality("allowed_origin", allowed_origin)
         node = self._live()
         target: Receiver[Sample] = self._receiver(handler)
         deliver = target.deliver or Samples(target.push, target.channel, self._keys, self._stamper)
-        entity = node.declare_subscriber(key.utf8, deliver, as_locality(allowed_origin))
+        entity = node.declare_subscriber(key.utf8, deliver, origin)
         return self._declared(Subscriber(self, key, target, entity))
 
     def declare_queryable(
@@ -171,7 +172,8 @@ class Session(Publishing, Asking):
         allowed_origin: Locality | None = None,
     ) -> Queryable[Any]:
         """Receive the queries that match a key expression, to answer them. `complete`: it knows every key of it."""
-        key = as_key(key_expr)
+        key, origin = as_key(key_expr), as_locality("allowed_origin", allowed_origin)
+        is_complete = as_flag("complete", complete)
         node = self._live()
         target: Receiver[Query] = self._receiver(handler)
         keys, push = self._keys, target.push
@@ -184,7 +186,7 @@ class Session(Publishing, Asking):
             else:
                 push(Query(owner, asked, asked_for, reader.request))
 
-        entity = node.declare_queryable(key.utf8, deliver, bool(complete), as_locality(allowed_origin))
+        entity = node.declare_queryable(key.utf8, deliver, is_complete, origin)
         return self._declared(Queryable(self, key, target, entity))
 
     def liveliness(self, /) -> Liveliness:
@@ -201,8 +203,11 @@ class Session(Publishing, Asking):
     def undeclare(self, /, obj: Any) -> None:
         """Undeclare a key expression, or anything else that was declared."""
         self._live()
-        if not isinstance(obj, KeyExpr):
-            obj.undeclare()
+        if isinstance(obj, KeyExpr):
+            return
+        if not hasattr(obj, "undeclare"):
+            raise TypeError(f"undeclare takes what was declared (a KeyExpr, a Subscriber ...), not {obj!r}")
+        obj.undeclare()
 
     # For what it declares
 

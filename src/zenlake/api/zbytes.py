@@ -126,6 +126,11 @@ def as_buffer(data):
             f"expected bytes, str, ZBytes or an object with a buffer, found {type(data).__name__!r}: "
             "zenlake.ext.z_serialize makes bytes of numbers, lists and dicts"
         ) from None
+    if "O" in view.format and "O" in "".join(view.format.split(":")[::2]):  # names of fields stand between colons
+        raise TypeError(
+            f"an array of objects, format {view.format!r}, holds their addresses and not their values: give it a type of "
+            "numbers or bytes, or make bytes of it with zenlake.ext.z_serialize"
+        )
     if not view.c_contiguous:
         return view.tobytes()
     return view if view.format == "B" and view.ndim == 1 else view.cast("B")

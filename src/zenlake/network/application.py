@@ -206,6 +206,15 @@ class Application(Face):
         express: bool = False, reliable: bool = True, destination: Locality = ANY, stack: bytes | None = None,
     ) -> bool:  # fmt: skip
         """Publish a value on a key. False if a connection or a subscriber of ours had no room and dropped it."""
+        if timestamp is not None and self.node.stamps and not self.node.believes(timestamp):
+            if self.node.drops_future:  # at the door: who listens here is shown it
+                self.node.counters["samples dropped: their timestamp is too far ahead"] += 1
+                if destination is REMOTE:
+                    return False
+                destination = LOCAL
+            else:
+                self.node.counters["timestamps replaced: too far ahead"] += 1
+                timestamp = None
         push = self._push(True, timestamp, source, attachment, stack)
         push.put.encoding.set(encoding)
         push.put.payload.set(payload)

@@ -47,7 +47,7 @@ class Node:
         self, zid: bytes, whatami: WhatAmI, *,
         now: Callable[[], float], wall: Callable[[], int],
         lock: Callable[[], AbstractContextManager[object]] = nullcontext,
-        stamps: bool | None = None, query_timeout: float = 10.0, interest_timeout: float = 10.0,
+        stamps: bool | None = None, drops_future: bool = False, query_timeout: float = 10.0, interest_timeout: float = 10.0,
     ) -> None:  # fmt: skip
         self.zid = zid
         self.whatami = whatami
@@ -57,6 +57,8 @@ class Node:
         self.lock = lock()
         self.stamps = whatami is WhatAmI.ROUTER if stamps is None else stamps
         """Whether samples that pass without a timestamp get one."""
+        self.drops_future = drops_future
+        """Whether those whose timestamp is too far ahead are dropped, instead of getting one of ours."""
         self.is_guarded = False
         """Whether there is access control: then faces have guards."""
         self.budget: Budget | None = None
@@ -437,6 +439,10 @@ class Node:
                 return
             self.counters["timestamps replaced: too far ahead"] += 1
         stamp.set(self.timestamp())
+
+    def believes(self, timestamp: Timestamp) -> bool:
+        """Whether it is not too far ahead of our clock, which learns from it then."""
+        return bool(self.clock.merge(timestamp.ntp64, self.wall()))
 
     # Readers for messages that did not come from a connection
 

@@ -166,6 +166,9 @@ class Routes:
 
     def rewrite(self, route: Route, reader: Any, source: Face) -> None:
         """A sample that cannot go on as it came: its timestamp is too far ahead."""
+        if self.node.drops_future:
+            self.node.counters["samples dropped: their timestamp is too far ahead"] += 1
+            return
         start = reader.start
         span = reader.cursor.span()
         span.at, span.size = start, reader.cursor.at - start

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from zenlake.api.session import Session
     from zenlake.tables.files import PATHS
 
-__all__ = ["Outcome", "Pace", "Replay", "prefixes", "publish", "renamed"]
+__all__ = ["Outcome", "Pace", "Replay", "prefixes", "publish", "renamed", "usual"]
 
 SENT = ["key", "payload", "kind", "encoding", "schema", "attachment", "priority", "congestion", "express", "reliable"]
 STAMPS = ["ntp64", "timestamp_id"]
@@ -118,7 +118,7 @@ class Replay:
             began = time.monotonic() if began is None else began
             outcome.skipped += skipped
             pace = Pace(self.extent.first, began, self._speed)
-            publish(session.put_table, renamed(rows, self._rename), times, pace, stop, outcome, progress)
+            publish(session.put_table, usual(renamed(rows, self._rename)), times, pace, stop, outcome, progress)
             if stop.is_set():
                 break
         outcome.seconds = 0.0 if began is None else time.monotonic() - began
@@ -163,6 +163,13 @@ def renamed(rows: pa.RecordBatch, rename: Sequence[tuple[str, str]]) -> pa.Recor
     keys = pc.dictionary_encode(rows.column("key"))
     names = pa.array([_name(key, rename) for key in keys.dictionary.to_pylist()], pa.string())
     return rows.set_column(rows.schema.get_field_index("key"), "key", names.take(keys.indices))
+
+
+def usual(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """With no priority where it was 0, Zenoh's own, which a node of others may have sent samples with: they go as usual ones."""
+    priority = rows.column("priority")
+    at = rows.schema.get_field_index("priority")
+    return rows.set_column(at, "priority", pc.if_else(pc.equal(priority, 0), pa.scalar(None, priority.type), priority))
 
 
 def _name(key: str, rename: Sequence[tuple[str, str]]) -> str:

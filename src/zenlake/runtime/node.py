@@ -72,6 +72,8 @@ class NodeConfig:
     transport: dict[str, Any] = field(default_factory=dict)
     """Fields of `transport.config.Settings`: lease, qos, user, users ..."""
     tls: Tls | None = None
+    protocols: frozenset[str] | None = None
+    """Of links that may be made; None: all."""
     max_sessions: int = 1000
     max_pending: int = 100
     """Handshakes that may be under way with those who come to us."""
@@ -97,6 +99,8 @@ class NodeConfig:
     """Whether a peer connects to the peers that it hears of."""
     timestamping: bool | None = None
     """Whether samples are stamped; None: by routers."""
+    drops_future: bool = False
+    """Whether one that stamps drops samples whose time is too far ahead, instead of giving them its own."""
     query_timeout: float = 10.0
     interest_timeout: float = 10.0
     namespace: bytes = b""
@@ -120,7 +124,8 @@ class LiveNode(Node):
         self.whatami = config.mode
         self.node = nodes.Node(
             self.zid, config.mode, now=time.monotonic, wall=wall, lock=threading.RLock,
-            stamps=config.timestamping, query_timeout=config.query_timeout, interest_timeout=config.interest_timeout,
+            stamps=config.timestamping, drops_future=config.drops_future, query_timeout=config.query_timeout,
+            interest_timeout=config.interest_timeout,
         )  # fmt: skip
         self.node.wake = self._wake
         self.node.queries.sooner = self.node.interests.sooner = self.node.routers.sooner = self._sooner
@@ -162,7 +167,9 @@ class LiveNode(Node):
         self.admin = Admin(
             self.node, f"zenlake {__version__}", config.mode is WhatAmI.ROUTER if config.admin is None else config.admin
         )
-        self.runtime = Runtime(settings, self, config.tls, config.max_sessions, config.max_pending, config.max_memory)
+        self.runtime = Runtime(
+            settings, self, config.tls, config.max_sessions, config.max_pending, config.max_memory, config.protocols
+        )
         self.node.budget = self.runtime.budget
 
     # From any thread

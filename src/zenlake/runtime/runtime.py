@@ -89,10 +89,15 @@ class Connection:
         self._next()
 
     def _next(self) -> None:
-        if not self._stopped:
-            self.endpoint = self._round.pop(0)
-            self.restriction = qos_link(self.endpoint)
-            self._runtime.resolve(self.endpoint, self._resolved, self.failed)
+        if self._stopped:
+            return
+        self.endpoint = self._round.pop(0)
+        self.restriction = qos_link(self.endpoint)
+        try:
+            self._runtime.admit(self.endpoint)
+        except LinkError as error:
+            return self.failed(error)
+        self._runtime.resolve(self.endpoint, self._resolved, self.failed)
 
     def _resolved(self, addresses: list[links.Address | None]) -> None:
         self._addresses = addresses
@@ -152,6 +157,7 @@ class Runtime(Node):
         max_sessions: int = 1000,
         max_pending: int = 100,
         max_memory: int = MEMORY,
+        protocols: frozenset[str] | None = None,
     ) -> None:
         self.settings = settings
         self.node = node
@@ -159,6 +165,8 @@ class Runtime(Node):
         self.max_sessions = max_sessions
         self.max_pending = max_pending
         """Handshakes that may be under way with those who came to us."""
+        self.protocols = protocols
+        """Of links that may be made; None: all."""
         self.budget = Budget(max_memory, threading.Lock())
         """What may wait in all connections together; while it is used up, nobody new is let in."""
         self.engine = Engine()
@@ -183,6 +191,7 @@ class Runtime(Node):
     def listen(self, endpoint: str | EndPoint) -> str:
         """Accept sessions there; returns the locator, with the port that was chosen."""
         end = EndPoint.parse(endpoint) if isinstance(endpoint, str) else endpoint
+        self.admit(end)
         listener = links.listen(end, self.tls)
         restriction = qos_link(end)
         listener.on_link = lambda link: self._accept(link, restriction)
@@ -194,6 +203,14 @@ class Runtime(Node):
 
         self.engine.run(begin)
         return listener.locator
+
+    def admit(self, endpoint: EndPoint) -> None:
+        """Refuse a link whose protocol the configuration does not allow."""
+        if self.protocols is not None and endpoint.protocol not in self.protocols:
+            allowed = ", ".join(sorted(self.protocols)) or "none"
+            raise LinkError(
+                str(endpoint), f"transport/link/protocols allows {allowed}: add {endpoint.protocol}, or use another"
+            )
 
     def connect(self, endpoint: str | EndPoint, backoff: Backoff | None = None) -> Connection:
         """Connect there, once or (with a backoff) for ever. Returns at once; `first` tells when it is open."""
@@ -271,6 +288,7 @@ class Runtime(Node):
         from zenlake.runtime.group import Group
 
         end = EndPoint.parse(endpoint) if isinstance(endpoint, str) else endpoint
+        self.admit(end)
         link = multicast.join(end)
 
         def begin() -> "Group":
