@@ -54,7 +54,9 @@ def info(path: PATH, as_json: Json = False) -> int:
 
 @log.command("verify")
 def verify_command(path: PATH) -> int:
-    """Read every block and compare it with its checksum and its index. The exit code is 1 if anything is wrong.
+    """Read every block and compare it with its checksum and its index; name segments that have lost theirs.
+
+    The exit code is 1 if anything is wrong.
 
     $ zenlake log verify lake/log
     """
@@ -62,13 +64,16 @@ def verify_command(path: PATH) -> int:
     for one in verify(Log(path)):
         wrong += bool(one.wrong)
         typer.echo(_line(one) + (one.wrong or "whole"))
-    typer.echo("all is well" if not wrong else f"{wrong} segments are not whole: `zenlake log repair` saves the rest")
+    typer.echo("all is well" if not wrong else f"{wrong} not whole: `zenlake log repair` saves the rest")
     return 1 if wrong else 0
 
 
 @log.command("repair")
 def repair_command(path: FOLDER) -> int:
-    """Seal what a crash left open, cut what is not whole (and keep it in a .cut file), make lost indices again.
+    """Seal what a crash left open, cut what is not whole, make lost indices again.
+
+    A damaged block goes with all that follows it in its segment, for that cannot be read without it. What was cut is kept in a file
+    that ends in .cut, and a row of `events` (`log cut`) counts the batches. Stop the writer first.
 
     $ zenlake log repair lake/log
     """
@@ -94,6 +99,8 @@ def export_command(
 
 
 def _line(one: Checked) -> str:
+    if not one.segment:
+        return f"{one.writer}: " if one.writer else ""
     return f"{one.writer} segment {one.segment}: {one.blocks} blocks, {one.rows} rows: "
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from zenlake.errors import InvalidValue
 from zenlake.log import is_log
+from zenlake.log.read import was_log
 from zenlake.tables.stored import is_lake
 
 PATHS = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -27,6 +28,10 @@ def files(path: PATHS) -> list[str]:
                 found.append(match)
             elif os.path.isdir(match):
                 inside = sorted(e.path for e in os.scandir(match) if e.is_file() and not e.name.startswith("."))
+                if was_log(match):
+                    raise FileNotFoundError(
+                        f"{match} was a log, and its own file is lost: `zenlake log repair` makes it again"
+                    )
                 if not inside:
                     raise FileNotFoundError(f"no capture in the folder {match}, and it is no log and no lake")
                 found += inside
