@@ -52,6 +52,48 @@ def test_verify_finds_a_flipped_bit_and_repair_saves_what_is_before_it(run, log,
     assert len(cuts(log)) == 1
 
 
+@pytest.mark.parametrize("damage", ["cut short", "a block's rows", "what a block says of itself"])
+def test_of_a_damaged_log_the_readable_part_is_given_and_the_rest_told(run, tmp_path, monkeypatch, damage):  # noqa: F811
+    monkeypatch.setattr(write, "LARGE_HEAD", 0)
+    monkeypatch.chdir(tmp_path)
+    log = written(tmp_path / "log", interleaved(5), block_size=500, segment_size=9000)
+    assert len(log.segments("w")) > 2
+    columns = ["packet", "index", "type", "key", "sn", "fragments"]
+    whole = zenlake.read(log.files.path, "messages", columns=columns).to_pylist()
+    segment = Segment(log.files, "w", 2)
+    record, first_batch = segment.index[2], segment.first_batch
+    gone = range(2, len(segment.index))
+    path = tmp_path / "log" / "w" / "0000000002.arrow"
+    data = bytearray(path.read_bytes())
+    if damage == "cut short":
+        data = data[: record.offset + record.size - 100]
+    elif damage == "a block's rows":
+        directions = segment.rows(2).column("direction").buffers()[1]
+        data[directions.address - segment.source.read(0, 1).address] = 99
+        gone = range(2, 3)  # what it changed is known: what follows can be read
+    else:
+        data[record.offset : record.offset + 4] = b"none"
+    lost = {first_batch + segment.index[i].row + row for i in gone for row in range(segment.index[i].rows)}
+    del segment  # it maps the file
+    path.write_bytes(data)
+
+    with pytest.raises(LogError, match=r"w/0000000002.arrow, block 2: .*; `zenlake log repair` saves what is whole"):
+        zenlake.read(log.files.path, "messages")
+    told = []
+    found = zenlake.read(log.files.path, "messages", columns=columns, damaged=told.append).to_pylist()
+    left = [row for row in whole if row["packet"] not in lost and row["fragments"] is None]
+    assert [row for row in found if row["fragments"] is None] == left
+    assert len(left) > 50
+    [error] = told
+    assert str(error).endswith(f"`zenlake log repair` saves what is whole; left out: {len(lost)} batches")
+    events = zenlake.read(log.files.path, "events", damaged=told.append).to_pylist()
+    [event] = [row for row in events if row["kind"] == "log unreadable"]
+    assert (event["count"], event["packet"], event["detail"]) == (len(lost), min(lost), str(error))
+    for words in (["decode"], ["decode", "-t", "sessions"], ["sql", "from messages"], ["report", "--no-open"]):
+        code, _, err = run(*words, log.files.path)
+        assert (code, err.splitlines()[0]) == (1, f"zenlake: {error}")
+
+
 def cuts(log):
     rows = zenlake.read(log.files.path, "events", columns=["kind", "count", "detail"]).to_pylist()
     return [row for row in rows if row["kind"].startswith("log ")]

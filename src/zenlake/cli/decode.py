@@ -8,6 +8,7 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
+from zenlake.cli.lines import LeftOut
 from zenlake.cli.show import Format, write
 from zenlake.examples import or_sample
 from zenlake.tables import DERIVED, batches, read
@@ -59,7 +60,8 @@ def decode(
 ) -> int:
     """Show a table of a capture, a log or a lake, or write it to a file.
 
-    All captures given are one: files of a rotation may come in any order. Logs and lakes are folders.
+    All captures given are one: files of a rotation may come in any order. Logs and lakes are folders. Of a damaged log you get what
+    can be read, a line says what was left out, and the exit code is 1.
 
     $ zenlake decode robots.pcap --key "fleet/*/pose" --columns received,key,payload
     $ zenlake decode lake/log --table queries -o queries.parquet
@@ -68,12 +70,23 @@ def decode(
     format = as_what(format, as_json, out)
     paths = or_sample(paths)
     wanted = None if columns is None else [name.strip() for name in columns.split(",")]
+    damaged = LeftOut()
     if table in TABLES and not once:
-        rows = batches(paths, table, columns=wanted, keys=key, since=since, until=until, threads=threads)
+        rows = batches(
+            paths, table, columns=wanted, keys=key, since=since, until=until, threads=threads, damaged=damaged
+        )
         schema = chosen(table, wanted)
     else:
         whole: pa.Table = read(
-            paths, table, columns=wanted, keys=key, since=since, until=until, threads=threads, once=once
+            paths,
+            table,
+            columns=wanted,
+            keys=key,
+            since=since,
+            until=until,
+            threads=threads,
+            once=once,
+            damaged=damaged,
         )
         if "received" in whole.column_names:
             whole = whole.sort_by("received")
@@ -81,4 +94,4 @@ def decode(
     count = write(schema, rows, format, out)
     if out is not None:
         typer.echo(f"{count} rows of {table} in {out}", err=True)
-    return 0
+    return damaged.status

@@ -91,10 +91,13 @@ def export_command(
 ) -> int:
     """Write a log as a capture that Wireshark opens.
 
+    Samples whose values were not kept (--metadata-only) are left out, and counted.
+
     $ zenlake log export lake/log --pcapng lake.pcapng
     """
-    count = export(Log(path), pcapng)
-    typer.echo(f"{count} packets in {pcapng}", err=True)
+    done = export(Log(path), pcapng)
+    left_out = f"; samples left out, for their values were not kept: {done.left_out}" if done.left_out else ""
+    typer.echo(f"{done.packets} packets in {pcapng}{left_out}", err=True)
     return 0
 
 

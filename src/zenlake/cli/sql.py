@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from zenlake.cli.decode import NAMES, AsFormat, Json, Out, Threads, as_what
+from zenlake.cli.lines import LeftOut
 from zenlake.cli.show import write
 from zenlake.errors import InvalidValue
 from zenlake.examples import or_sample
@@ -23,15 +24,18 @@ def sql(
 ) -> int:
     """Ask a capture, a log or a lake in SQL: every decoded and derived table is a view, and only those that you name are computed.
 
+    Of a damaged log you get what can be read, a line says what was left out, and the exit code is 1.
+
     $ zenlake sql "select key, count(*) from samples group by key" robots.pcap
     $ zenlake sql "from queries where outcome <> 'answered'" lake/tables -o late.csv
     """
+    damaged = LeftOut()
     try:
-        answer = query(text, or_sample(paths), threads)
+        answer = query(text, or_sample(paths), threads, damaged)
     except InvalidValue as error:
         unknown = re.match(r"Catalog Error: Table with name (.+) does not exist", str(error))
         if unknown is None:
             raise
         raise InvalidValue(f"there is no table {unknown[1]}: there are {', '.join(NAMES)}") from None
     write(answer.schema, answer.to_batches(), as_what(format, as_json, out), out)
-    return 0
+    return damaged.status

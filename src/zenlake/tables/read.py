@@ -13,6 +13,7 @@ from zenlake.capture.decoded import notes_of
 from zenlake.capture.ranges import Range, size_that_can_be_cut
 from zenlake.errors import InvalidValue, KeyExprError
 from zenlake.keyexpr import KeyExpr
+from zenlake.log import Damaged
 from zenlake.tables.derive import derive
 from zenlake.tables.derived import DERIVED, definition
 from zenlake.tables.files import PATHS, files
@@ -32,6 +33,7 @@ def read(
     until: datetime | None = None,
     threads: int | None = None,
     once: bool = False,
+    damaged: Damaged | None = None,
 ) -> pa.Table:
     """A table of captures (files of a rotation, folders of them, patterns), logs or lakes as an Arrow table: decoded, or derived
     by DuckDB.
@@ -41,17 +43,21 @@ def read(
     whole recording first: a query that began in time keeps the replies that came later. A large capture is decoded by
     several threads; `threads` says by how many. `once` gives each published sample once that several taps, or several
     sessions of a router, have recorded (`zenlake.tables.once`).
+
+    A block of a log that cannot be read is a LogError. If you give a function as `damaged`, that is called with the error instead,
+    and you get what can be read; `events` then has a row `log unreadable`. A damaged capture is always read as far as it goes.
     """
     asked, choice = _checked(table, columns, keys, since, until)
     if once:
         if table != "samples":
             raise InvalidValue(f"samples can be given once each, not {table}")
         needed = list(dict.fromkeys([*asked, *NEEDS]))
-        found = _decoded(path, table, needed, choice, threads)
+        found = _decoded(path, table, needed, choice, threads, damaged)
         return each_once(pa.Table.from_batches(found, schema=chosen(table, needed)), asked)
     if table in TABLES:
-        return pa.Table.from_batches(_decoded(path, table, asked, choice, threads), schema=chosen(table, asked))
-    whole = derive(path, threads)[table]
+        rows = _decoded(path, table, asked, choice, threads, damaged)
+        return pa.Table.from_batches(rows, schema=chosen(table, asked))
+    whole = derive(path, threads, damaged)[table]
     return pa.Table.from_batches(choice.rows(whole.to_batches()), schema=whole.schema).select(asked)
 
 
@@ -64,12 +70,13 @@ def batches(
     since: datetime | None = None,
     until: datetime | None = None,
     threads: int | None = None,
+    damaged: Damaged | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """As `read`, one record batch at a time: memory does not grow with the recording, if the table is a decoded one."""
     asked, choice = _checked(table, columns, keys, since, until)
     if table in TABLES:
-        return _decoded(path, table, asked, choice, threads)
-    return (batch.select(asked) for batch in choice.rows(derive(path, threads)[table].to_batches()))
+        return _decoded(path, table, asked, choice, threads, damaged)
+    return (batch.select(asked) for batch in choice.rows(derive(path, threads, damaged)[table].to_batches()))
 
 
 class Part(NamedTuple):
@@ -157,13 +164,13 @@ def _checked(
 
 
 def _decoded(
-    path: PATHS, table: str, asked: list[str], choice: Choice, threads: int | None
+    path: PATHS, table: str, asked: list[str], choice: Choice, threads: int | None, damaged: Damaged | None
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a decoded table. What decides about them is decoded too, and left out again."""
     needed = asked + [name for name in choice.needs if name not in asked]
     found = decode(
         files(path), {table: needed}, _ns(choice.since), _ns(choice.until), threads=threads,
-        keep=choice.rows if choice.needs else None,
+        keep=choice.rows if choice.needs else None, damaged=damaged,
     )  # fmt: skip
     return (batch.select(asked) for _, batch in found)
 
