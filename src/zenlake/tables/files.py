@@ -19,7 +19,7 @@ def files(path: PATHS) -> list[str]:
     given = [path] if isinstance(path, str | os.PathLike) else list(path)
     found = []
     for each in (os.fspath(each) for each in given):
-        matches = sorted(glob.glob(each)) if glob.has_magic(each) else [each]
+        matches = sorted(glob.glob(each)) if glob.has_magic(each) and "://" not in each else [each]
         missing = [match for match in matches if match != "-" and "://" not in match and not os.path.exists(match)]
         if not matches or missing:
             raise FileNotFoundError(f"no capture at {missing[0] if missing else each}")
