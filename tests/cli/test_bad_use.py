@@ -123,6 +123,14 @@ def test_a_log_in_an_object_store(told, tmp_path, words):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("words", ["tap tcp/127.0.0.1:1", "router -l tcp/127.0.0.1:0 --log log"])
+def test_a_wrong_name_of_a_writer(told, tmp_path, words):
+    code, line = told(*words.split(), "--name", "a/b")
+    assert code == 2
+    assert "a writer or reader is named with letters, digits, `_`, `.` and `-`, not 'a/b'" in line
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("address", ["foo", "127.0.0.1:99999", "127.0.0.1:"])
 @pytest.mark.parametrize("words", ["tap tcp/127.0.0.1:1", "router -l tcp/127.0.0.1:0"])
 def test_a_wrong_address_for_metrics(told, tmp_path, words, address):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zenlake decode`: a table of a capture, a log or a lake, on the terminal or as a file."""
 
+import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -10,12 +11,19 @@ import typer
 
 from zenlake.cli.lines import LeftOut
 from zenlake.cli.show import Format, write
+from zenlake.cli.terminal import counted, working
+from zenlake.errors import InvalidValue
 from zenlake.examples import or_sample
 from zenlake.tables import DERIVED, batches, read
+from zenlake.tables.read import checked
 from zenlake.tables.schemas import TABLES, chosen
 
 NAMES = [*TABLES, *DERIVED]
-SUFFIXES = {".jsonl": Format.jsonl, ".csv": Format.csv, ".parquet": Format.parquet, ".arrow": Format.arrow}
+SUFFIXES = {
+    ".jsonl": Format.jsonl, ".json": Format.jsonl, ".ndjson": Format.jsonl, ".csv": Format.csv, ".parquet": Format.parquet,
+    ".arrow": Format.arrow, ".arrows": Format.arrow, ".feather": Format.feather, ".ipc": Format.feather, ".txt": Format.table,
+    "": Format.table,
+}  # fmt: skip
 
 # What `zenlake sql` takes as well.
 AsFormat = Annotated[
@@ -35,7 +43,12 @@ def as_what(format: Format | None, as_json: bool, out: Path | None) -> Format:
         raise typer.BadParameter(f"--json and --format {format} are two things")
     if format is not None or as_json:
         return format or Format.jsonl
-    return SUFFIXES.get(out.suffix, Format.table) if out is not None else Format.table
+    if out is None:
+        return Format.table
+    if out.suffix.lower() not in SUFFIXES:
+        known = ", ".join(filter(None, SUFFIXES))
+        raise typer.BadParameter(f"{out.name} does not say which format it is: end it in {known}, or give --format")
+    return SUFFIXES[out.suffix.lower()]
 
 
 def decode(
@@ -70,6 +83,10 @@ def decode(
     format = as_what(format, as_json, out)
     paths = or_sample(paths)
     wanted = None if columns is None else [name.strip() for name in columns.split(",")]
+    try:
+        checked(table, wanted, key, since, until, once)
+    except InvalidValue as error:
+        raise typer.BadParameter(str(error)) from None
     damaged = LeftOut()
     if table in TABLES and not once:
         rows = batches(
@@ -77,20 +94,18 @@ def decode(
         )
         schema = chosen(table, wanted)
     else:
-        whole: pa.Table = read(
-            paths,
-            table,
-            columns=wanted,
-            keys=key,
-            since=since,
-            until=until,
-            threads=threads,
-            once=once,
-            damaged=damaged,
-        )
+        with working(f"reading {table}"):
+            whole: pa.Table = read(
+                paths, table, columns=wanted, keys=key, since=since, until=until, threads=threads, once=once,
+                damaged=damaged,
+            )  # fmt: skip
         if "received" in whole.column_names:
             whole = whole.sort_by("received")
         rows, schema = iter(whole.to_batches()), whole.schema
+    if out is not None or (
+        format is Format.table and sys.stdout.isatty()
+    ):  # else rows go by, or whoever gets them tells
+        rows = counted(rows, f"reading {table}")
     count = write(schema, rows, format, out)
     if out is not None:
         typer.echo(f"{count} rows of {table} in {out}", err=True)

@@ -11,6 +11,7 @@ import typer
 from zenlake.cli.decode import as_what
 from zenlake.cli.network import Json
 from zenlake.cli.show import write
+from zenlake.cli.terminal import waited, working
 from zenlake.log import Log, export, readers
 from zenlake.log.verify import Checked, repair, verify
 
@@ -61,7 +62,7 @@ def verify_command(path: PATH) -> int:
     $ zenlake log verify lake/log
     """
     wrong = 0
-    for one in verify(Log(path)):
+    for one in waited(verify(Log(path)), f"reading {path}"):
         wrong += bool(one.wrong)
         typer.echo(_line(one) + (one.wrong or "whole"))
     typer.echo("all is well" if not wrong else f"{wrong} not whole: `zenlake log repair` saves the rest")
@@ -78,7 +79,7 @@ def repair_command(path: FOLDER) -> int:
     $ zenlake log repair lake/log
     """
     done = 0
-    for one in repair(path):
+    for one in waited(repair(path), f"repairing {path}"):
         done += 1
         typer.echo(_line(one) + one.wrong)
     typer.echo("nothing to repair" if not done else f"{done} repaired")
@@ -95,7 +96,8 @@ def export_command(
 
     $ zenlake log export lake/log --pcapng lake.pcapng
     """
-    done = export(Log(path), pcapng)
+    with working(f"writing {pcapng}") as say:
+        done = export(Log(path), pcapng, say)
     left_out = f"; samples left out, for their values were not kept: {done.left_out}" if done.left_out else ""
     typer.echo(f"{done.packets} packets in {pcapng}{left_out}", err=True)
     return 0

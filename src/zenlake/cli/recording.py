@@ -8,9 +8,11 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
+from zenlake.errors import InvalidValue
 from zenlake.log import Mirror
+from zenlake.log.layout import checked_name
 
-__all__ = ["Metrics", "MirrorTo", "local", "lagging", "mirror"]
+__all__ = ["Metrics", "MirrorTo", "lagging", "local", "mirror", "named"]
 
 ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/(?!/)")  # what pathlib leaves of `s3://bucket`
 
@@ -24,6 +26,14 @@ def local(log: Path | None) -> Path | None:
             f"a log is written to a folder of this machine: add --mirror {address} to copy it there"
         )
     return log
+
+
+def named(name: str) -> str:
+    """A writer's name, as an option's callback."""
+    try:
+        return checked_name(name)
+    except InvalidValue as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def _metrics(address: str | None) -> str | None:

@@ -17,7 +17,7 @@ from rich.live import Live
 
 from zenlake.api.opening import open_node
 from zenlake.cli.network import ConfigFile, Connect, Listen, Set, configuration, until_stopped
-from zenlake.cli.recording import Metrics, MirrorTo, lagging, local, mirror
+from zenlake.cli.recording import Metrics, MirrorTo, lagging, local, mirror, named
 from zenlake.keyexpr import KeyExpr
 from zenlake.log.record import Recorder
 from zenlake.log.write import Writer
@@ -59,7 +59,10 @@ def router(
         ),
     ] = None,
     name: Annotated[
-        str, typer.Option("--name", help="This router's name in the log, its own for ever.", show_default=True)
+        str,
+        typer.Option(
+            "--name", callback=named, help="This router's name in the log, its own for ever.", show_default=True
+        ),
     ] = "router",
     memory: Annotated[
         int,

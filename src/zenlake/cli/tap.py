@@ -15,7 +15,7 @@ from rich.live import Live
 
 from zenlake.api.opening import node_config
 from zenlake.cli.network import ConfigFile, Set, configuration, until_stopped
-from zenlake.cli.recording import Metrics, MirrorTo, lagging, local, mirror
+from zenlake.cli.recording import Metrics, MirrorTo, lagging, local, mirror, named
 from zenlake.log.retain import Retention
 from zenlake.runtime.metrics import Figure, MetricsPage
 from zenlake.tap.tap import CACHED, Stats, Tap
@@ -33,7 +33,9 @@ def tap(
         "lake/log"
     ),
     mirror_to: MirrorTo = None,
-    name: Annotated[str, typer.Option("--name", help="This tap's name in the log, its own for ever.")] = "tap",
+    name: Annotated[
+        str, typer.Option("--name", callback=named, help="This tap's name in the log, its own for ever.")
+    ] = "tap",
     sync: Annotated[
         str, typer.Option("--sync", help="When a block is durable: block (each), sealed, or seconds between syncs.")
     ] = "block",

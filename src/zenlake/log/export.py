@@ -9,7 +9,7 @@ that what stands in the value's place is its hash.
 
 import ipaddress
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +26,7 @@ from zenlake.log.withhold import Removal
 __all__ = ["Exported", "export"]
 
 RAW_IP = 101
+MANY = 1000  # packets between two words about them
 LARGEST = 65000  # bytes of TCP payload in a packet
 SYN, ACK, PUSH = 0x02, 0x10, 0x08
 DATAGRAMS = ("udp", "multicast", "scouting")
@@ -40,8 +41,8 @@ class Exported(NamedTuple):
     left_out: int
 
 
-def export(log: Log, out: Path) -> Exported:
-    """Write all batches of a log as one pcapng. Writers follow each other."""
+def export(log: Log, out: Path, said: Callable[[str], None] = lambda _: None) -> Exported:
+    """Write all batches of a log as one pcapng. Writers follow each other. `said` is told how far it is."""
     count = 0
     removal = Removal()
     with out.open("wb") as file:
@@ -52,6 +53,8 @@ def export(log: Log, out: Path) -> Exported:
             head = struct.pack("<IIIII", 0, received >> 32, received & 0xFFFFFFFF, len(packet), len(packet))
             file.write(_block(6, head + packet + bytes(-len(packet) % 4)))
             count += 1
+            if count % MANY == 0:
+                said(f"{count:,} packets")
     return Exported(count, removal.count)
 
 

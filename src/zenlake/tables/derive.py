@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The derived tables without a JVM: their definitions, run by DuckDB over Arrow tables."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ _SPARK_WORDS = (
     "create macro get_json_object(text, path) as json_extract_string(text, path)",
     "create macro unix_micros(time) as epoch_us(time)",
 )
+_LISTS = re.compile(r"\s*show\s+(all\s+)?tables\b", re.IGNORECASE)
 
 
 class Tables(Mapping[str, pa.Table]):
@@ -55,11 +57,14 @@ def query(sql: str, path: PATHS, threads: int | None = None, damaged: Damaged | 
     """The answer to a question in DuckDB's SQL, in which every decoded and derived table is a view."""
     engine = import_duckdb()
     try:
-        names = engine.get_table_names(sql)
+        names = {name.lower() for name in engine.get_table_names(sql)}  # SQL's names are the same in capitals
         derived = [name for name in DERIVED if name in names]
         needed = [name for name in TABLES if name in names]
         needed += [name for each in derived for name in definition(each).needs]
-        with connect(decoded(files(path), dict.fromkeys(needed), threads, damaged), derived) as connection:
+        tables = decoded(files(path), dict.fromkeys(needed), threads, damaged)
+        if _LISTS.match(sql):  # names and columns only: no row of them is asked for
+            tables, derived = {name: schema.empty_table() for name, schema in TABLES.items()}, list(DERIVED)
+        with connect(tables, derived) as connection:
             return connection.sql(sql).to_arrow_table()
     except engine.Error as error:
         raise InvalidValue(str(error).split("\n\nLINE ")[0].replace("\n", " ")) from None

@@ -16,7 +16,12 @@ PATHS = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 def files(path: PATHS) -> list[str]:
     """Paths, patterns and folders as a list of captures, logs and lakes that exist. A folder that is no log and no lake is all the
     files in it but hidden ones."""
-    given = [path] if isinstance(path, str | os.PathLike) else list(path)
+    given = [path] if isinstance(path, str | os.PathLike) or not isinstance(path, Iterable) else list(path)
+    if not given:
+        raise InvalidValue("there is nothing to read: no path is given")
+    for each in given:
+        if not isinstance(each, str | os.PathLike):
+            raise TypeError(f"a path is a text or a PathLike, or several of them, not {type(each).__name__}")
     found = []
     for each in (os.fspath(each) for each in given):
         matches = sorted(glob.glob(each)) if glob.has_magic(each) and "://" not in each else [each]

@@ -99,7 +99,9 @@ class _Book:
     def __init__(self, rows: list[Row], data: bytes) -> None:
         self.rows = rows
         self.data = data
-        self.elsewhere = 0  # rows that tell of another buffer than this one: a block that was compressed, or what it lay in
+        self.elsewhere = (
+            0  # rows that tell of another buffer than this one: a block that was compressed, or what it lay in
+        )
 
     def note(self, start: int, stop: int, name: str, words: str) -> None:
         self.rows.append(Row(start, self.data[start:stop], 0, name, words, "note"))
