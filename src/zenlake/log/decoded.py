@@ -261,9 +261,8 @@ class Decoding:
 
     def _removed(self, segment: Segment, lane: tuple[int, int, int], state: State) -> dict[str, Any]:
         i, direction, number = lane
-        why = (
-            "the beginning of a message in fragments was removed by retention, or is damaged: it cannot be put together"
-        )
+        how = "was removed by retention" + (", or cannot be read" if self._forgiving else "")
+        why = f"the beginning of a message in fragments {how}: it cannot be put together"
         values = {
             "kind": "log removed", "direction": direction, "priority": number >> 1, "reliable": number & 1 == 1, "count": 1,
             "detail": why,

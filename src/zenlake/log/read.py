@@ -236,7 +236,7 @@ class Log:
             if writer not in self.writers():
                 raise InvalidValue(f"no writer {writer!r} in {self.files.path}; there are {', '.join(self.writers())}")
             self._refuse_removed(writer, begin)
-            for number in self.unindexed(writer):
+            for number in self.unindexed(writer) if begin < stop or to_the_end else ():
                 if begin[0] <= number and (number <= stop[0] or to_the_end):
                     self._tell(LogError(unseen(writer, number)), whole)
             if begin < stop:
