@@ -43,7 +43,9 @@ def test_verify_finds_a_flipped_bit_and_repair_saves_what_is_before_it(run, log,
     code, out, _ = run("log", "repair", log.files.path)
     assert code == 0
     why = f"block 4 is damaged, and was cut off with the {blocks - 1} behind it, which cannot be read without it: {rows} rows went"
-    assert f"w segment 1: 4 blocks, {record.row} rows: {why}; their bytes are in 0000000001.cut\n" in out.decode()
+    assert (
+        f"w segment 1: 4 blocks, {record.row} rows: {why}; what is left of them is in 0000000001.cut\n" in out.decode()
+    )
     assert path.with_suffix(".cut").stat().st_size == len(data) - record.offset
     assert run("log", "verify", log.files.path)[0] == 0
     assert 0 < zenlake.read(log.files.path, "messages").num_rows < before

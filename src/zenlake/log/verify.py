@@ -148,7 +148,9 @@ def _mended(folder: Path, number: int, disk: Disk) -> Checked | None:
             why += f" with the {behind} behind it, which cannot be read without it"
         why += f": {lost_rows} rows went"
         note = ("log cut", lost_rows, f"segment {number}: {why}")
-        return Checked(folder.name, number, len(found), rows, f"{why}; their bytes are in {arrow.stem}.cut", note)
+        return Checked(
+            folder.name, number, len(found), rows, f"{why}; what is left of them is in {arrow.stem}.cut", note
+        )
     if torn is not None:
         return Checked(folder.name, number, len(found), rows, torn.why, ("log torn", torn.cut, torn.why))
     return Checked(folder.name, number, len(found), rows, "sealed, and its index made again")
