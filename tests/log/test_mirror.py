@@ -53,6 +53,11 @@ def begin():
         process.communicate()
 
 
+def recorders(log):
+    """Sessions of which samples were recorded so far."""
+    return set(zenlake.read(log, columns=["session"])["session"].to_pylist())
+
+
 def test_a_tap_and_a_router_copy_what_they_seal_there(tmp_path, store, where, begin):
     address = f"s3://any:any@lake/recorded?scheme=http&endpoint_override={where}&region=us-east-1"
     log = tmp_path / "log"
@@ -62,9 +67,12 @@ def test_a_tap_and_a_router_copy_what_they_seal_there(tmp_path, store, where, be
     tap, said = begin("tap", endpoint, "--log", log, "--mirror", address)
     assert f"into {log}, copied to lake/recorded (" in said
     config = zenlake.Config.from_json5(f'{{mode: "client", connect: {{endpoints: ["{endpoint}"]}}}}')
+    end = time.monotonic() + 60
     with zenlake.open(config) as session:
-        session.put("a/b", b"value")
-        time.sleep(0.2)
+        while not all(any(name in row for row in recorders(log)) for name in ("#router.", "#tap.")):
+            assert time.monotonic() < end
+            session.put("a/b", b"value")
+            time.sleep(0.1)
     for process in (tap, router):
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=60)
