@@ -124,6 +124,7 @@ def test_what_takes_long_says_so_on_a_terminal_and_only_there(tmp_path, words):
     ours, theirs = pty.openpty()
     terminal = os.environ | {"TERM": "xterm"}
     shown = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, timeout=60, check=True, env=terminal)
+    os.write(theirs, b"the end")  # else reading would wait for ever where nothing was said
     said = os.read(ours, 1 << 16)
     os.close(theirs)
     assert any(word in said for word in (b"reading", b"repairing", b"writing"))
