@@ -46,6 +46,8 @@ EVENT_KINDS = """\
 | lost | a fragmented message could not be put together | what it was |
 | redeclared | a key id was declared again with another meaning, or on an unknown prefix | |
 | log torn | bytes behind the last whole block of a log were cut after a crash; `count` is how many | what they held |
+| log cut | `zenlake log repair` cut a damaged block and what followed it in its segment; `count` is how many batches | |
+| log unreadable | a part of a log could not be read and was left out; `count` is how many batches | what they held |
 | log lost | batches that found no room in the recorder's buffer; `count` is how many | |
 | log retired | a segment was removed before a registered reader had read it; `count` is its blocks | |
 | log removed | retention took the beginning of a message in fragments | |

@@ -112,6 +112,41 @@ def test_a_folder_that_is_a_file(told, tmp_path):
     assert "not a directory; a part of that path is a file" in line
 
 
+@pytest.mark.parametrize("words", ["tap tcp/127.0.0.1:1", "router -l tcp/127.0.0.1:0"])
+def test_a_log_in_an_object_store(told, tmp_path, words):
+    code, line = told(*words.split(), "--log", "s3://bucket/log")
+    assert code == 2
+    assert "a log is written to a folder of this machine: add --mirror s3://bucket/log to copy it there" in line
+    code, line = told(*words.split(), "--log", "log", "--mirror", "pigeon://bucket/log")
+    assert code == 2
+    assert "--mirror: pigeon://bucket/log: " in line
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", ["tap tcp/127.0.0.1:1", "router -l tcp/127.0.0.1:0 --log log"])
+def test_a_wrong_name_of_a_writer(told, tmp_path, words):
+    code, line = told(*words.split(), "--name", "a/b")
+    assert code == 2
+    assert "a writer or reader is named with letters, digits, `_`, `.` and `-`, not 'a/b'" in line
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("address", ["foo", "127.0.0.1:99999", "127.0.0.1:"])
+@pytest.mark.parametrize("words", ["tap tcp/127.0.0.1:1", "router -l tcp/127.0.0.1:0"])
+def test_a_wrong_address_for_metrics(told, tmp_path, words, address):
+    code, line = told(*words.split(), "--metrics", address)
+    assert code == 2
+    assert f"{address} is not like 127.0.0.1:9100 or :9100" in line
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("sync", ["-1", "nan", "inf", "often"])
+def test_a_wrong_time_between_syncs(told, sync):
+    code, line = told("tap", "tcp/127.0.0.1:1", "--sync", sync)
+    assert code == 2
+    assert f"it is block, sealed or a number of seconds, not {sync}" in line
+
+
 def test_a_table_that_there_is_not(told):
     code, line = told("sql", "from sample", sample())
     assert code == 1

@@ -9,7 +9,7 @@ import zenlake
 from tests.cli.test_tables_commands import run  # noqa: F401
 from tests.log.recorded import interleaved, written
 from zenlake.errors import LogError
-from zenlake.log import Log
+from zenlake.log import Log, write
 from zenlake.log.read import Segment
 from zenlake.tables import DERIVED
 
@@ -36,14 +36,126 @@ def test_verify_finds_a_flipped_bit_and_repair_saves_what_is_before_it(run, log,
     path.write_bytes(data)
     code, out, _ = run("log", "verify", log.files.path)
     assert code == 1
+    index = log.index("w", 1)
+    blocks, rows = len(index) - 4, sum(each.rows for each in index) - record.row
     assert "block 4: the checksum does not match its bytes" in out.decode()
+    assert f"; {blocks} blocks, {rows} rows from there on\n" in out.decode()
     code, out, _ = run("log", "repair", log.files.path)
     assert code == 0
-    assert "was cut behind block 4" in out.decode()
+    why = f"block 4 is damaged, and was cut off with the {blocks - 1} behind it, which cannot be read without it: {rows} rows went"
+    assert (
+        f"w segment 1: 4 blocks, {record.row} rows: {why}; what is left of them is in 0000000001.cut\n" in out.decode()
+    )
     assert path.with_suffix(".cut").stat().st_size == len(data) - record.offset
     assert run("log", "verify", log.files.path)[0] == 0
     assert 0 < zenlake.read(log.files.path, "messages").num_rows < before
+    assert cuts(log) == [{"kind": "log cut", "count": rows, "detail": f"segment 1: {why}"}]
     assert run("log", "repair", log.files.path)[1] == b"nothing to repair\n"
+    assert len(cuts(log)) == 1
+
+
+@pytest.mark.parametrize("damage", ["cut short", "a block's rows", "what a block says of itself"])
+def test_of_a_damaged_log_the_readable_part_is_given_and_the_rest_told(run, tmp_path, monkeypatch, damage):  # noqa: F811
+    monkeypatch.setattr(write, "LARGE_HEAD", 0)
+    monkeypatch.chdir(tmp_path)
+    log = written(tmp_path / "log", interleaved(5), block_size=500, segment_size=9000)
+    assert len(log.segments("w")) > 2
+    columns = ["packet", "index", "type", "key", "sn", "fragments"]
+    whole = zenlake.read(log.files.path, "messages", columns=columns).to_pylist()
+    segment = Segment(log.files, "w", 2)
+    record, first_batch = segment.index[2], segment.first_batch
+    gone = range(2, len(segment.index))
+    path = tmp_path / "log" / "w" / "0000000002.arrow"
+    data = bytearray(path.read_bytes())
+    if damage == "cut short":
+        data = data[: record.offset + record.size - 100]
+    elif damage == "a block's rows":
+        directions = segment.rows(2).column("direction").buffers()[1]
+        data[directions.address - segment.source.read(0, 1).address] = 99
+        gone = range(2, 3)  # what it changed is known: what follows can be read
+    else:
+        data[record.offset : record.offset + 4] = b"none"
+    lost = {first_batch + segment.index[i].row + row for i in gone for row in range(segment.index[i].rows)}
+    del segment  # it maps the file
+    path.write_bytes(data)
+
+    with pytest.raises(LogError, match=r"w/0000000002.arrow, block 2: .*; `zenlake log repair` saves what is whole"):
+        zenlake.read(log.files.path, "messages")
+    told = []
+    found = zenlake.read(log.files.path, "messages", columns=columns, damaged=told.append).to_pylist()
+    left = [row for row in whole if row["packet"] not in lost and row["fragments"] is None]
+    assert [row for row in found if row["fragments"] is None] == left
+    assert len(left) > 50
+    [error] = told
+    assert str(error).endswith(f"`zenlake log repair` saves what is whole; left out: {len(lost)} batches")
+    events = zenlake.read(log.files.path, "events", damaged=told.append).to_pylist()
+    [event] = [row for row in events if row["kind"] == "log unreadable"]
+    assert (event["count"], event["packet"], event["detail"]) == (len(lost), min(lost), str(error))
+    for words in (["decode"], ["decode", "-t", "sessions"], ["sql", "from messages"], ["report", "--no-open"]):
+        code, _, err = run(*words, log.files.path)
+        assert (code, err.splitlines()[0]) == (1, f"zenlake: {error}")
+
+
+def cuts(log):
+    rows = zenlake.read(log.files.path, "events", columns=["kind", "count", "detail"]).to_pylist()
+    return [row for row in rows if row["kind"].startswith("log ")]
+
+
+def test_a_tail_that_repair_cuts_is_told_as_a_writer_tells_it(run, log, tmp_path):  # noqa: F811
+    [path] = (tmp_path / "log" / "w").glob("*.arrow")
+    whole = zenlake.read(log.files.path, "messages")
+    path.write_bytes(path.read_bytes() + b"never acknowledged")
+    run("log", "repair", log.files.path)
+    [cut] = cuts(log)
+    assert (cut["kind"], cut["count"] > 0) == ("log torn", True)
+    assert zenlake.read(log.files.path, "messages") == whole
+
+
+@pytest.mark.parametrize("lost", ["the first", "one between", "all"])
+def test_a_segment_without_its_index_is_told_to_who_reads_and_seen_again_by_repair(
+    run,  # noqa: F811
+    tmp_path,
+    caplog,
+    monkeypatch,
+    lost,
+):
+    monkeypatch.setattr(write, "LARGE_HEAD", 0)
+    log = written(tmp_path / "log", interleaved(5), block_size=500, segment_size=4000)
+    whole = zenlake.read(log.files.path, "messages")
+    indices = sorted((tmp_path / "log" / "w").glob("*.index"))
+    assert len(indices) > 2
+    gone = {"the first": indices[:1], "one between": indices[1:2], "all": indices}[lost]
+    for index in gone:
+        index.unlink()
+    code, out, _ = run("log", "verify", log.files.path)
+    assert code == 1
+    for index in gone:
+        assert (
+            f"w/{index.stem}.arrow has lost its index, so nobody sees its blocks: `zenlake log repair` makes"
+            in out.decode()
+        )
+    assert out.decode().endswith(f"{len(gone)} not whole: `zenlake log repair` saves the rest\n")
+    for words in (("decode", log.files.path), ("log", "info", log.files.path)):
+        caplog.clear()
+        assert run(*words)[0] == 0
+        assert sum("has lost its index" in message for message in caplog.messages) == len(gone)
+        assert not any("somebody has removed" in message for message in caplog.messages)
+    with pytest.raises(LogError, match="has lost its index"):
+        log.plan(whole=True)
+    run("log", "repair", log.files.path)
+    assert run("log", "verify", log.files.path)[0] == 0
+    assert zenlake.read(log.files.path, "messages") == whole
+    assert cuts(log) == []
+
+
+@pytest.mark.parametrize("left", ["an empty file", "half a head", "a head"])
+def test_a_segment_that_a_crash_left_before_its_first_block_has_lost_nothing(run, log, tmp_path, left):  # noqa: F811
+    segment = Segment(log.files, "w", 1)
+    head = (tmp_path / "log" / "w" / "0000000001.arrow").read_bytes()[: segment.index[0].offset]
+    size = {"an empty file": 0, "half a head": len(head) // 2, "a head": len(head)}[left]
+    (tmp_path / "log" / "w" / "0000000002.arrow").write_bytes(head[:size])
+    code, out, _ = run("log", "verify", log.files.path)
+    assert (code, out.decode().splitlines()[-1]) == (0, "all is well")
 
 
 @pytest.mark.parametrize("where", ["schema", "state"])
@@ -59,9 +171,12 @@ def test_a_damaged_head_is_told_and_its_segment_set_aside(run, tmp_path, where):
     code, _, err = run("decode", log.files.path)
     assert (code, "`zenlake log repair` sets it aside" in err) == (1, True), err
     assert run("log", "verify", log.files.path)[0] == 1
+    rows = sum(part.rows for part in log.plan() if part.segment == 2)
     code, out, _ = run("log", "repair", log.files.path)
     assert (code, "set aside" in out.decode()) == (0, True)
     assert path.with_suffix(".cut").read_bytes() == data
+    [cut] = cuts(log)
+    assert (cut["kind"], cut["count"]) == ("log cut", rows)
     assert run("decode", log.files.path)[0] == 0
     assert run("log", "verify", log.files.path)[0] == 0
 
@@ -70,11 +185,17 @@ def test_an_index_and_a_description_that_were_lost_are_made_again(run, log, tmp_
     before = zenlake.read(log.files.path, "messages")
     for name in ("w/0000000001.index", "w/writer.json", "zenlake-log.json"):
         (tmp_path / "log" / name).unlink()
-    with pytest.raises(LogError, match=r"is no log: there is no zenlake-log\.json in it"):
+    with pytest.raises(LogError, match=r"is no log: there is no zenlake-log\.json in it, though .* log repair` makes"):
         Log(log.files.path)
-    with pytest.raises(FileNotFoundError, match=r"no capture in the folder .*, and it is no log"):
+    with pytest.raises(FileNotFoundError, match=r"was a log, and its own file is lost: `zenlake log repair` makes it"):
         zenlake.read(log.files.path)
-    run("log", "repair", log.files.path)
+    _, out, _ = run("log", "repair", log.files.path)
+    assert out.decode().splitlines() == [
+        "zenlake-log.json was made again",
+        "w: writer.json was made again",
+        f"w segment 1: {log.latest()['w'][1]} blocks, {log.plan()[0].rows} rows: sealed, and its index made again",
+        "3 repaired",
+    ]
     assert zenlake.read(log.files.path, "messages") == before
 
 

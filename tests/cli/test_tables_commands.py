@@ -4,16 +4,24 @@
 import csv
 import io
 import json
+import os
+import pty
+import subprocess
+import sys
 
 import pyarrow as pa
+import pyarrow.feather
 import pyarrow.parquet
 import pytest
 from rich.console import Console
 
 import zenlake
+from tests.log.recorded import interleaved, written
 from tests.tables.given import PCAPS
 from zenlake.cli import main, show
 from zenlake.examples import sample
+from zenlake.tables import DERIVED
+from zenlake.tables.schemas import TABLES
 
 [QUERIES] = [str(path) for path in PCAPS if path.stem == "two_clients_queries"]
 [CLEAN] = [str(path) for path in PCAPS if path.stem == "clean_full_sessions"]
@@ -63,15 +71,65 @@ def test_lines_of_json_keep_text_readable_and_bytes_exact(run):
 
 
 @pytest.mark.parametrize("table", ["samples", "latest"])
-@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+@pytest.mark.parametrize("suffix", ["parquet", "arrow", "arrows", "feather", "ipc"])
 def test_files_hold_what_read_gives(run, tmp_path, table, suffix):
     out = tmp_path / f"out.{suffix}"
     code, printed, err = run("decode", CLEAN, "-t", table, "-o", str(out))
     expected = zenlake.read(CLEAN, table)
     assert (code, printed, err) == (0, b"", f"{expected.num_rows} rows of {table} in {out}\n")
-    found = pyarrow.parquet.read_table(out) if suffix == "parquet" else pa.ipc.open_stream(out).read_all()
+    readers = {
+        "parquet": pyarrow.parquet.read_table,
+        "feather": pyarrow.feather.read_table,
+        "ipc": pyarrow.feather.read_table,
+    }
+    found = readers.get(suffix, lambda path: pa.ipc.open_stream(path).read_all())(out)
     assert found.sort_by([("key", "ascending"), ("packet", "ascending")]).schema.equals(expected.schema)
     assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, expected.to_pylist()))
+
+
+@pytest.mark.parametrize("suffix", ["json", "jsonl", "JSON"])
+def test_a_file_of_json_has_a_line_for_each_row(run, tmp_path, suffix):
+    out = tmp_path / f"out.{suffix}"
+    run("decode", QUERIES, "-t", "queries", "--columns", "key", "-o", str(out))
+    assert len([json.loads(line) for line in out.read_text().splitlines()]) == 130
+
+
+@pytest.mark.parametrize(
+    "words", [("decode", CLEAN), ("sql", "from messages", CLEAN), ("log", "info"), ("explain", "04")]
+)
+def test_a_command_whose_output_nobody_reads_ends_well(tmp_path, words):
+    if words[0] == "log":
+        words = (*words, written(tmp_path / "log", interleaved(3, size=3)).files.path)
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-c", "from zenlake.cli import main; main()", *words]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, timeout=60)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "decode {capture} -o {out}.csv", "decode {capture} -t queries -o {out}.csv", "sql from(samples) {capture} -o {out}.csv",
+        "log verify {log}", "log repair {log}", "log export {log} --pcapng {out}.pcapng",
+    ],
+)  # fmt: skip
+def test_what_takes_long_says_so_on_a_terminal_and_only_there(tmp_path, words):
+    log = written(tmp_path / "log", interleaved(3, size=3)).files.path
+    words = words.format(capture=CLEAN, log=log, out=tmp_path / "out").split()
+    command = [sys.executable, "-c", "from zenlake.cli import main; main()", *words]
+    quiet = subprocess.run(command, capture_output=True, timeout=60, check=True)
+    assert not any(word in quiet.stderr for word in (b"reading", b"repairing", b"writing"))
+    ours, theirs = pty.openpty()
+    terminal = os.environ | {"TERM": "xterm"}
+    shown = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, timeout=60, check=True, env=terminal)
+    os.write(theirs, b"the end")  # else reading would wait for ever where nothing was said
+    said = os.read(ours, 1 << 16)
+    os.close(theirs)
+    assert any(word in said for word in (b"reading", b"repairing", b"writing"))
+    os.close(ours)
+    assert shown.stdout == quiet.stdout  # and nothing of that goes astray
 
 
 def test_csv_has_bytes_in_hexadecimal(run, tmp_path):
@@ -101,13 +159,47 @@ def test_a_question_in_sql(run, tmp_path):
     assert pyarrow.parquet.read_table(tmp_path / "n.parquet")["n"].to_pylist() == [2, 16]
 
 
+def test_names_of_tables_may_be_written_in_capitals_and_are_listed(run):
+    _, out, _ = run(
+        "sql", "select (select count(*) from Samples) as n, (select count(*) from QUERIES) as q", QUERIES, "--json"
+    )
+    assert json.loads(out) == {"n": 500, "q": 130}
+    _, out, _ = run("sql", "Show tables", QUERIES, "--json")
+    assert {json.loads(line)["name"] for line in out.splitlines()} == {*TABLES, *DERIVED}
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "line"),
     [
         (["decode", "nowhere.pcap"], 1, "zenlake: no capture at nowhere.pcap"),
-        (["decode", QUERIES, "--table", "query"], 1, "zenlake: no table 'query'; there are messages, "),
-        (["decode", QUERIES, "--columns", "keys"], 1, "zenlake: samples has no column 'keys'; it has received, "),
-        (["decode", QUERIES, "--table", "events", "--key", "a"], 1, "zenlake: events has no keys to choose by"),
+        (["decode", QUERIES, "--table", "query"], 2, "zenlake: Invalid value: no table 'query'; there are messages, "),
+        (
+            ["decode", QUERIES, "--columns", "keys"],
+            2,
+            "zenlake: Invalid value: samples has no column 'keys'; it has rec",
+        ),
+        (
+            ["decode", QUERIES, "-t", "events", "--key", "a"],
+            2,
+            "zenlake: Invalid value: events has no keys to choose by",
+        ),
+        (
+            ["decode", QUERIES, "--once", "-t", "messages"],
+            2,
+            "zenlake: Invalid value: samples can be given once each, not",
+        ),
+        (
+            ["decode", QUERIES, "-o", "x.foo"],
+            2,
+            "zenlake: Invalid value: x.foo does not say which format it is: end it in",
+        ),
+        (["sql", "from samples", QUERIES, "-o", "x.xls"], 2, "zenlake: Invalid value: x.xls does not say which format"),
+        (["sql", " ", QUERIES], 2, "zenlake: Invalid value for SQL: an empty text asks nothing"),
+        (
+            ["sql", "drop table samples", QUERIES],
+            1,
+            "zenlake: samples can be asked, but not changed: begin with select",
+        ),
         (["decode", QUERIES, "--key", "a//b"], 2, "zenlake: "),
         (["decode", QUERIES, "--format", "xml"], 2, "zenlake: "),
         (["decode"], 2, "zenlake: "),

@@ -38,7 +38,8 @@ def log(request, tmp_path):
 
 def test_the_capture_gives_the_same_messages_and_times(log, tmp_path):
     out = tmp_path / "log.pcapng"
-    count = export(log, out)
+    count, left_out = export(log, out)
+    assert left_out == 0
     columns = ["received_ns", *COMPARED]
     ours = zenlake.read(log.files.path, "messages", columns=columns).to_pylist()
     assert zenlake.read(out, "messages", columns=columns).to_pylist() == ours
@@ -51,10 +52,33 @@ def test_the_capture_gives_the_same_messages_and_times(log, tmp_path):
     assert {(packet.p, packet.data.dport in (7447, 40000)) for packet in packets} == {(6, True)}
 
 
+@pytest.mark.parametrize("kind", [{}, {"compression": True}, {"qos": False, "low_latency": True}])
+def test_a_value_that_was_not_kept_is_left_out_and_its_hash_never_passes_for_it(tmp_path, kind):
+    pair = Pair(**kind)
+    with Recorder(Writer(tmp_path / "log", "w", metadata_only=["camera/**"], disk=Hasty())) as recorder:
+        tee = recorder.face("tcp", "10.0.0.1:40000", "10.0.0.2:7447", opener=True)
+        pair.opener.record(tee)
+        pair.open()
+        for size in (3, 3000, 60_000 if "low_latency" in kind else 200_000):  # the last in fragments
+            pair.opener.send(push("camera/1", bytes(size)))
+            pair.opener.send(push("pose", b"kept"))
+            pair.pump()
+        tee.note("seen", detail="a note among the batches")
+        tee.close()
+    samples = zenlake.read(tmp_path / "log", columns=["key", "payload", "payload_sha256"])
+    hashes = [bytes.fromhex(row) for row in samples["payload_sha256"].to_pylist() if row]
+    assert len(hashes) == 3
+    out = tmp_path / "log.pcapng"
+    assert export(Log(tmp_path / "log"), out).left_out == 3
+    assert not any(each in out.read_bytes() for each in hashes)
+    assert zenlake.read(out, columns=["key", "payload"]).to_pylist() == 3 * [{"key": "pose", "payload": b"kept"}]
+    assert zenlake.read(out, "errors").num_rows == 0
+
+
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
 def test_tshark_finds_nothing_wrong_with_it(log, tmp_path):
     out = tmp_path / "log.pcapng"
-    count = export(log, out)
+    count, _ = export(log, out)
     fields = ["-T", "fields", "-e", "frame.number", "-e", "tcp.analysis.flags", "-e", "_ws.malformed"]
     done = subprocess.run(["tshark", "-r", str(out), *fields], capture_output=True, text=True, timeout=60, check=True)
     assert [line.split() for line in done.stdout.splitlines()] == [[str(i)] for i in range(1, count + 1)]

@@ -41,6 +41,14 @@ def test_what_was_recorded_twice_is_told_once_as_it_was_first_received(known):
     assert once(samples) == [{"session": TAPS[0], "payload": payload} for payload in (b"x", b"x", b"y")]
 
 
+def test_a_row_with_the_value_goes_before_one_of_which_only_the_hash_was_kept():
+    """The first tap keeps no values of cameras, and hears everything a little earlier."""
+    rows = seen([(1, stamped(1, payload=b"image")), (2, stamped(2, key="b", payload=b"pose"))]).to_pylist()
+    rows[0] |= {"payload": None, "payload_sha256": "00"}
+    found = each_once(pa.Table.from_pylist(rows, schema=TABLES["samples"]), ["session", "payload"]).to_pylist()
+    assert found == [{"session": TAPS[0], "payload": b"pose"}, {"session": TAPS[1], "payload": b"image"}]
+
+
 def test_one_clock_may_stamp_two_keys_alike():
     assert len(once([(1, stamped(1, key="a")), (2, stamped(1, key="b"))])) == 2
 

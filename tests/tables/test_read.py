@@ -2,7 +2,7 @@
 """`zenlake.read`, `derive` and `query`: any table, some of it, and one line about each mistake."""
 
 import sys
-from datetime import timedelta
+from datetime import timedelta, timezone
 
 import pytest
 
@@ -67,11 +67,39 @@ def test_columns_keys_and_times_choose_from_the_whole(name):
     assert sum(batch.num_rows for batch in in_batches) == len(expected)
 
 
+def test_keys_and_times_may_be_given_in_several_ways():
+    whole = zenlake.read(QUERIES)
+    middle = sorted(whole["received"].to_pylist())[whole.num_rows // 2]
+    half = zenlake.read(QUERIES, since=middle).num_rows
+    elsewhere = middle.astimezone(timezone(timedelta(hours=5)))
+    for since in (middle.replace(tzinfo=None), middle.isoformat(), middle.strftime("%Y-%m-%dT%H:%M:%S.%fZ"), elsewhere):
+        assert zenlake.read(QUERIES, since=since).num_rows == half
+    assert zenlake.read(QUERIES, since=middle.date(), until=middle.date() + timedelta(days=1)) == whole
+    assert zenlake.read(QUERIES, keys=zenlake.KeyExpr("svc/a/*")) == zenlake.read(QUERIES, keys="svc/a/*")
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong", "why"),
+    [
+        ({"since": 1.5}, TypeError, r"since is a datetime, a date, or text like 2026-05-01T12:00:00Z, not float"),
+        ({"until": "noon"}, InvalidValue, r"until='noon' is no time; write it like 2026-05-01T12:00:00Z"),
+        ({"path": []}, InvalidValue, "there is nothing to read: no path is given"),
+        ({"path": None}, TypeError, "a path is a text or a PathLike, or several of them, not NoneType"),
+        ({"path": [QUERIES, 7]}, TypeError, "a path is a text or a PathLike, or several of them, not int"),
+    ],
+)
+def test_what_is_no_path_and_no_time_is_refused_by_name(given, wrong, why):
+    with pytest.raises(wrong, match=why):
+        zenlake.read(**{"path": QUERIES, **given})
+
+
 def test_a_question_sees_all_tables_and_computes_those_it_names(monkeypatch):
     module = sys.modules[derive_function.__module__]
     asked = []
     decoded = module.decoded
-    monkeypatch.setattr(module, "decoded", lambda of, wanted, n: asked.append(set(wanted)) or decoded(of, wanted, n))
+    monkeypatch.setattr(
+        module, "decoded", lambda of, wanted, *how: asked.append(set(wanted)) or decoded(of, wanted, *how)
+    )
     assert query("select count(*) as n from samples", QUERIES).to_pylist() == [{"n": 500}]
     [row] = query("select (select count(*) from queries) as q, (select count(*) from gaps) as g", QUERIES).to_pylist()
     assert row == {"q": 130, "g": 0}

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`explain` accounts for every byte, says what it means, and stops at the one that means nothing."""
 
+from itertools import islice
+
 import pytest
 
 from tests.vectors import batches
@@ -135,6 +137,30 @@ def test_it_ends_at_the_byte_of_the_error(wire, field, at):
     last = told.rows[-1]
     assert (last.kind, last.at, last.data) == ("error", at, data[at : at + 8])
     assert all(row.at <= at for row in told.rows)
+
+
+@pytest.mark.parametrize("file", sorted({batch.file for batch in batches()}))
+def test_of_a_batch_that_was_cut_every_byte_before_the_error_is_in_a_row(file):
+    for batch in islice(batches(file), 40):
+        for size in range(1, min(len(batch.data), 60)):
+            told = explain(batch.data[:size], scouting=file == "scouting", low_latency=batch.low_latency)
+            shown = b"".join(row.data for row in told.rows if row.kind != "error")
+            assert batch.data.startswith(shown), (batch.id, size)
+            assert len(shown) >= (size if told.error is None else told.error.at), (batch.id, size)
+
+
+def test_a_number_that_does_not_end_is_shown():
+    for told, at in ((explain(b"\x25\xdf\xff"), 1), (explain(b"\0\x25\xdf\xff", compressed=True), 2)):
+        assert rows(told)[-2:] == [
+            (at, "df ff", 1, "sn", "as far as it can be read"),
+            (at + 2, "", 0, "error", "FRAME.sn: 1 byte needed, 0 left"),
+        ]
+
+
+def test_a_stream_that_ends_in_a_length_shows_none_of_its_compressed_batches_twice():
+    plain = b"\x25\x00" + b"\x04" * 200
+    told = explain(prefixed(compressed(plain)) + b"\x01", stream=True, compressed=True)
+    assert [row.name for row in told.rows[-2:]] == ["KEEP_ALIVE", "error"]
 
 
 def test_a_stream_is_explained_batch_by_batch():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`zenlake decode`: a table of a capture, a log or a lake, on the terminal or as a file."""
 
+import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -8,13 +9,21 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
+from zenlake.cli.lines import LeftOut
 from zenlake.cli.show import Format, write
+from zenlake.cli.terminal import counted, working
+from zenlake.errors import InvalidValue
 from zenlake.examples import or_sample
 from zenlake.tables import DERIVED, batches, read
+from zenlake.tables.read import checked
 from zenlake.tables.schemas import TABLES, chosen
 
 NAMES = [*TABLES, *DERIVED]
-SUFFIXES = {".jsonl": Format.jsonl, ".csv": Format.csv, ".parquet": Format.parquet, ".arrow": Format.arrow}
+SUFFIXES = {
+    ".jsonl": Format.jsonl, ".json": Format.jsonl, ".ndjson": Format.jsonl, ".csv": Format.csv, ".parquet": Format.parquet,
+    ".arrow": Format.arrow, ".arrows": Format.arrow, ".feather": Format.feather, ".ipc": Format.feather, ".txt": Format.table,
+    "": Format.table,
+}  # fmt: skip
 
 # What `zenlake sql` takes as well.
 AsFormat = Annotated[
@@ -34,7 +43,12 @@ def as_what(format: Format | None, as_json: bool, out: Path | None) -> Format:
         raise typer.BadParameter(f"--json and --format {format} are two things")
     if format is not None or as_json:
         return format or Format.jsonl
-    return SUFFIXES.get(out.suffix, Format.table) if out is not None else Format.table
+    if out is None:
+        return Format.table
+    if out.suffix.lower() not in SUFFIXES:
+        known = ", ".join(filter(None, SUFFIXES))
+        raise typer.BadParameter(f"{out.name} does not say which format it is: end it in {known}, or give --format")
+    return SUFFIXES[out.suffix.lower()]
 
 
 def decode(
@@ -59,7 +73,8 @@ def decode(
 ) -> int:
     """Show a table of a capture, a log or a lake, or write it to a file.
 
-    All captures given are one: files of a rotation may come in any order. Logs and lakes are folders.
+    All captures given are one: files of a rotation may come in any order. Logs and lakes are folders. Of a damaged log you get what
+    can be read, a line says what was left out, and the exit code is 1.
 
     $ zenlake decode robots.pcap --key "fleet/*/pose" --columns received,key,payload
     $ zenlake decode lake/log --table queries -o queries.parquet
@@ -68,17 +83,30 @@ def decode(
     format = as_what(format, as_json, out)
     paths = or_sample(paths)
     wanted = None if columns is None else [name.strip() for name in columns.split(",")]
+    try:
+        checked(table, wanted, key, since, until, once)
+    except InvalidValue as error:
+        raise typer.BadParameter(str(error)) from None
+    damaged = LeftOut()
     if table in TABLES and not once:
-        rows = batches(paths, table, columns=wanted, keys=key, since=since, until=until, threads=threads)
+        rows = batches(
+            paths, table, columns=wanted, keys=key, since=since, until=until, threads=threads, damaged=damaged
+        )
         schema = chosen(table, wanted)
     else:
-        whole: pa.Table = read(
-            paths, table, columns=wanted, keys=key, since=since, until=until, threads=threads, once=once
-        )
+        with working(f"reading {table}"):
+            whole: pa.Table = read(
+                paths, table, columns=wanted, keys=key, since=since, until=until, threads=threads, once=once,
+                damaged=damaged,
+            )  # fmt: skip
         if "received" in whole.column_names:
             whole = whole.sort_by("received")
         rows, schema = iter(whole.to_batches()), whole.schema
+    if out is not None or (
+        format is Format.table and sys.stdout.isatty()
+    ):  # else rows go by, or whoever gets them tells
+        rows = counted(rows, f"reading {table}")
     count = write(schema, rows, format, out)
     if out is not None:
         typer.echo(f"{count} rows of {table} in {out}", err=True)
-    return 0
+    return damaged.status

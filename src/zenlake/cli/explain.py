@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
+from zenlake.cli.terminal import Printer
 from zenlake.errors import InvalidValue
 from zenlake.wire.explain import Explanation
 from zenlake.wire.explain import explain as explained
@@ -63,7 +63,7 @@ def parsed(text: str) -> bytes:
 
 def show(told: Explanation) -> None:
     """Coloured on a terminal, plain elsewhere."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = Printer(highlight=False, soft_wrap=True)
     for row in told.rows:
         for at, data, name, words in row.lines():
             line = Text(f"{at:>6}  ", style="dim")

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from zenlake.choices import SampleKind
 
 if TYPE_CHECKING:
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from zenlake.api.samples import Sample
     from zenlake.encoding import Encoding
 
-__all__ = ["as_json", "described", "escaped", "json_line", "one_line", "payload_text", "writing"]
+__all__ = ["LeftOut", "as_json", "described", "escaped", "json_line", "one_line", "payload_text", "writing"]
 
 LINE = 16  # bytes in a line of hexadecimal
 
@@ -88,6 +90,18 @@ def writing(path: "Path | None", by_way_of: "Path | None" = None) -> Iterator[No
         if path is not None and error.filename in (None, by_way_of and str(by_way_of)):
             error.filename = str(path)
         raise
+
+
+class LeftOut:
+    """What could not be read of a log, told in a line each: the rest is worth having, and yet something is wrong."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        """What the command returns."""
+
+    def __call__(self, error: Exception) -> None:
+        self.status = 1
+        typer.echo(f"zenlake: {error}", err=True)
 
 
 def json_line(value: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ import typer
 from zenlake.cli.decode import as_what
 from zenlake.cli.network import Json
 from zenlake.cli.show import write
+from zenlake.cli.terminal import waited, working
 from zenlake.log import Log, export, readers
 from zenlake.log.verify import Checked, repair, verify
 
@@ -54,26 +55,31 @@ def info(path: PATH, as_json: Json = False) -> int:
 
 @log.command("verify")
 def verify_command(path: PATH) -> int:
-    """Read every block and compare it with its checksum and its index. The exit code is 1 if anything is wrong.
+    """Read every block and compare it with its checksum and its index; name segments that have lost theirs.
+
+    The exit code is 1 if anything is wrong.
 
     $ zenlake log verify lake/log
     """
     wrong = 0
-    for one in verify(Log(path)):
+    for one in waited(verify(Log(path)), f"reading {path}"):
         wrong += bool(one.wrong)
         typer.echo(_line(one) + (one.wrong or "whole"))
-    typer.echo("all is well" if not wrong else f"{wrong} segments are not whole: `zenlake log repair` saves the rest")
+    typer.echo("all is well" if not wrong else f"{wrong} not whole: `zenlake log repair` saves the rest")
     return 1 if wrong else 0
 
 
 @log.command("repair")
 def repair_command(path: FOLDER) -> int:
-    """Seal what a crash left open, cut what is not whole (and keep it in a .cut file), make lost indices again.
+    """Seal what a crash left open, cut what is not whole, make lost indices again.
+
+    A damaged block goes with all that follows it in its segment, for that cannot be read without it. What was cut is kept in a file
+    that ends in .cut, and a row of `events` (`log cut`) counts the batches. Stop the writer first.
 
     $ zenlake log repair lake/log
     """
     done = 0
-    for one in repair(path):
+    for one in waited(repair(path), f"repairing {path}"):
         done += 1
         typer.echo(_line(one) + one.wrong)
     typer.echo("nothing to repair" if not done else f"{done} repaired")
@@ -86,14 +92,20 @@ def export_command(
 ) -> int:
     """Write a log as a capture that Wireshark opens.
 
+    Samples whose values were not kept (--metadata-only) are left out, and counted.
+
     $ zenlake log export lake/log --pcapng lake.pcapng
     """
-    count = export(Log(path), pcapng)
-    typer.echo(f"{count} packets in {pcapng}", err=True)
+    with working(f"writing {pcapng}") as say:
+        done = export(Log(path), pcapng, say)
+    left_out = f"; samples left out, for their values were not kept: {done.left_out}" if done.left_out else ""
+    typer.echo(f"{done.packets} packets in {pcapng}{left_out}", err=True)
     return 0
 
 
 def _line(one: Checked) -> str:
+    if not one.segment:
+        return f"{one.writer}: " if one.writer else ""
     return f"{one.writer} segment {one.segment}: {one.blocks} blocks, {one.rows} rows: "
 
 

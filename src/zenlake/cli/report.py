@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from zenlake.cli.lines import writing
+from zenlake.cli.lines import LeftOut, writing
 from zenlake.examples import or_sample
 
 
@@ -33,7 +33,7 @@ def report(
 
     With two paths the page also tells what the first sent and the second saw. The files of a rotation are one recording: give
     them as a quoted pattern, 'robot-*.pcap'. Where there is no file of that name, `sample.pcap` is the capture that comes with
-    Zenlake.
+    Zenlake. Of a damaged log the page tells what can be read, a line says what was left out, and the exit code is 1.
 
     $ zenlake report sample.pcap
     $ zenlake report robots.pcap base.pcap -o compared.html
@@ -51,8 +51,9 @@ def report(
     if not out.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {out.parent} for {out.name}")
     console = Console(stderr=True, highlight=False)
+    damaged = LeftOut()
     with console.status("reading") as status:
-        text = page(found[0], found[1] if found[1:] else None, status.update)
+        text = page(found[0], found[1] if found[1:] else None, status.update, damaged)
     fresh = out.with_name(f".{out.name}.{os.getpid()}")
     try:
         with writing(out, by_way_of=fresh):
@@ -65,7 +66,7 @@ def report(
         opened = webbrowser.open(out.resolve().as_uri())
         if open_it and not opened:
             typer.echo("no browser was found; open the file by hand", err=True)
-    return 0
+    return damaged.status
 
 
 def _somebody_looks() -> bool:

@@ -17,6 +17,7 @@ from rich.live import Live
 
 from zenlake.api.opening import open_node
 from zenlake.cli.network import ConfigFile, Connect, Listen, Set, configuration, until_stopped
+from zenlake.cli.recording import Metrics, MirrorTo, lagging, local, mirror, named
 from zenlake.keyexpr import KeyExpr
 from zenlake.log.record import Recorder
 from zenlake.log.write import Writer
@@ -38,8 +39,10 @@ def router(
     config: ConfigFile = None,
     set: Set = None,
     log: Annotated[
-        Path | None, typer.Option("--log", metavar="DIR", help="Record everything that passes into this wire log.")
+        Path | None,
+        typer.Option("--log", metavar="DIR", callback=local, help="Record everything that passes into this wire log."),
     ] = None,
+    mirror_to: MirrorTo = None,
     record: Annotated[
         list[str] | None,
         typer.Option(
@@ -56,7 +59,10 @@ def router(
         ),
     ] = None,
     name: Annotated[
-        str, typer.Option("--name", help="This router's name in the log, its own for ever.", show_default=True)
+        str,
+        typer.Option(
+            "--name", callback=named, help="This router's name in the log, its own for ever.", show_default=True
+        ),
     ] = "router",
     memory: Annotated[
         int,
@@ -64,9 +70,7 @@ def router(
             "--memory", metavar="MIB", min=1, help="MiB that may wait in all connections together.", show_default=True
         ),
     ] = MEMORY >> 20,
-    metrics: Annotated[
-        str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Serve /metrics and /health there.")
-    ] = None,
+    metrics: Metrics = None,
 ) -> int:
     """Run a Zenoh router, until Ctrl-C or SIGTERM. Unless told where, it listens on this machine only.
 
@@ -74,15 +78,20 @@ def router(
     $ zenlake router -l "tcp/[::]:7447" --log lake/log
     $ zenlake router -l tcp/0.0.0.0:7447 -e tcp/other-router:7447 --metrics localhost:9447
     """
-    for given, option in ((record, "--record"), (metadata_only, "--metadata-only")):
+    for given, option in ((record, "--record"), (metadata_only, "--metadata-only"), (mirror_to, "--mirror")):
         if given and log is None:
             raise typer.BadParameter("nothing is recorded without --log", param_hint=option)
     chosen = configuration(config, "router", connect, listen, set)
+    copy = None if log is None else mirror(log, name, mirror_to)
     with ExitStack() as stack:
         stop = stack.enter_context(until_stopped())
         recorder = None
+        if copy is not None:
+            stack.callback(copy.close)  # behind the recorder, which seals what it has
         if log is not None:
             recorder = stack.enter_context(Recorder(Writer(log, name, metadata_only=metadata_only or ())))
+        if copy is not None and recorder is not None:
+            copy.follow(recorder.writer)
         recording = None if recorder is None else Recording(recorder)
         running = open_node(chosen, recording=recording, max_memory=memory << 20)
         stack.callback(running.close)
@@ -95,10 +104,11 @@ def router(
             page = MetricsPage(
                 metrics,
                 lambda: figures(running, recorder),
-                lambda: "" if recorder is None else str(recorder.trouble or ""),
+                lambda: "" if recorder is None else str(recorder.trouble or "") or lagging(copy),
             )
             stack.callback(page.close)
         recorded = "" if log is None else f", recording into {log}"
+        recorded += "" if copy is None else f", copied to {copy.there.path}"
         where = ", ".join(running.locators) or "nothing"
         typer.echo(
             f"router {running.zid[::-1].hex().lstrip('0')} listens on {where}{recorded} (Ctrl-C ends it)", err=True
@@ -108,7 +118,7 @@ def router(
             while not stop.wait(REFRESH):
                 if sys.stderr.isatty():
                     now, at = total(running), time.monotonic()
-                    trouble = str(recorder.trouble or "") if recorder is not None else ""
+                    trouble = "" if recorder is None else str(recorder.trouble or "") or lagging(copy)
                     live.update(line(now, before, at - then, trouble), refresh=True)
                     before, then = now, at
         done = total(running)

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from zenlake.cli.lines import as_json, escaped, writing
+from zenlake.cli.terminal import Printer
 
 __all__ = ["Format", "rich_table", "write"]
 
@@ -27,9 +28,10 @@ class Format(StrEnum):
     csv = "csv"
     parquet = "parquet"
     arrow = "arrow"
+    feather = "feather"
 
 
-BINARY = (Format.parquet, Format.arrow)
+BINARY = (Format.parquet, Format.arrow, Format.feather)
 ENDLESS = 100_000  # columns of a page that nobody looks at directly
 SCREEN = 200  # rows that somebody may look at
 WIDEST, GAP, NARROW = 40, 3, 8  # characters of a cell on a terminal, between two, and of one that is cut
@@ -53,7 +55,7 @@ def write(schema: pa.Schema, batches: Iterable[pa.RecordBatch], format: Format, 
 
 def _write(schema: pa.Schema, batches: Iterable[pa.RecordBatch], format: Format, out: Path | None) -> int:
     writer: Callable[[pa.Schema, BinaryIO], Any] = {
-        Format.jsonl: JsonLines, Format.csv: _csv, Format.parquet: _parquet, Format.arrow: _arrow,
+        Format.jsonl: JsonLines, Format.csv: _csv, Format.parquet: _parquet, Format.arrow: _arrow, Format.feather: _feather,
     }[format]  # fmt: skip
     rows = 0
     with out.open("wb") if out is not None else nullcontext(sys.stdout.buffer) as file, writer(schema, file) as sink:
@@ -101,6 +103,10 @@ def _arrow(schema: pa.Schema, file: BinaryIO) -> Any:
     return pa.ipc.new_stream(file, schema)
 
 
+def _feather(schema: pa.Schema, file: BinaryIO) -> Any:
+    return pa.ipc.new_file(file, schema)
+
+
 def _parquet(schema: pa.Schema, file: BinaryIO) -> Any:
     import pyarrow.parquet
 
@@ -113,8 +119,8 @@ def _print(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: Path | Non
         with out.open("w") as file:
             return _print_all(Console(file=file, width=ENDLESS), schema, batches)
     if sys.stdout.isatty():
-        return _print_some(Console(), schema, batches)
-    return _print_all(Console(width=ENDLESS), schema, batches)
+        return _print_some(Printer(), schema, batches)
+    return _print_all(Printer(width=ENDLESS), schema, batches)
 
 
 def _print_all(console: Console, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:

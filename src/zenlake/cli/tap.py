@@ -15,6 +15,7 @@ from rich.live import Live
 
 from zenlake.api.opening import node_config
 from zenlake.cli.network import ConfigFile, Set, configuration, until_stopped
+from zenlake.cli.recording import Metrics, MirrorTo, lagging, local, mirror, named
 from zenlake.log.retain import Retention
 from zenlake.runtime.metrics import Figure, MetricsPage
 from zenlake.tap.tap import CACHED, Stats, Tap
@@ -28,8 +29,13 @@ def tap(
         str, typer.Argument(metavar="ENDPOINT", help="The router, like tcp/localhost:7447.", show_default=False)
     ],
     keys: Annotated[list[str] | None, typer.Argument(metavar="KEY", help="Key expressions.", show_default="**")] = None,
-    log: Annotated[Path, typer.Option("--log", metavar="DIR", help="The log's folder.")] = Path("lake/log"),
-    name: Annotated[str, typer.Option("--name", help="This tap's name in the log, its own for ever.")] = "tap",
+    log: Annotated[Path, typer.Option("--log", metavar="DIR", callback=local, help="The log's folder.")] = Path(
+        "lake/log"
+    ),
+    mirror_to: MirrorTo = None,
+    name: Annotated[
+        str, typer.Option("--name", callback=named, help="This tap's name in the log, its own for ever.")
+    ] = "tap",
     sync: Annotated[
         str, typer.Option("--sync", help="When a block is durable: block (each), sealed, or seconds between syncs.")
     ] = "block",
@@ -58,9 +64,7 @@ def tap(
             help="How much of what is sealed stays in memory for those who read along; more is read from the disk.",
         ),
     ] = CACHED >> 20,
-    metrics: Annotated[
-        str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Serve /metrics and /health there.")
-    ] = None,
+    metrics: Metrics = None,
     config: ConfigFile = None,
     set: Set = None,
 ) -> int:
@@ -69,14 +73,18 @@ def tap(
     $ zenlake tap tcp/localhost:7447
     $ zenlake tap tcp/localhost:7447 'fleet/**' --log lake/log --keep-hours 24
     $ zenlake tap tls/router.example:7447 -c robots.json5 --metrics localhost:9447
+    $ zenlake tap tcp/localhost:7447 --log lake/log --mirror 's3://bucket/log?region=eu-central-1'
     """
     network = node_config(configuration(config, "client", [endpoint], None, set))
     retention = Retention(
         None if keep_hours is None else keep_hours * 3600,
         None if keep_gigabytes is None else int(keep_gigabytes * 1e9),
     )
+    copy = mirror(log, name, mirror_to)
     with ExitStack() as stack:
         stop = stack.enter_context(until_stopped())
+        if copy is not None:
+            stack.callback(copy.close)  # behind the tap, which seals what it has
         running = stack.enter_context(
             Tap(
                 log,
@@ -94,16 +102,21 @@ def tap(
                 backoff=network.backoff,
             )
         )
+        if copy is not None:
+            copy.follow(running.recorder.writer)
         if metrics is not None:
-            page = MetricsPage(metrics, lambda: _figures(running.stats(), name), lambda: _trouble(running.stats()))
+            page = MetricsPage(
+                metrics, lambda: _figures(running.stats(), name), lambda: _trouble(running.stats()) or lagging(copy)
+            )
             stack.callback(page.close)
-        typer.echo(f"recording {', '.join(keys or ['**'])} of {endpoint} into {log} (Ctrl-C ends it)", err=True)
+        copied = "" if copy is None else f", copied to {copy.there.path}"
+        typer.echo(f"recording {', '.join(keys or ['**'])} of {endpoint} into {log}{copied} (Ctrl-C ends it)", err=True)
         before, then = running.stats(), time.monotonic()
         with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
             while not stop.wait(REFRESH):
                 stats, now = running.stats(), time.monotonic()
                 if sys.stderr.isatty():
-                    live.update(_line(stats, before, now - then), refresh=True)
+                    live.update(_line(stats, before, now - then, lagging(copy)), refresh=True)
                 before, then = stats, now
     done = running.stats()
     size = filesize.decimal(done.bytes)
@@ -113,14 +126,15 @@ def tap(
 
 def _sync(text: str) -> Literal["block", "sealed"] | float:
     try:
-        return WHEN[text] if text in WHEN else float(text)
+        seconds = 0.0 if text in WHEN else float(text)
     except ValueError:
-        raise typer.BadParameter(
-            f"it is block, sealed or a number of seconds, not {text}", param_hint="--sync"
-        ) from None
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise typer.BadParameter(f"it is block, sealed or a number of seconds, not {text}", param_hint="--sync")
+    return WHEN.get(text, seconds)
 
 
-def _line(now: Stats, before: Stats, seconds: float) -> str:
+def _line(now: Stats, before: Stats, seconds: float, uncopied: str) -> str:
     rate = (now.messages - before.messages) / seconds
     told = [
         f"{rate:,.0f} messages/s",
@@ -132,8 +146,9 @@ def _line(now: Stats, before: Stats, seconds: float) -> str:
     ]
     if not now.connected:
         told.insert(0, "[bold red]not connected[/]")
-    if now.trouble:
-        told.insert(0, f"[bold red]{now.trouble}[/]")
+    for trouble in (uncopied, now.trouble):
+        if trouble:
+            told.insert(0, f"[bold red]{trouble}[/]")
     return " · ".join(told)
 
 

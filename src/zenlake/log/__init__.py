@@ -5,7 +5,7 @@
 `Mirror` copies to an object store, `export` makes a capture of it. docs/design/log.md tells what is promised.
 """
 
-from zenlake.log.decoded import decode, decode_ranges
+from zenlake.log.decoded import Damaged, decode, decode_ranges
 from zenlake.log.export import export
 from zenlake.log.mirror import Mirror
 from zenlake.log.read import Log, Offsets, Range, Segment, is_log, offsets_text
@@ -15,6 +15,7 @@ from zenlake.log.state import Face
 from zenlake.log.write import Writer
 
 __all__ = [
+    "Damaged",
     "Face",
     "FaceTee",
     "Log",

@@ -5,7 +5,8 @@ Any range of blocks gives the rows that the whole log gives for these blocks, wh
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 
 from zenlake.columns import Decoder
 from zenlake.columns.schemas import chosen
+from zenlake.errors import LogError
 from zenlake.log.block import numbers, unpack
 from zenlake.log.layout import NOTE
 from zenlake.log.read import Log, Range, Segment
@@ -21,11 +23,13 @@ from zenlake.log.track import Tracker
 from zenlake.log.withhold import Shown
 from zenlake.session.session import Session
 
-__all__ = ["decode", "decode_ranges"]
+__all__ = ["Damaged", "decode", "decode_ranges"]
 
 ROWS = 16384
 MOST_WITHHELD = 1 << 16
 Found = Iterator[tuple[str, pa.RecordBatch]]
+Damaged = Callable[[LogError], object]
+"""What is told of each part of a log that cannot be read, so that the rest is."""
 
 
 def counted(first: int, count: int) -> pa.Array:
@@ -42,6 +46,7 @@ def decode(
     rows: int = ROWS,
     since: int | None = None,
     until: int | None = None,
+    damaged: Damaged | None = None,
 ) -> Found:
     """The tables asked for, of whole logs, as (table, record batch) while they fill.
 
@@ -49,33 +54,67 @@ def decode(
     """
     for path in paths:
         log = Log(path)
-        yield from decode_ranges(log, log.plan(since=since, until=until), tables, rows)
+        yield from decode_ranges(log, log.plan(since=since, until=until), tables, rows, damaged)
 
 
 def decode_ranges(
-    log: Log, ranges: Iterable[Range], tables: Mapping[str, Sequence[str] | None], rows: int = ROWS
-) -> Found:
-    """The rows of these blocks. Takes memory for a block, the state of the faces, and messages that are half received."""
-    decoding = Decoding(log, tables, rows)
+    log: Log, ranges: Iterable[Range], tables: Mapping[str, Sequence[str] | None], rows: int = ROWS,
+    damaged: Damaged | None = None,
+) -> Found:  # fmt: skip
+    """The rows of these blocks. Takes memory for a block, the state of the faces, and messages that are half received.
+
+    A block that cannot be read is an error; if `damaged` is given, it is told that error instead, a row of `events` says
+    `log unreadable`, and reading goes on with the next block, or with the next segment if what the block changed is not known.
+    """
+    decoding = Decoding(log, tables, rows, damaged)
     for part in ranges:
-        yield from decoding.run(part)
+        yield from decoding.run(part) if damaged is None else decoding.run_readable(part, damaged)
     yield from decoding.finish()
 
 
 class Decoding:
     """One decoder over one range after another; where they follow each other nothing is read twice."""
 
-    def __init__(self, log: Log, tables: Mapping[str, Sequence[str] | None], rows: int) -> None:
+    def __init__(
+        self, log: Log, tables: Mapping[str, Sequence[str] | None], rows: int, damaged: Damaged | None = None
+    ) -> None:
         self.log = log
         self.tables = tables
+        self._forgiving = damaged is not None
         self._rows = rows
         self.decoder = self._decoder({"events": ["packet"]})
         self._shown: Shown | None = None
         self._before: tuple[str, int, int] | None = None
         self._state = State()
+        self._block: int | None = None  # the one that is being read
+
+    def run_readable(self, part: Range, damaged: Damaged) -> Found:
+        """What can be read of a range; of the rest a row of `events`, and a word to who asked for it."""
+        wrong: LogError | OSError | None = None
+        records = list(self.log.index(part.writer, part.segment))[part.first : part.last]
+        left_out, rest = [], part
+        while rest.first < rest.last:
+            try:
+                yield from self.run(rest)
+                break
+            except (LogError, OSError) as error:
+                wrong = wrong or error
+                after = rest.last if self._block is None else self._block + 1
+                first = rest.first if self._block is None else self._block
+                left_out += records[first - part.first : after - part.first]
+                rest = replace(rest, first=after)
+        if wrong is not None:
+            count = sum(record.rows for record in left_out)
+            told = f"{wrong}; left out: {count} batches"
+            damaged(LogError(told))
+            values = {"kind": "log unreadable", "count": count, "detail": told}
+            yield from self._told_with([event(left_out[0].first, None, self._first_batch + left_out[0].row, values)])
 
     def run(self, part: Range) -> Found:
+        self._block = None
+        self._first_batch = 0
         segment = self.log.segment(part)
+        self._first_batch = segment.first_batch
         if self._before is not None and self._before[0] != part.writer:
             yield from self.finish()  # each writer counts its own batches
         if segment.withholds and self._shown is None:
@@ -89,6 +128,7 @@ class Decoding:
                 yield from self._told_with([self._removed(segment, lane, state) for lane in removed])
         state = self._state
         for block in range(part.first, part.last):
+            self._block = block
             rows = segment.rows(block)
             about = segment.about(block)
             for face in segment.introduced(about):
@@ -158,7 +198,12 @@ class Decoding:
             if name in carried:
                 held = carried[name].sides[direction].lanes.save()["parts"].get(lane)
             else:
-                held = self._reread(part, name, state.sessions[i], direction, lane, pointer)
+                try:
+                    held = self._reread(part, name, state.sessions[i], direction, lane, pointer)
+                except LogError:  # whoever reads that part is told what is wrong with it
+                    if not self._forgiving:
+                        raise
+                    held = None
             if held is None:
                 removed.append((i, direction, lane))
                 continue
@@ -216,7 +261,8 @@ class Decoding:
 
     def _removed(self, segment: Segment, lane: tuple[int, int, int], state: State) -> dict[str, Any]:
         i, direction, number = lane
-        why = "the beginning of a message in fragments was removed by retention: it cannot be put together"
+        how = "was removed by retention" + (", or cannot be read" if self._forgiving else "")
+        why = f"the beginning of a message in fragments {how}: it cannot be put together"
         values = {
             "kind": "log removed", "direction": direction, "priority": number >> 1, "reliable": number & 1 == 1, "count": 1,
             "detail": why,

@@ -3,25 +3,30 @@
 
 Packets are made up around the batches: raw IP with TCP (or UDP, where the link was UDP), numbered and acknowledged as if nothing
 was ever lost. What was compressed travels uncompressed, with the header that says so; what was encrypted is plain. A link
-that has no IP addresses gets some from 127.0.0.0/8.
+that has no IP addresses gets some from 127.0.0.0/8. A sample whose value was not kept is left out: a capture has no way to say
+that what stands in the value's place is its hash.
 """
 
 import ipaddress
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from zenlake.log.block import unpack
 from zenlake.log.layout import NOTE
 from zenlake.log.read import Log
 from zenlake.log.state import Face
 from zenlake.log.track import Tracker
+from zenlake.log.withhold import Removal
 
-__all__ = ["export"]
+__all__ = ["Exported", "export"]
 
 RAW_IP = 101
+MANY = 1000  # packets between two words about them
 LARGEST = 65000  # bytes of TCP payload in a packet
 SYN, ACK, PUSH = 0x02, 0x10, 0x08
 DATAGRAMS = ("udp", "multicast", "scouting")
@@ -29,18 +34,28 @@ DATAGRAMS = ("udp", "multicast", "scouting")
 Address = tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]
 
 
-def export(log: Log, out: Path) -> int:
-    """Write all batches of a log as one pcapng; how many packets that took. Writers follow each other."""
+class Exported(NamedTuple):
+    """How many packets were written, and how many samples are not in them because their values were not kept."""
+
+    packets: int
+    left_out: int
+
+
+def export(log: Log, out: Path, said: Callable[[str], None] = lambda _: None) -> Exported:
+    """Write all batches of a log as one pcapng. Writers follow each other. `said` is told how far it is."""
     count = 0
+    removal = Removal()
     with out.open("wb") as file:
         file.write(_block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)))
         resolution = struct.pack("<HHB3x", 9, 1, 9) + bytes(4)  # nanoseconds
         file.write(_block(1, struct.pack("<HHI", RAW_IP, 0, 0) + resolution))
-        for received, packet in packets(log):
+        for received, packet in packets(log, removal):
             head = struct.pack("<IIIII", 0, received >> 32, received & 0xFFFFFFFF, len(packet), len(packet))
             file.write(_block(6, head + packet + bytes(-len(packet) % 4)))
             count += 1
-    return count
+            if count % MANY == 0:
+                said(f"{count:,} packets")
+    return Exported(count, removal.count)
 
 
 def _block(kind: int, body: bytes) -> bytes:
@@ -48,8 +63,8 @@ def _block(kind: int, body: bytes) -> bytes:
     return struct.pack("<II", kind, size) + body + struct.pack("<I", size)
 
 
-def packets(log: Log) -> Iterator[tuple[int, bytes]]:
-    """(received in ns, IP packet)."""
+def packets(log: Log, removal: Removal) -> Iterator[tuple[int, bytes]]:
+    """(received in ns, IP packet). `removal` takes out what is left of values that were not kept."""
     flows: dict[str, Flow] = {}
     for part in log.plan(size=1 << 62):
         segment = log.segment(part)
@@ -57,11 +72,15 @@ def packets(log: Log) -> Iterator[tuple[int, bytes]]:
         tracker = Tracker()
         tracker.sessions[:] = state.sessions
         for block in range(part.first, part.last):
-            for face in segment.introduced(segment.about(block)):
+            about = segment.about(block)
+            for face in segment.introduced(about):
                 state.introduce(face)
                 tracker.sessions.append(state.sessions[-1])
             rows = segment.checked(segment.rows(block), block, len(state.faces))
-            rows = rows.filter(pc.greater(rows.column("direction"), NOTE))
+            removal.expect(unpack(about.withheld) if about.withheld is not None else ())
+            is_batch = pc.greater(rows.column("direction"), NOTE)
+            numbers = pc.indices_nonzero(is_batch).to_pylist()
+            rows = rows.filter(is_batch)
             times = rows.column("received").cast(pa.int64()).to_pylist()
             faces, directions = rows.column("face").to_pylist(), rows.column("direction").to_pylist()
             for i, data in enumerate(rows.column("batch").to_pylist()):
@@ -71,12 +90,14 @@ def packets(log: Log) -> Iterator[tuple[int, bytes]]:
                     flow = flows[face.name] = Flow(face, len(flows))
                     for packet in flow.opening(session.generation == 0):
                         yield times[i], packet
-                batch = b"\0" + data if session.is_open and session.compression else data
-                if not flow.datagrams:
-                    width = 4 if session.is_open and session.low_latency else 2
-                    batch = len(batch).to_bytes(width, "little") + batch
-                for packet in flow.packets(directions[i], batch):
-                    yield times[i], packet
+                low_latency = session.is_open and session.low_latency
+                batch = removal.kept(numbers[i], data, low_latency)
+                if batch:
+                    batch = b"\0" + batch if session.is_open and session.compression else batch
+                    if not flow.datagrams:
+                        batch = len(batch).to_bytes(4 if low_latency else 2, "little") + batch
+                    for packet in flow.packets(directions[i], batch):
+                        yield times[i], packet
                 tracker.follow(rows.slice(i, 1))
 
 

@@ -19,6 +19,7 @@ from zenlake.log.files import Files
 from zenlake.log.layout import MARKER, SEALED, WRITER, described, segment_name
 from zenlake.log.recover import index_records, segments
 from zenlake.log.retain import register
+from zenlake.log.write import Writer
 
 __all__ = ["Mirror"]
 
@@ -52,8 +53,9 @@ class Mirror:
         """Copy what is sealed and not there yet; the segments copied."""
         folder = self.root / self.writer
         store, path = self.there.filesystem, self.there.path
-        if not self.there.exists(MARKER):
+        if self.writer not in self.there.folders():
             store.create_dir(f"{path}/{self.writer}", recursive=True)
+        if not self.there.exists(MARKER):
             self._put((self.root / MARKER).read_bytes(), MARKER)
         known = {name for name in self.there.names(self.writer) if name.endswith(".index")}
         done = []
@@ -95,6 +97,11 @@ class Mirror:
         self._sealed.set()
         self._thread.start()
 
+    def follow(self, writer: Writer) -> None:
+        """Copy what this writer seals, from now on and from before."""
+        writer.on_seal = self.sealed
+        self.start()
+
     def sealed(self, segment: int) -> None:
         """For `Writer.on_seal`."""
         self._sealed.set()
@@ -106,7 +113,9 @@ class Mirror:
         if self._thread is not None:
             self._thread.join()
         if self.trouble is not None:
-            raise LogError(f"{self.there.path}: {self.trouble}")
+            raise LogError(
+                f"{self.there.path}: {self.trouble}; what is not there yet is kept here, and copied when the mirror runs again"
+            )
 
     def _run(self) -> None:
         while True:

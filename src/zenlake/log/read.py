@@ -28,18 +28,19 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
 from zenlake.errors import InvalidValue, LogError, LogRemoved
-from zenlake.log.block import About, about, checksum, prefix_size, unpack
+from zenlake.log.block import END, About, about, checksum, prefix_size, unpack
 from zenlake.log.files import Files, Index
 from zenlake.log.layout import FORMAT, MARKER, NOTE, READERS, ROWS, SEALED, WRITER, Record, described, segment_name
 from zenlake.log.recover import head_size, index_records, whole_blocks
 from zenlake.log.state import State
 
-__all__ = ["Gap", "Log", "Offsets", "Range", "Segment", "is_log", "offsets_text"]
+__all__ = ["Gap", "Log", "Offsets", "Range", "Segment", "is_log", "offsets_text", "was_log"]
 
 logger = logging.getLogger("zenlake.log")
 
 Offsets = dict[str, list[int]]
 
+MEND = "`zenlake log repair` saves what is whole"
 GUESS = 1 << 15  # bytes that hold a block's description in most cases: one request to an object store
 
 
@@ -70,6 +71,11 @@ def is_log(path: str | os.PathLike[str]) -> bool:
     return Files(text).exists(MARKER)
 
 
+def was_log(path: str | os.PathLike[str]) -> bool:
+    """Whether a folder that is no log holds a writer's segments: then only the log's own file is lost."""
+    return any(Path(path).glob(f"*/{'[0-9]' * 10}.arrow"))
+
+
 @dataclass(frozen=True, slots=True)
 class Gap:
     """Segments that somebody has removed from the middle of a log."""
@@ -92,11 +98,13 @@ class Log:
     def __init__(self, path: str | os.PathLike[str], filesystem: pafs.FileSystem | None = None) -> None:
         self.files = Files(path, filesystem)
         if not self.files.exists(MARKER):
-            raise LogError(f"{os.fspath(path)} is no log: there is no {MARKER} in it")
+            lost = self.files.local and was_log(self.files.path)
+            hint = ", though there are segments; `zenlake log repair` makes it again" if lost else ""
+            raise LogError(f"{os.fspath(path)} is no log: there is no {MARKER} in it{hint}")
         about = described(self.files.bytes(MARKER), f"{os.fspath(path)}/{MARKER}")
         self.id: str = about.get("id", "")
         """What tells this log from another that may come to lie in its place."""
-        self._told: set[Gap] = set()
+        self._told: set[str] = set()
 
     def writers(self) -> list[str]:
         return [name for name in self.files.folders() if name != READERS]
@@ -159,12 +167,36 @@ class Log:
         names = self.files.names(writer)
         return sorted(int(name.removesuffix(".index")) for name in names if name.endswith(".index"))
 
+    def unindexed(self, writer: str) -> list[int]:
+        """Segments with blocks that nobody sees, because their index is lost: `zenlake log repair` makes it again.
+
+        A writer makes the index before the first block, so one that has crashed before that has lost nothing. Retention removes the
+        index first; in an object store it comes last.
+        """
+        if not self.files.local:
+            return []
+        names = set(self.files.names(writer))
+        numbers = sorted(int(name.removesuffix(".arrow")) for name in names if name.endswith(".arrow"))
+        lost = [number for number in numbers if segment_name(number, "index") not in names]
+        if not lost:
+            return []
+        removed, _ = self._removed(writer)
+        return [number for number in lost if number > removed and self._has_blocks(writer, number)]
+
+    def _has_blocks(self, writer: str, segment: int) -> bool:
+        path = Path(self.files.path, writer, segment_name(segment))
+        try:
+            return path.stat().st_size > head_size(path) + len(END)
+        except (LogError, FileNotFoundError):  # it had not begun, or retention was quicker than we are
+            return False
+
     def gaps(self, writer: str) -> list[Gap]:
         """Segments that are gone between two that are there. Retention leaves none, for it begins with the oldest; nor does a crash
         before a segment had its first block, though that one's number is missing: the batches count on."""
         found = []
+        unseen = self.unindexed(writer)
         for before, after in pairwise(self.segments(writer)):
-            if after > before + 1:
+            if after > before + 1 and not any(before < number < after for number in unseen):
                 with suppress(LogError, OSError):  # damaged: who reads it is told
                     old, new = Segment(self.files, writer, before), Segment(self.files, writer, after)
                     last = old.index[len(old.index) - 1] if len(old.index) else None
@@ -194,20 +226,24 @@ class Log:
         `since` and `until` (ns) leave out blocks without a row in that time. A writer that `start` does not name is read from
         its beginning. LogRemoved if retention has removed blocks behind `start`; LogError if the log ends before `end`: whoever
         asks for blocks once more, after a power cut say, gets all of them or none. If somebody has removed segments between
-        two that are there, that is a warning, or LogRemoved if the blocks are wanted `whole`.
+        two that are there, or their index, that is a warning, or an error if the blocks are wanted `whole`.
         """
-        start, end = start or {}, self.latest() if end is None else end
+        start, to_the_end = start or {}, end is None
+        end = self.latest() if end is None else end
         found: list[Range] = []
         for writer in sorted(end):
             begin, stop = tuple(start.get(writer, (0, 0))), tuple(end[writer])
             if writer not in self.writers():
                 raise InvalidValue(f"no writer {writer!r} in {self.files.path}; there are {', '.join(self.writers())}")
             self._refuse_removed(writer, begin)
+            for number in self.unindexed(writer) if begin < stop or to_the_end else ():
+                if begin[0] <= number and (number <= stop[0] or to_the_end):
+                    self._tell(LogError(unseen(writer, number)), whole)
             if begin < stop:
                 self._refuse_beyond(writer, stop)
                 for gap in self._gaps_between(writer, begin, stop):
                     if (since is None or gap.until > since) and (until is None or gap.since < until):
-                        self._tell(gap, whole)
+                        self._tell(LogRemoved(str(gap)), whole)
             for segment in self.segments(writer):
                 if begin[0] <= segment <= stop[0]:
                     index = self.index(writer, segment)
@@ -216,12 +252,12 @@ class Log:
                     found += self._ranges(writer, segment, index, first, last, size, since, until)
         return found
 
-    def _tell(self, gap: Gap, whole: bool) -> None:
+    def _tell(self, lack: LogError, whole: bool) -> None:
         if whole:
-            raise LogRemoved(str(gap))
-        if gap not in self._told:  # once, to whoever reads over it
-            self._told.add(gap)
-            logger.warning("%s", gap)
+            raise lack
+        if str(lack) not in self._told:  # once, to whoever reads over it
+            self._told.add(str(lack))
+            logger.warning("%s", lack)
 
     def _refuse_removed(self, writer: str, begin: tuple[int, ...]) -> None:
         if begin == (0, 0):
@@ -297,6 +333,11 @@ class Log:
         return Segment(self.files, of.writer, of.segment)
 
 
+def unseen(writer: str, segment: int) -> str:
+    """What is wrong with a segment whose index is lost."""
+    return f"{writer}/{segment_name(segment)} has lost its index, so nobody sees its blocks: `zenlake log repair` makes it again"
+
+
 class Segment:
     """One segment, read where it is wanted."""
 
@@ -323,11 +364,17 @@ class Segment:
     def about(self, block: int) -> About:
         """What a block says of itself, without its rows."""
         record = self._record(block)
-        start = self.source.read(record.offset, min(GUESS, record.size))
-        size = prefix_size(bytes(start[:8]))
-        if size > start.size:
-            start = self.source.read(record.offset, size)
-        return about(start[:size])
+        try:
+            start = self.source.read(record.offset, min(GUESS, record.size))
+            size = prefix_size(bytes(start[:8]))
+            if size > start.size:
+                start = self.source.read(record.offset, size)
+            return about(start[:size])
+        except (LogError, OSError, struct.error) as error:
+            raise self._damaged(block, error) from None
+
+    def _damaged(self, block: int, why: object) -> LogError:
+        return LogError(f"{self.where}, block {block}: {why}; {MEND}")
 
     def _record(self, block: int) -> Record:
         try:
@@ -346,10 +393,13 @@ class Segment:
         for earlier in range(block):
             changes = self.about(earlier).changes
             if changes is not None:
-                changed = unpack(changes)
-                for face in changed["faces"]:
-                    state.introduce(face)
-                state.apply(changed)
+                try:
+                    changed = unpack(changes)
+                    for face in changed["faces"]:
+                        state.introduce(face)
+                    state.apply(changed)
+                except (LogError, LookupError, TypeError, ValueError) as error:
+                    raise self._damaged(earlier, error) from None
         return state
 
     def introduced(self, block: About) -> list[dict[str, Any]]:
@@ -368,11 +418,11 @@ class Segment:
             if check:
                 rows.validate(full=True)
         except (pa.ArrowInvalid, OSError, EOFError) as error:
-            raise LogError(f"{self.where}, block {block}: {error}") from None
+            raise self._damaged(block, error) from None
         if check:
             facts, changes, withheld, _ = self.about(block)
             if facts["rows"] != rows.num_rows or checksum(rows, changes, withheld) != facts["crc"]:
-                raise LogError(f"{self.where}, block {block}: the checksum does not match its bytes")
+                raise self._damaged(block, "the checksum does not match its bytes")
         return rows
 
     def checked(self, rows: pa.RecordBatch, block: int, faces: int) -> pa.RecordBatch:
@@ -380,5 +430,5 @@ class Segment:
         face, direction = (pc.min_max(rows.column(name)).as_py() for name in ("face", "direction"))
         whole = not any(rows.column(i).null_count for i in range(4))
         if not whole or face["min"] < -1 or face["max"] >= faces or direction["min"] < NOTE or direction["max"] > 1:
-            raise LogError(f"{self.where}, block {block}: a row that no writer wrote; `zenlake log verify` tells more")
+            raise self._damaged(block, "a row that no writer wrote")
         return rows

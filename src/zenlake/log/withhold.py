@@ -11,7 +11,7 @@ attachment). Fragments that receivers ignore, or that belong to no message, lose
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ from zenlake.session.session import Session
 from zenlake.wire import ids
 from zenlake.wire.reader import Reader
 
-__all__ = ["Shown", "Withholding"]
+__all__ = ["Removal", "Shown", "Withholding"]
 
 HASH = hashlib.sha256
 HASH_SIZE = 32
@@ -217,6 +217,46 @@ class Shown:
         is_withheld = found.is_valid()
         sizes = pc.take(pa.array(self._sizes, pa.int64()), found)
         return _samples(batch, is_withheld, sizes) if table == "samples" else _messages(batch, is_withheld, sizes)
+
+
+class Removal:
+    """At who writes batches on: takes out the messages whose values were withheld. Of one in fragments the last fragment goes, so
+    that nobody can put it together."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._messages: dict[int, list[int]] = {}
+        self._reader = Reader()
+
+    def expect(self, told: Sequence[int]) -> None:
+        """What a block tells."""
+        self._messages.clear()
+        for row, index in zip(told[::3], told[1::3], strict=True):
+            self._messages.setdefault(row, []).append(index)
+
+    def kept(self, row: int, batch: bytes, low_latency: bool) -> bytes:
+        """The batch in that row of the block, without such messages; nothing if it was one such message alone."""
+        gone = self._messages.get(row)
+        if gone is None:
+            return batch
+        self.count += len(gone)
+        starts = list(self._starts(batch, low_latency))
+        ends = [*starts[1:], len(batch)]
+        return b"".join(batch[s:e] for i, (s, e) in enumerate(zip(starts, ends, strict=True)) if i not in gone)
+
+    def _starts(self, batch: bytes, low_latency: bool) -> Iterator[int]:
+        """Where each message begins; the last may be one that cannot be read."""
+        reader = self._reader
+        reader.low_latency = low_latency
+        reader.bind(batch)
+        reader.begin(0, len(batch))
+        try:
+            while reader.next() != ids.END:
+                yield reader.start
+        except DecodeError:
+            yield reader.start
+        finally:
+            reader.bind(b"")
 
 
 def _samples(batch: pa.RecordBatch, is_withheld: pa.Array, sizes: pa.Array) -> pa.RecordBatch:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from zenlake.log import Damaged
 from zenlake.report import comparison
 from zenlake.report.figures import figures
 from zenlake.report.html import render
@@ -21,17 +22,22 @@ from zenlake.report.recording import recordings
 __all__ = ["data", "page"]
 
 
-def page(first: str | Path, second: str | Path | None = None, said: Callable[[str], None] = lambda _: None) -> str:
-    """The page about one recording, or about two and how they differ. `said` is told what is being done."""
-    return render(data(first, second, said))
+def page(
+    first: str | Path, second: str | Path | None = None, said: Callable[[str], None] = lambda _: None,
+    damaged: Damaged | None = None,
+) -> str:  # fmt: skip
+    """The page about one recording, or about two and how they differ. `said` is told what is being done, `damaged` what cannot
+    be read of a log; without it that is an error."""
+    return render(data(first, second, said, damaged))
 
 
 def data(
-    first: str | Path, second: str | Path | None = None, said: Callable[[str], None] = lambda _: None
-) -> dict[str, Any]:
+    first: str | Path, second: str | Path | None = None, said: Callable[[str], None] = lambda _: None,
+    damaged: Damaged | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """The figures of that page, as they are embedded in it."""
     paths = [first] if second is None else [first, second]
-    with recordings(paths, said) as (engine, found):
+    with recordings(paths, said, damaged) as (engine, found):
         told: dict[str, Any] = {"recordings": [figures(each, said) for each in found]}
         if second is not None:
             said("comparing the two")

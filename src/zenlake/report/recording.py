@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from zenlake.errors import InvalidValue
-from zenlake.log import is_log
+from zenlake.log import Damaged, is_log
 from zenlake.tables import definition
 from zenlake.tables.derive import connect, stream
 from zenlake.tables.files import files
@@ -66,7 +66,9 @@ def rows(engine: Any, sql: str, **values: Any) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def recordings(paths: Sequence[str | Path], said: Callable[[str], None]) -> Iterator[tuple[Any, list[Recording]]]:
+def recordings(
+    paths: Sequence[str | Path], said: Callable[[str], None], damaged: Damaged | None = None
+) -> Iterator[tuple[Any, list[Recording]]]:
     """DuckDB with one schema for each path (`a`, `b`), for as long as the figures are asked for."""
     with tempfile.TemporaryDirectory(prefix="zenlake-report-") as spill, connect({}, []) as engine:
         engine.execute(f"set temp_directory = {quoted(spill)}")
@@ -79,7 +81,10 @@ def recordings(paths: Sequence[str | Path], said: Callable[[str], None]) -> Iter
             engine.execute(f"create schema {schema}")
             engine.execute(f"set search_path = '{schema},main'")
             kind = "lake" if is_lake(path) else "log" if is_log(path) else "capture"
-            (read_lake if kind == "lake" else read_decoded)(engine, path)
+            if kind == "lake":
+                read_lake(engine, path)
+            else:
+                read_decoded(engine, path, damaged)
             found.append(Recording(engine, schema, called(path), kind))
         yield engine, found
 
@@ -116,12 +121,12 @@ def parquet_of(lake: Path, name: str) -> str:
     return f"[{', '.join(map(quoted, found))}]" if found else ""
 
 
-def read_decoded(engine: Any, path: Path) -> None:
+def read_decoded(engine: Any, path: Path, damaged: Damaged | None = None) -> None:
     """Tables filled while the recording is decoded."""
     for name, schema in TABLES.items():
         engine.register("sketch", schema.empty_table())
         engine.execute(f"create table {name} as select {_BRIEF if name == 'samples' else '*'} from sketch")
-    for name, batch in stream(meant(path), dict.fromkeys(TABLES)):
+    for name, batch in stream(meant(path), dict.fromkeys(TABLES), damaged=damaged):
         engine.register("batch", pa.Table.from_batches([batch]))
         engine.execute(f"insert into {name} select {_BRIEF if name == 'samples' else '*'} from batch")
     for name in NEEDED:

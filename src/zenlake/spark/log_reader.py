@@ -31,7 +31,7 @@ __all__ = ["LogReader", "PushdownReader", "opened", "rows", "shares"]
 logger = logging.getLogger("zenlake.spark")
 
 PARTITION = 16 << 20  # bytes of a log that one task reads, if nothing else is said
-LOSSES = ("gap", "lost", "log lost", "log torn", "log removed", "log retired")
+LOSSES = ("gap", "lost", "log lost", "log torn", "log cut", "log removed", "log retired")
 LANE = ("session", "generation", "direction", "priority", "reliable")
 
 

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The derived tables without a JVM: their definitions, run by DuckDB over Arrow tables."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from zenlake.errors import InvalidValue
+from zenlake.log import Damaged
 from zenlake.tables.derived import DERIVED, definition
 from zenlake.tables.files import PATHS, files
 from zenlake.tables.schemas import TABLES, chosen, decode
@@ -19,21 +21,24 @@ _SPARK_WORDS = (
     "create macro get_json_object(text, path) as json_extract_string(text, path)",
     "create macro unix_micros(time) as epoch_us(time)",
 )
+_LISTS = re.compile(r"\s*show\s+(all\s+)?tables\b", re.IGNORECASE)
 
 
 class Tables(Mapping[str, pa.Table]):
     """All tables of a recording by name, each computed when it is asked for, from no more of it than it needs."""
 
-    def __init__(self, path: PATHS, threads: int | None = None) -> None:
+    def __init__(self, path: PATHS, threads: int | None = None, damaged: Damaged | None = None) -> None:
         self.files = files(path)
         self.threads = threads
+        self.damaged = damaged
 
     def __getitem__(self, name: str) -> pa.Table:
         if name in TABLES:
-            return decoded(self.files, {name: None}, self.threads)[name]
+            return decoded(self.files, {name: None}, self.threads, self.damaged)[name]
         if name not in DERIVED:
             raise KeyError(f"no table {name!r}; there are {', '.join(self)}")
-        with connect(decoded(self.files, definition(name).needs, self.threads), [name]) as engine:
+        needed = decoded(self.files, definition(name).needs, self.threads, self.damaged)
+        with connect(needed, [name]) as engine:
             return _described(engine.sql(f"from {name}").to_arrow_table(), name)
 
     def __iter__(self) -> Iterator[str]:
@@ -43,33 +48,39 @@ class Tables(Mapping[str, pa.Table]):
         return len(TABLES) + len(DERIVED)
 
 
-def derive(path: PATHS, threads: int | None = None) -> Tables:
+def derive(path: PATHS, threads: int | None = None, damaged: Damaged | None = None) -> Tables:
     """The tables of one or more captures or logs (patterns are expanded): `derive("robots.pcapng")["queries"]`."""
-    return Tables(path, threads)
+    return Tables(path, threads, damaged)
 
 
-def query(sql: str, path: PATHS, threads: int | None = None) -> pa.Table:
+def query(sql: str, path: PATHS, threads: int | None = None, damaged: Damaged | None = None) -> pa.Table:
     """The answer to a question in DuckDB's SQL, in which every decoded and derived table is a view."""
     engine = import_duckdb()
     try:
-        names = engine.get_table_names(sql)
+        names = {name.lower() for name in engine.get_table_names(sql)}  # SQL's names are the same in capitals
         derived = [name for name in DERIVED if name in names]
         needed = [name for name in TABLES if name in names]
         needed += [name for each in derived for name in definition(each).needs]
-        with connect(decoded(files(path), dict.fromkeys(needed), threads), derived) as connection:
+        tables = decoded(files(path), dict.fromkeys(needed), threads, damaged)
+        if _LISTS.match(sql):  # names and columns only: no row of them is asked for
+            tables, derived = {name: schema.empty_table() for name, schema in TABLES.items()}, list(DERIVED)
+        with connect(tables, derived) as connection:
             return connection.sql(sql).to_arrow_table()
     except engine.Error as error:
         raise InvalidValue(str(error).split("\n\nLINE ")[0].replace("\n", " ")) from None
 
 
 def decoded(
-    paths: list[str], wanted: Mapping[str, Sequence[str] | None], threads: int | None = None
+    paths: list[str],
+    wanted: Mapping[str, Sequence[str] | None],
+    threads: int | None = None,
+    damaged: Damaged | None = None,
 ) -> dict[str, pa.Table]:
     """Decoded tables, whole, in one pass over the recording."""
     if not wanted:
         return {}
     batches: dict[str, list[pa.RecordBatch]] = {name: [] for name in wanted}
-    for name, batch in stream(paths, wanted, threads):
+    for name, batch in stream(paths, wanted, threads, damaged):
         batches[name].append(batch)
     return {
         name: pa.Table.from_batches(found, schema=chosen(name, _list(wanted[name]))) for name, found in batches.items()
@@ -77,10 +88,13 @@ def decoded(
 
 
 def stream(
-    paths: list[str], wanted: Mapping[str, Sequence[str] | None], threads: int | None = None
+    paths: list[str],
+    wanted: Mapping[str, Sequence[str] | None],
+    threads: int | None = None,
+    damaged: Damaged | None = None,
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Decoded tables in one pass, as (table, record batch) while they fill: memory does not grow with the recording."""
-    return decode(paths, wanted, threads=threads)
+    return decode(paths, wanted, threads=threads, damaged=damaged)
 
 
 def connect(tables: Mapping[str, pa.Table], derived: Iterable[str]) -> "duckdb.DuckDBPyConnection":

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from zenlake.errors import InvalidValue
 from zenlake.log import is_log
+from zenlake.log.read import was_log
 from zenlake.tables.stored import is_lake
 
 PATHS = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -15,10 +16,15 @@ PATHS = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 def files(path: PATHS) -> list[str]:
     """Paths, patterns and folders as a list of captures, logs and lakes that exist. A folder that is no log and no lake is all the
     files in it but hidden ones."""
-    given = [path] if isinstance(path, str | os.PathLike) else list(path)
+    given = [path] if isinstance(path, str | os.PathLike) or not isinstance(path, Iterable) else list(path)
+    if not given:
+        raise InvalidValue("there is nothing to read: no path is given")
+    for each in given:
+        if not isinstance(each, str | os.PathLike):
+            raise TypeError(f"a path is a text or a PathLike, or several of them, not {type(each).__name__}")
     found = []
     for each in (os.fspath(each) for each in given):
-        matches = sorted(glob.glob(each)) if glob.has_magic(each) else [each]
+        matches = sorted(glob.glob(each)) if glob.has_magic(each) and "://" not in each else [each]
         missing = [match for match in matches if match != "-" and "://" not in match and not os.path.exists(match)]
         if not matches or missing:
             raise FileNotFoundError(f"no capture at {missing[0] if missing else each}")
@@ -27,6 +33,10 @@ def files(path: PATHS) -> list[str]:
                 found.append(match)
             elif os.path.isdir(match):
                 inside = sorted(e.path for e in os.scandir(match) if e.is_file() and not e.name.startswith("."))
+                if was_log(match):
+                    raise FileNotFoundError(
+                        f"{match} was a log, and its own file is lost: `zenlake log repair` makes it again"
+                    )
                 if not inside:
                     raise FileNotFoundError(f"no capture in the folder {match}, and it is no log and no lake")
                 found += inside

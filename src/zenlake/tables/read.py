@@ -2,7 +2,7 @@
 """Read a capture, a log or a lake as a table, whole or as a stream of record batches."""
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from zenlake.capture.decoded import notes_of
 from zenlake.capture.ranges import Range, size_that_can_be_cut
 from zenlake.errors import InvalidValue, KeyExprError
 from zenlake.keyexpr import KeyExpr
+from zenlake.log import Damaged
 from zenlake.tables.derive import derive
 from zenlake.tables.derived import DERIVED, definition
 from zenlake.tables.files import PATHS, files
@@ -20,6 +21,8 @@ from zenlake.tables.once import NEEDS, each_once
 from zenlake.tables.schemas import TABLES, chosen, decode, decode_part
 
 SMALLEST = 1 << 16  # bytes of a part
+Time = datetime | date | str
+"""UTC unless it says otherwise; text as in ISO 8601."""
 
 
 def read(
@@ -27,31 +30,34 @@ def read(
     table: str = "samples",
     *,
     columns: Sequence[str] | None = None,
-    keys: str | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
+    keys: str | KeyExpr | None = None,
+    since: Time | None = None,
+    until: Time | None = None,
     threads: int | None = None,
     once: bool = False,
+    damaged: Damaged | None = None,
 ) -> pa.Table:
     """A table of captures (files of a rotation, folders of them, patterns), logs or lakes as an Arrow table: decoded, or derived
     by DuckDB.
 
     `columns` leaves out what you do not need: decoding is then faster. `keys` is a key expression that a row's key must
-    intersect, `since` and `until` bound the received time (from, inclusive; to, exclusive). A derived table is derived from the
-    whole recording first: a query that began in time keeps the replies that came later. A large capture is decoded by
-    several threads; `threads` says by how many. `once` gives each published sample once that several taps, or several
-    sessions of a router, have recorded (`zenlake.tables.once`).
+    intersect, `since` and `until` bound the received time (from, inclusive; to, exclusive): datetimes, dates or ISO 8601, in UTC
+    unless they say otherwise. A derived table is derived from the whole recording first: a query that began in time keeps the
+    replies that came later. A large capture is decoded by several threads; `threads` says by how many. `once` gives each
+    published sample once that several taps, or several sessions of a router, have recorded (`zenlake.tables.once`).
+
+    A block of a log that cannot be read is a LogError. If you give a function as `damaged`, that is called with the error instead,
+    and you get what can be read; `events` then has a row `log unreadable`. A damaged capture is always read as far as it goes.
     """
-    asked, choice = _checked(table, columns, keys, since, until)
+    asked, choice = checked(table, columns, keys, since, until, once)
     if once:
-        if table != "samples":
-            raise InvalidValue(f"samples can be given once each, not {table}")
         needed = list(dict.fromkeys([*asked, *NEEDS]))
-        found = _decoded(path, table, needed, choice, threads)
+        found = _decoded(path, table, needed, choice, threads, damaged)
         return each_once(pa.Table.from_batches(found, schema=chosen(table, needed)), asked)
     if table in TABLES:
-        return pa.Table.from_batches(_decoded(path, table, asked, choice, threads), schema=chosen(table, asked))
-    whole = derive(path, threads)[table]
+        rows = _decoded(path, table, asked, choice, threads, damaged)
+        return pa.Table.from_batches(rows, schema=chosen(table, asked))
+    whole = derive(path, threads, damaged)[table]
     return pa.Table.from_batches(choice.rows(whole.to_batches()), schema=whole.schema).select(asked)
 
 
@@ -60,16 +66,17 @@ def batches(
     table: str = "samples",
     *,
     columns: Sequence[str] | None = None,
-    keys: str | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
+    keys: str | KeyExpr | None = None,
+    since: Time | None = None,
+    until: Time | None = None,
     threads: int | None = None,
+    damaged: Damaged | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """As `read`, one record batch at a time: memory does not grow with the recording, if the table is a decoded one."""
-    asked, choice = _checked(table, columns, keys, since, until)
+    asked, choice = checked(table, columns, keys, since, until)
     if table in TABLES:
-        return _decoded(path, table, asked, choice, threads)
-    return (batch.select(asked) for batch in choice.rows(derive(path, threads)[table].to_batches()))
+        return _decoded(path, table, asked, choice, threads, damaged)
+    return (batch.select(asked) for batch in choice.rows(derive(path, threads, damaged)[table].to_batches()))
 
 
 class Part(NamedTuple):
@@ -93,12 +100,12 @@ def part_batches(
     table: str = "samples",
     *,
     columns: Sequence[str] | None = None,
-    keys: str | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
+    keys: str | KeyExpr | None = None,
+    since: Time | None = None,
+    until: Time | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """As `batches`, of one part."""
-    asked, choice = _checked(table, columns, keys, since, until)
+    asked, choice = checked(table, columns, keys, since, until)
     needed = asked + [name for name in choice.needs if name not in asked]
     found = decode_part(part.range, part.notes, {table: needed})
     return (batch.select(asked) for batch in choice.rows(batch for _, batch in found))
@@ -107,11 +114,11 @@ def part_batches(
 class Choice:
     """Which rows: by key and by time."""
 
-    def __init__(self, keys: str | None, since: datetime | None, until: datetime | None) -> None:
+    def __init__(self, keys: str | KeyExpr | None, since: Time | None, until: Time | None) -> None:
         self.given = (keys, since, until)
-        self.keys = None if keys is None else KeyExpr(keys)
-        self.since = None if since is None else _instant(since)
-        self.until = None if until is None else _instant(until)
+        self.keys = keys if keys is None or isinstance(keys, KeyExpr) else KeyExpr(keys)
+        self.since = None if since is None else _instant("since", since)
+        self.until = None if until is None else _instant("until", until)
         self.needs = ["key"] if self.keys is not None else []
         self.needs += ["received"] if since is not None or until is not None else []
 
@@ -139,11 +146,14 @@ def column_names(table: str) -> list[str]:
     return list(TABLES[table].names)
 
 
-def _checked(
-    table: str, columns: Sequence[str] | None, keys: str | None, since: datetime | None, until: datetime | None
-) -> tuple[list[str], Choice]:
+def checked(
+    table: str, columns: Sequence[str] | None, keys: str | KeyExpr | None, since: Time | None, until: Time | None,
+    once: bool = False,
+) -> tuple[list[str], Choice]:  # fmt: skip
     """The columns asked for and the rows, or what is wrong with them."""
     names = column_names(table)
+    if once and table != "samples":
+        raise InvalidValue(f"samples can be given once each, not {table}")
     asked = names if columns is None else list(columns)
     wrong = [name for name in asked if name not in names]
     if wrong:
@@ -157,13 +167,13 @@ def _checked(
 
 
 def _decoded(
-    path: PATHS, table: str, asked: list[str], choice: Choice, threads: int | None
+    path: PATHS, table: str, asked: list[str], choice: Choice, threads: int | None, damaged: Damaged | None
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a decoded table. What decides about them is decoded too, and left out again."""
     needed = asked + [name for name in choice.needs if name not in asked]
     found = decode(
         files(path), {table: needed}, _ns(choice.since), _ns(choice.until), threads=threads,
-        keep=choice.rows if choice.needs else None,
+        keep=choice.rows if choice.needs else None, damaged=damaged,
     )  # fmt: skip
     return (batch.select(asked) for _, batch in found)
 
@@ -186,6 +196,16 @@ def _ns(time: pa.Scalar | None) -> int | None:
     return None if time is None else int(time.value) * 1000
 
 
-def _instant(time: datetime) -> pa.Scalar:
+def _instant(name: str, time: Time) -> pa.Scalar:
+    if isinstance(time, str):
+        try:
+            time = datetime.fromisoformat(time)
+        except ValueError:
+            raise InvalidValue(f"{name}={time!r} is no time; write it like 2026-05-01T12:00:00Z") from None
+    if not isinstance(time, datetime):
+        if not isinstance(time, date):
+            wanted = "a datetime, a date, or text like 2026-05-01T12:00:00Z"
+            raise TypeError(f"{name} is {wanted}, not {type(time).__name__}")
+        time = datetime.combine(time, datetime.min.time())
     aware = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
     return pa.scalar(aware.astimezone(UTC), pa.timestamp("us", tz="UTC"))

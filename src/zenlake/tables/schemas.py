@@ -58,12 +58,18 @@ def decode(
     *,
     threads: int | None = None,
     keep: Keep | None = None,
+    damaged: log.Damaged | None = None,
 ) -> Decoded:
     """The tables asked for, each with the columns wanted or all, as (table, record batch) while they fill.
 
-    `keep` chooses among a record batch's rows; it is given the columns that it can be given before any that follows.
+    `keep` chooses among a record batch's rows; it is given the columns that it can be given before any that follows. `damaged` is
+    told what cannot be read of a log; without it that is an error.
     """
-    return _completed(lambda plain: source.decode(paths, plain, since, until, threads=threads, keep=keep), wanted)
+
+    def plain(tables: dict[str, list[str]]) -> Decoded:
+        return source.decode(paths, tables, since, until, threads=threads, keep=keep, damaged=damaged)
+
+    return _completed(plain, wanted)
 
 
 def decode_ranges(of: log.Log, ranges: Iterable[log.Range], wanted: Wanted) -> Decoded:

@@ -87,6 +87,7 @@ def explain(
             book.batch(0, len(data), low_latency, compressed)
     except DecodeError as error:
         told.error = error
+        book.begun(error)
         bytes_there = book.data[error.at : error.at + BYTES_A_LINE]
         told.rows.append(Row(error.at, bytes_there, 0, "error", f"{error.field}: {error.why}", "error"))
     return told
@@ -98,9 +99,20 @@ class _Book:
     def __init__(self, rows: list[Row], data: bytes) -> None:
         self.rows = rows
         self.data = data
+        self.elsewhere = (
+            0  # rows that tell of another buffer than this one: a block that was compressed, or what it lay in
+        )
 
     def note(self, start: int, stop: int, name: str, words: str) -> None:
         self.rows.append(Row(start, self.data[start:stop], 0, name, words, "note"))
+
+    def begun(self, error: DecodeError) -> None:
+        """What was read of a field before it turned out to be none."""
+        if len(self.rows) > self.elsewhere:
+            at = self.rows[-1].at + len(self.rows[-1].data)
+            if at < error.at:
+                name = _short(error.field.partition(".")[2])
+                self.rows.append(Row(at, self.data[at : error.at], 1, name, "as far as it can be read"))
 
     # Framing
 
@@ -129,8 +141,10 @@ class _Book:
                 words = f"LZ4 block of {len(plain)} bytes; the rows below count from its first"
                 self.note(at, at + 1, "compression", words)
                 whole, self.data = self.data, plain
+                self.elsewhere = len(self.rows)
                 self.messages(0, len(plain), low_latency)
                 self.data = whole  # not if an error was met: its byte is one of the block's
+                self.elsewhere = len(self.rows)
                 return
             self.note(at, at + 1, "compression", "none")
             at += 1
