@@ -6,8 +6,7 @@ of 8 KiB across them). The peer does less: it finds no flow, puts nothing in ord
 in seconds of one CPU, which a busy machine disturbs least.
 
 One large flow is then decoded to `samples` by one thread and by two, each time in a process of its own, all rows taken in order
-by one reader; and once more when the capture was read before, so that its plan is known. How much more processor time two
-threads take than one says, on a machine that others use too, what they would gain on a quiet one: twice, less that.
+by one reader.
 """
 
 import itertools
@@ -176,34 +175,27 @@ class Decoding(NamedTuple):
     rows: int
 
 
-def by_threads(path: Path, count: int, cache: str = "off") -> Decoding:
+def by_threads(path: Path, count: int) -> Decoding:
     command = [sys.executable, "-c", DECODE, str(path), str(count)]
-    env = {**os.environ, "ZENLAKE_CACHE": cache}
+    env = {**os.environ, "ZENLAKE_CACHE": "off"}
     told = subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout.split()
     return Decoding(float(told[0]), float(told[1]), int(told[2]), int(told[3]))
 
 
-def measure_flow(size: int, repeats: int) -> list[Result]:
-    results = []
+def measure_flow(size: int, repeats: int) -> Result:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "flow.pcap"
         connection = Connection(0)
         write(path, [itertools.chain(connection.handshake(), one_flow(connection, size))])
-        os.utime(path, (0, 0))  # a file that has just changed is not remembered
-        by_threads(path, 2, folder)
-        for cache in ("off", folder):
-            pairs = [(by_threads(path, 1), by_threads(path, 2, cache)) for _ in range(repeats)]
-            assert len({each.rows for pair in pairs for each in pair}) == 1
-            ratios = [Ratio(size / two.seconds, size / one.seconds) for one, two in pairs]
-            computed = statistics.median(two.computed / one.computed for one, two in pairs)
-            peaks = "/".join(str(max(each.peak for each in some)) for some in zip(*pairs, strict=True))
-            again = "" if cache == "off" else ", read before"
-            title = (
-                f"one flow of {size >> 20} MiB{again}, to samples by two threads, {computed:.2f}x the processor time, "
-                f"peak {peaks} MiB"
-            )
-            results.append(Result(title, "one thread, bytes", ratios, 1.6))
-    return results
+        pairs = [(by_threads(path, 1), by_threads(path, 2)) for _ in range(repeats)]
+    assert len({each.rows for pair in pairs for each in pair}) == 1
+    ratios = [Ratio(size / two.seconds, size / one.seconds) for one, two in pairs]
+    computed = statistics.median(two.computed / one.computed for one, two in pairs)
+    peaks = "/".join(str(max(each.peak for each in some)) for some in zip(*pairs, strict=True))
+    title = (
+        f"one flow of {size >> 20} MiB, to samples by two threads, {computed:.2f}x the processor time, peak {peaks} MiB"
+    )
+    return Result(title, "one thread, bytes", ratios, 1.6)
 
 
 def run(quick: bool) -> list[Result]:
@@ -211,7 +203,7 @@ def run(quick: bool) -> list[Result]:
     flow = measure_flow((128 if quick else 2048) << 20, 2 if quick else 5)
     repeats = 3 if quick else 5
     return [
-        *flow,
+        flow,
         measure("one PUT each", small, int(1_000_000 * scale), 20, repeats),
         measure("batches across packets", full, int(200_000 * scale), None, repeats),
     ]

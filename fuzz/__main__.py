@@ -22,6 +22,7 @@ TARGETS = {
     "explain": 2,
     "keyexpr": 20,
     "capture": 1,
+    "segment": 1,
 }
 
 

@@ -23,6 +23,7 @@ except ImportError:  # the same sum, at a third of the speed
     from zlib import crc32
 
 __all__ = [
+    "DAMAGE",
     "END",
     "About",
     "about",
@@ -38,6 +39,9 @@ __all__ = [
 ]
 
 END = b"\xff\xff\xff\xff\0\0\0\0"  # the end of an IPC stream
+FACTS = ("row", "rows", "first", "last", "notes", "faces", "crc")  # that a block tells of itself, all of them numbers
+DAMAGE = (pa.ArrowException, struct.error, OSError, EOFError, LookupError, TypeError, ValueError, ArithmeticError)
+"""What reading bytes may end with that a disk has changed."""
 CONTINUATION = 0xFFFFFFFF
 MOST_UNPACKED = 1 << 30  # no state is larger; a damaged size must not become memory
 ZSTD = pa.Codec("zstd", compression_level=3)
@@ -70,7 +74,7 @@ def unpack(data: bytes) -> Any:
         raise LogError(f"what is known of the faces cannot be read: {size} bytes")
     try:
         return json.loads(ZSTD.decompress(data[8:], size, asbytes=True))
-    except (OSError, ValueError) as error:
+    except DAMAGE as error:
         raise LogError(f"what is known of the faces cannot be read: {error}") from None
 
 
@@ -174,7 +178,9 @@ def about(prefix: bytes | memoryview) -> About:
     try:
         found, body = custom_metadata(memoryview(prefix)[8:])
         facts = json.loads(found[b"block"])
-    except (struct.error, KeyError, ValueError, IndexError):
+        if not all(isinstance(facts[name], int) for name in FACTS):
+            raise LogError("its description is damaged")
+    except DAMAGE:
         raise LogError("no whole block") from None
     return About(facts, found.get(b"changes"), found.get(b"withheld"), body)
 

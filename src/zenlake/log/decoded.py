@@ -131,7 +131,7 @@ class Decoding:
             self._block = block
             rows = segment.rows(block)
             about = segment.about(block)
-            for face in segment.introduced(about):
+            for face in segment.introduced(block, about):
                 state.introduce(face)
                 self.decoder.sessions.append(state.sessions[-1])
             segment.checked(rows, block, len(state.faces))

@@ -73,7 +73,7 @@ def packets(log: Log, removal: Removal) -> Iterator[tuple[int, bytes]]:
         tracker.sessions[:] = state.sessions
         for block in range(part.first, part.last):
             about = segment.about(block)
-            for face in segment.introduced(about):
+            for face in segment.introduced(block, about):
                 state.introduce(face)
                 tracker.sessions.append(state.sessions[-1])
             rows = segment.checked(segment.rows(block), block, len(state.faces))

@@ -14,25 +14,23 @@ import bisect
 import json
 import logging
 import os
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
 from zenlake.errors import InvalidValue, LogError, LogRemoved
-from zenlake.log.block import END, About, about, checksum, prefix_size, unpack
+from zenlake.log.block import DAMAGE, END, About, about, checksum, prefix_size, unpack
 from zenlake.log.files import Files, Index
 from zenlake.log.layout import FORMAT, MARKER, NOTE, READERS, ROWS, SEALED, WRITER, Record, described, segment_name
 from zenlake.log.recover import head_size, index_records, whole_blocks
-from zenlake.log.state import State
+from zenlake.log.state import Face, State
 
 __all__ = ["Gap", "Log", "Offsets", "Range", "Segment", "is_log", "offsets_text", "was_log"]
 
@@ -349,15 +347,18 @@ class Segment:
         try:
             size = prefix_size(bytes(self.source.read(0, 8)))
             self.schema = pa.ipc.read_schema(self.source.read(0, size))
-        except (LogError, pa.ArrowInvalid, OSError, struct.error):
+        except (LogError, *DAMAGE):
             raise LogError(f"{self.where} does not begin like a segment; `zenlake log repair` sets it aside") from None
         metadata = self.schema.metadata or {}
         if metadata.get(b"zenlake.log.format") != str(FORMAT).encode():
             raise LogError(f"{self.where} is of a format that this version of Zenlake does not read ({FORMAT})")
         if not self.schema.equals(ROWS):
             raise LogError(f"{self.where} does not have the columns of a log")
-        self.first_batch = int(metadata[b"batch"])
-        self._head = metadata[b"state"]
+        try:
+            self.first_batch = int(metadata[b"batch"])
+            self._head = metadata[b"state"]
+        except DAMAGE:
+            raise LogError(f"{self.where}: its head is damaged; `zenlake log repair` sets it aside") from None
         self.withholds = b"metadata_only" in metadata
         """Whether values may be missing of which the size and the hash were kept (`withhold`)."""
 
@@ -370,7 +371,7 @@ class Segment:
             if size > start.size:
                 start = self.source.read(record.offset, size)
             return about(start[:size])
-        except (LogError, OSError, struct.error) as error:
+        except (LogError, *DAMAGE) as error:
             raise self._damaged(block, error) from None
 
     def _damaged(self, block: int, why: object) -> LogError:
@@ -388,7 +389,7 @@ class Segment:
         """Where all faces stand before that block; the faces that it introduces are not yet there."""
         try:
             state = State.from_head(unpack(self._head))
-        except LogError as error:
+        except (LogError, *DAMAGE) as error:
             raise LogError(f"{self.where}: {error}; `zenlake log repair` sets it aside") from None
         for earlier in range(block):
             changes = self.about(earlier).changes
@@ -396,18 +397,20 @@ class Segment:
                 try:
                     changed = unpack(changes)
                     for face in changed["faces"]:
-                        state.introduce(face)
+                        state.introduce(Face(**face))
                     state.apply(changed)
-                except (LogError, LookupError, TypeError, ValueError) as error:
+                except (LogError, *DAMAGE) as error:
                     raise self._damaged(earlier, error) from None
         return state
 
-    def introduced(self, block: About) -> list[dict[str, Any]]:
-        """The faces that are new in a block, of which `about` tells this."""
-        if block.changes is None or not block.facts["faces"]:
+    def introduced(self, block: int, about: About) -> list[Face]:
+        """The faces that are new in a block, which tells this of itself."""
+        if about.changes is None or not about.facts["faces"]:
             return []
-        found: list[dict[str, Any]] = unpack(block.changes)["faces"]
-        return found
+        try:
+            return [Face(**face) for face in unpack(about.changes)["faces"]]
+        except (LogError, *DAMAGE) as error:
+            raise self._damaged(block, error) from None
 
     def rows(self, block: int, check: bool = False) -> pa.RecordBatch:
         """A block's rows, as layout.ROWS says. `check` compares the checksum too."""
@@ -417,7 +420,7 @@ class Segment:
             rows = pa.ipc.read_record_batch(pa.ipc.read_message(data), ROWS)
             if check:
                 rows.validate(full=True)
-        except (pa.ArrowInvalid, OSError, EOFError) as error:
+        except DAMAGE as error:
             raise self._damaged(block, error) from None
         if check:
             facts, changes, withheld, _ = self.about(block)

@@ -13,9 +13,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from zenlake.errors import LogError
-from zenlake.log.block import END, about, checksum, prefix_size
+from zenlake.log.block import DAMAGE, END, about, checksum, prefix_size
 from zenlake.log.disk import Disk
-from zenlake.log.layout import FORMAT, INDEX_HEAD, RECORD, SEALED, WRITER, Record, described, segment_name
+from zenlake.log.layout import FORMAT, INDEX_HEAD, RECORD, ROWS, SEALED, WRITER, Record, described, segment_name
 
 __all__ = ["Found", "Torn", "head_size", "index_records", "recover", "repair_segment", "segments", "whole_blocks"]
 
@@ -135,13 +135,19 @@ def head(path: Path) -> pa.Schema:
     try:
         with pa.OSFile(str(path)) as file:
             schema = pa.ipc.open_stream(file).schema
-    except (pa.ArrowInvalid, OSError, EOFError):
+    except DAMAGE:
         raise LogError(f"{path} does not begin like a segment") from None
     metadata = schema.metadata or {}
     if metadata.get(b"zenlake.log.format") != str(FORMAT).encode():
-        found = metadata.get(b"zenlake.log.format", b"none").decode()
+        found = metadata.get(b"zenlake.log.format", b"none").decode(errors="replace")
         raise LogError(f"{path} has format {found}; this version of Zenlake reads {FORMAT}")
+    if not schema.equals(ROWS) or b"state" not in metadata or not is_number(metadata, b"batch", b"epoch"):
+        raise LogError(f"{path}: its head is damaged")
     return schema
+
+
+def is_number(metadata: dict[bytes, bytes], *names: bytes) -> bool:
+    return all(metadata.get(name, b"").isdigit() for name in names)
 
 
 def head_size(path: Path) -> int:
@@ -165,9 +171,12 @@ def whole_blocks(path: Path, at: int) -> Iterator[Record]:
                     return
                 rows = pa.ipc.read_record_batch(pa.ipc.read_message(data[at : at + size]), schema)
                 rows.validate(full=True)
+                times = rows.column("received").cast(pa.int64())
                 if facts["rows"] != rows.num_rows or checksum(rows, changes, withheld) != facts["crc"]:
                     return
-            except (LogError, pa.ArrowInvalid, OSError, EOFError, KeyError, TypeError):
+                if (facts["first"], facts["last"]) != (times[0].as_py(), times[-1].as_py()):
+                    return
+            except (LogError, *DAMAGE):
                 return
             yield Record(at, size, facts["first"], facts["last"], facts["row"], facts["rows"])
             row = facts["row"] + facts["rows"]

@@ -45,13 +45,13 @@ class State:
     def from_head(cls, head: list[dict[str, Any]]) -> "State":
         state = cls()
         for i, of in enumerate(head):
-            state.introduce(of["face"])
+            state.introduce(Face(**of["face"]))
             state.sessions[i] = _restored(of["session"])
             state._wait(i, of["waiting"])
         return state
 
-    def introduce(self, face: dict[str, Any]) -> None:
-        self.faces.append(Face(**face))
+    def introduce(self, face: Face) -> None:
+        self.faces.append(face)
         self.sessions.append(fresh(self.faces[-1]))
 
     def apply(self, changes: dict[str, Any]) -> None:
