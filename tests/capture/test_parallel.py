@@ -124,7 +124,7 @@ def test_an_interrupt_ends_all_threads(tmp_path, threads):
         assert process.stdout.readline() == "rows\n"
         process.send_signal(signal.SIGINT)
         told, errors = process.communicate(timeout=30)
-    assert told.splitlines()[-1] == "left 1", errors
+    assert told.endswith("left 1\n"), errors  # the interrupt may have come in the middle of a line
     assert process.returncode == 0
 
 
