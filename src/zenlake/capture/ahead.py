@@ -6,24 +6,30 @@ two threads in a row do both in little more than half the time, and the rows are
 """
 
 import threading
-from collections import deque
 from collections.abc import Generator
-from typing import Generic, TypeVar
+from queue import SimpleQueue
+from typing import Any, Generic, TypeVar
 
 MOST = 4  # steps that were made and not taken: enough that neither waits for long, and still in the caches
+END = object()
 
 T = TypeVar("T")
 
 
 class Ahead(Generic[T]):
-    """An iterator over these steps. Whoever has enough of them closes it: then the thread ends, and they are closed too."""
+    """An iterator over these steps. Whoever has enough of them closes it: then the thread ends, and they are closed too.
+
+    Both sides meet in queues alone, whose calls an interrupt finds done or not begun: it leaves no lock behind that the other
+    waits for.
+    """
 
     def __init__(self, steps: Generator[T, None, None]) -> None:
         self._steps = steps
-        self._made: deque[T | BaseException] = deque()
-        self._over = False  # nothing more will be made
+        self._made: SimpleQueue[Any] = SimpleQueue()  # steps, or what went wrong; then END
+        self._room: SimpleQueue[None] = SimpleQueue()  # an item for each step that may be made besides those taken
+        for _ in range(MOST):
+            self._room.put(None)
         self._closed = False
-        self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="zenlake-capture", daemon=True)
         self._thread.start()
 
@@ -31,41 +37,32 @@ class Ahead(Generic[T]):
         return self
 
     def __next__(self) -> T:
-        with self._changed:
-            self._changed.wait_for(lambda: self._made or self._over)
-            if not self._made:
-                raise StopIteration
-            step = self._made.popleft()
-            self._changed.notify()
+        step = self._made.get()
+        if step is END:
+            self._made.put(END)  # for whoever asks again
+            raise StopIteration
         if isinstance(step, BaseException):
             raise step
-        return step
+        self._room.put(None)
+        taken: T = step
+        return taken
 
     def close(self) -> None:
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
+        self._closed = True
+        self._room.put(None)
         self._thread.join()
-
-    # In the thread
 
     def _run(self) -> None:
         try:
+            self._room.get()
             for step in self._steps:
-                self._put(step)
+                self._made.put(step)
                 del step  # its memory is used again as soon as whoever took it lets it go
+                self._room.get()
                 if self._closed:
                     break
         except BaseException as error:  # whoever takes the steps is told, behind those before it
-            self._put(error)
+            self._made.put(error)
         finally:
             self._steps.close()
-            with self._changed:
-                self._over = True
-                self._changed.notify()
-
-    def _put(self, step: T | BaseException) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or len(self._made) < MOST)
-            self._made.append(step)
-            self._changed.notify()
+            self._made.put(END)
