@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """asyncio on top of the session: nothing here touches the network, it only waits without holding up the event loop.
 
-A channel tells the event loop when something came; a call that may block runs in a worker thread. A put that may be dropped
+What is received is awaited (`awaited`); a call that may block runs in a worker thread. A put that may be dropped
 never waits longer than a millisecond and is made at once. Each class stands on the blocking one of its name: what may have
 to wait is written anew here, the rest is that one's. `tests/api/test_aio.py` lists which is which.
 """
@@ -10,18 +10,15 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Generator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from zenlake.api import handlers
 from zenlake.api import session as blocking
+from zenlake.api.awaited import Handler, as_handler, readable
 from zenlake.api.cancellation import CancellationToken
 from zenlake.api.opening import Attempt
 from zenlake.choices import CongestionControl
 from zenlake.config import Config
-from zenlake.errors import ClosedError
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
 
 __all__ = [
     "Handler",
@@ -45,81 +42,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
-
-class Handler(Generic[T]):
-    """The reading end of a channel, in an event loop."""
-
-    def __init__(self, handler: handlers.Handler[T]) -> None:
-        self._handler = handler
-        self._loop = asyncio.get_running_loop()
-        self._waiting: list[asyncio.Future[None]] = []
-        self._told = False
-        handler.wake = self._wake
-
-    def _wake(self) -> None:
-        """In any thread: something came."""
-        if not self._told:
-            self._told = True
-            try:
-                self._loop.call_soon_threadsafe(self._tell)
-            except RuntimeError:  # the event loop has ended
-                self._handler.wake = None
-
-    def _tell(self) -> None:
-        self._told = False
-        for each in self._waiting:
-            if not each.done():
-                each.set_result(None)
-
-    @property
-    def dropped(self) -> int:
-        """What a full ring forgot."""
-        return self._handler.dropped
-
-    def __len__(self) -> int:
-        return len(self._handler)
-
-    def __bool__(self) -> bool:
-        return True  # an empty channel is still a channel
-
-    def __repr__(self) -> str:
-        return repr(self._handler)
-
-    def try_recv(self) -> T | None:
-        """What came next, or None if there is nothing now."""
-        return self._handler.try_recv()
-
-    async def recv(self, timeout: float | None = None) -> T:
-        """What comes next; waits for it, but not longer than `timeout` seconds (then TimeoutError)."""
-        item = self._handler.try_recv()
-        if item is not None:
-            return item
-        try:
-            async with asyncio.timeout(timeout):
-                return await self._next()
-        except TimeoutError:
-            raise TimeoutError(f"nothing came in {timeout:g} s") from None
-
-    async def _next(self) -> T:
-        while True:
-            item = self._handler.try_recv()
-            if item is not None:
-                return item
-            came = self._loop.create_future()
-            self._waiting.append(came)
-            try:
-                await came
-            finally:
-                self._waiting.remove(came)
-
-    async def __aiter__(self) -> AsyncIterator[T]:
-        while True:
-            try:
-                item = await self.recv()
-            except ClosedError:
-                return
-            yield item
 
 
 class Declared:
@@ -161,7 +83,7 @@ class Receiving(Declared):
 
     @property
     def _reading(self) -> Handler[Any]:
-        return _readable(self._channel)
+        return readable(self._channel)
 
     def try_recv(self) -> Any:
         """What came next, or None if there is nothing now."""
@@ -223,7 +145,7 @@ class Replies:
     @property
     def _reading(self) -> Handler[Any]:
         self._begin()
-        return _readable(self._channel)
+        return readable(self._channel)
 
     def __await__(self) -> Generator[Any, None, "Replies"]:
         self._begin()
@@ -264,7 +186,7 @@ class Matching(Declared):
 
     async def declare_matching_listener(self, handler: Any = None) -> MatchingListener:
         """Be told when somebody begins to match (at once if somebody does), and when nobody does any more."""
-        return MatchingListener(await asyncio.to_thread(self._declared.declare_matching_listener, _handler(handler)))
+        return MatchingListener(await asyncio.to_thread(self._declared.declare_matching_listener, as_handler(handler)))
 
 
 class Publisher(Matching):
@@ -292,7 +214,7 @@ class Querier(Matching):
     def get(
         self, handler: Any = None, *, cancellation_token: CancellationToken | None = None, **options: Any
     ) -> Replies:
-        get, target = self._declared.get, _handler(handler)
+        get, target = self._declared.get, as_handler(handler)
         return Replies(lambda token: get(target, cancellation_token=token, **options), cancellation_token)
 
 
@@ -306,13 +228,13 @@ class Liveliness:
         return LivelinessToken(await asyncio.to_thread(self._liveliness.declare_token, key_expr))
 
     async def declare_subscriber(self, key_expr: Any, handler: Any = None, **options: Any) -> Subscriber:
-        declare = partial(self._liveliness.declare_subscriber, key_expr, _handler(handler, bounded=True), **options)
+        declare = partial(self._liveliness.declare_subscriber, key_expr, as_handler(handler, bounded=True), **options)
         return Subscriber(await asyncio.to_thread(declare))
 
     def get(
         self, key_expr: Any, handler: Any = None, *, cancellation_token: CancellationToken | None = None, **options: Any
     ) -> Replies:
-        get, target = self._liveliness.get, _handler(handler)
+        get, target = self._liveliness.get, as_handler(handler)
         return Replies(lambda token: get(key_expr, target, cancellation_token=token, **options), cancellation_token)
 
 
@@ -328,13 +250,13 @@ class SessionInfo:
     async def declare_transport_events_listener(
         self, handler: Any = None, *, history: bool | None = None
     ) -> TransportEventsListener:
-        declare = partial(self._info.declare_transport_events_listener, _handler(handler), history=history)
+        declare = partial(self._info.declare_transport_events_listener, as_handler(handler), history=history)
         return TransportEventsListener(await asyncio.to_thread(declare))
 
     async def declare_link_events_listener(
         self, handler: Any = None, *, history: bool | None = None
     ) -> LinkEventsListener:
-        declare = partial(self._info.declare_link_events_listener, _handler(handler), history=history)
+        declare = partial(self._info.declare_link_events_listener, as_handler(handler), history=history)
         return LinkEventsListener(await asyncio.to_thread(declare))
 
 
@@ -368,11 +290,11 @@ class Session:
         return Publisher(await asyncio.to_thread(partial(self.blocking.declare_publisher, key_expr, **options)))
 
     async def declare_subscriber(self, key_expr: Any, handler: Any = None, **options: Any) -> Subscriber:
-        declare = partial(self.blocking.declare_subscriber, key_expr, _handler(handler, bounded=True), **options)
+        declare = partial(self.blocking.declare_subscriber, key_expr, as_handler(handler, bounded=True), **options)
         return Subscriber(await asyncio.to_thread(declare))
 
     async def declare_queryable(self, key_expr: Any, handler: Any = None, **options: Any) -> Queryable:
-        declare = partial(self.blocking.declare_queryable, key_expr, _handler(handler, bounded=True), **options)
+        declare = partial(self.blocking.declare_queryable, key_expr, as_handler(handler, bounded=True), **options)
         return Queryable(await asyncio.to_thread(declare))
 
     async def declare_querier(self, key_expr: Any, **options: Any) -> Querier:
@@ -384,7 +306,7 @@ class Session:
     def get(
         self, selector: Any, handler: Any = None, *, cancellation_token: CancellationToken | None = None, **options: Any
     ) -> Replies:
-        get, target = self.blocking.get, _handler(handler)
+        get, target = self.blocking.get, as_handler(handler)
         return Replies(lambda token: get(selector, target, cancellation_token=token, **options), cancellation_token)
 
     async def get_table(
@@ -492,56 +414,7 @@ async def scout(handler: Any = None, what: Any = None, config: Config | None = N
     """Look for nodes of these roles (all, by default) and receive a Hello from each that answers."""
     from zenlake.api import scouting
 
-    return Scout(await asyncio.to_thread(scouting.scout, _handler(handler), what, config))
-
-
-def _readable(channel: Handler[Any] | None) -> Handler[Any]:
-    if channel is None:
-        raise ClosedError("it has a callback: there is nothing to receive here")
-    return channel
-
-
-def _handler(handler: Any, bounded: bool = False) -> Any:
-    """A coroutine function as a callback: each item makes a task of the event loop.
-
-    For a declaration they are `bounded`: beyond its capacity of unfinished tasks items wait, or are dropped, as for any callback.
-    """
-    if isinstance(handler, tuple) and len(handler) == 2:
-        return _handler(handler[0], bounded), handler[1]
-    chosen = handler if isinstance(handler, handlers.Callback) else None
-    call = handler if chosen is None else chosen.callback
-    if not asyncio.iscoroutinefunction(call):
-        return handler
-    loop, chosen = asyncio.get_running_loop(), chosen or handlers.Callback(call)
-
-    def start(item: Any) -> "Future[Any]":
-        work = call(item)
-        try:
-            return asyncio.run_coroutine_threadsafe(work, loop)
-        except RuntimeError:  # the event loop has ended
-            work.close()
-            raise
-
-    if not (bounded and chosen.indirect):
-        return handlers.Callback(lambda item: start(item).add_done_callback(_log), chosen.drop, indirect=False)
-    free = threading.Semaphore(chosen.capacity)
-
-    def start_next(item: Any) -> None:
-        free.acquire()
-        try:
-            task = start(item)
-        except BaseException:
-            free.release()
-            raise
-        task.add_done_callback(lambda done: free.release())
-        task.add_done_callback(_log)
-
-    return handlers.Callback(start_next, chosen.drop, capacity=chosen.capacity, full=chosen.full)
-
-
-def _log(done: Any) -> None:
-    if not done.cancelled() and done.exception() is not None:
-        handlers.log.error("callback error", exc_info=done.exception())
+    return Scout(await asyncio.to_thread(scouting.scout, as_handler(handler), what, config))
 
 
 async def _send(droppable: bool, send: Callable[[], T]) -> T:
