@@ -38,3 +38,5 @@ cdef class Channel:
     cdef int let_in(self) except -1
     cdef int let_go(self) except -1
     cdef int discard(self) except -1
+
+cdef int ring_first(Ring bells) except -1

@@ -38,6 +38,17 @@ LONGEST_WAIT = 3600.0
 CALLING: set[int] = set()
 
 
+def ring_first(bells):
+    """Of those who wait, the one who waits longest may look."""
+    if length(bells):
+        try:
+            bell: Bell = bells.popleft()
+        except IndexError:  # uncompiled: it has just gone
+            return 0
+        bell.ring()
+    return 0
+
+
 class Several:
     """Items that wait as one: each is made when it is read."""
 
@@ -144,14 +155,7 @@ class Channel:
 
     def notify(self):
         """Something came: one of those who wait may look."""
-        if length(self.waiting) == 0:
-            return 0
-        try:
-            bell: Bell = self.waiting.popleft()
-        except IndexError:  # uncompiled: it has just gone
-            return 0
-        bell.ring()
-        return 0
+        return ring_first(self.waiting)
 
     def _feed(self, callback: Any, failed: Any) -> None:
         """Call it with every item, until there will be no more; `failed()` whenever it raises."""
@@ -290,13 +294,7 @@ class Channel:
 
     def let_in(self):
         """Whoever waits for room longest may look."""
-        if length(self.held) and self.count < self.capacity:
-            try:
-                bell: Bell = self.held.popleft()
-            except IndexError:  # uncompiled: it has just gone
-                return 0
-            bell.ring()
-        return 0
+        return ring_first(self.held) if self.count < self.capacity else 0
 
     def let_go(self):
         self.let_in()
@@ -319,8 +317,7 @@ class Channel:
         while length(self.waiting):
             self.notify()
         while length(self.held):
-            bell: Bell = self.held.popleft()
-            bell.ring()
+            ring_first(self.held)
         if self.paused:
             self.paused = False
             if self.source is not None:
