@@ -5,12 +5,6 @@ from zenlake.network.forward cimport Door, Listener
 from zenlake.wire.reader cimport Reader
 
 cdef enum:
-    # PUSH is Z|M|N|id, PUT is Z|E|T|id
-    KIND = 0x1F
-    M = 0x40
-    N = 0x20
-    E = 0x40
-    T = 0x20
     QOS = 0x21  # the header of the extension, if none follows
     DEFAULT_QOS = 0x05
     MAY_BLOCK = 0x28  # the bits for "block" and "block first"

@@ -36,11 +36,6 @@ __all__ = ["Keys", "Plain", "Run", "Samples"]
 MOST_KEYS = 4096
 
 if not cython.compiled:  # compiled: constants of C, in the .pxd, which says what they mean
-    KIND = 0x1F
-    M = 0x40
-    N = 0x20
-    E = 0x40
-    T = 0x20
     QOS = 0x21
     DEFAULT_QOS = 0x05
     MAY_BLOCK = 0x28
@@ -76,10 +71,12 @@ class Plain:
             return OTHER
         header: cython.int = data[at]
         number: cython.longlong = short_vle(data, at + 1)
-        if header & (KIND | N) != ids.PUSH or number >> 3 < 1 or number >> 3 > LARGEST_ID:  # 0 stands for no key
+        if (
+            header & (ids.KIND | ids.SUFFIX) != ids.PUSH or number >> 3 < 1 or number >> 3 > LARGEST_ID
+        ):  # 0 stands for no key
             return OTHER
         at += 1 + (number & 7)
-        self.scope = number >> 3 if header & M else -(number >> 3)
+        self.scope = number >> 3 if header & ids.SENDERS else -(number >> 3)
         self.qos = DEFAULT_QOS
         if header & ids.Z:
             if data[at] != QOS or data[at + 1] >= 0x80:
@@ -88,17 +85,17 @@ class Plain:
             at += 2
         header = data[at]
         at += 1
-        if header & ~(T | E) != ids.PUT:
+        if header & ~(ids.STAMPED | ids.ENCODED) != ids.PUT:
             return OTHER
         self.clock_size = 0
-        if header & T:  # nine bytes of time, as until the year 2106, then the clock's id
+        if header & ids.STAMPED:  # nine bytes of time, as until the year 2106, then the clock's id
             self.clock_size = data[at + 9]
             self.clock_at = at + 10
             if eight_bytes(data, at) & GOES_ON != GOES_ON or not 1 <= self.clock_size <= 16 or data[at + 10] == 0:
                 return OTHER
             at += 10 + self.clock_size
         self.encoding = 0
-        if header & E:
+        if header & ids.ENCODED:
             number = short_vle(data, at)
             if number < 0 or number & 8:  # with a schema
                 return OTHER

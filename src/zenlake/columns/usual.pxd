@@ -7,12 +7,6 @@ cdef enum:
     AHEAD = 48  # bytes
     TAIL = 192  # bytes
     OTHER = -1  # instead of a place: not the usual message
-    # PUSH is Z|M|N|id, PUT is Z|E|T|id
-    SENDERS = 0x40
-    SUFFIX = 0x20
-    STAMPED = 0x20
-    ENCODED = 0x40
-    KIND = 0x1F
     # Extensions, without their Z
     QOS = 0x21
     SOURCE = 0x41

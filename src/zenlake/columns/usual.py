@@ -28,11 +28,6 @@ else:
     AHEAD = 48
     TAIL = 192
     OTHER = -1
-    SENDERS = 0x40
-    SUFFIX = 0x20
-    STAMPED = 0x20
-    ENCODED = 0x40
-    KIND = 0x1F
     QOS = 0x21
     SOURCE = 0x41
     ATTACHMENT = 0x43
@@ -134,16 +129,16 @@ def note_push(
     direction: cython.bint,
 ) -> cython.Py_ssize_t:
     """A PUSH. Each of these functions returns where the next field begins, or OTHER; up to `safe`, AHEAD bytes may be looked at."""
-    if at > safe or data[at] & KIND != ids.PUSH:
+    if at > safe or data[at] & ids.KIND != ids.PUSH:
         return OTHER
     header: cython.int = data[at]
     scope: cython.longlong = short_vle(data, at + 1)
     if scope < 0 or scope >> 3 > 0xFFFF:
         return OTHER
     at += 1 + (scope & 7)
-    acceptors: cython.bint = (direction != 0) == (header & SENDERS != 0)
+    acceptors: cython.bint = (direction != 0) == (header & ids.SENDERS != 0)
     samples.notes.scope[i] = -(scope >> 3) if acceptors else scope >> 3
-    if header & SUFFIX:
+    if header & ids.SUFFIX:
         at = note_suffix(samples, i, data, at, end)
         if at == OTHER or at > safe:
             return OTHER
@@ -154,11 +149,11 @@ def note_push(
         at += 2
     else:
         samples.notes.manner[i] = DEFAULT_QOS
-    if data[at] & KIND != ids.PUT:
+    if data[at] & ids.KIND != ids.PUT:
         return OTHER
     header = data[at]
     at += 1
-    if header & STAMPED:
+    if header & ids.STAMPED:
         at = note_stamp(samples, i, data, at)
         if at == OTHER:
             return OTHER
@@ -166,7 +161,7 @@ def note_push(
         samples.notes.ntp64[i] = 0
         samples.notes.stamp.size[i] = -1
     samples.notes.encoding[i] = 0
-    if header & (ENCODED | ids.Z):
+    if header & (ids.ENCODED | ids.Z):
         at = note_more(samples, i, data, at, end, safe, header)
         if at == OTHER:
             return OTHER
@@ -236,7 +231,7 @@ def note_more(
     safe: cython.Py_ssize_t, header: cython.int,
 ) -> cython.Py_ssize_t:  # fmt: skip
     """An encoding, extensions, or both."""
-    if header & ENCODED:
+    if header & ids.ENCODED:
         at = note_encoding(samples, i, data, at)
     if at == OTHER or at > safe:
         return OTHER

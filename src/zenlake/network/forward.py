@@ -35,10 +35,6 @@ else:
     from zenlake.wire.writer import Writer
 
 # PUSH is Z|M|N|id, PUT is Z|E|T|id
-M = cython.declare(cython.int, 0x40)
-N = cython.declare(cython.int, 0x20)
-KIND = cython.declare(cython.int, 0x1F)
-T = cython.declare(cython.int, 0x20)
 SHORTEST = cython.declare(cython.Py_ssize_t, 5)  # bytes: a header and the longest id that `short_vle` looks at
 NODE_ID = cython.declare(cython.ulonglong, 1 << 0x33)  # the extension's header byte, as a bit
 FULL = cython.declare(cython.int, 0)  # what a queue answers
@@ -318,7 +314,7 @@ class Door(Sink):
         w.need(size + 32)
         copy(w.data, w.at, self.rest.data, self.rest_at, size)
         w.at += size
-        w.data[w.at] = self.rest.data[push.body_at] | T
+        w.data[w.at] = self.rest.data[push.body_at] | ids.STAMPED
         w.at += 1
         w.z64("timestamp.time", self.clock.tick(self.now))
         w.z64("timestamp.id_len", self.own_id.size)
@@ -334,9 +330,9 @@ class Door(Sink):
         self.runs = False
         header: cython.int = c.data[c.at]
         scope: cython.longlong = short_vle(c.data, c.at + 1)
-        if header & (KIND | N) != ids.PUSH or scope < 0:
+        if header & (ids.KIND | ids.SUFFIX) != ids.PUSH or scope < 0:
             return 0
-        route: Route = self.known((scope >> 3) * 2 + (header & M != 0))
+        route: Route = self.known((scope >> 3) * 2 + (header & ids.SENDERS != 0))
         if route is None or route.only is None or not route.only.runs:
             return 0
         self.runs = True

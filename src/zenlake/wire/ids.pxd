@@ -2,6 +2,7 @@
 
 cpdef enum:
     Z = 0x80
+    KIND = 0x1F
     TRANSPORT_OAM = 0x00
     INIT = 0x01
     OPEN = 0x02
@@ -16,9 +17,13 @@ cpdef enum:
     RESPONSE = 0x1B
     REQUEST = 0x1C
     PUSH = 0x1D
+    SENDERS = 0x40
+    SUFFIX = 0x20
     DECLARE = 0x1E
     OAM = 0x1F
     PUT = 0x01
+    ENCODED = 0x40
+    STAMPED = 0x20
     DEL = 0x02
     QUERY = 0x03
     REPLY = 0x04

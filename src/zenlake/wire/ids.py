@@ -5,6 +5,7 @@ import cython
 
 if not cython.compiled:  # compiled: constants of C, in the .pxd
     Z = 0x80  # beside them in every header: extensions follow
+    KIND = 0x1F  # the bits that these numbers take
 
     # Transport messages
     TRANSPORT_OAM = 0x00
@@ -23,11 +24,15 @@ if not cython.compiled:  # compiled: constants of C, in the .pxd
     RESPONSE = 0x1B
     REQUEST = 0x1C
     PUSH = 0x1D
+    SENDERS = 0x40  # in its header: the sender declared the key's id (M), a suffix follows it (N)
+    SUFFIX = 0x20
     DECLARE = 0x1E
     OAM = 0x1F
 
     # Data messages: the bodies of PUSH, REQUEST and RESPONSE, an id space of their own
     PUT = 0x01
+    ENCODED = 0x40  # in its header: an encoding (E), a timestamp (T) follows
+    STAMPED = 0x20
     DEL = 0x02
     QUERY = 0x03
     REPLY = 0x04
