@@ -235,6 +235,7 @@ def run(quick: bool) -> list[Result]:
             block = batches(round, count // ROBOTS)
             decode_rate(block, None)
             what = f"wire to samples, {name}, {size} bytes"
+            whole: list[Ratio] = []
             for columns, reads, goal in ((None, "all", aim), (THREE, "three", 80), (None, "counts", None)):
                 if (full and reads == "three") or (quick and reads == "counts"):
                     continue
@@ -245,6 +246,11 @@ def run(quick: bool) -> list[Result]:
                 title = f"{what}, {'three' if columns else 'all'} columns"
                 peer = "callback that only counts" if reads == "counts" else "callback that reads the same"
                 results.append(Result(title, peer, ratios, goal))
+                if reads == "all":
+                    whole = ratios
+                elif columns:  # the same peer as for all columns
+                    beside = [Ratio(ours.ours, theirs.peer) for ours, theirs in zip(ratios, whole, strict=True)]
+                    results.append(Result(title, "callback that reads all", beside, goal))
         samples = pa.record_batch({"key": pa.array([KEY] * count), "payload": pa.array([b"x" * size] * count)})
         ratios = [Ratio(encode_rate(samples), put_rate(size, seconds)) for _ in range(repeats)]
         results.append(Result(f"samples to wire, {size} bytes", "put", ratios, 20))

@@ -10,7 +10,7 @@ from zenlake.wire.fields cimport Source, Stamp, WireExpr
 from zenlake.wire.network cimport Push, Response
 
 cdef enum:
-    MOST_BYTES = 65536
+    MOST_BYTES = 131072
 
 @cython.final
 cdef class Samples(Table):

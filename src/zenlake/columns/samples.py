@@ -27,7 +27,7 @@ EXPRESS = cython.declare(cython.int, 0x10)
 BLOCK_FIRST = cython.declare(cython.int, 0x20)
 
 if not cython.compiled:  # compiled: in the .pxd
-    MOST_BYTES = 65536  # that wait: a table is a little larger than it was told to be at most
+    MOST_BYTES = 131072  # that wait: a table is a little larger than it was told to be at most
 
     def as_signed(value):
         """The same 64 bits as a signed number: Parquet, DuckDB and Spark share no unsigned one."""

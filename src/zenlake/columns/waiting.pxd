@@ -7,7 +7,7 @@ cdef enum:
     ALL = 2
 
 # A number of each row that waits: MOST_WAITING, and eight more, so that what one row notes lies in different lines of the cache.
-ctypedef long long[264] Each
+ctypedef long long[1032] Each
 
 cdef struct Runs:
     Each at

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import cython
 
-MOST_WAITING = 256  # what they note stays in the processor's nearest caches
+MOST_WAITING = 1024  # what they note stays in the processor's nearer caches
 
 if not cython.compiled:  # compiled: constants and structs of C, in the .pxd, which says what they hold
     NONE = 0
