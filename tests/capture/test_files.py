@@ -2,6 +2,7 @@
 """Containers: every flavour gives the same rows; a damaged file keeps what comes before the damage and says so."""
 
 import gzip
+import os
 import random
 import struct
 import subprocess
@@ -24,6 +25,9 @@ from tests.capture.forge import (
     said,
     section,
 )
+from tests.capture.test_ranges import packets_of
+from zenlake import capture
+from zenlake.capture import files
 from zenlake.capture.notes import WHY
 
 TALK = [*HANDSHAKE, (0, frame(0)), (1, frame(7, b"world"))]
@@ -137,6 +141,49 @@ def test_a_compressed_file_in_many_pieces(tmp_path):
     plain = pcap(connection.open() + connection.say(talk))
     _, table = read(written(tmp_path, gzip.compress(plain, 1)))
     assert said(table) == talk
+
+
+@pytest.mark.parametrize("flavour", [pcap, pcapng])
+@pytest.mark.parametrize("from_packet", [0, 40])  # midway: who listens is found by looking ahead
+def test_it_does_not_matter_where_a_window_ends(tmp_path, monkeypatch, flavour, from_packet):
+    everything = packets_of(7)[from_packet:]
+    everything[20:20] = [b"\0" * 5000]  # larger than most windows, and no packet of anybody
+    path = written(tmp_path, flavour(everything))
+    found, table = read(path)
+    assert len(table) > 50
+    for window in (1, 100, 1000, 10_000):
+        monkeypatch.setattr(files, "WINDOW", window)
+        again, rows = read(path)
+        assert rows == table
+        assert again.notes() == found.notes()
+        assert again.faces == found.faces
+
+
+def test_a_file_that_is_cut_off_while_it_is_read_keeps_what_was_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "WINDOW", 1000)
+    connection = Connection()
+    talk = [*HANDSHAKE, *((0, frame(i, bytes(100))) for i in range(100))]
+    path = written(tmp_path, pcap(connection.open() + connection.say(talk)))
+    found = capture.open(path, rows=10)
+    batches = found.batches()
+    first = next(batches)
+    os.truncate(path, path.stat().st_size // 2)
+    table = pa.Table.from_batches([first, *batches])
+    assert said(table) == talk[: len(table)]
+    assert 40 < len(table) < 60
+    assert "cut off" in troubles(found)[0][1]
+
+
+def test_what_is_added_to_a_file_while_it_is_read_is_left_for_the_next_reading(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "WINDOW", 100)
+    path = written(tmp_path, pcap(packets()))
+    found = capture.open(path, rows=1)
+    batches = found.batches()
+    first = next(batches)
+    with path.open("ab") as file:
+        file.write(b"half a header")
+    assert said(pa.Table.from_batches([first, *batches])) == TALK
+    assert not found.notes()
 
 
 def test_standard_input(tmp_path):

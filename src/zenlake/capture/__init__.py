@@ -17,7 +17,7 @@ from collections.abc import Generator, Iterable, Iterator
 
 import pyarrow as pa
 
-from zenlake.capture.files import Packets, Trouble, windows
+from zenlake.capture.files import Packets, Source, Trouble
 from zenlake.capture.known import KnownPlan
 from zenlake.capture.notes import Face, Note
 from zenlake.capture.ranges import SIZE, Range
@@ -98,10 +98,9 @@ def in_order(paths: list[str]) -> list[str]:
     starts = []
     latest = 0
     for path in paths:
-        packets = Packets()
+        packets = Packets(Source(path))
         try:
-            for window in windows(path):
-                packets.feed(window)
+            while packets.more():
                 if packets.peek():
                     latest = packets.received
                     break

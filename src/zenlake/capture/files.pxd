@@ -1,8 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
+cdef class Source:
+    cdef object stream, pieces
+    cdef bint is_mine
+    cdef int number
+    cdef Py_ssize_t size
+
 cdef class Packets:
     cdef const unsigned char* p
-    cdef object owner
-    cdef Py_ssize_t at, end
+    cdef Source source
+    cdef object owner, memory
+    cdef Py_ssize_t first, at, end, room
     cdef int container
     cdef bint big
     cdef long long* interfaces
@@ -15,7 +22,10 @@ cdef class Packets:
     cdef Py_ssize_t data, data_end, missing
     cdef int link
 
+    cpdef bint more(self) except -1
+    cdef bint slide(self) noexcept nogil
     cpdef int feed(self, buffer) except -1
+    cdef int see(self, buffer, Py_ssize_t first, Py_ssize_t size) except -1
     cpdef int finish(self) except -1
     cpdef bint peek(self) except -1
     cdef int next(self) except -1 nogil

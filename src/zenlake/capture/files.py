@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Capture files: where their bytes come from, and the packets in them.
 
-`windows` yields a file's bytes: all at once if it can be mapped, piece by piece if it is compressed or a pipe.
-`Packets` walks records of pcap or blocks of pcapng in what it is fed. Trouble ends a file, with the reason; what came
-before stays. Knows nothing of what packets hold.
+`Source` is where the bytes come from: they can be read anywhere, or only piece by piece if it is compressed or a pipe.
+`Packets` walks records of pcap or blocks of pcapng in a window that moves along them. Trouble ends a file, with the reason;
+what came before stays. Knows nothing of what packets hold.
+
+A file is not mapped: that its pages come and go takes longer than to copy them into memory that is used again, and most of
+all while another thread runs, whose core must be told of every page that goes.
 """
 
 import gzip
-import mmap
 import os
 import struct
 import sys
 import zlib
+from typing import Any
 
 import cython
 import pyarrow as pa
 
 if cython.compiled:
     from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING
+    from cython.cimports.posix.unistd import pread
 
 MORE = cython.declare(cython.int, 0)  # fed too little
 PACKET = cython.declare(cython.int, 1)
@@ -46,14 +50,14 @@ GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
 MOST_OPTIONS = 1000  # of a block; more are not read
 MOST_INTERFACES = 1 << 16
-CHUNK = 1 << 18
+WINDOW = 1 << 18  # bytes that are read at a time: they are still in the core's own cache when packets are made of them
 
 
 class Trouble(Exception):
     """Why a file could not be read on."""
 
 
-def can_be_mapped(path):
+def lies_in_place(path):
     """Whether a file lies on disk as it was written: no pipe, not compressed."""
     if path == "-" or not os.path.isfile(path):
         return False
@@ -62,30 +66,37 @@ def can_be_mapped(path):
     return magic[:2] != GZIP and magic != ZSTD
 
 
-def windows(path):
-    """Pieces of a capture file, decompressed; each begins where the last ended. '-' is the standard input."""
-    stream = sys.stdin.buffer if path == "-" else open(path, "rb")  # noqa: SIM115
-    try:
-        magic = stream.peek(4)[:4]
+@cython.cclass
+class Source:
+    """A capture file. '-' is the standard input."""
+
+    def __init__(self, path: str) -> None:
+        self.stream: Any = None
+        self.is_mine = path != "-"
+        self.stream = open(path, "rb") if self.is_mine else sys.stdin.buffer  # noqa: SIM115
+        self.pieces = None  # of a file that can only be read from its beginning to its end, decompressed
+        self.number = -1  # of one that can be read anywhere, as the system knows it
+        self.size = 0  # what is added to it later is not read
+        magic = self.stream.peek(4)[:4]
         if magic[:2] == GZIP:
-            yield from pieces(gzip.GzipFile(fileobj=stream).read1)
+            self.pieces = pieces(gzip.GzipFile(fileobj=self.stream).read1)
         elif magic == ZSTD:
-            yield from pieces(pa.CompressedInputStream(pa.PythonFile(stream, "r"), "zstd").read)
+            self.pieces = pieces(pa.CompressedInputStream(pa.PythonFile(self.stream, "r"), "zstd").read)
         else:
-            size = os.fstat(stream.fileno()).st_size if stream.seekable() else 0
-            if size > 0:
-                yield mmap.mmap(stream.fileno(), size, access=mmap.ACCESS_READ)
-            else:
-                yield from pieces(stream.read1)
-    finally:
-        if path != "-":
-            stream.close()
+            self.number = self.stream.fileno()
+            self.size = os.fstat(self.number).st_size if self.stream.seekable() else 0
+            if self.size == 0:
+                self.pieces = pieces(self.stream.read1)
+
+    def __del__(self):
+        if self.stream is not None and self.is_mine:
+            self.stream.close()
 
 
 def pieces(read):
     while True:
         try:
-            piece = read(CHUNK)
+            piece = read(WINDOW)
         except (EOFError, OSError, zlib.error) as error:
             raise Trouble(f"the compressed data ends or breaks here: {error}") from error
         if not piece:
@@ -110,10 +121,11 @@ def u32(p, at, big):
 class Packets:
     """The packets of one file. After `next() == PACKET`: p[data:data_end], link, received, number, missing."""
 
-    def __init__(self) -> None:
-        self.owner = b""
-        self.at = 0
-        self.end = 0
+    def __init__(self, source: Source | None = None) -> None:
+        self.source = source
+        self.memory = None  # that windows are read into
+        self.room = 0
+        self.see(b"", 0, 0)
         self.container = 0
         self.big = False  # the byte order of the writer
         self.drops: dict[int, int] = {}  # by interface
@@ -124,13 +136,60 @@ class Packets:
         self.interface_count = 0
         self.interface_memory = bytearray()
 
+    def more(self):
+        """What follows in the file. False: that was all."""
+        if self.source is None:
+            return False
+        if self.source.pieces is not None:
+            piece = next(self.source.pieces, None)
+            if piece is not None:
+                self.feed(piece)
+            return piece is not None
+        at: cython.Py_ssize_t = self.first + self.at
+        left: cython.Py_ssize_t = self.end - self.at
+        size: cython.Py_ssize_t = min(max(WINDOW, 2 * left), self.source.size - at)  # a packet may need a larger one
+        if size <= left:
+            return False
+        if self.room < size:  # Arrow's begins with a cache line; 16 bytes behind one the copy takes a third longer
+            self.memory = memoryview(pa.allocate_buffer(size)).cast("B")
+            self.room = size
+        try:
+            size = os.preadv(self.source.number, [self.memory[:size]], at)
+        except OSError as error:
+            raise Trouble(f"the file cannot be read on: {error}") from error
+        if size <= left:
+            raise Trouble(f"the file was cut off at byte {at + size} while it was read")
+        self.see(self.memory, at, size)
+        return True
+
+    def slide(self):
+        """As `more`, where that is only to read on into the same memory. Whoever asks for the GIL while another thread has
+        it waits 20 to 40 us to be woken: this does not ask."""
+        if cython.compiled:
+            at: cython.Py_ssize_t = self.first + self.at
+            left: cython.Py_ssize_t = self.end - self.at
+            if 2 * left < self.room and left < self.source.size - at:
+                size: cython.Py_ssize_t = min(self.room, self.source.size - at)
+                size = pread(self.source.number, cython.cast(cython.p_void, self.p), size, at)
+                if size > left:
+                    self.first = at
+                    self.at = 0
+                    self.end = size
+                    return True
+        return False
+
     def feed(self, buffer):
         """More of the file. What was not used of the last piece comes first."""
         if self.at < self.end:
             buffer = bytes(memoryview(self.owner)[self.at : self.end]) + bytes(buffer)
+        return self.see(buffer, self.first + self.at, len(buffer))
+
+    def see(self, buffer, first, size):
+        """So many bytes of the file, from this one on."""
         self.owner = buffer
+        self.first = first  # byte of the file, with which p begins
         self.at = 0
-        self.end = len(buffer)
+        self.end = size
         if cython.compiled:
             view: cython.const[cython.uchar][::1] = buffer
             if self.end > 0:
@@ -147,6 +206,8 @@ class Packets:
             self.stop(f"the file ends inside a packet: {self.end - self.at} bytes are left over")
         self.owner = b""
         self.at = self.end = 0
+        self.source = self.memory = None
+        self.room = 0
         return max(sum(self.drops.values()), self.drops_told)
 
     def peek(self):
@@ -206,10 +267,11 @@ class Packets:
         return self.packet(0, ticks, at + 16, size, u32(self.p, at + 12, self.big))
 
     def ahead(self):
-        """The same place in the same piece of the file, for looking ahead."""
-        other = Packets()
+        """The same place in the same file, for looking ahead as far as can be done without using it up."""
+        other = Packets(self.source if self.room > 0 else None)
         other.owner = self.owner
         other.p = self.p
+        other.first = self.first
         other.at = self.at
         other.end = self.end
         other.container = self.container
@@ -220,12 +282,13 @@ class Packets:
         return other
 
     def place(self):
-        """Where the next packet begins in a file that was fed whole, and what must be known to go on from there."""
+        """Where the next packet begins in the file, and what must be known to go on from there."""
         known = bytes(self.interface_memory[: 40 * self.interface_count])
-        return self.at, self.number, self.received, self.container, self.big, known
+        return self.first + self.at, self.number, self.received, self.container, self.big, known
 
     def resume(self, place):
-        self.at, self.number, self.received, self.container, self.big, known = place
+        """Nothing was read yet: to go on from there."""
+        self.first, self.number, self.received, self.container, self.big, known = place
         if not cython.compiled:
             self.interfaces = None  # so that its memory may move
         self.interface_memory = bytearray(known)

@@ -8,7 +8,7 @@ It may begin inside a conversation, a batch or a message whose first half lies i
 
 Whoever decodes in the process that makes the pass need not read a range again: the rows can come with it.
 
-A file can be cut where it can be mapped; a compressed one stays whole.
+A file can be cut where it lies on disk as it was written; a compressed one stays whole.
 """
 
 import os
@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from zenlake.capture.files import can_be_mapped
+from zenlake.capture.files import lies_in_place
 from zenlake.capture.notes import Face, Note
 from zenlake.capture.reader import Reader
 from zenlake.capture.rows import Rows
@@ -38,7 +38,7 @@ Limits = tuple[int, int, int, int]  # rows and bytes of a record batch, bytes he
 
 def size_that_can_be_cut(files: list[str]) -> int:
     """Bytes of the files that lie on disk as they were written."""
-    return sum(os.path.getsize(file) if can_be_mapped(file) else 0 for file in files)
+    return sum(os.path.getsize(file) if lies_in_place(file) else 0 for file in files)
 
 
 class Carried(NamedTuple):
@@ -117,7 +117,7 @@ class Plan:
             file = walk.file
             if at == 0:
                 size = os.path.getsize(self.files[file])
-                in_place = can_be_mapped(self.files[file])
+                in_place = lies_in_place(self.files[file])
             if not in_place:
                 self.skim.gather_no_more()  # nobody knows how much it is
             stop = at + self.size - seen

@@ -5,6 +5,7 @@ from array import array
 
 import cython
 
+from zenlake.capture.files import Trouble
 from zenlake.capture.flows import MOST_SERVERS, Flow, ends_of
 from zenlake.capture.fragments import Fragments
 from zenlake.capture.notes import Address, Face, Notes
@@ -28,7 +29,8 @@ else:
     from zenlake.capture.recognise import Judge
     from zenlake.capture.rows import Rows
 
-PACKET = cython.declare(cython.int, 1)  # as in files
+MORE = cython.declare(cython.int, 0)  # as in files
+PACKET = cython.declare(cython.int, 1)
 PAUSED = cython.declare(cython.int, 3)
 STOPPED = cython.declare(cython.int, 4)
 ENDLESS = cython.declare(cython.longlong, (1 << 62))
@@ -103,9 +105,11 @@ class Reader:
         n: cython.Py_ssize_t = BREATH
         while n > 0 and self.rows.finished == 0:
             n -= 1
-            if self.packets.at >= self.stop:
+            if self.packets.first + self.packets.at >= self.stop:
                 return STOPPED
             found = self.packets.next()
+            if found == MORE and self.packets.slide():
+                found = self.packets.next()
             if found != PACKET:
                 return found
             p = self.packets.p
@@ -249,7 +253,10 @@ class Reader:
         h = Headers()
         found: cython.int
         for _ in range(AHEAD):
-            if packets.next() != PACKET:
+            found = packets.next()
+            while found == MORE and self.see_more(packets):
+                found = packets.next()
+            if found != PACKET:
                 break
             found = h.read(packets.p, packets.data, packets.data_end, packets.missing, packets.link)
             if found > FRAGMENT:
@@ -261,6 +268,12 @@ class Reader:
             for end, partner in ((one, other), (other, one)):
                 if partners.setdefault((end, udp), partner) != partner and len(self.servers) < MOST_SERVERS:
                     self.servers.add((end, udp))
+
+    def see_more(self, packets):
+        try:
+            return packets.more()
+        except Trouble:  # it is told when the loop comes there
+            return False
 
     def odd(self, found):
         self.notes.add(ODD[found], self.file, self.packets.number, -1, self.packets.data_end - self.packets.data)

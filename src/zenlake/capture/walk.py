@@ -1,29 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """The way through the files of a capture: from a place to another, and on from there.
 
-A file stays open, and mapped, from one stop to the next: whoever stops at every few megabytes does not begin anew each time.
+A file stays open from one stop to the next: whoever stops at every few megabytes does not begin anew each time.
 Knows nothing of what packets hold.
 """
 
-import ctypes
-import mmap
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
-from zenlake.capture.files import Packets, Trouble, windows
+from zenlake.capture.files import Packets, Source, Trouble
 from zenlake.capture.reader import Reader
 
 MORE = 0  # as in files
 PAUSED = 3  # as in reader
 STOPPED = 4
 
-if hasattr(mmap, "MADV_DONTNEED"):
-    MADVISE = ctypes.CDLL(None).madvise
-    MADVISE.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-
-Place = tuple[Any, ...]  # of Packets, in a file that is mapped
+Place = tuple[Any, ...]  # of Packets, in a file that lies on disk as it was written
 Cut = tuple[int, Place | None]  # a file, and a place inside it
 
 
@@ -35,9 +29,6 @@ class Walk:
         self._reader = reader
         self._files = files
         self._packets: Packets | None = None  # of the file, if it is open
-        self._windows: Iterator[Any] = iter(())
-        self._window: Any = b""
-        self._let_go = 0  # bytes of the window that are no longer in memory
 
     def to(self, file: int, byte: int) -> Iterator[pa.RecordBatch]:
         """The record batches of the packets from here on that begin before this byte of that file."""
@@ -46,11 +37,10 @@ class Walk:
             try:
                 packets = self._packets or self._open()
                 self._reader.begin(packets, self.file, byte if self.file == file else -1)
-                while (found := self._reader.run()) == PAUSED or (found == MORE and self._feed()):
+                while (found := self._reader.run()) == PAUSED or (found == MORE and packets.more()):
                     yield from self._reader.rows.collect()
-                    self._release()
                 if found == STOPPED:
-                    return self._release()
+                    return
             except Trouble as error:
                 trouble = str(error)
             self._close(trouble)
@@ -65,21 +55,11 @@ class Walk:
         return self.file, self._packets.place() if self._packets is not None else None
 
     def _open(self) -> Packets:
-        self._packets = Packets()
-        self._windows = windows(self._files[self.file])
-        if self._feed() and self._place is not None:
+        self._packets = Packets(Source(self._files[self.file]))
+        if self._place is not None:
             self._packets.resume(self._place)
         self._place = None
         return self._packets
-
-    def _feed(self) -> bool:
-        """The next piece of the file, if there is one."""
-        assert self._packets is not None
-        self._window = next(self._windows, None)
-        self._let_go = 0
-        if self._window is not None:
-            self._packets.feed(self._window)
-        return self._window is not None
 
     def _close(self, trouble: str) -> None:
         """The file is over: was that all right?"""
@@ -91,17 +71,5 @@ class Walk:
             notes.add("dropped", self.file, packets.number, -1, 0, lost)
         if trouble:
             notes.add("unreadable", self.file, packets.number, -1, 0, why=trouble)
-        self._packets = self._window = None
-        self._windows = iter(())
+        self._packets = None
         self.file += 1
-
-    def _release(self) -> None:
-        """What was read of a mapped file need not stay in this process's memory.
-
-        As `mmap.madvise`, which would keep the other threads waiting meanwhile.
-        """
-        if isinstance(self._window, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-            until = self.at // mmap.PAGESIZE * mmap.PAGESIZE
-            start = pa.py_buffer(self._window).address
-            MADVISE(start + self._let_go, until - self._let_go, mmap.MADV_DONTNEED)
-            self._let_go = until
