@@ -78,6 +78,13 @@ class Failing(Disk):
     def write_together(self, file, pieces, at):
         self.write(file, b"".join(pieces), at)
 
+    def write_directly(self, file, direct, pieces, at):
+        front, data, *_ = pieces
+        if self.point == "write" and self.after == 1:
+            Disk().write_directly(file, direct, [front, data[: len(data) // 2]], at)
+        self.reached("write")
+        Disk().write_directly(file, direct, pieces, at)
+
     def sync(self, file):
         self.reached("sync")
         super().sync(file)

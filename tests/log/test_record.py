@@ -134,6 +134,38 @@ def test_a_full_disk_is_told_and_tried_again(tmp_path, monkeypatch):
     assert len(rows(tmp_path, "messages", "type")) == 500
 
 
+def test_times_never_go_back_within_a_block_and_between_blocks(tmp_path):
+    times = iter([5000, 4000, 6000, 3000, 7000])
+    with Recorder(Writer(tmp_path, "w", disk=Hasty()), now=lambda: next(times)) as recorder:
+        tee = recorder.face("tcp", "a:1", "b:2", opener=True)
+        for _ in range(3):
+            tee.sent(b"\x04", 3, False)
+        recorder.flush(20)
+        for _ in range(2):
+            tee.sent(b"\x04", 3, False)
+    log = Log(tmp_path)
+    found = tables(log, log.plan(), {"messages": ["received"]})["messages"].column("received")
+    assert found.cast("int64").to_pylist() == [5, 5, 6, 6, 7]  # microseconds
+
+
+def test_what_is_received_is_copied_and_the_memory_of_written_blocks_is_used_again(tmp_path):
+    writer = Writer(tmp_path, "w", block_size=1000, disk=Hasty())
+    with Recorder(writer) as recorder:
+        tee = recorder.face("tcp", "a:1", "b:2", opener=True)
+        arena = bytearray(1000)
+        for byte in range(1, 60):
+            arena[:] = bytes([byte]) * 1000
+            tee.received(memoryview(arena), 1002, False)
+            recorder.flush(20)
+        assert len(writer._spare) <= 3
+    log = Log(tmp_path)
+    [part] = log.plan()
+    rows = [
+        log.segment(part).rows(block, check=True).column("batch").to_pylist() for block in range(part.last - part.first)
+    ]
+    assert rows == [[bytes([byte]) * 1000] for byte in range(1, 60)]
+
+
 def test_retention_runs_along(tmp_path, monkeypatch):
     monkeypatch.setattr(write, "LARGE_HEAD", 0)
     writer = Writer(tmp_path, "w", block_size=2000, segment_size=3000, disk=Hasty())

@@ -16,7 +16,7 @@ import pytest
 
 from tests.log.recorded import Hasty, OneByOne, directly, interleaved, tables, written
 from zenlake.errors import InvalidValue, LogError, LogFull, LogRemoved
-from zenlake.log import Log, Writer, decode_ranges, offsets_text
+from zenlake.log import Log, Writer, block, decode_ranges, offsets_text, write
 from zenlake.log.disk import Disk
 from zenlake.log.layout import MARKER, segment_name
 from zenlake.log.marker import STEP
@@ -330,6 +330,95 @@ def test_pieces_reach_the_disk_whole_however_little_it_takes_at_a_time(tmp_path,
     disk.write_together(file, pieces, 3)
     disk.close(file)
     assert (tmp_path / "file").read_bytes()[3:-3] == b"".join(pieces)
+
+
+class Direct(Hasty):
+    """Counts the bytes that go past the system's memory, and can be a disk that takes none so, or is full."""
+
+    fault = 0
+    passed = 0
+
+    def write_directly(self, file, direct, pieces, at):
+        real = os.pwrite
+
+        def pwrite(to, data, at):
+            if to == direct:
+                if self.fault:
+                    raise OSError(self.fault, os.strerror(self.fault))
+                self.passed += len(data)
+                assert at % 4096 == len(data) % 4096 == 0
+            return real(to, data, at)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "pwrite", pwrite)
+            super().write_directly(file, direct, pieces, at)
+
+
+def direct_disk(path):
+    disk = Direct()
+    disk.close(disk.create(path / "probe"))
+    file = disk.open_directly(path / "probe")
+    if file is None:
+        pytest.skip("this file system cannot be written directly")
+    disk.close(file)
+    return disk
+
+
+def large(path, disk, **options):
+    """A log of 40 batches of 1,000 bytes, in blocks of 10,000."""
+    batches = [
+        (0, 0, Frame(sn=sn).encode() + Push(key="k", body=Put(payload=bytes(1000))).encode()) for sn in range(40)
+    ]
+    return written(path, batches, block_size=10_000, segment_size=30_000, disk=disk, **options)
+
+
+def test_full_blocks_that_pass_the_systems_memory_are_the_same_log(tmp_path, monkeypatch):
+    monkeypatch.setattr(write, "LEAST_DIRECT", 0)
+    monkeypatch.setattr(write, "LARGE_HEAD", 0)
+    monkeypatch.setattr(block, "LARGE", 4096)
+    disk = direct_disk(tmp_path)
+    one, other = large(tmp_path / "direct", disk, direct=True), large(tmp_path / "not", Hasty())
+    assert disk.passed == 4 * 8192
+    assert tables(one, one.plan()) == tables(other, other.plan())
+    assert [each.wrong for each in verify(one)] == [each.wrong for each in verify(other)]
+    rows = 0
+    for segment in sorted((tmp_path / "direct" / "w").glob("*.arrow")):
+        with pa.ipc.open_stream(segment) as stream:  # as any Arrow tool reads it
+            rows += stream.read_all().num_rows
+    assert rows == 40
+
+
+@pytest.mark.parametrize("fault", [errno.EINVAL, None], ids=["it wants it otherwise", "it knows no such way"])
+def test_a_disk_that_cannot_be_written_directly_is_written_as_others_are(tmp_path, monkeypatch, fault):
+    monkeypatch.setattr(write, "LEAST_DIRECT", 0)
+    monkeypatch.setattr(block, "LARGE", 4096)
+    disk = Direct()
+    if fault is None:
+        disk.open_directly = lambda path: None
+    else:
+        disk.fault = fault
+    log = large(tmp_path, disk, direct=True)
+    assert disk.passed == 0
+    assert tables(log, log.plan())["samples"].num_rows == 40
+    assert not any(each.wrong for each in verify(log))
+
+
+def test_a_disk_that_is_full_of_direct_writes_takes_the_block_when_there_is_room(tmp_path, monkeypatch):
+    monkeypatch.setattr(write, "LEAST_DIRECT", 0)
+    monkeypatch.setattr(block, "LARGE", 4096)
+    disk = direct_disk(tmp_path)
+    with Writer(tmp_path, "w", block_size=10_000, disk=disk, direct=True) as writer:
+        face = writer.face("tcp", "a", "b")
+        disk.fault = errno.ENOSPC
+        with pytest.raises(LogFull):
+            writer.append(face, 0, b"\x04" * 20_000)
+        writer.append(face, 0, b"\x04" * 100)
+        disk.fault = 0
+        assert writer.flush() == (1, 2)
+        assert disk.passed == 16384
+    log = Log(tmp_path)
+    assert tables(log, log.plan())["messages"].num_rows == 20_100
+    assert not any(each.wrong for each in verify(log))
 
 
 def test_only_the_last_sealed_segments_stay_in_the_systems_memory(tmp_path):

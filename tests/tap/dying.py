@@ -13,7 +13,7 @@ from functools import partial
 import pyarrow.fs as pafs
 
 from tests.log.storm import Failing
-from zenlake.log import Mirror, Writer
+from zenlake.log import Mirror, Writer, block, write
 from zenlake.log.record import Recorder
 from zenlake.runtime.node import NodeConfig, open_node
 from zenlake.tap import tap as tap_module
@@ -25,13 +25,15 @@ from zenlake.values import WhatAmI
 def main(role, endpoint, log, sync, point, after, power):
     disk = Failing(point, int(after), power == "1")
     sync = sync if sync in ("block", "sealed") else float(sync)
-    small = partial(Writer, block_size=20_000, segment_size=100_000, disk=disk)
+    small = partial(Writer, segment_size=100_000, disk=disk)
+    write.LEAST_DIRECT, block.LARGE = 0, 4096
+    tap_module.BLOCK_SIZE = 20_000
     if role == "tap":
         tap_module.Writer = small
         running = Tap(log, ["**"], connect=[endpoint], name="w", sync=sync, when_full="block")
         recorder = running.recorder
     else:
-        recorder = Recorder(small(log, "w", sync=sync), when_full="block")
+        recorder = Recorder(small(log, "w", sync=sync, block_size=20_000), when_full="block")
         running = open_node(NodeConfig(WhatAmI.ROUTER, listen=(endpoint,), recording=Recording(recorder)))
         running.declare_subscriber(b"**", None)
     copy = Mirror(log, "w", f"{log}.copy", pafs.LocalFileSystem(), disk)

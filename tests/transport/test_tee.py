@@ -12,7 +12,7 @@ class Heard:
         self.inward, self.outward = [], []
 
     def received(self, data, wire_size, compressed):
-        self.inward.append((data, wire_size, compressed))
+        self.inward.append((bytes(data), wire_size, compressed))
 
     def sent(self, data, wire_size, compressed):
         self.outward.append((data, wire_size, compressed))

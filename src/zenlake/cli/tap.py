@@ -64,6 +64,14 @@ def tap(
             help="How much of what is sealed stays in memory for those who read along; more is read from the disk.",
         ),
     ] = CACHED >> 20,
+    direct: Annotated[
+        bool,
+        typer.Option(
+            "--direct/--no-direct",
+            help="While the network is fast, write past the system's memory: a fraction of the processor time, but whoever "
+            "reads along reads from the disk.",
+        ),
+    ] = True,
     metrics: Metrics = None,
     config: ConfigFile = None,
     set: Set = None,
@@ -96,6 +104,7 @@ def tap(
                 when_full=when_full,
                 metadata_only=metadata_only or (),
                 cached=cached << 20,
+                direct=direct,
                 transport=network.transport,
                 tls=network.tls,
                 timeout=network.connect_timeout,

@@ -9,12 +9,13 @@ shows custom metadata only together with the body.
 import json
 import struct
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from zenlake.errors import LogError
+from zenlake.log.disk import PAGE
 from zenlake.log.layout import ROWS
 
 try:
@@ -27,6 +28,7 @@ __all__ = [
     "END",
     "About",
     "about",
+    "aligned",
     "block_pieces",
     "checksum",
     "custom_metadata",
@@ -42,6 +44,7 @@ END = b"\xff\xff\xff\xff\0\0\0\0"  # the end of an IPC stream
 FACTS = ("row", "rows", "first", "last", "notes", "faces", "crc")  # that a block tells of itself, all of them numbers
 DAMAGE = (pa.ArrowException, struct.error, OSError, EOFError, LookupError, TypeError, ValueError, ArithmeticError)
 """What reading bytes may end with that a disk has changed."""
+LARGE = 1 << 16  # bytes; to write less than these by themselves costs more than a copy
 CONTINUATION = 0xFFFFFFFF
 MOST_UNPACKED = 1 << 30  # no state is larger; a damaged size must not become memory
 ZSTD = pa.Codec("zstd", compression_level=3)
@@ -96,30 +99,33 @@ class About(NamedTuple):
 
 
 class Pieces:
-    """A file for Arrow to write to that only remembers what it is given: large buffers stay where they are."""
+    """A file for Arrow to write to that keeps large buffers where they are, and puts together what lies between them."""
 
     closed = False
 
     def __init__(self) -> None:
-        self.written: list[bytes | pa.Buffer] = []
+        self._found: list[memoryview] = []
+        self._small = bytearray()
 
     def write(self, data: bytes | pa.Buffer) -> None:
-        self.written.append(data)
+        if len(data) < LARGE:
+            self._small += data
+        else:
+            self.taken()
+            self._found.append(memoryview(data).cast("B"))
+
+    def taken(self) -> list[memoryview]:
+        """What was written so far."""
+        if self._small:
+            self._found.append(memoryview(self._small))
+            self._small = bytearray()
+        return self._found
 
     def flush(self) -> None:
         pass
 
     def close(self) -> None:
         self.closed = True
-
-
-def behind(pieces: Iterable[bytes | pa.Buffer], size: int) -> Iterator[memoryview]:
-    """What follows the first so many bytes."""
-    for piece in pieces:
-        view = memoryview(piece).cast("B")
-        if len(view) > size:
-            yield view[size:]
-        size = max(0, size - len(view))
 
 
 def block_pieces(
@@ -139,9 +145,20 @@ def block_pieces(
     sink = Pieces()
     with pa.ipc.new_stream(pa.PythonFile(sink, "w"), rows.schema, options=options) as stream:
         stream.write_batch(rows, custom_metadata=metadata)
-        whole = sink.written.copy()  # the stream's end is not part of it, nor its beginning, the schema
-    start = b"".join(behind(whole[:2], 0))
-    return list(behind(whole, prefix_size(start[:8])))
+        front, *rest = sink.taken().copy()  # the stream's end is not part of it, nor its beginning, the schema
+    return [front[prefix_size(front[:8]) :], *rest]
+
+
+def aligned(pieces: Sequence[memoryview], size: int, at: int) -> list[memoryview]:
+    """The same block in pieces of which the second is the bytes of its batches, `size` of them, LARGE or more. They begin at a page
+    if the block is written there: its description has more zeros behind it, as Arrow's format allows."""
+    place = [len(piece) for piece in pieces].index(size)
+    front = b"".join(pieces[:place])
+    prefix = prefix_size(front[:8])
+    more = -(at + len(front)) % PAGE
+    described = (prefix - 8 + more).to_bytes(4, "little")
+    padded = b"".join((front[:4], described, front[8:prefix], bytes(more), front[prefix:]))
+    return [memoryview(padded), *pieces[place:]]
 
 
 def checksum(rows: pa.RecordBatch, changes: bytes | None, withheld: bytes | None) -> int:
@@ -165,7 +182,7 @@ def checksum(rows: pa.RecordBatch, changes: bytes | None, withheld: bytes | None
     return crc
 
 
-def prefix_size(start: bytes) -> int:
+def prefix_size(start: bytes | memoryview) -> int:
     """How many bytes before an IPC message's body, from its first eight."""
     mark, size = struct.unpack("<Ii", start)
     if mark != CONTINUATION or size < 0 or size % 8:

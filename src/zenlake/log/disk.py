@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every touch of the disk by the writer of a log, so that tests can cut the power in the middle of one."""
 
+import errno
 import os
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["Disk"]
+__all__ = ["PAGE", "Disk"]
 
 MOST_PIECES = 64  # of one call; systems allow 1,024, POSIX promises 16
+
+
+PAGE = 4096  # what is written directly begins at one, and ends at one
 
 
 class Disk:
@@ -41,6 +45,29 @@ class Disk:
                 done -= len(left.pop(0))
             if done:
                 left[0] = left[0][done:]
+
+    def open_directly(self, path: Path) -> int | None:
+        """The file once more, to be written past the system's memory; None if it knows no such way."""
+        try:
+            return os.open(path, os.O_WRONLY | os.O_DIRECT | os.O_CLOEXEC)
+        except (OSError, AttributeError):
+            return None
+
+    def write_directly(self, file: int, direct: int, pieces: Sequence[memoryview], at: int) -> None:
+        """As `write_together`, of pieces of which the second begins at a page, in memory as in the file: its whole pages are not
+        copied into the system's memory. They are written behind what precedes them, so that nobody reads them ahead as zeros."""
+        front, data, *rest = pieces
+        self.write(file, front, at)
+        at += len(front)
+        whole = len(data) - len(data) % PAGE
+        done = 0
+        try:
+            while done < whole:
+                done += os.pwrite(direct, data[done:whole], at + done)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # this disk wants it otherwise: the rest goes the usual way
+                raise
+        self.write_together(file, [data[done:], *rest], at + done)
 
     def sync(self, file: int) -> None:
         os.fdatasync(file)

@@ -7,8 +7,8 @@
     tee.note("forwarded", count=17, detail="...")
     tee.close("the link broke")
 
-Batches are put into a bounded buffer and written by a thread of the recorder's own. When the buffer is full, "lose" counts
-what finds no room and tells it in a row; "block" lets the caller wait, and the network feel it.
+Batches are copied into the rows of a block to come, and blocks are written by a thread of the recorder's own. When too much
+waits, "lose" counts what finds no room and tells it in a row; "block" lets the caller wait, and the network feel it.
 """
 
 import logging
@@ -20,6 +20,7 @@ from typing import Any, Literal
 from zenlake.errors import InvalidValue, LogError, LogFull
 from zenlake.log.layout import NOTE
 from zenlake.log.retain import Retention, retain
+from zenlake.log.rows import Rows
 from zenlake.log.state import Face
 from zenlake.log.write import Writer, note_text
 from zenlake.session.session import Session
@@ -28,16 +29,16 @@ __all__ = ["FaceTee", "Recorder"]
 
 logger = logging.getLogger("zenlake.log")
 
+LOSING = 64 << 20  # bytes that a slow disk may leave waiting until some are lost
+WAITING = 32 << 20  # where nothing is lost, more would only pass through the processor's caches
 AGAIN = 1.0  # seconds until a full disk is tried again
-
-Row = tuple[int, Face | None, int, Any, int, bool]  # time, face, direction, batch or note, size, compressed
-GONE = -2  # a direction that says: this face will say no more
 
 
 class Recorder:
     """Puts a thread and a bounded buffer before a writer, which it owns from then on.
 
-    At most `buffer` bytes wait. What waits is made a block every `linger` seconds, or when there is a block's worth of it.
+    At most `buffer` bytes wait (64 MiB, or 32 if callers wait then). What waits is made a block every `linger` seconds, or
+    when there is a block's worth of it.
     Old segments are removed as `retention` says, whenever one is sealed.
     """
 
@@ -45,7 +46,7 @@ class Recorder:
         self,
         writer: Writer,
         *,
-        buffer: int = 64 << 20,
+        buffer: int | None = None,
         linger: float = 0.1,
         when_full: Literal["lose", "block"] = "lose",
         retention: Retention | None = None,
@@ -62,11 +63,14 @@ class Recorder:
         """Why nothing is written now; None if all is well."""
         self._retention = retention
         self._retained = writer.segment
-        self._buffer = buffer
-        self._linger = linger
         self._blocks = when_full == "block"
+        self._buffer = buffer or (WAITING if self._blocks else LOSING)
+        self._linger = linger
         self._now = now
-        self._rows: list[Row] = []
+        self._rows = writer.fresh_rows()
+        self._full: list[Rows] = []  # before those
+        self._flushes: list[threading.Event] = []
+        self._asked = False  # whether somebody waits for what is not full yet
         self._held = 0
         self._untold = [0, 0]  # batches and bytes lost of which no row tells yet
         self._stopping = False
@@ -90,13 +94,14 @@ class Recorder:
     def note(self, kind: str, **values: Any) -> None:
         """A row of `events` about the recording as a whole."""
         note = note_text(kind, values)
-        self._put(None, NOTE, note, 0, False, len(note))
+        self._put(None, NOTE, note, 0, False)
 
     def flush(self, timeout: float | None = None) -> tuple[int, int]:
         """Wait until everything that was recorded so far is in a block (and synced, if the policy says so)."""
         done = threading.Event()
         with self._lock:
-            self._rows.append((0, None, GONE, done, 0, False))
+            self._flushes.append(done)
+            self._asked = True
             self._work.notify()
         if not done.wait(timeout):
             raise self.trouble or LogError(f"{self.writer.folder}: not written after {timeout:g} s")
@@ -122,7 +127,10 @@ class Recorder:
 
     # Called by faces, in any thread
 
-    def _put(self, face: Face | None, direction: int, data: Any, wire_size: int, compressed: bool, size: int) -> None:
+    def _put(
+        self, face: Face | None, direction: int, data: bytes | memoryview, wire_size: int, compressed: bool
+    ) -> None:
+        size = len(data)
         now = self._now()
         with self._lock:
             if self._held + size > self._buffer and self._held:
@@ -136,10 +144,22 @@ class Recorder:
             if self._stopping:
                 self._lose(size)
                 return
-            self._rows.append((now, face, direction, data, wire_size, compressed))
+            full = self._rows.add(now, face, direction, data, wire_size, compressed)
             self._held += size
-            if self._held >= self.writer.block_size:
+            if direction != NOTE:
+                self.batches += 1
+                self.bytes += size
+            if full:
+                self._full.append(self._rows)
+                self._rows = self.writer.fresh_rows()
                 self._work.notify()
+
+    def _gone(self, face: Face) -> None:
+        """This face will say no more."""
+        with self._lock:
+            self._rows.leaving.append(face)
+            self._asked = True
+            self._work.notify()
 
     def _lose(self, size: int) -> None:
         self.lost += 1
@@ -151,48 +171,48 @@ class Recorder:
     def _run(self) -> None:
         while True:
             with self._lock:
-                if not (self._stopping or self._asked() or self._held >= self.writer.block_size):
+                if not (self._full or self._asked or self._stopping):
                     self._work.wait(self._linger)
-                rows, self._rows = self._rows, []
-                untold, self._untold = self._untold, [0, 0]
                 stopping = self._stopping
-            self._write(rows, untold)
-            with self._lock:
-                self._held -= sum(_size(row) for row in rows)
-                self._room.notify_all()
-            if stopping and not self._rows:
+                blocks, flushes = self._taken()
+            for rows in blocks:
+                size = rows.size
+                self._attempt(self.writer.append_rows, rows)
+                with self._lock:
+                    self._held -= size
+                    self._room.notify_all()
+            self._attempt(self.writer.flush)
+            if self._retention is not None and self.writer.segment != self._retained:
+                self._retained = self.writer.segment
+                self._attempt(retain, self.writer, self._retention)
+            if self.trouble is None:
+                for event in flushes:
+                    event.set()
+            if stopping:
                 break
         self._attempt(self.writer.close)
 
-    def _asked(self) -> bool:
-        """Whether somebody waits for a flush, or a face has gone."""
-        return bool(self._rows) and self._rows[-1][2] == GONE
+    def _taken(self) -> tuple[list[Rows], list[threading.Event]]:
+        """What is to be written now, and who waits for it. Behind full blocks, what is not full yet can wait for more."""
+        blocks, self._full = self._full, []
+        if self._untold[0]:
+            self._tell_lost(blocks[-1] if blocks else self._rows)
+        if blocks and not self._asked and not self._stopping:
+            return blocks, []
+        self._asked = False
+        if self._rows:
+            blocks.append(self._rows)
+            self._rows = self.writer.fresh_rows()
+        flushes, self._flushes = self._flushes, []
+        return blocks, flushes
 
-    def _write(self, rows: list[Row], untold: list[int]) -> None:
-        writer = self.writer
-        waiting: list[threading.Event] = []
-        for received, face, direction, data, wire_size, compressed in rows:
-            if direction == GONE:
-                if face is not None:
-                    writer.forget(face)
-                else:
-                    waiting.append(data)
-            elif direction == NOTE:
-                self._attempt(writer.append_note, data, face, received)
-            elif face is not None:
-                self.batches += 1
-                self.bytes += len(data)
-                self._attempt(writer.append, face, direction, data, wire_size, compressed, received)
-        if untold[0]:
-            why = f"{untold[1]} bytes: the disk was slower than the network"
-            self._attempt(writer.append_note, note_text("log lost", {"count": untold[0], "detail": why}))
-        self._attempt(writer.flush)
-        if self._retention is not None and writer.segment != self._retained:
-            self._retained = writer.segment
-            self._attempt(retain, writer, self._retention)
-        if self.trouble is None:
-            for event in waiting:
-                event.set()
+    def _tell_lost(self, rows: Rows) -> None:
+        count, size = self._untold
+        self._untold = [0, 0]
+        why = f"{size} bytes: the disk was slower than the network"
+        note = note_text("log lost", {"count": count, "detail": why})
+        rows.add(self._now(), None, NOTE, note, 0, False)
+        self._held += len(note)
 
     def _attempt(self, what: Callable[..., object], *arguments: Any) -> None:
         """Do it; while the disk is full, wait, and let the buffer fill meanwhile."""
@@ -228,23 +248,19 @@ class FaceTee:
         self.own = own
         """The direction in which we send: 0 if we opened it, else 1."""
 
-    def received(self, data: bytes, wire_size: int, compressed: bool) -> None:
-        self._recorder._put(self.face, 1 - self.own, data, wire_size, compressed, len(data))
+    def received(self, data: bytes | memoryview, wire_size: int, compressed: bool) -> None:
+        self._recorder._put(self.face, 1 - self.own, data, wire_size, compressed)
 
     def sent(self, data: bytes, wire_size: int, compressed: bool) -> None:
-        self._recorder._put(self.face, self.own, data, wire_size, compressed, len(data))
+        self._recorder._put(self.face, self.own, data, wire_size, compressed)
 
     def note(self, kind: str, **values: Any) -> None:
         """A row of `events`: a drop, a request forwarded as another ... Values are columns of that table."""
         note = note_text(kind, values)
-        self._recorder._put(self.face, NOTE, note, 0, False, len(note))
+        self._recorder._put(self.face, NOTE, note, 0, False)
 
     def close(self, why: str = "") -> None:
         """The connection is gone; if it said no CLOSE, tell why."""
         if why:
             self.note("disconnected", detail=why)
-        self._recorder._put(self.face, GONE, None, 0, False, 0)
-
-
-def _size(row: Row) -> int:
-    return 0 if row[2] == GONE else len(row[3])
+        self._recorder._gone(self.face)

@@ -14,11 +14,13 @@ if cython.compiled:
     import cython.cimports.zenlake.wire.ids as ids
     from cython.cimports.zenlake.session.lanes import JOINED, OLD, OUT_OF_RANGE, WAITING, Lanes, lane_of
     from cython.cimports.zenlake.session.session import Session, Side
+    from cython.cimports.zenlake.wire.memory import fetch_ahead
     from cython.cimports.zenlake.wire.reader import Reader
 else:
     from zenlake.session.lanes import JOINED, OLD, OUT_OF_RANGE, WAITING, Lanes, lane_of
     from zenlake.session.session import Session, Side
     from zenlake.wire import ids
+    from zenlake.wire.memory import fetch_ahead
     from zenlake.wire.reader import Reader
 
 
@@ -118,6 +120,8 @@ class Tracker:
                     elif kind in (ids.INIT, ids.OPEN, ids.CLOSE, ids.JOIN):
                         self.transport(session, kind)
                 self.index += 1
+                # If the next message is as long as this one was, the one behind it begins there.
+                fetch_ahead(self.reader.c.data, 2 * self.reader.c.at - self.reader.start)
                 kind = self.reader.next()
             skip = 0
             row += 1

@@ -20,22 +20,19 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from io import BytesIO
-from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
 from zenlake.errors import InvalidValue, LogError, LogFull
-from zenlake.log.block import END, block_pieces, flags, head_bytes, numbers, pack
-from zenlake.log.disk import Disk
+from zenlake.log.block import END, aligned, block_pieces, head_bytes, pack
+from zenlake.log.disk import PAGE, Disk
 from zenlake.log.layout import (
     FORMAT,
     INDEX_HEAD,
     NOTE,
     READERS,
-    ROWS,
     SEALED,
     WRITER,
     Record,
@@ -44,6 +41,7 @@ from zenlake.log.layout import (
 )  # fmt: skip
 from zenlake.log.marker import mark, spend, spent
 from zenlake.log.recover import recover
+from zenlake.log.rows import Rows
 from zenlake.log.state import Face, Followed, agreed_on
 from zenlake.log.withhold import Withholding
 from zenlake.session.session import Session
@@ -52,8 +50,7 @@ __all__ = ["Writer", "note_text"]
 
 Offset = tuple[int, int]
 
-RECEIVED = ROWS.field("received").type
-MOST_ROWS = 1 << 16
+LEAST_DIRECT = 1 << 20  # bytes of a block that are worth a write of their own
 FEW_CHANGES = 4 << 20  # bytes of changes that are no reason to seal
 LARGE_HEAD = 20  # a segment is at least this many times as large as its head, before its size is a reason to seal
 NOTED = {"direction": int, "priority": int, "reliable": bool, "sn": int, "count": int, "detail": str}
@@ -68,14 +65,26 @@ def note_text(kind: str, values: dict[str, Any]) -> bytes:
     return json.dumps({"kind": kind, **values}).encode()
 
 
+class Prepared(NamedTuple):
+    """A block that needs only to be written."""
+
+    rows: Rows
+    pieces: list[memoryview]
+    record: Record
+    changed: int
+    """Bytes of changes in it."""
+    direct: bool
+
+
 class Writer:
     """One named writer in a log. `sync` is "block", "sealed", or a number of seconds between syncs.
 
     A block is cut when it holds `block_size` bytes, a segment is sealed at `segment_size` bytes or after `segment_age`
     seconds. `compression` is Arrow's (None, "lz4" or "zstd"). Of values on keys that one of `metadata_only` intersects, size and
     hash are kept. Of sealed segments, `cached` bytes stay in the system's memory for those who read along, and the memory of older
-    ones is written again: fresh memory costs several times as much. None leaves that to the system. `clock` gives nanoseconds
-    since 1970.
+    ones is written again: fresh memory costs several times as much. None leaves that to the system. With `direct`, blocks that are
+    full go to the disk past the system's memory, which takes a fraction of the processor time; whoever reads along reads those
+    from the disk. `clock` gives nanoseconds since 1970.
     """
 
     def __init__(
@@ -90,6 +99,7 @@ class Writer:
         compression: Literal["lz4", "zstd"] | None = None,
         metadata_only: Sequence[str] = (),
         cached: int | None = None,
+        direct: bool = False,
         clock: Callable[[], int] = time.time_ns,
         disk: Disk | None = None,
     ) -> None:
@@ -110,18 +120,21 @@ class Writer:
         self._in_memory: deque[tuple[Path, int]] = deque()  # segments, and their sizes
         self._clock = clock
         self.disk = disk or Disk()
+        self._direct = direct
+        self._direct_file: int | None = None
+        self._plain = compression is None
         self._options = pa.ipc.IpcWriteOptions(compression=compression)
         self._closed = False
         self._last = 0
         self._serial = 0
         self._live: dict[str, Face] = {}
-        self._leaving: list[Face] = []
         self._followed = Followed()
         self._withholding = Withholding(metadata_only) if metadata_only else None
-        self._clear_rows()
-        self._memory = BytesIO()  # of a block's batches
+        self._rows = Rows(self.block_size)
+        self._whole: deque[Rows] = deque()  # those that wait to become blocks, before the ones above
+        self._spare: list[Rows] = []
         self._file: int | None = None
-        self._prepared: tuple[list[memoryview], Record, int] | None = None
+        self._prepared: Prepared | None = None
         self._unsynced: list[Record] = []
         self._synced = 0.0
         self._failed: str | None = None
@@ -183,7 +196,7 @@ class Writer:
 
     def forget(self, face: Face) -> None:
         """No more of this one, behind what was appended so far."""
-        self._leaving.append(face)
+        self._rows.leaving.append(face)
 
     def append(
         self, face: Face, direction: int, batch: bytes, wire_size: int | None = None, compressed: bool = False,
@@ -198,34 +211,50 @@ class Writer:
 
     def append_note(self, note: bytes, face: Face | None = None, received: int | None = None) -> None:
         """A note that `note_text` has put into words."""
-        self._notes += 1
         self._add(face, NOTE, note, 0, False, received)
 
     def _add(
         self, face: Face | None, direction: int, data: bytes, wire_size: int, compressed: bool, received: int | None
     ) -> None:
-        if self._closed:
-            raise LogError(f"the writer of {self.folder} is closed")
+        self._check_open()
         self._last = max(self._last, self._clock() if received is None else received)
-        self._times.append(self._last)
-        self._faces.append(face)
-        self._directions.append(direction)
-        self._batches.append(data)
-        self._sizes.append(wire_size)
-        self._compressed.append(compressed)
-        self.pending += len(data)
-        if (self.pending >= self.block_size or len(self._times) >= MOST_ROWS) and self._failed is None:
+        full = self._rows.add(self._last, face, direction, data, wire_size, compressed)
+        if full and self._failed is None:
             self._cut()
 
-    def _clear_rows(self) -> None:
-        self.pending = 0
-        self._notes = 0
-        self._times: list[int] = []
-        self._faces: list[Face | None] = []
-        self._directions: list[int] = []
-        self._batches: list[bytes] = []
-        self._sizes: list[int] = []
-        self._compressed: list[bool] = []
+    def fresh_rows(self) -> Rows:
+        """Rows to be filled by whoever asks, for `append_rows`; from any thread."""
+        try:
+            return self._spare.pop()
+        except IndexError:
+            return Rows(self.block_size)
+
+    def append_rows(self, rows: Rows) -> None:
+        """What somebody has put together, one row or more, becomes a block. The rows are the writer's from now on."""
+        self._check_open()
+        if self._failed is not None:
+            raise LogError(self._failed)
+        self._complete()
+        self._last = rows.put_in_order(self._last)
+        self._whole.append(rows)
+        self._cut()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise LogError(f"the writer of {self.folder} is closed")
+
+    def _complete(self) -> None:
+        """No more goes into the rows so far."""
+        if self._rows:
+            self._whole.append(self._rows)
+            self._rows = self.fresh_rows()
+
+    def _use_again(self, rows: Rows) -> None:
+        """The block is written. If it was not full, the network has become slow, and less memory will do."""
+        if rows.size < self.block_size:
+            del self._spare[:1]
+        rows.clear()
+        self._spare.append(rows)
 
     # What is written
 
@@ -233,7 +262,7 @@ class Writer:
         """Cut a block of what there is, and sync as the policy says. What lies before the returned offset is durable."""
         if self._failed is not None:
             raise LogError(self._failed)
-        if self._times or self._prepared is not None:
+        if self._rows or self._whole or self._prepared is not None:
             self._cut()
         elif self._file is not None and self._is_old():
             self.seal()
@@ -243,15 +272,16 @@ class Writer:
 
     def _cut(self) -> None:
         """The rows so far become a block. If the disk is full they stay, and the next flush tries again."""
+        self._complete()
         with self._explained():
             if self._prepared is not None:
                 self._write_block()
-            if self._file is not None and self._is_over():
-                self.seal()
-            if self._times:
+            while self._whole:
+                if self._file is not None and self._is_over():
+                    self.seal()
                 if self._file is None:
                     self._begin_segment()
-                self._prepare_block()
+                self._prepare_block(self._whole.popleft())
                 self._write_block()
         if self._sync_is_due():
             self._publish()
@@ -289,6 +319,8 @@ class Writer:
             self._describe(segment)
             index = self.disk.create(path.with_suffix(".index"))
             self.disk.write(index, INDEX_HEAD, 0)
+            if self._direct:
+                self._direct_file = self.disk.open_directly(path)
         except BaseException:
             self.disk.close(file)
             self.disk.remove(path)
@@ -302,71 +334,58 @@ class Writer:
         self._row = self._changed = 0
         self._opened = self._synced = time.monotonic()
 
-    def _prepare_block(self) -> None:
+    def _prepare_block(self, rows: Rows) -> None:
         """Following the rows changes the state, so it is done once, also if the disk has no room for the result yet."""
         introduced: list[Face] = []
-        rows = self._as_arrow(introduced)
+        followed = self._followed
+        table = rows.as_arrow(lambda face: followed.index(face, introduced))
         withheld: list[int] = []
         if self._withholding is not None:
-            rows, withheld = self._withholding.withhold(rows, self._followed.faces)
-        changes = self._followed.follow(rows, introduced, self.segment, self.block)
+            table, withheld = self._withholding.withhold(table, followed.faces)
+        changes = followed.follow(table, introduced, self.segment, self.block)
         packed = None if changes is None else pack(changes)
         told = pack(withheld) if withheld else None
-        pieces = block_pieces(rows, self._row, self._notes, len(introduced), packed, told, self._options)
+        pieces = block_pieces(table, self._row, rows.notes, len(introduced), packed, told, self._options)
+        data = table.column("batch").buffers()[2]
+        direct = self._goes_directly(data)
+        if direct:
+            pieces = aligned(pieces, data.size, self._size)
         size = sum(map(len, pieces))
-        record = Record(self._size, size, self._times[0], self._times[-1], self._row, rows.num_rows)
-        self._prepared = (pieces, record, len(packed or b""))
-        self._clear_rows()
-        while self._leaving:
-            gone = self._leaving.pop()
+        record = Record(self._size, size, rows.times[0], rows.times[-1], self._row, len(rows))
+        self._prepared = Prepared(rows, pieces, record, len(packed or b""), direct)
+        for gone in rows.leaving:
             self._live.pop(gone.name, None)
             if self._withholding is not None:
                 self._withholding.forget(gone)
 
+    def _goes_directly(self, data: pa.Buffer) -> bool:
+        """A block that is full says that the network is fast; with others the system's memory is no burden, and a help to readers.
+        What was put together anew because some values are withheld begins anywhere, and goes the usual way."""
+        large = data.size >= max(self.block_size, LEAST_DIRECT)
+        return self._direct and self._plain and large and data.address % PAGE == 0
+
     def _write_block(self) -> None:
         assert self._file is not None
         assert self._prepared is not None
-        pieces, record, changed = self._prepared
+        rows, pieces, record, changed, direct = self._prepared
         try:
-            self.disk.write_together(self._file, pieces, self._size)
+            if direct and self._direct_file is not None:
+                self.disk.write_directly(self._file, self._direct_file, pieces, self._size)
+            else:
+                self.disk.write_together(self._file, pieces, self._size)
         except OSError:
             self.disk.truncate(self._file, self._size)
             raise
         self.disk.reached("written")
         self._unsynced.append(record)
         self._prepared = None
+        self._use_again(rows)
         self._size += record.size
         self.bytes_written += record.size
         self._changed += changed
         self._row += record.rows
         self._batch += record.rows
         self.block += 1
-
-    def _as_arrow(self, introduced: list[Face]) -> pa.RecordBatch:
-        index = self._followed.index
-        faces = [-1 if face is None else index(face, introduced) for face in self._faces]
-        columns = [
-            numbers(RECEIVED, self._times),
-            numbers(pa.int32(), faces),
-            numbers(pa.int8(), self._directions),
-            self._joined(self._batches),
-            numbers(pa.int32(), self._sizes),
-            flags(self._compressed),
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=ROWS)
-
-    def _joined(self, values: list[bytes]) -> pa.Array:
-        """A binary column. Arrow's own way of making it grows its buffer as it goes and copies it thereby; here all blocks are put
-        together in the same memory, because every page of fresh memory is a fault."""
-        ends = numbers(pa.int32(), accumulate(map(len, values), initial=0))
-        self._memory.seek(0)
-        try:
-            self._memory.writelines(values)
-        except BufferError:  # somebody still looks at the last block: an error that it met, for one
-            self._memory = BytesIO()
-            self._memory.writelines(values)
-        data = pa.py_buffer(self._memory.getbuffer()[: self._memory.tell()])
-        return pa.Array.from_buffers(pa.binary(), len(values), [None, ends.buffers()[1], data])
 
     def _sync_is_due(self) -> bool:
         if self.sync == "block":
@@ -421,12 +440,19 @@ class Writer:
             self.disk.sync(self._index)
         self._unsynced.clear()
         self.acknowledged = (self.segment, self.block)
-        self.disk.close(self._file)
-        self.disk.close(self._index)
-        self._file = None
+        self._close_files()
         self.disk.reached("sealed")
         self._let_go()
         self.on_seal(self.segment)
+
+    def _close_files(self) -> None:
+        if self._file is not None:
+            self.disk.close(self._file)
+            self.disk.close(self._index)
+            self._file = None
+        if self._direct_file is not None:
+            self.disk.close(self._direct_file)
+            self._direct_file = None
 
     def _let_go(self) -> None:
         """A segment was sealed: those before it, behind what is to stay in memory, are synced and need none."""
@@ -459,10 +485,7 @@ class Writer:
                 self.seal()
         finally:
             self._closed = True
-            if self._file is not None:
-                self.disk.close(self._file)
-                self.disk.close(self._index)
-                self._file = None
+            self._close_files()
             os.close(self._lock)
 
     def __enter__(self) -> "Writer":

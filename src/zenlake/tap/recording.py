@@ -26,9 +26,9 @@ class Late:
         self._tee: FaceTee | None = None
         self._heard: list[tuple[bytes, int, bool]] = []
 
-    def received(self, data: bytes, wire_size: int, compressed: bool) -> None:
+    def received(self, data: bytes | memoryview, wire_size: int, compressed: bool) -> None:
         if self._tee is None and not self._heard:
-            self._heard.append((data, wire_size, compressed))
+            self._heard.append((bytes(data), wire_size, compressed))
         else:
             self.begun().received(data, wire_size, compressed)
 

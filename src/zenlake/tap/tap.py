@@ -38,6 +38,7 @@ SUBSCRIBER = 0x02
 CURRENT_FUTURE = 3
 TOKENS_OF_A_KEY = 0x08 | 0x10
 
+BLOCK_SIZE = 8 << 20  # what is done once a block is a tenth of the work where blocks of 4 MiB are full
 CACHED = 64 << 20  # bytes, besides the segment that is written, for those who read along
 
 
@@ -75,6 +76,7 @@ class Tap(Node):
         when_full: Literal["lose", "block"] = "lose",
         metadata_only: Sequence[str] = (),
         cached: int | None = CACHED,
+        direct: bool = True,
         liveliness: bool = True,
         transport: dict[str, Any] | None = None,
         tls: Tls | None = None,
@@ -90,7 +92,9 @@ class Tap(Node):
         self._gone_since: float | None = None
         self._reconnects = 0
         self._ended = threading.Event()
-        writer = Writer(log, name, sync=sync, metadata_only=metadata_only, cached=cached)
+        writer = Writer(
+            log, name, sync=sync, block_size=BLOCK_SIZE, metadata_only=metadata_only, cached=cached, direct=direct
+        )  # fmt: skip
         self.recorder = Recorder(writer, when_full=when_full, retention=retention)
         self._recording = Recording(self.recorder)
         self._runtime: Runtime | None = None

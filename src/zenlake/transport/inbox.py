@@ -200,7 +200,7 @@ class Inbox:
         if not self.compression or self.arena.data[at] == 0:
             start: cython.Py_ssize_t = at + self.compression
             if self.tee is not None:
-                self.tee.received(take(self.arena.data, start, end - start), end - at + self.prefix, False)
+                self.tee.received(self.arena.whole[start:end], end - at + self.prefix, False)
             return self.walk(self.arena.reader, start, end)
         data = decompressed(take(self.arena.data, at, end - at), self.batch_size)
         if self.tee is not None:

@@ -71,8 +71,9 @@ class Tee(Protocol):
     """Who hears of every batch, without the link's length and compressed no more. Called in the middle of the work, by
     whatever thread does it: it must not wait."""
 
-    def received(self, data: bytes, wire_size: int, compressed: bool) -> None:
-        """A batch that has just arrived, before it is looked into; `wire_size` counts the length before it."""
+    def received(self, data: bytes | memoryview, wire_size: int, compressed: bool) -> None:
+        """A batch that has just arrived, before it is looked into; `wire_size` counts the length before it. The bytes are there
+        until this returns: who keeps them copies them."""
 
     def sent(self, data: bytes, wire_size: int, compressed: bool) -> None:
         """A batch that is being handed to the link."""
