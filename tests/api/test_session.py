@@ -229,6 +229,29 @@ def test_tokens_live_and_die_with_their_session():
         assert repr(token)
 
 
+@pytest.mark.parametrize("through", ["peers", "a client", "a router"])
+def test_whoever_asks_for_no_history_hears_of_every_end_and_of_new_beginnings_only(through):
+    """As with 1.10.2: also of the end of a token that was there before, whatever others of the session asked for."""
+    first, where = listening(**({"mode": "router"} if through == "a router" else {}))
+    mode = "peer" if through == "peers" else "client"
+    with first, zenlake.open(config(mode, where)) as second, zenlake.open(config(mode, where)) as third:
+        owner = third if through == "a router" else first
+        old = owner.liveliness().declare_token("alive/old")
+        wait_until(lambda: [reply for reply in second.liveliness().get("alive/old") if reply.ok])
+        news = second.liveliness().declare_subscriber("alive/**")
+        everything = second.liveliness().declare_subscriber("alive/*", history=True)
+        assert everything.recv(PATIENCE).kind is zenlake.SampleKind.PUT
+        new = owner.liveliness().declare_token("alive/new")
+        for subscriber in (everything, news):
+            sample = subscriber.recv(PATIENCE)
+            assert (sample.kind, sample.key_expr) == (zenlake.SampleKind.PUT, "alive/new")
+        for token, key in ((old, "alive/old"), (new, "alive/new")):
+            token.undeclare()
+            for subscriber in (everything, news):
+                sample = subscriber.recv(PATIENCE)
+                assert (sample.kind, sample.key_expr) == (zenlake.SampleKind.DELETE, key)
+
+
 def test_connections_are_told_of():
     first, where = listening()
     with first:

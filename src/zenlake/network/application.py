@@ -133,7 +133,7 @@ class Application(Face):
         """`deliver(key, alive)` whenever a token on such a key appears or is gone; with history, of those of now too."""
         node, key = self.node, self.namespace.whole(key)
         with node.lock:
-            subscriber = self._add(LivelinessSubscriber(self, key, deliver))
+            subscriber = self._add(LivelinessSubscriber(self, key, deliver, history))
             self.liveliness[subscriber.id] = subscriber
             mode = CURRENT | FUTURE if history else FUTURE
             node.interests.interest(self, subscriber.id, mode, 0x08 | RESTRICTED, key, node.now())
@@ -437,8 +437,10 @@ class Application(Face):
         if kind != TOKEN:
             return
         own = self.namespace.own(key)
+        if own is None:
+            return
         for subscriber in self.liveliness.values():
-            if key in subscriber.alive:
+            if key in subscriber.alive or (not subscriber.history and intersects(subscriber.key, key)):
                 subscriber.alive.discard(key)
                 self.node.later(lambda deliver=subscriber.deliver: deliver(own, False))  # type: ignore[misc]
 

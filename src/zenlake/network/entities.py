@@ -90,9 +90,13 @@ class Querier(Watcher):
 
 
 class LivelinessSubscriber(Entity):
-    def __init__(self, application: "Application", key: bytes, deliver: Callable[[bytes, bool], object]) -> None:
+    def __init__(
+        self, application: "Application", key: bytes, deliver: Callable[[bytes, bool], object], history: bool
+    ) -> None:  # fmt: skip
         super().__init__(application, key)
         self.deliver = deliver
+        self.history = history
+        """Without, it hears also of the end of those of whose beginning it did not hear."""
         self.alive: set[bytes] = set()
 
 
