@@ -252,6 +252,23 @@ def test_whoever_asks_for_no_history_hears_of_every_end_and_of_new_beginnings_on
                 assert (sample.kind, sample.key_expr) == (zenlake.SampleKind.DELETE, key)
 
 
+def test_who_asks_complete_ones_only_is_matched_by_them_only(both):
+    first, second = both
+    choice = zenlake.QueryTarget.ALL_COMPLETE
+    querier = second.declare_querier("q/*", target=choice)
+    listener, anybody = querier.declare_matching_listener(), second.declare_querier("q/*")
+    first.declare_queryable("q/*", lambda query: None)  # not complete
+    first.declare_queryable("q/1", lambda query: None, complete=True)  # of a part
+    wait_until(lambda: anybody.matching_status.matching)
+    assert not querier.matching_status.matching
+    assert list(querier.get()) == []
+    whole = first.declare_queryable("q/**", complete=True)
+    assert listener.recv(PATIENCE).matching
+    whole.undeclare()
+    assert not listener.recv(PATIENCE).matching
+    assert anybody.matching_status.matching
+
+
 def test_connections_are_told_of():
     first, where = listening()
     with first:
