@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Callbacks that run where messages are received, and what they may do; callbacks that are too slow."""
 
+import subprocess
+import sys
 import threading
 import time
 
@@ -332,3 +334,29 @@ def test_what_a_callback_cannot_be_is_refused():
     assert repr(Callback(print, capacity=3, full="drop_oldest")).endswith(
         "indirect=True, capacity=3, full='drop_oldest')"
     )
+
+
+ENDING = """
+import sys, time, zenlake
+from tests.api.nodes import config
+
+def slow(sample):
+    time.sleep(0.1)
+    print(sample.payload.to_string())
+
+session = zenlake.open(config())
+subscriber = session.declare_subscriber("t", zenlake.handlers.Callback(slow, lambda: print("dropped")))
+for number in range(3):
+    session.put("t", str(number))
+{end}
+print("the end")
+"""
+
+
+@pytest.mark.parametrize("end", ["session.close()", "subscriber.undeclare()", "pass"])
+def test_a_program_ends_when_its_callbacks_have_had_what_was_received(end):
+    """As with 1.10.2, save that there a session which nobody closed keeps the process alive for ever."""
+    ended = subprocess.run(
+        [sys.executable, "-c", ENDING.format(end=end)], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert ended.stdout.split("\n") == ["the end", "0", "1", "2", "dropped", ""]

@@ -229,6 +229,46 @@ def test_tokens_live_and_die_with_their_session():
         assert repr(token)
 
 
+@pytest.mark.parametrize("through", ["peers", "a client", "a router"])
+def test_whoever_asks_for_no_history_hears_of_every_end_and_of_new_beginnings_only(through):
+    """As with 1.10.2: also of the end of a token that was there before, whatever others of the session asked for."""
+    first, where = listening(**({"mode": "router"} if through == "a router" else {}))
+    mode = "peer" if through == "peers" else "client"
+    with first, zenlake.open(config(mode, where)) as second, zenlake.open(config(mode, where)) as third:
+        owner = third if through == "a router" else first
+        old = owner.liveliness().declare_token("alive/old")
+        wait_until(lambda: [reply for reply in second.liveliness().get("alive/old") if reply.ok])
+        news = second.liveliness().declare_subscriber("alive/**")
+        everything = second.liveliness().declare_subscriber("alive/*", history=True)
+        assert everything.recv(PATIENCE).kind is zenlake.SampleKind.PUT
+        new = owner.liveliness().declare_token("alive/new")
+        for subscriber in (everything, news):
+            sample = subscriber.recv(PATIENCE)
+            assert (sample.kind, sample.key_expr) == (zenlake.SampleKind.PUT, "alive/new")
+        for token, key in ((old, "alive/old"), (new, "alive/new")):
+            token.undeclare()
+            for subscriber in (everything, news):
+                sample = subscriber.recv(PATIENCE)
+                assert (sample.kind, sample.key_expr) == (zenlake.SampleKind.DELETE, key)
+
+
+def test_who_asks_complete_ones_only_is_matched_by_them_only(both):
+    first, second = both
+    choice = zenlake.QueryTarget.ALL_COMPLETE
+    querier = second.declare_querier("q/*", target=choice)
+    listener, anybody = querier.declare_matching_listener(), second.declare_querier("q/*")
+    first.declare_queryable("q/*", lambda query: None)  # not complete
+    first.declare_queryable("q/1", lambda query: None, complete=True)  # of a part
+    wait_until(lambda: anybody.matching_status.matching)
+    assert not querier.matching_status.matching
+    assert list(querier.get()) == []
+    whole = first.declare_queryable("q/**", complete=True)
+    assert listener.recv(PATIENCE).matching
+    whole.undeclare()
+    assert not listener.recv(PATIENCE).matching
+    assert anybody.matching_status.matching
+
+
 def test_connections_are_told_of():
     first, where = listening()
     with first:

@@ -161,6 +161,41 @@ def test_an_interest_in_the_future_gets_what_comes_and_goes(hands: list[Hand]) -
     assert a.heard() == []
 
 
+def test_the_end_of_a_token_that_was_never_told_of_is_told_by_its_key(hands: list[Hand]) -> None:
+    """To whoever asked for news of tokens only, as 1.10.2 (its sources, and seen): id 0, the key in the extension."""
+    a, b, c, d = hands
+    for owner in (a, b):
+        owner.say(declare(TOK, "t/1"))
+    c.say(Interest(mode=FUTURE, id=4, options=T | R, key="t/*"))
+    d.say(Interest(mode=FUTURE, id=4, options=T | R, key="elsewhere/*"))
+    a.say(Interest(mode=FUTURE, id=4, options=T | R, key="t/*"))
+    assert [type(body) for hand in (a, c, d) for body in bodies(hand.heard())] == [DeclareFinal] * 3
+    a.say(undeclare(TOK))
+    assert c.heard() == []  # there is another one
+    b.say(undeclare(TOK))
+    for hand in (a, c):
+        (body,) = bodies(hand.heard())
+        assert (body.kind, body.id, body.key) == (TOK + 1, 0, (0, True, "t/1"))
+    assert d.heard() == []
+    a.say(declare(TOK, "t/2", 2), undeclare(TOK, 2))
+    assert a.heard() == []  # of its own it knows
+    assert [(body.kind, body.id) for body in bodies(c.heard())] == [(TOK, 1), (TOK + 1, 1)]
+
+
+def test_the_end_of_a_token_that_we_were_never_told_of_is_passed_on(mesh: Mesh) -> None:
+    """From a router that we asked for news of tokens, to the application and to those who asked us."""
+    peer = mesh.node(PEER)
+    router, client = mesh.hand(peer, ROUTER), mesh.hand(peer)
+    seen: list[tuple[bytes, bool]] = []
+    peer.application.declare_liveliness_subscriber(b"t/*", lambda key, alive: seen.append((key, alive)))
+    client.say(Interest(mode=FUTURE, id=4, options=T | R, key="t/1"))
+    client.heard()
+    router.say(undeclare(TOK, 0, (0, True, "t/1")), undeclare(TOK, 77, (0, True, "t/2")))
+    assert seen == [(b"t/1", False), (b"t/2", False)]
+    (body,) = bodies(client.heard())
+    assert (body.kind, body.id, body.key) == (TOK + 1, 0, (0, True, "t/1"))
+
+
 @pytest.mark.parametrize(("option", "kind"), [(S, SUB), (Q, QBL), (T, TOK)])
 @pytest.mark.parametrize("mode", [CURRENT, BOTH])
 @pytest.mark.parametrize("key", [None, "lv/**"])

@@ -124,7 +124,8 @@ class Asking:
         )
         accepts = ReplyKeyExpr.ANY if fixed["accept_any"] else ReplyKeyExpr.MATCHING_QUERY
         node = self._live()
-        entity = node.declare_querier(key.utf8, fixed["destination"])
+        complete = fixed["target"] is QueryTarget.ALL_COMPLETE
+        entity = node.declare_querier(key.utf8, fixed["destination"], complete)
         node.settle()
         return Querier(cast("Session", self), key, entity, accepts, fixed)
 

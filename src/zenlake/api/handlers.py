@@ -4,19 +4,20 @@
 A callback has a thread of its own, fed through a channel. One that raises is logged, and the next item is handed on.
 """
 
+import os
 import threading
 import warnings
 from collections import deque
 from collections.abc import Callable
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from zenlake.api.channel import DEFAULT_CAPACITY, Channel
 from zenlake.errors import InvalidValue
 from zenlake.runtime.waking import ring_held
 from zenlake.telling import logger
 
-__all__ = ["Handler", "DefaultHandler", "FifoChannel", "RingChannel", "Callback", "Receiver", "receiver"]
+__all__ = ["Handler", "DefaultHandler", "FifoChannel", "RingChannel", "Callback", "Receiver", "Threaded", "receiver"]
 
 log = logger("zenlake.handlers")
 
@@ -208,7 +209,13 @@ class Receiver(Generic[T]):
 
 
 class Threaded(Generic[T]):
-    """A callback in a thread of its own."""
+    """A callback in a thread of its own.
+
+    The thread is a daemon, for a session that nobody closed must not keep the process alive; so what waits for a callback
+    when its declaration ends is waited for at exit (`finish`).
+    """
+
+    running: "ClassVar[set[Threaded[Any]]]" = set()
 
     def __init__(self, callback: Callback[T]) -> None:
         self.channel: Handler[T] = Handler(
@@ -220,7 +227,9 @@ class Threaded(Generic[T]):
         self._callback = callback.callback
         self._drop = callback.drop
         self._done = threading.Event()
+        self._ending = False
         self._thread = threading.Thread(target=self._run, name="zenlake-callback", daemon=True)
+        Threaded.running.add(self)
         self._thread.start()
 
     def _run(self) -> None:
@@ -230,6 +239,19 @@ class Threaded(Generic[T]):
             self.channel._close(True)  # also when the callback ended its thread: what nobody reads must not fill up
             _call_drop(self._drop)
             self._done.set()
+            Threaded.running.discard(self)
+
+    def close(self, discard: bool = False) -> None:
+        """No more comes. Called by the garbage collector too, so it takes no lock."""
+        self._ending = True
+        self.channel._close(discard)
+
+    @classmethod
+    def finish(cls) -> None:
+        """As the process ends: let those whose declarations have ended take what waits for them, and be dropped."""
+        for each in list(cls.running):
+            if each._ending:
+                each._done.wait()
 
     def idle(self, timeout: float | None) -> bool:
         return threading.current_thread() is self._thread or self._done.wait(timeout)
@@ -240,6 +262,8 @@ class Threaded(Generic[T]):
         self._done = threading.Event()
         self._done.set()
 
+
+os.register_at_fork(after_in_child=Threaded.running.clear)  # its threads are the parent's
 
 END = object()  # behind the last item of a callback that was closed while it runs
 
@@ -342,14 +366,14 @@ def _callback(callback: Any, handler: Any, background: bool) -> Receiver[T]:
     channel = thread.channel
     return Receiver(
         channel._push,
-        channel._close,
+        thread.close,
         handler,
         background,
         thread.idle,
         lambda source: _attach(channel, source),
         thread.orphan,
         channel=channel,
-        forgotten=channel._close,  # else its thread would wait for ever
+        forgotten=thread.close,  # else its thread would wait for ever
     )
 
 

@@ -15,7 +15,7 @@ from zenlake.api.arguments import as_flag, as_key, as_locality
 from zenlake.api.arriving import Keys, Samples
 from zenlake.api.asking import Asking
 from zenlake.api.declared import Queryable, Subscriber
-from zenlake.api.handlers import Receiver, receiver
+from zenlake.api.handlers import Receiver, Threaded, receiver
 from zenlake.api.liveliness import Liveliness
 from zenlake.api.opening import QUERY_TIMEOUT, Attempt, open_node
 from zenlake.api.publishing import Publishing
@@ -259,6 +259,7 @@ def _own(handler: Any) -> Receiver[Any] | None:
 def _close_all() -> None:
     for session in list(_sessions):
         session.close()
+    Threaded.finish()
 
 
 def _after_fork() -> None:

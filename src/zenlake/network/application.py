@@ -112,16 +112,16 @@ class Application(Face):
         """Ask who subscribes to the key: what is put on it goes only where somebody does."""
         return self._watch(Publisher(self, self.namespace.whole(key), destination), 0x02)
 
-    def declare_querier(self, key: bytes, destination: Locality = ANY) -> Querier:
-        """Ask who answers queries on the key."""
-        return self._watch(Querier(self, self.namespace.whole(key), destination), 0x04)
+    def declare_querier(self, key: bytes, destination: Locality = ANY, complete: bool = False) -> Querier:
+        """Ask who answers queries on the key; `complete`: whether only those who have all of it are asked."""
+        return self._watch(Querier(self, self.namespace.whole(key), destination, complete), 0x04)
 
     def _watch(self, watcher: Watching, option: int) -> Watching:
         node = self.node
         with node.lock:
             self._add(watcher)
             listed(self.watchers[watcher.kind], watcher)
-            watcher.last = self.is_matched(watcher.kind, watcher.key, watcher.destination)
+            watcher.last = self.is_matched(watcher)
             options = option | RESTRICTED
             node.interests.interest(self, watcher.id, CURRENT | FUTURE, options, watcher.key, node.now())
         node._after()
@@ -133,7 +133,7 @@ class Application(Face):
         """`deliver(key, alive)` whenever a token on such a key appears or is gone; with history, of those of now too."""
         node, key = self.node, self.namespace.whole(key)
         with node.lock:
-            subscriber = self._add(LivelinessSubscriber(self, key, deliver))
+            subscriber = self._add(LivelinessSubscriber(self, key, deliver, history))
             self.liveliness[subscriber.id] = subscriber
             mode = CURRENT | FUTURE if history else FUTURE
             node.interests.interest(self, subscriber.id, mode, 0x08 | RESTRICTED, key, node.now())
@@ -394,11 +394,15 @@ class Application(Face):
 
     # What the tables say
 
-    def is_matched(self, kind: int, key: bytes, destination: Locality) -> bool:
-        """With the lock held: whether anybody has such a thing on a key."""
-        for resource in self.node.declarations.tables[kind].matching(key):
-            for face in resource.holders:
-                if destination is not (REMOTE if face is self else LOCAL) and passes(self, face):
+    def is_matched(self, watcher: Watcher) -> bool:
+        """With the lock held: whether anybody has what it watches for."""
+        for resource in self.node.declarations.tables[watcher.kind].matching(watcher.key):
+            if watcher.complete and not includes(resource.key, watcher.key):
+                continue
+            for face, infos in resource.holders.items():
+                if watcher.complete and not any(info & COMPLETE for info in infos.values()):
+                    continue
+                if watcher.destination is not (REMOTE if face is self else LOCAL) and passes(self, face):
                     return True
         return False
 
@@ -408,7 +412,7 @@ class Application(Face):
             return
         for those in self.watchers[kind].matching(key):
             for watcher in those:
-                now = self.is_matched(kind, watcher.key, watcher.destination)
+                now = self.is_matched(watcher)
                 if now != watcher.last:
                     watcher.last = now
                     if watcher.on_matching is not None:
@@ -437,8 +441,10 @@ class Application(Face):
         if kind != TOKEN:
             return
         own = self.namespace.own(key)
+        if own is None:
+            return
         for subscriber in self.liveliness.values():
-            if key in subscriber.alive:
+            if key in subscriber.alive or (not subscriber.history and intersects(subscriber.key, key)):
                 subscriber.alive.discard(key)
                 self.node.later(lambda deliver=subscriber.deliver: deliver(own, False))  # type: ignore[misc]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from zenlake.keyexpr import intersects
 from zenlake.network.access import DECLARING, EGRESS
-from zenlake.network.face import AGGREGATE, FUTURE, KINDS, QUERYABLE, SUBSCRIBER, Face, Interest
+from zenlake.network.face import AGGREGATE, CURRENT, FUTURE, KINDS, QUERYABLE, SUBSCRIBER, TOKEN, Face, Interest
 from zenlake.network.forward import Epoch
 from zenlake.network.tree import KeyTree
 
@@ -60,7 +60,8 @@ class Declarations:
 
     # What a face says
 
-    def declare(self, face: Face, kind: int, id: int, key: bytes, info: int = 0) -> None:
+    def declare(self, face: Face, kind: int, id: int, key: bytes, info: int = 0, is_news: bool = True) -> None:
+        """It has that. No news if it had it before and we only now asked: then those who asked for news are not told."""
         if self.aggregation is not None and face.is_application and kind == SUBSCRIBER:
             key = self.aggregation.subscriber(key)
         known = face.declared[kind]
@@ -78,7 +79,7 @@ class Declarations:
         ids = resource.holders.setdefault(face, {})
         if ids.get(id) != info:
             ids[id] = info
-            self._changed(kind, resource)
+            self._changed(kind, resource, is_news)
 
     def undeclare(self, face: Face, kind: int, id: int) -> None:
         key = face.declared[kind].pop(id, None)
@@ -93,7 +94,11 @@ class Declarations:
             del resource.holders[face]
         if not resource.holders:
             self.tables[kind].remove(key)
-        self._changed(kind, resource)
+        self._changed(kind, resource, is_news=False, loser=face)
+
+    def ended(self, face: Face, key: bytes) -> None:
+        """A token is gone that the face never told us of: it was there before we asked, and we asked for news only."""
+        self._changed(TOKEN, self.tables[TOKEN].get(key) or Resource(key), is_news=False, loser=face)
 
     def forget(self, face: Face) -> None:
         """It is gone, and all that it had."""
@@ -105,12 +110,17 @@ class Declarations:
 
     def info(self, face: Face, kind: int, resource: Resource) -> int | None:
         """What to tell a face about a resource; None if nobody whom it could reach has it, or it may not know."""
-        if face.guard is not None and not face.guard.allows(EGRESS, DECLARING[kind], resource.key):
+        if self._hides(face, kind, resource.key):
             return None
         infos = [
             info for holder, ids in resource.holders.items() if passes(face, holder) for info in ids.values()
         ]  # fmt: skip
         return merged(infos) if infos else None
+
+    @staticmethod
+    def _hides(face: Face, kind: int, key: bytes) -> bool:
+        """Whether a face may not know of such a thing."""
+        return face.guard is not None and not face.guard.allows(EGRESS, DECLARING[kind], key)
 
     def current(self, face: Face, kind: int, key: bytes | None) -> list[tuple[bytes, int]]:
         """What a face could be told now that intersects a key."""
@@ -119,30 +129,40 @@ class Declarations:
         told = ((resource.key, self.info(face, kind, resource)) for resource in found)
         return [(key, info) for key, info in told if info is not None]
 
-    def _changed(self, kind: int, resource: Resource) -> None:
+    def _changed(self, kind: int, resource: Resource, is_news: bool = True, loser: Face | None = None) -> None:
         self.epoch.number += 1
         for face in self.faces:
             if face.is_told_all or face.interests:
-                self.tell(face, kind, resource)
+                self.tell(face, kind, resource, is_news, loser)
         self.on_change(kind, resource.key)
 
-    def tell(self, face: Face, kind: int, resource: Resource) -> None:
+    def tell(
+        self, face: Face, kind: int, resource: Resource, is_news: bool = True, loser: Face | None = None
+    ) -> None:  # fmt: skip
         """Bring what a face knows of a resource up to date."""
-        info = self.info(face, kind, resource)
+        key, info = resource.key, self.info(face, kind, resource)
         if face.is_told_all:
-            self._settle(face, kind, resource.key, info, True)
+            self._settle(face, kind, key, info, True)
             return
-        plain = False
+        known = key in face.told[kind]
+        asked, tells = False, is_news or known or kind != TOKEN
         for interest in face.interests.values():
             if not (interest.answered and interest.mode & FUTURE and interest.wants(kind)):
                 continue
-            if interest.key is not None and not intersects(interest.key, resource.key):
+            if interest.key is not None and not intersects(interest.key, key):
                 continue
             if interest.options & AGGREGATE and interest.key is not None:
                 self.tell_aggregate(face, kind, interest.key)
             else:
-                plain = True
-        self._settle(face, kind, resource.key, info, plain)
+                asked, tells = True, tells or interest.mode & CURRENT != 0
+        self._settle(face, kind, key, info, asked and tells)
+        if kind == TOKEN and loser is not None and info is None and asked and not known:
+            self._tell_end(face, key, loser)
+
+    def _tell_end(self, face: Face, key: bytes, loser: Face) -> None:
+        """Nobody has a token any more: by key, as 1.10.2, to one who asked for news only and so never knew of it."""
+        if passes(loser, face) and not self._hides(face, TOKEN, key):
+            face.undeclare(TOKEN, 0, key)
 
     def tell_aggregate(self, face: Face, kind: int, key: bytes, interest_id: int | None = None) -> None:
         """One declaration, on the interest's own key, stands for all that intersect it."""

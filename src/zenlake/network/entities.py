@@ -67,9 +67,13 @@ class Token(Entity):
 class Watcher(Entity):
     """A publisher or a querier: wants to know whether anybody is there."""
 
-    def __init__(self, application: "Application", key: bytes, destination: Locality) -> None:
+    def __init__(
+        self, application: "Application", key: bytes, destination: Locality, complete: bool = False
+    ) -> None:  # fmt: skip
         super().__init__(application, key)
         self.destination = destination
+        self.complete = complete
+        """Of a querier: only those who have all of the key are there for it."""
         self.on_matching: Callable[[bool], object] | None = None
         """Called with the new state at each change."""
         self.last = False
@@ -78,7 +82,7 @@ class Watcher(Entity):
     def matching(self) -> bool:
         """Whether anybody is there now."""
         with self.application.node.lock:
-            return self.application.is_matched(self.kind, self.key, self.destination)
+            return self.application.is_matched(self)
 
 
 class Publisher(Watcher):
@@ -90,9 +94,13 @@ class Querier(Watcher):
 
 
 class LivelinessSubscriber(Entity):
-    def __init__(self, application: "Application", key: bytes, deliver: Callable[[bytes, bool], object]) -> None:
+    def __init__(
+        self, application: "Application", key: bytes, deliver: Callable[[bytes, bool], object], history: bool
+    ) -> None:  # fmt: skip
         super().__init__(application, key)
         self.deliver = deliver
+        self.history = history
+        """Without, it hears also of the end of those of whose beginning it did not hear."""
         self.alive: set[bytes] = set()
 
 

@@ -205,7 +205,12 @@ class Face:
         self.control(Declare(interest_id=interest_id, qos=CONTROL_QOS, body=body).encode())
 
     def undeclare(self, kind: int, id: int, key: bytes) -> None:
-        told = None if kind == SUBSCRIBER else (0, False, None)  # as 1.10.2: the extension says nothing
+        told: tuple[int, bool, str | None] | None = None
+        if id == 0:  # it was not told of it
+            scope, sender, suffix = self.wire_key(key)
+            told = scope, sender, None if suffix is None else suffix.decode()
+        elif kind != SUBSCRIBER:
+            told = 0, False, None  # as 1.10.2: the extension says nothing
         body = UndeclareEntity(kind=kind + 1, id=id, key=told)
         self.control(Declare(qos=CONTROL_QOS, body=body).encode())
 

@@ -231,7 +231,8 @@ class Node:
                 elif declare.answers and self.interests.declared(face, declare.interest, kind, key, info):
                     pass
                 elif body.id or not declare.answers:
-                    self.declarations.declare(face, kind, body.id, key, info)
+                    is_news = kind != TOKEN or not declare.answers or declare.interest not in face.asked
+                    self.declarations.declare(face, kind, body.id, key, info, is_news)
         self._after()
 
     def _name(self, face: Face, body: Any) -> None:
@@ -257,11 +258,14 @@ class Node:
             if key is not None:
                 self.routers.undeclared(face, node_id, kind, key)
             return
-        if body.id == 0 and body.has_key and body.wire_expr.suffix.size >= 0:
-            key = self._key(face, body.wire_expr)
-            ids = [id for id, known in face.declared[kind].items() if known == key]
+        wire, known = body.wire_expr, face.declared[kind]
+        if body.id not in known and body.has_key and (wire.scope or wire.suffix.size >= 0):
+            key = self._key(face, wire)
+            ids = [id for id, its in known.items() if its == key]
             if ids:
                 self.declarations.undeclare(face, kind, ids[0])
+            elif kind == TOKEN and key is not None and not self._denies(face, DECLARING[kind], key):
+                self.declarations.ended(face, key)
             return
         self.declarations.undeclare(face, kind, body.id)
 
