@@ -360,3 +360,21 @@ def test_a_program_ends_when_its_callbacks_have_had_what_was_received(end):
         [sys.executable, "-c", ENDING.format(end=end)], capture_output=True, text=True, timeout=30, check=True
     )
     assert ended.stdout.split("\n") == ["the end", "0", "1", "2", "dropped", ""]
+
+
+STUCK = """
+import threading, zenlake
+from zenlake.api import handlers
+from tests.api.nodes import config
+
+handlers.PATIENCE = 0.2
+session = zenlake.open(config())
+subscriber = session.declare_subscriber("t", lambda sample: threading.Event().wait())
+for number in range(3):
+    session.put("t", str(number))
+"""
+
+
+def test_a_callback_that_never_returns_does_not_keep_the_process_alive():
+    ended = subprocess.run([sys.executable, "-c", STUCK], capture_output=True, text=True, timeout=30, check=True)
+    assert "a callback has not returned in 0.2 s: the process ends without it; 2 items are lost" in ended.stderr

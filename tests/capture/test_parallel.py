@@ -105,13 +105,16 @@ def test_whoever_has_seen_enough_leaves_no_thread(tmp_path, monkeypatch, leave, 
 
 
 INTERRUPTED = """
-import sys, threading
+import sys, threading, time
 from zenlake.capture import parallel
 try:
     while True:
         for _ in parallel.decode(sys.argv[1], {"samples": None}, threads=int(sys.argv[2]), size=1000, rows=1):
             print("rows", flush=True)
-except KeyboardInterrupt:
+except KeyboardInterrupt:  # which may have come while a thread that had nothing left to do was waited for
+    end = time.monotonic() + 5
+    while threading.active_count() > 1 and time.monotonic() < end:
+        time.sleep(0.01)
     print("left", threading.active_count())
 """
 

@@ -21,6 +21,8 @@ __all__ = ["Handler", "DefaultHandler", "FifoChannel", "RingChannel", "Callback"
 
 log = logger("zenlake.handlers")
 
+PATIENCE = 10.0  # seconds for one item, while the process waits to end
+
 T = TypeVar("T")
 
 
@@ -251,7 +253,19 @@ class Threaded(Generic[T]):
         """As the process ends: let those whose declarations have ended take what waits for them, and be dropped."""
         for each in list(cls.running):
             if each._ending:
-                each._done.wait()
+                each._finish()
+
+    def _finish(self) -> None:
+        left = len(self.channel)
+        while not self._done.wait(PATIENCE):
+            if len(self.channel) == left:
+                log.warning(
+                    "a callback has not returned in %g s: the process ends without it; %d items are lost",
+                    PATIENCE,
+                    left,
+                )
+                return
+            left = len(self.channel)
 
     def idle(self, timeout: float | None) -> bool:
         return threading.current_thread() is self._thread or self._done.wait(timeout)

@@ -20,7 +20,7 @@ class Ahead(Generic[T]):
     """An iterator over these steps. Whoever has enough of them closes it: then the thread ends, and they are closed too.
 
     Both sides meet in queues alone, whose calls an interrupt finds done or not begun: it leaves no lock behind that the other
-    waits for.
+    waits for. The thread starts with the first step that is asked for, when there is already somebody who will close it.
     """
 
     def __init__(self, steps: Generator[T, None, None]) -> None:
@@ -31,12 +31,13 @@ class Ahead(Generic[T]):
             self._room.put(None)
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="zenlake-capture", daemon=True)
-        self._thread.start()
 
     def __iter__(self) -> "Ahead[T]":
         return self
 
     def __next__(self) -> T:
+        if self._thread.ident is None:
+            self._thread.start()
         step = self._made.get()
         if step is END:
             self._made.put(END)  # for whoever asks again
@@ -50,7 +51,10 @@ class Ahead(Generic[T]):
     def close(self) -> None:
         self._closed = True
         self._room.put(None)
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
+        else:
+            self._steps.close()
 
     def _run(self) -> None:
         try:

@@ -11,8 +11,6 @@ from pathlib import Path
 __all__ = ["PAGE", "Disk"]
 
 MOST_PIECES = 64  # of one call; systems allow 1,024, POSIX promises 16
-
-
 PAGE = 4096  # what is written directly begins at one, and ends at one
 
 

@@ -79,11 +79,9 @@ class Rows:
     def _grow(self, size: int) -> None:
         room = max(min(self._block_size, MOST_AT_FIRST) + BATCH, 1 << (size - 1).bit_length())
         fresh = mmap.mmap(-1, room, mmap.MAP_PRIVATE)
-        if hasattr(
-            mmap, "MADV_HUGEPAGE"
-        ):  # a fault, and a place in the processor's tables, for 2 MiB and not for each 4 KiB
-            with suppress(OSError):
-                fresh.madvise(mmap.MADV_HUGEPAGE)
+        # One fault, and one place in the processor's tables, for 2 MiB and not for each 4 KiB
+        with suppress(OSError, AttributeError):
+            fresh.madvise(mmap.MADV_HUGEPAGE)
         memory = memoryview(fresh)
         memory[: self.size] = self._memory[: self.size]
         self._memory = memory
