@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows that were read and not yet written: where their bytes lie, and their numbers.
 
-Written row by row, each column would be visited for every row. So what a row consists of is only noted, and some hundred rows
+Written row by row, each column would be visited for every row. So what a row consists of is only noted, and up to a thousand rows
 later each column takes what it needs of all of them in one tight loop (`gather`).
 """
 
