@@ -128,8 +128,8 @@ def _capacities(found: dict[str, Measured]) -> Iterator[tuple[str, float | None]
     yield "one core, log to columns", _ours(found, "log", f"log to samples, {SIZE} bytes, all columns")
     landed = _ours(found, "land", "landing ")
     yield "one core of a Spark worker, log to Parquet (samples of 200 bytes)", None if landed is None else landed / 2
-    yield "one Python program, `put_table`", _ours(found, "api", "put_table")
-    yield "one Python program, callbacks", _ours(found, "api", "callback")
+    yield "one Python program, `put_table`", _ours(found, "api", f"put_table, {SIZE} bytes")
+    yield "one Python program, callbacks", _ours(found, "api", f"callback that reads key and payload, {SIZE} bytes")
 
 
 def _ours(found: dict[str, Measured], benchmark: str, name: str) -> float | None:
