@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.network.mesh import CLIENT, PEER, ROUTER, Mesh
@@ -46,6 +46,16 @@ def build(mesh: Mesh, clients: int, peers: list[int], with_router: bool) -> list
 
 @settings(max_examples=150)
 @given(networks, steps)
+@example(  # somebody is gone while nobody asks for it: whoever asks again is not told of them
+    (0, [0, 0], True),
+    [
+        ("publisher", 2, b"a"),
+        ("subscribe", 0, b"a"),
+        ("undeclare", 0, b""),
+        ("undeclare", 0, b""),
+        ("publisher", 2, b"a"),
+    ],
+)
 def test_everybody_gets_exactly_what_is_theirs_once(
     network: tuple[int, list[int], bool], steps: list[tuple[str, int, bytes]]
 ) -> None:

@@ -132,7 +132,7 @@ class Declarations:
     def _changed(self, kind: int, resource: Resource, is_news: bool = True, loser: Face | None = None) -> None:
         self.epoch.number += 1
         for face in self.faces:
-            if face.is_told_all or face.interests:
+            if face.is_told_all or face.interests or resource.key in face.told[kind]:
                 self.tell(face, kind, resource, is_news, loser)
         self.on_change(kind, resource.key)
 
@@ -209,13 +209,16 @@ class Declarations:
                     face.declare(kind, 0, key, info, interest.id)  # as 1.10.2 does: it cannot be taken back
 
     def stop_telling(self, face: Face, interest: Interest) -> None:
-        """The interest has ended: what no other one asked for is known to nobody any more."""
+        """The interest has ended. A token that no other one asked for is known to nobody any more, nor is what stood for many;
+        whatever else it was told of is still taken back when it is gone: the face may go on to believe in it, as ours do."""
         others = [other for other in face.interests.values() if other is not interest and other.mode & FUTURE]
         for kind, told in face.told.items():
             if not interest.wants(kind):
                 continue
             for key in list(told):
                 if interest.key is not None and not intersects(interest.key, key):
+                    continue
+                if kind != TOKEN and not (interest.options & AGGREGATE and key == interest.key):
                     continue
                 if not any(o.wants(kind) and (o.key is None or intersects(o.key, key)) for o in others):
                     del told[key]
