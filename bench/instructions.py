@@ -19,25 +19,14 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.columns import (
-    KEY,
-    ROBOTS,
-    THREE,
-    batches,
-    declaration,
-    decode_rate,
-    encode_rate,
-    fleet,
-    free_port,
-    message,
-)
+from bench.columns import KEY, THREE, Stream, declaration, encode_rate, fleet, free_port, message
 
 COUNT = 60_000  # messages
 
 
 def decoding(full: bool, columns: list[str] | None) -> Callable[[], object]:
-    block = batches(fleet(64, full), COUNT // ROBOTS)
-    return lambda: decode_rate(block, columns)
+    stream = Stream(fleet(64, full), columns)
+    return lambda: [stream.decode() for _ in range(COUNT // stream.ROWS)]
 
 
 def encoding() -> Callable[[], object]:

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows that wait before they are written: whatever they share, each ends up with its own values."""
 
+import random
+
 import pyarrow as pa
+import pytest
 
 from tests.columns.traffic import OPENER, as_rows
 from zenlake.columns import Decoder
@@ -53,6 +56,25 @@ def test_an_id_means_what_it_was_declared_for_when_the_sample_came():
     )  # fmt: skip
     assert [row["key"] for row in rows] == ["first", "first/more", None, "second", None]
     assert [row["unresolved_key"] for row in rows] == [None, None, "1:", None, "1:"]
+
+
+@pytest.mark.parametrize("rows", [7, 16384])
+def test_keys_of_any_length_take_turns(rows):
+    keys = ["k" * size for size in (1, 31, 32, 33, 64, 65, 5_000)]
+    turns = [random.Random(3).randrange(len(keys)) for _ in range(3_000)] + [0] * 2_000
+    declared = [Declare(body=DeclareKeyExpr(id=i, key=key)) for i, key in enumerate(keys, 1)]
+    found = decoded(*declared, *(Push(key=(i + 1, True, None), body=Put(payload=b"")) for i in turns), rows=rows)
+    assert [row["key"] for row in found] == [keys[i] for i in turns]
+
+
+def test_payloads_of_any_size_follow_each_other():
+    payloads = [bytes([i & 0xFF]) * size for size in [*range(131), 200, 300] for i in range(5)]
+    rows = decoded(*(Push(key="k", body=Put(payload=payload)) for payload in payloads))
+    assert [row["payload"] for row in rows] == payloads
+    for size in (0, 1, 7, 8, 9, 16, 17, 32, 33, 64, 65, 130):  # all of one size, which are written another way
+        alike = [bytes([i & 0xFF]) * size for i in range(1, 300)]
+        rows = decoded(*(Push(key="k", body=Put(payload=payload)) for payload in alike))
+        assert [row["payload"] for row in rows] == alike
 
 
 def test_a_record_batch_is_hardly_larger_than_it_may_be():

@@ -3,7 +3,8 @@
 
 What a publisher sends consists of the same fields of the same sizes, again and again; only what they hold differs. So eight bytes
 at a time are compared with a message that is known to be right, without the bits that may differ: then the fields lie where they
-lie there. Whatever is not alike is read as usual.
+lie there. If the payloads have the same size as well, which is compared with the rest, it is known beforehand where each message
+begins. Whatever is not alike is read as usual.
 """
 
 import cython
@@ -48,14 +49,39 @@ def note_alike(samples, first, last, data, model, lead, end, bound):
     next_mask: cython.ulonglong = eight_bytes(masks, 8)
     first_word: cython.ulonglong = eight_bytes(data, model) & first_mask
     next_word: cython.ulonglong = eight_bytes(data, model + 8) & next_mask
-    wide: cython.bint = data[model + SCOPE] >= 0x80
+    scope_size: cython.Py_ssize_t = number_size(data, model + SCOPE)
     node: cython.Py_ssize_t = 0  # where a byte lies that is not zero: headers are not, nor are ids
+    clock: cython.Py_ssize_t = 0  # where its timestamp begins
     if samples.notes.stamp.size[m] > 0:
         node = samples.notes.stamp.at[m] - model
+        clock = node - 10
     more: cython.bint = (
         samples.notes.suffix.size[m] & samples.notes.schema.size[m] & samples.notes.source.size[m]
         & samples.notes.attachment.size[m]
     ) >= 0  # fmt: skip
+
+    stride: cython.Py_ssize_t = at - model
+    size_mask: cython.ulonglong = (cython.cast(cython.ulonglong, 1) << 8 * number_size(data, model + lead)) - 1
+    size_word: cython.ulonglong = eight_bytes(data, model + lead) & size_mask
+    even: cython.Py_ssize_t = i  # up to here there is room for messages of the same size
+    if words == 2 and scope_size <= 2 and not more and stride <= end - at:
+        even = min(last, i + (min(bound - 1, end - stride) - at) // stride + 1)
+    while i < even:
+        fetch_ahead(data, at + SOON)
+        if eight_bytes(data, at) & first_mask != first_word or eight_bytes(data, at + 8) & next_mask != next_word:
+            break
+        if eight_bytes(data, at + lead) & size_mask != size_word or data[at + node] == 0:
+            break
+        scope = data[at + SCOPE]
+        if scope_size == 2:
+            scope = scope & 0x7F | data[at + SCOPE + 1] << 7
+        samples.notes.scope[i] = scope
+        samples.notes.ntp64[i] = eight_bytes(data, at + clock)
+        samples.notes.time[i] = eight_bytes(data, at + clock + 1)
+        at += stride
+        i += 1
+    note_even(samples, m, i, stride)
+
     while i < last and at < bound:
         fetch_ahead(data, at + SOON)
         if eight_bytes(data, at) & first_mask != first_word or eight_bytes(data, at + 8) & next_mask != next_word:
@@ -63,7 +89,7 @@ def note_alike(samples, first, last, data, model, lead, end, bound):
         if data[at + node] == 0 or (words > 2 and are_others(data, at, model, masks, words)):
             break
         scope = data[at + SCOPE]
-        if wide:
+        if scope_size > 1:
             scope = short_vle(data, at + SCOPE) >> 3
             if scope > 0xFFFF:
                 break
@@ -77,29 +103,45 @@ def note_alike(samples, first, last, data, model, lead, end, bound):
             size >>= 3
         if size < 0 or size > end - beyond:
             break
-        samples.notes.message[i] = at  # until `note_what_follows`
         samples.notes.scope[i] = scope
+        samples.notes.ntp64[i] = eight_bytes(data, at + clock)
+        samples.notes.time[i] = eight_bytes(data, at + clock + 1)
+        samples.notes.stamp.at[i] = at + node
         samples.notes.payload.at[i] = beyond
         samples.notes.payload.size[i] = size
+        samples.notes.message[i] = beyond + size - at
         at = beyond + size
         i += 1
-    note_what_follows(samples, m, i, data, model)
+    note_shared(samples, m, i)
     return i
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def note_what_follows(
-    samples: Samples,
-    m: cython.Py_ssize_t,
-    last: cython.Py_ssize_t,
-    data: cython.p_const_uchar,
-    model: cython.Py_ssize_t,
-) -> cython.void:
-    """What those behind the model have as well, a note after the other: several rows at once, by what a processor has for that."""
+def note_even(samples: Samples, m: cython.Py_ssize_t, last: cython.Py_ssize_t, stride: cython.Py_ssize_t) -> cython.void:
+    """Where those behind the model that are as long as it have what it has. (A note after the other: several rows at once, by
+    what a processor has for that.)"""
     i: cython.Py_ssize_t
-    stamp: cython.Py_ssize_t = samples.notes.stamp.at[m] - model
+    payload: cython.longlong = samples.notes.payload.at[m]
+    stamp: cython.longlong = samples.notes.stamp.at[m]
+    size: cython.longlong = samples.notes.payload.size[m]
+    for i in range(m + 1, last):
+        payload += stride
+        samples.notes.payload.at[i] = payload
+        samples.notes.payload.size[i] = size
+        samples.notes.message[i] = stride
+    for i in range(m + 1, last):
+        stamp += stride
+        samples.notes.stamp.at[i] = stamp
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def note_shared(samples: Samples, m: cython.Py_ssize_t, last: cython.Py_ssize_t) -> cython.void:
+    """What all those behind the model share with it, and their timestamps as numbers."""
+    i: cython.Py_ssize_t
     node: cython.longlong = samples.notes.stamp.size[m]
     manner: cython.longlong = samples.notes.manner[m]
     encoding: cython.longlong = samples.notes.encoding[m]
@@ -107,10 +149,6 @@ def note_what_follows(
         samples.notes.manner[i] = manner
         samples.notes.encoding[i] = encoding
         samples.notes.stamp.size[i] = node
-        samples.notes.stamp.at[i] = samples.notes.message[i] + stamp
-        samples.notes.message[i] = (
-            samples.notes.payload.at[i] + samples.notes.payload.size[i] - samples.notes.message[i]
-        )
     if samples.notes.scope[m] < 0:
         for i in range(m + 1, last):
             samples.notes.scope[i] = -samples.notes.scope[i]
@@ -118,10 +156,6 @@ def note_what_follows(
         for i in range(m + 1, last):
             samples.notes.ntp64[i] = 0
         return
-    for i in range(m + 1, last):
-        stamp = samples.notes.stamp.at[i]
-        samples.notes.ntp64[i] = eight_bytes(data, stamp - 10)
-        samples.notes.time[i] = eight_bytes(data, stamp - 9)
     for i in range(m + 1, last):
         samples.notes.ntp64[i] = stamped(samples.notes.ntp64[i], samples.notes.time[i])
 

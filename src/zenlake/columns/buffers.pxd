@@ -41,6 +41,7 @@ cdef class Column:
 cdef class Long(Column):
     cdef long long* data
     cdef void fill(self, Py_ssize_t first, Py_ssize_t last, long long value) noexcept nogil
+    cdef long long* next_rows(self, Py_ssize_t first, Py_ssize_t count) noexcept nogil
     cdef int gather(self, Py_ssize_t first, const long long* values, Spans owners, Py_ssize_t count) except -1 nogil
     cdef inline void put(self, Py_ssize_t row, long long value) noexcept nogil:
         if self.on:
@@ -99,6 +100,6 @@ cdef class Text(Column):
                           const unsigned char* source) except -1 nogil
     cdef Py_ssize_t gather_numbered(self, Py_ssize_t first, const long long* numbers, int sign, KeyTable keys,
                                     Py_ssize_t count) except -1 nogil
-    cdef int make_room(self, Py_ssize_t first, Py_ssize_t size) except -1 nogil
+    cdef int make_room(self, Py_ssize_t size) except -1 nogil
     cdef int end_rows(self, Py_ssize_t first, Py_ssize_t last, Py_ssize_t used) except -1 nogil
     cpdef put_value(self, Py_ssize_t row, value)

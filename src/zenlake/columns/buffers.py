@@ -13,11 +13,11 @@ import pyarrow as pa
 if cython.compiled:
     from cython.cimports.zenlake.columns.pool import Block
     from cython.cimports.zenlake.columns.waiting import ALL, SOME
-    from cython.cimports.zenlake.wire.memory import PADDING, copy, copy_padded, eight_flags
+    from cython.cimports.zenlake.wire.memory import PADDING, copy, copy_ends, copy_padded, eight_flags
 else:
     from zenlake.columns.pool import Block
     from zenlake.columns.waiting import ALL, SOME
-    from zenlake.wire.memory import PADDING, copy, copy_padded, eight_flags
+    from zenlake.wire.memory import PADDING, copy, copy_ends, copy_padded, eight_flags
 
 LITTLE = sys.byteorder == "little"
 
@@ -162,6 +162,11 @@ class Long(Column):
                 data[i] = value
             self.mark_rows(first, last)
 
+    def next_rows(self, first, count):
+        """Where to write so many rows, of which all have a value."""
+        self.mark_rows(first, first + count)
+        return self.data + first if cython.compiled else self.data[first:]
+
     def gather(self, first, values, owners, count):
         """A number for each row that waits, if what it belongs to is there."""
         i: cython.Py_ssize_t
@@ -300,8 +305,7 @@ class Text(Column):
             self.offsets[self.told] = self.used
 
     def add(self, source, at, size):
-        if self.room - self.used < size:
-            self.grow(self.used + size)
+        self.make_room(size)
         copy(self.data, self.used, source, at, size)
         self.used += size
         return 0
@@ -331,7 +335,8 @@ class Text(Column):
             return 0
         if count == 1:
             return self.put(first, source, at, size)
-        self.make_room(first, size * count)
+        self.begin(first)
+        self.make_room(size * count)
         start: cython.Py_ssize_t = self.used
         done: cython.Py_ssize_t = size
         copy(self.data, start, source, at, size)
@@ -355,7 +360,8 @@ class Text(Column):
                 if runs.size[i] >= 0:
                     self.put(first + i, source, runs.at[i], runs.size[i])
             return 0
-        self.make_room(first, runs.total)
+        self.begin(first)
+        self.make_room(runs.total)
         if runs.alike:
             return self.gather_alike(first, runs.at, runs.size[0], count, source)
         # For all that the compiler knows, bytes that are written may be anybody's: what the loop reads again has names of its own.
@@ -378,11 +384,23 @@ class Text(Column):
         used: cython.Py_ssize_t = self.used
         data: cython.p_uchar = self.data
         offsets: cython.p_int = self.offsets
-        for i in range(count):
-            offsets[first + 1 + i] = used + size * (i + 1)
+        end: cython.int = used
+        step: cython.int = size
+        for i in range(first + 1, first + count + 1):
+            end += step
+            offsets[i] = end
         if size == 8:
             for i in range(count):
                 copy(data, used + 8 * i, source, places[i], 8)
+        elif 8 < size <= 16:
+            for i in range(count):
+                copy_ends(data, used + size * i, source, places[i], size, 8)
+        elif 16 < size <= 32:
+            for i in range(count):
+                copy_ends(data, used + size * i, source, places[i], size, 16)
+        elif 32 < size <= 64:
+            for i in range(count):
+                copy_ends(data, used + size * i, source, places[i], size, 32)
         else:
             for i in range(count):
                 copy(data, used + size * i, source, places[i], size)
@@ -396,8 +414,7 @@ class Text(Column):
             return 0
         self.begin(first)
         used: cython.Py_ssize_t = self.used
-        room: cython.Py_ssize_t = self.room
-        data: cython.p_uchar = self.data
+        data: cython.p_uchar
         offsets: cython.p_int = self.offsets
         known: cython.longlong = keys.room
         texts: cython.p_const_uchar = keys.data
@@ -409,24 +426,32 @@ class Text(Column):
             if number <= 0 or number >= known or sizes[number] < 0:
                 break
             size = sizes[number]
-            if room - used < size + PADDING:
-                self.used = used
-                self.grow(used + size + PADDING)
-                room = self.room
-                data = self.data
-            copy_padded(data, used, texts, places[number], size)
+            self.used = used
+            self.make_room(size + PADDING * (count - i))
+            data = self.data
+            copy(data, used, texts, places[number], size)
             used += size
             offsets[first + 1 + i] = used
             i += 1
+            while i < count:  # short ones behind it: for these there is room
+                number = sign * numbers[i]
+                if number <= 0 or number >= known:
+                    break
+                size = sizes[number]
+                if not 0 <= size <= PADDING:
+                    break
+                copy_padded(data, used, texts, places[number], size)
+                used += size
+                offsets[first + 1 + i] = used
+                i += 1
         if i:
             self.end_rows(first, first + i, used)
         return i
 
-    def make_room(self, first, size):
-        """For rows that take so many bytes."""
+    def make_room(self, size):
+        """For so many bytes."""
         if self.room - self.used < size:
             self.grow(self.used + size)
-        self.begin(first)
         return 0
 
     def end_rows(self, first, last, used):

@@ -9,11 +9,11 @@ import cython
 
 if cython.compiled:
     from cython.cimports.zenlake.columns.rows import Table
-    from cython.cimports.zenlake.columns.waiting import NONE, Spans
+    from cython.cimports.zenlake.columns.waiting import ALL, NONE, Spans
     from cython.cimports.zenlake.columns.words import Encodings, Nodes, Words
 else:
     from zenlake.columns.rows import Table
-    from zenlake.columns.waiting import NONE, Spans, notes
+    from zenlake.columns.waiting import ALL, NONE, Spans, notes
     from zenlake.columns.words import Encodings, Nodes, Words
 
 from zenlake.columns.waiting import MOST_WAITING
@@ -272,11 +272,16 @@ class Samples(Table):
 
     def gather_times(self, first, count):
         i: cython.Py_ssize_t
-        if self.timestamp.on:
+        if not self.timestamp.on:
+            return 0
+        if self.stamps.presence == ALL:
+            times: cython.p_longlong = self.timestamp.next_rows(first, count)
             for i in range(count):
-                self.notes.time[i] = microseconds(self.notes.ntp64[i])
-            self.timestamp.gather(first, self.notes.time, self.stamps, count)
-        return 0
+                times[i] = microseconds(self.notes.ntp64[i])
+            return 0
+        for i in range(count):
+            self.notes.time[i] = microseconds(self.notes.ntp64[i])
+        return self.timestamp.gather(first, self.notes.time, self.stamps, count)
 
     def gather_manners(self, first, count):
         """Kind and QoS, which seldom change from one row to the next."""

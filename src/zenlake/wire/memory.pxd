@@ -2,17 +2,19 @@ from libc.string cimport memcmp, memcpy
 
 # What is called for every field is inline, and for that its compiled form stands here; memory.py has the other.
 
+cdef inline void copy_ends(unsigned char* target, Py_ssize_t to, const unsigned char* source, Py_ssize_t at,
+                           Py_ssize_t size, Py_ssize_t half) noexcept nogil:
+    memcpy(target + to, source + at, half)  # two moves that may overlap
+    memcpy(target + to + size - half, source + at + size - half, half)
+
 cdef inline void copy(unsigned char* target, Py_ssize_t to, const unsigned char* source, Py_ssize_t at,
                       Py_ssize_t size) noexcept nogil:
-    if 8 <= size <= 16:  # two moves that may overlap: keys and payloads are short, and a call costs more
-        memcpy(target + to, source + at, 8)
-        memcpy(target + to + size - 8, source + at + size - 8, 8)
+    if 8 <= size <= 16:  # keys and payloads are short, and a call costs more
+        copy_ends(target, to, source, at, size, 8)
     elif 16 < size <= 32:
-        memcpy(target + to, source + at, 16)
-        memcpy(target + to + size - 16, source + at + size - 16, 16)
+        copy_ends(target, to, source, at, size, 16)
     elif 32 < size <= 64:
-        memcpy(target + to, source + at, 32)
-        memcpy(target + to + size - 32, source + at + size - 32, 32)
+        copy_ends(target, to, source, at, size, 32)
     else:
         memcpy(target + to, source + at, size)
 
@@ -22,8 +24,6 @@ cdef enum:
 cdef inline void copy_padded(unsigned char* target, Py_ssize_t to, const unsigned char* source, Py_ssize_t at,
                              Py_ssize_t size) noexcept nogil:
     memcpy(target + to, source + at, PADDING)
-    if size > PADDING:
-        memcpy(target + to + PADDING, source + at + PADDING, size - PADDING)
 
 cdef inline bint same(const unsigned char* one, Py_ssize_t at, const unsigned char* other, Py_ssize_t to,
                       Py_ssize_t size) noexcept nogil:

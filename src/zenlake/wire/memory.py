@@ -24,10 +24,14 @@ if not cython.compiled:  # compiled: inline, in the .pxd
         """Copy a run into `target` from its byte `to` on."""
         target[to : to + size] = source[at : at + size]
 
+    def copy_ends(target, to, source, at, size, half):
+        """As `copy`, of a run that takes one to two halves; how long these are is known when this is compiled."""
+        copy(target, to, source, at, size)
+
     PADDING = 32
 
     def copy_padded(target, to, source, at, size):
-        """As `copy`, where PADDING bytes behind the run may be read and written as well."""
+        """As `copy`, of a run that is no longer than PADDING; so many bytes may be read and written."""
         copy(target, to, source, at, size)
 
     def fetch_ahead(data, at):
