@@ -27,6 +27,7 @@ LEAVES = {
     "config",
     "config_keys",
     "json5",
+    "loading",
     "batches",
     "examples",
     "_pure",
