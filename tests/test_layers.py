@@ -20,6 +20,7 @@ LEAVES = {
     "endpoint",
     "parameters",
     "clock",
+    "dates",
     "hlc",
     "record",
     "ring",
