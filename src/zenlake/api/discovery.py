@@ -5,7 +5,6 @@ A peer asks as soon as its `Discovery` is made, which needs no node: `open` make
 are on their way. (So nothing here imports what a node is made of.)
 """
 
-import queue
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
@@ -72,6 +71,8 @@ class Discovery:
 
     def find(self, seconds: float) -> list[tuple[bytes, WhatAmI, tuple[str, ...]]]:
         """The first node that answers, in so many seconds."""
+        import queue
+
         hellos: queue.SimpleQueue[Hello] = queue.SimpleQueue()
         lookout = Lookout(group(self._config), self._what, hellos.put)
         try:

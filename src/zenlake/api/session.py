@@ -16,11 +16,9 @@ from zenlake.api.arriving import Keys, Samples
 from zenlake.api.asking import Asking
 from zenlake.api.declared import Queryable, Subscriber
 from zenlake.api.handlers import Receiver, Threaded, receiver
-from zenlake.api.liveliness import Liveliness
 from zenlake.api.opening import QUERY_TIMEOUT, Attempt, open_node
 from zenlake.api.publishing import Publishing
 from zenlake.api.quality import Overwrites
-from zenlake.api.query import Query
 from zenlake.api.sample import Sample
 from zenlake.api.stamps import Stamper, TimestampCallback, TimestampContext
 from zenlake.choices import Locality
@@ -32,6 +30,7 @@ from zenlake.values import EntityGlobalId, Timestamp, ZenohId
 if TYPE_CHECKING:
     from zenlake.api.discovery import Discovery
     from zenlake.api.info import SessionInfo
+    from zenlake.api.liveliness import Liveliness
 
 __all__ = ["Session"]
 
@@ -164,6 +163,8 @@ class Session(Publishing, Asking):
         allowed_origin: Locality | None = None,
     ) -> Queryable[Any]:
         """Receive the queries that match a key expression, to answer them. `complete`: it knows every key of it."""
+        from zenlake.api.query import Query
+
         key, origin = as_key(key_expr), as_locality("allowed_origin", allowed_origin)
         is_complete = as_flag("complete", complete)
         node = self._live()
@@ -181,8 +182,10 @@ class Session(Publishing, Asking):
         entity = node.declare_queryable(key.utf8, deliver, is_complete, origin)
         return self._declared(Queryable(self, key, target, entity))
 
-    def liveliness(self, /) -> Liveliness:
+    def liveliness(self, /) -> "Liveliness":
         """Tokens that say what is alive, and how to hear of them."""
+        from zenlake.api.liveliness import Liveliness
+
         return Liveliness(self)
 
     # Key expressions

@@ -7,15 +7,18 @@ ask first, and make a node while the answers are on their way. `Lookout` asks wh
 
 from collections.abc import Callable, Sequence
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from zenlake.endpoint import EndPoint, Locator
 from zenlake.link import scouting as sockets
 from zenlake.link.interfaces import having, packed, with_multicast
 from zenlake.record import dataclass
-from zenlake.runtime.engine import Engine, Timer
 from zenlake.transport.scouting import Responder, Scouter
 from zenlake.values import WhatAmI, WhatAmIMatcher
 from zenlake.wire.scouting import Hello
+
+if TYPE_CHECKING:
+    from zenlake.runtime.engine import Engine, Timer
 
 __all__ = ["Answering", "Asking", "Group", "Lookout"]
 
@@ -51,7 +54,7 @@ class Asking:
             for port in self._ports:
                 port.ask(datagram)
 
-    def begin(self, engine: Engine, on_hello: Callable[[Hello], None]) -> None:
+    def begin(self, engine: "Engine", on_hello: Callable[[Hello], None]) -> None:
         self._engine = engine
         self._on_hello = on_hello
         for port in self._ports:
@@ -87,7 +90,7 @@ class Answering:
 
     def begin(
         self,
-        engine: Engine,
+        engine: "Engine",
         zid: bytes,
         whatami: WhatAmI,
         locators: Callable[[], Sequence[str]],
@@ -115,6 +118,8 @@ class Lookout:
     """Asks in a thread of its own, from now until it is closed."""
 
     def __init__(self, group: Group, what: WhatAmIMatcher, on_hello: Callable[[Hello], None]) -> None:
+        from zenlake.runtime.engine import Engine
+
         self._engine = Engine("zenlake-scout")
         self._asking = Asking(group, what)
         self._engine.start()
