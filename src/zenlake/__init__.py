@@ -4,11 +4,11 @@
 Names are loaded when they are first used, so that a program pays only for what it needs.
 """
 
-import gc as _gc
 import os as _os
-from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
+
+from zenlake.loading import loaded as _loaded
 
 if _os.environ.get("ZENLAKE_PURE"):  # run the .py files even where compiled ones lie beside them
     from zenlake import _pure as _pure
@@ -39,7 +39,7 @@ if _TYPE_CHECKING:
     from zenlake.api.query import Query
     from zenlake.api.samples import Reply, ReplyError, Sample
     from zenlake.api.scouting import Hello, Scout, scout
-    from zenlake.api.session import Session, open
+    from zenlake.api.session import Session
     from zenlake.api.stamps import (
         TimestampContext,
         TimestampInstrumentation,
@@ -47,6 +47,7 @@ if _TYPE_CHECKING:
         TimestampStack,
         TimestampStackRecord,
     )
+    from zenlake.api.start import open
     from zenlake.api.zbytes import ZBytes
     from zenlake.choices import (
         CongestionControl,
@@ -88,9 +89,10 @@ _WHERE = {
     "api.query": "Query",
     "api.samples": "Reply ReplyError Sample",
     "api.scouting": "Hello Scout scout",
-    "api.session": "Session open",
+    "api.session": "Session",
     "api.stamps": "TimestampContext TimestampInstrumentation TimestampInstrumentationBuilder TimestampStack "
     "TimestampStackRecord",
+    "api.start": "open",
     "api.zbytes": "ZBytes",
     "choices": _CHOICES,
     "clock": "NTP64",
@@ -110,17 +112,11 @@ __all__ = [*_MODULE, "handlers", "ext", "aio"]  # pyright: ignore[reportUnsuppor
 
 def __getattr__(name: str) -> _Any:
     if name in _SUBMODULES:
-        return _import_module(f"zenlake.{name}")
+        return _loaded(f"zenlake.{name}")
     module = _MODULE.get(name)
     if module is None:
         raise AttributeError(f"module 'zenlake' has no attribute {name!r}")
-    collects = _gc.isenabled()
-    _gc.disable()  # modules are no garbage: looking for some among them is a tenth of a start
-    try:
-        value = getattr(_import_module(f"zenlake.{module}"), name)
-    finally:
-        if collects:
-            _gc.enable()
+    value = getattr(_loaded(f"zenlake.{module}"), name)
     globals()[name] = value
     return value
 

@@ -7,21 +7,20 @@ UTC, not from NTP's 1900 (divergence A6). On the wire and in hot paths it is an 
 Nothing here reads a clock: `now` is an argument.
 """
 
-import re
-from datetime import UTC, datetime, timedelta
 from functools import total_ordering
 from operator import index
+from typing import TYPE_CHECKING
 
 from zenlake.errors import InvalidValue
 from zenlake.hlc import MAX_DELTA, HybridClock, ntp64_of
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 __all__ = ["NTP64", "HybridClock", "MAX_DELTA", "ntp64_from_ns", "ns_from_ntp64"]
 
 NS = 1_000_000_000
 U64 = (1 << 64) - 1
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-_RFC3339 = r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?Z"
 
 
 def ntp64_from_ns(ns: int) -> int:
@@ -56,29 +55,18 @@ class NTP64:
         return self
 
     @classmethod
-    def from_datetime(cls, time: datetime) -> "NTP64":
+    def from_datetime(cls, time: "datetime") -> "NTP64":
         """From a datetime that has a time zone."""
-        if not isinstance(time, datetime):
-            raise TypeError(f"a time is a datetime or an NTP64, not {time!r}")
-        if time.tzinfo is None:
-            raise InvalidValue(
-                f"{time.isoformat()} has no time zone: add tzinfo=datetime.UTC, or the zone it was read in"
-            )
-        return cls.from_wire(ntp64_from_ns((time - EPOCH) // timedelta(microseconds=1) * 1000))
+        from zenlake.dates import from_datetime
+
+        return cls.from_wire(ntp64_from_ns(from_datetime(time)))
 
     @classmethod
     def parse_rfc3339(cls, s: str) -> "NTP64":
         """Reads `2026-01-01T00:00:00.123456789Z`: UTC only, digits after the ninth are ignored."""
-        found = re.fullmatch(_RFC3339, s, re.ASCII)
-        if found is None:
-            raise InvalidValue(f"{s!r} is not a UTC instant like 2026-01-01T00:00:00.5Z")
-        year, month, day, hour, minute, second = map(int, found.groups()[:6])
-        try:  # a leap second has no number of its own in Unix time; Zenoh repeats the one before
-            time = datetime(year, month, day, hour, minute, 59 if second == 60 else second, tzinfo=UTC)
-        except ValueError as error:
-            raise InvalidValue(f"{s!r} is not a UTC instant: {error}") from None
-        seconds = (time - EPOCH) // timedelta(seconds=1)
-        return cls(seconds, int((found[7] or "")[:9].ljust(9, "0")))
+        from zenlake.dates import from_rfc3339
+
+        return cls(*from_rfc3339(s))
 
     def as_secs_f64(self, /) -> float:
         """Seconds since 1970, with their fraction."""
@@ -96,14 +84,17 @@ class NTP64:
         """The nanoseconds beyond the whole seconds."""
         return ns_from_ntp64(self._ntp64) % NS
 
-    def to_datetime(self, /) -> datetime:
+    def to_datetime(self, /) -> "datetime":
         """To the microsecond, rounded down: that is all a datetime can hold."""
-        return EPOCH + timedelta(microseconds=ns_from_ntp64(self._ntp64) // 1000)
+        from zenlake.dates import to_datetime
+
+        return to_datetime(ns_from_ntp64(self._ntp64))
 
     def to_string_rfc3339_lossy(self, /) -> str:
         """As 2026-01-01T00:00:00.123456789Z: to the nanosecond, which is less than it holds."""
-        seconds, nanos = divmod(ns_from_ntp64(self._ntp64), NS)
-        return f"{EPOCH + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S}.{nanos:09}Z"
+        from zenlake.dates import to_rfc3339
+
+        return to_rfc3339(ns_from_ntp64(self._ntp64))
 
     def __int__(self) -> int:
         return self._ntp64

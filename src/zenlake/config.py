@@ -6,7 +6,6 @@ is unknown or of the wrong kind is refused at once, with the nearest key that ex
 """
 
 import copy
-import json
 import os
 from collections.abc import Iterator
 from typing import Any, Self
@@ -66,7 +65,7 @@ class Config:
     def get_json(self, /, key: str) -> str:
         """The value (or the section) at this path, `connect/endpoints` for instance, as JSON."""
         path = key.strip("/")
-        return json.dumps(self._value(path, _find(path)), separators=(",", ":"))
+        return json5.dumps(self._value(path, _find(path)), separators=(",", ":"))
 
     def insert_json5(self, /, key: str, value: str) -> None:
         """Set the value (or all of a section) at this path to what the JSON5 text says."""
@@ -131,12 +130,12 @@ class Config:
         return self._set.get(path, node.default)
 
     def __str__(self) -> str:
-        return json.dumps(self._value("", KEYS), separators=(",", ":"), sort_keys=True)
+        return json5.dumps(self._value("", KEYS), separators=(",", ":"), sort_keys=True)
 
     def __repr__(self) -> str:
         """What was set, and no secrets."""
         shown = {path: "***" if _hidden(path) else value for path, value in self._set.items()}
-        return f"Config({json.dumps(shown)})"
+        return f"Config({json5.dumps(shown)})"
 
     def __eq__(self, other: object) -> bool:
         return self._set == other._set if isinstance(other, Config) else NotImplemented
@@ -164,7 +163,7 @@ def _from_yaml(text: str) -> Any:
     except ModuleNotFoundError:
         raise ConfigError("reading YAML needs the package PyYAML: pip install pyyaml, or write it as JSON5") from None
     try:
-        return json.loads(json.dumps(yaml.safe_load(text), default=str))  # what JSON has no word for, as text
+        return json5.loads(json5.dumps(yaml.safe_load(text), default=str))  # what JSON has no word for, as text
     except yaml.YAMLError as error:
         raise ConfigError(f"not YAML: {' '.join(str(error).split())}") from None
 
@@ -218,12 +217,12 @@ def _check(path: str, node: Any, value: Any) -> None:
     if isinstance(node, Key):
         why = node.kind.check(value)
         if why is not None:
-            shown = "***" if _hidden(path) else json.dumps(value)
+            shown = "***" if _hidden(path) else json5.dumps(value)
             raise ConfigError(f"{path}: {shown} {why}" if why.startswith("is ") else f"{path}: {why}")
         return
     if not isinstance(value, dict):
         raise ConfigError(
-            f"{path or 'the configuration'} is a section: write an object {{...}}, not {json.dumps(value)}"
+            f"{path or 'the configuration'} is a section: write an object {{...}}, not {json5.dumps(value)}"
         )
     for name, each in value.items():
         below = f"{path}/{name}" if path else name

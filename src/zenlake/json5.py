@@ -2,16 +2,16 @@
 """Reads JSON5: JSON with comments, bare keys, single quotes, trailing commas and a few more ways to write a number.
 
 Zenoh's configurations are written in it. The libraries that read it are either slow enough to be felt when a program
-starts or need a compiler, and the language is one page long, so here it is. Plain JSON goes to Python's own reader.
+starts or need a compiler, and the language is one page long, so here it is. Plain JSON goes to Python's own reader, which is loaded
+where there is something to read or (`dumps`) to write.
 """
 
-import json
 import re
 from typing import Any
 
 from zenlake.errors import ConfigError
 
-__all__ = ["loads"]
+__all__ = ["dumps", "loads"]
 
 _DEEPEST = 100  # levels of nesting, well below Python's own limit
 # Compiled where they are used: `re` remembers them, and most configurations need neither.
@@ -32,12 +32,21 @@ _END = ("end", "", -1)
 
 def loads(text: str) -> Any:
     """The value that the text stands for. ConfigError tells the line and column of the first thing that is not JSON5."""
+    from json import loads as read
+
     try:
-        return json.loads(text)
+        return read(text)
     except ValueError:
         return _Reader(text).document()
     except RecursionError:
         raise ConfigError("nested too deeply") from None
+
+
+def dumps(value: Any, **options: Any) -> str:
+    """As JSON."""
+    from json import dumps as written
+
+    return written(value, **options)
 
 
 class _Reader:

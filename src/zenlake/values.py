@@ -6,10 +6,9 @@ made, hash, compare, pickle and copy, and know nothing of messages, sockets or c
 found, everything else takes what a user typed.
 """
 
-from datetime import datetime, timedelta
 from functools import total_ordering
 from operator import index
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from zenlake.choices import (
     CongestionControl,
@@ -29,6 +28,9 @@ from zenlake.choices import (
 from zenlake.clock import NTP64
 from zenlake.encoding import Encoding
 from zenlake.errors import InvalidValue
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
 
 __all__ = [
     "ZenohId",
@@ -220,7 +222,7 @@ class Timestamp:
 
     __slots__ = ("_id", "_ntp64")
 
-    def __init__(self, time: datetime | NTP64, id: TimestampId | bytes | bytearray) -> None:
+    def __init__(self, time: "datetime | NTP64", id: TimestampId | bytes | bytearray) -> None:
         self._ntp64 = int(time if isinstance(time, NTP64) else NTP64.from_datetime(time))
         self._id = id if isinstance(id, TimestampId) else TimestampId(id)
 
@@ -254,7 +256,7 @@ class Timestamp:
     def id(self) -> TimestampId:
         return self._id
 
-    def get_time(self, /) -> datetime:
+    def get_time(self, /) -> "datetime":
         """The time, to the microsecond."""
         return self.get_time_as_ntp64().to_datetime()
 
@@ -266,8 +268,10 @@ class Timestamp:
         """Whose clock it is."""
         return self._id
 
-    def get_diff_duration(self, /, other: "Timestamp") -> timedelta:
+    def get_diff_duration(self, /, other: "Timestamp") -> "timedelta":
         """How long after `other`; negative if before."""
+        from datetime import timedelta
+
         return timedelta(microseconds=(self._ntp64 - other._ntp64) * 1_000_000 / (1 << 32))
 
     def to_string_rfc3339_lossy(self, /) -> str:

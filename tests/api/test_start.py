@@ -21,18 +21,41 @@ with zenlake.open(config) as session:
 print(*sys.modules)
 """
 
+ASKING = """
+import sys
+import zenlake
+zenlake.open
+import zenlake.api.discovery
+print(*sys.modules)
+"""
+
 HEAVY = {
-    "aioquic", "asyncio", "concurrent.futures", "dataclasses", "decimal", "difflib", "duckdb", "encodings.idna", "hashlib",
-    "inspect", "ipaddress", "logging", "lz4", "numpy", "pathlib", "pyarrow", "pyspark", "rich", "ssl", "typer", "websockets",
+    "aioquic", "asyncio", "concurrent.futures", "dataclasses", "datetime", "decimal", "difflib", "duckdb",
+    "encodings.idna", "hashlib", "inspect", "ipaddress", "logging", "lz4", "numpy", "pathlib", "pyarrow", "pyspark",
+    "rich", "ssl", "typer", "websockets",
 }  # fmt: skip
 
 
-@pytest.mark.skipif(not COMPILED, reason="Cython's shadow and what picks the .py files load more")
-def test_a_session_loads_nothing_that_it_does_not_use():
-    command = [sys.executable, "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}\n{PROGRAM}"]
+pytestmark = pytest.mark.skipif(not COMPILED, reason="Cython's shadow and what picks the .py files load more")
+
+
+def loaded_by(program):
+    command = [sys.executable, "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}\n{program}"]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert not answer.stderr
-    loaded = set(answer.stdout.split())
+    return set(answer.stdout.split())
+
+
+def test_a_session_loads_nothing_that_it_does_not_use():
+    loaded = loaded_by(PROGRAM)
     assert "zenlake.api.session" in loaded
     assert not HEAVY & loaded
     assert not {"zenlake.link.tls", "zenlake.link.quic", "zenlake.api.arrow", "zenlake.api.discovery"} & loaded
+    assert not {"zenlake.api.query", "zenlake.api.liveliness", "zenlake.parameters", "zenlake.network.graph"} & loaded
+
+
+def test_who_is_there_is_asked_before_a_session_is_loaded():
+    loaded = loaded_by(ASKING)
+    assert "zenlake.runtime.scout" in loaded
+    assert not HEAVY & loaded
+    assert not {"json", "threading", "zenlake.api.session", "zenlake.runtime.node", "zenlake.runtime.engine"} & loaded

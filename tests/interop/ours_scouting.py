@@ -21,8 +21,8 @@ def main() -> None:
     zid = os.urandom(15) + b"\x01"
     engine = Engine()
     engine.start()
-    answering = Answering(engine, group, zid, WhatAmI.ROUTER, lambda: [LOCATOR])
-    engine.run(answering.begin)
+    answering = Answering(group)
+    engine.run(lambda: answering.begin(engine, zid, WhatAmI.ROUTER, lambda: [LOCATOR]))
     print("READY", zid[::-1].hex().lstrip("0"), flush=True)
     seen = set()
 

@@ -70,3 +70,12 @@ def test_all_who_answered_hear_what_is_put_first(namespace: tuple[str, ...]) -> 
     assert [ours.expect("ECHOES").split()[1] for _ in range(4)] == ["2"] * 4
     for process in (ours, *theirs):
         process.close()
+
+
+def test_of_two_that_start_at_once_one_finds_the_other(namespace: tuple[str, ...]) -> None:
+    """It hears the other's question before it is able to answer it. (Who asked first may have found nobody yet.)"""
+    ours = [Process("ours_open.py", ADDRESS, "lo", prefix=namespace) for _ in range(2)]
+    told = [process.expect("OPEN").split()[1:] for process in ours]
+    assert max(told, key=len) in ([told[0][0], told[1][0]], [told[1][0], told[0][0]])
+    for process in ours:
+        process.close()

@@ -5,10 +5,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from zenlake.api.arguments import as_encoding, as_flag, as_key, as_locality, as_seconds, given
 from zenlake.api.arriving import Keys
-from zenlake.api.cancellation import CancellationToken
 from zenlake.api.declared import Querier
 from zenlake.api.handlers import Receiver
-from zenlake.api.samples import Reply, reply_from_response
 from zenlake.api.stamps import Stamper, TimestampInstrumentation
 from zenlake.api.zbytes import as_buffer
 from zenlake.choices import (
@@ -23,11 +21,13 @@ from zenlake.choices import (
 from zenlake.encoding import Encoding
 from zenlake.errors import InvalidValue
 from zenlake.keyexpr import KeyExpr
-from zenlake.parameters import Selector
 from zenlake.values import SourceInfo
 
 if TYPE_CHECKING:
+    from zenlake.api.cancellation import CancellationToken
+    from zenlake.api.samples import Reply
     from zenlake.api.session import Session
+    from zenlake.parameters import Selector
 
 __all__ = ["Asking"]
 
@@ -52,7 +52,7 @@ class Asking:
     def get(
         self,
         /,
-        selector: Selector | KeyExpr | str,
+        selector: "Selector | KeyExpr | str",
         handler: Any = None,
         *,
         target: QueryTarget | None = None,
@@ -67,7 +67,7 @@ class Asking:
         attachment: Any = None,
         allowed_destination: Locality | None = None,
         source_info: SourceInfo | None = None,
-        cancellation_token: CancellationToken | None = None,
+        cancellation_token: "CancellationToken | None" = None,
         timestamp_instrumentation: TimestampInstrumentation | None = None,
         budget: int | None = None,
     ) -> Any:
@@ -75,6 +75,8 @@ class Asking:
 
         With a `budget`, after so many replies at the latest.
         """
+        from zenlake.parameters import Selector
+
         chosen = selector if isinstance(selector, Selector) else Selector(selector)
         fixed = self._asking(
             target, consolidation, accept_replies, timeout, congestion_control, priority, express, allowed_destination
@@ -93,7 +95,7 @@ class Asking:
             fixed,
         )
 
-    def get_table(self, /, selector: Selector | KeyExpr | str, **options: Any) -> Any:
+    def get_table(self, /, selector: "Selector | KeyExpr | str", **options: Any) -> Any:
         """Ask, wait for all answers, and give them as a pyarrow.Table: a row for each reply. Options are those of `get`.
 
         If an answer is an error, or the time is over, it is a QueryError, whose `table` has the answers that are none.
@@ -162,17 +164,21 @@ class Asking:
         encoding: Encoding | str | None,
         attachment: Any,
         source: SourceInfo | None,
-        token: CancellationToken | None,
+        token: "CancellationToken | None",
         instrumentation: TimestampInstrumentation | None,
         budget: int | None,
         fixed: dict[str, Any],
     ) -> Any:
+        from zenlake.api.samples import reply_from_response
+
         if budget is not None and budget < 1:
             raise InvalidValue(f"a budget of {budget} replies: at least one, or None for all")
         node = self._live()
         given("source_info", source, SourceInfo, None)
         given("timestamp_instrumentation", instrumentation, TimestampInstrumentation, None)
         if token is not None:
+            from zenlake.api.cancellation import CancellationToken
+
             given("cancellation_token", token, CancellationToken, token).check()
         if fixed["accept_any"] and "_anyke" not in parameters:
             parameters = f"{parameters};_anyke" if parameters else "_anyke"

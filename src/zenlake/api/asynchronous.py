@@ -17,6 +17,7 @@ from zenlake.api import session as blocking
 from zenlake.api.awaited import Handler, as_handler, readable
 from zenlake.api.cancellation import CancellationToken
 from zenlake.api.opening import Attempt
+from zenlake.api.start import checked
 from zenlake.choices import CongestionControl
 from zenlake.config import Config
 
@@ -355,7 +356,7 @@ class Opening:
     async def _open(self) -> Session:
         loop, attempt = asyncio.get_running_loop(), Attempt()
         opened: asyncio.Future[blocking.Session] = loop.create_future()
-        make = partial(blocking.Session, blocking._checked(self._config), attempt=attempt, **self._options)
+        make = partial(blocking.Session, checked(self._config), attempt=attempt, **self._options)
 
         def work() -> None:
             try:

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finding each other by multicast, as a session's configuration says: whom to look for, whom to answer."""
+"""Finding each other by multicast, as a session's configuration says: whom to look for, whom to answer.
 
-import queue
+A peer asks as soon as its `Discovery` is made, which needs no node: `open` makes it first, and the rest is loaded while the answers
+are on their way. (So nothing here imports what a node is made of.)
+"""
+
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 from zenlake.choices import WhatAmI, WhatAmIMatcher
 from zenlake.config import Config
 from zenlake.errors import LinkError
-from zenlake.runtime.node import YIELD
 from zenlake.runtime.scout import Answering, Asking, Group, Lookout
 from zenlake.telling import logger
 from zenlake.wire.scouting import Hello
@@ -42,16 +44,35 @@ def group(config: Config) -> Group:
 class Discovery:
     """What a node does to be found and to find others."""
 
-    def __init__(self, config: Config, node: "SessionNode") -> None:
+    def __init__(self, config: Config) -> None:
         self._config = config
-        self._node = node
-        self._parts: list[Asking | Answering] = []
+        self._node: SessionNode | None = None
+        self._asking: Asking | None = None
+        self._answering: Answering | None = None
+        self._asked = 0.0
         self._heard: float | None = None  # when the first answered
         wanted = config.of_role("scouting/multicast/autoconnect")
-        self._what = WhatAmIMatcher(AUTOCONNECT[node.whatami] if wanted is None else "|".join(wanted))
+        self._what = WhatAmIMatcher(AUTOCONNECT[config.role] if wanted is None else "|".join(wanted))
+        if config.role is not WhatAmI.CLIENT:
+            self._ask()
+
+    def _ask(self) -> None:
+        where = group(self._config)
+        try:
+            if not self._what.is_empty():
+                self._asking = Asking(where, self._what)
+            if self._config.of_role("scouting/multicast/listen") is not False:
+                self._answering = Answering(where)
+        except LinkError as error:  # a node without multicast is still a node
+            log.warning("no scouting by multicast: %s", error)
+        if self._asking is not None:  # and others are heard by now: of two that begin at once, one hears the other
+            self._asking.ask()
+            self._asked = monotonic()
 
     def find(self, seconds: float) -> list[tuple[bytes, WhatAmI, tuple[str, ...]]]:
         """The first node that answers, in so many seconds."""
+        import queue
+
         hellos: queue.SimpleQueue[Hello] = queue.SimpleQueue()
         lookout = Lookout(group(self._config), self._what, hellos.put)
         try:
@@ -62,53 +83,50 @@ class Discovery:
             lookout.close()
         return [(hello.zid.value, WhatAmI.from_wire(hello.whatami), tuple(hello.locators))]
 
-    def begin(self) -> None:
+    def begin(self, node: "SessionNode") -> None:
         """Answer, and connect to whom we find; returns when somebody was found or the time for it is over."""
-        node, config = self._node, self._config
-        if node.whatami is WhatAmI.CLIENT:
-            return
-        began = monotonic()
-        node.runtime.engine.run(self._begin)
-        delay = config.get("scouting/delay")
-        if not self._what.is_empty() and config.get("open/return_conditions/connect_scouted") is not False:
-            seconds = (500 if delay is None else delay) / 1000
-            connected = node.wait_for_face(1, seconds)
-            if not connected and self._heard is not None:  # the one with the smaller id waits for the other to connect
-                connected = node.wait_for_face(1, 2 * YIELD)
-            if connected:
-                self._wait_for_the_others(began, seconds)
+        from zenlake.runtime.node import YIELD
 
-    def _wait_for_the_others(self, began: float, seconds: float) -> None:
+        config, self._node = self._config, node
+        node.runtime.engine.run(lambda: self._begin(node))
+        if self._asking is None or config.get("open/return_conditions/connect_scouted") is False:
+            return
+        delay = config.get("scouting/delay")
+        seconds = (500 if delay is None else delay) / 1000
+        left = max(self._asked + seconds - monotonic(), min(ANSWERS, seconds))  # (connecting may have taken longer)
+        connected = node.wait_for_face(1, left)
+        if not connected and self._heard is not None:  # the one with the smaller id waits for the other to connect
+            connected = node.wait_for_face(1, 2 * YIELD)
+        if connected:
+            self._wait_for_the_others(node, seconds, seconds + 2 * YIELD)
+
+    def _wait_for_the_others(self, node: "SessionNode", seconds: float, at_most: float) -> None:
         """Somebody was found: those who answered the same question are to hear what is put first, too."""
         now = monotonic()
         heard = now if self._heard is None else self._heard
-        answered, latest = heard + min(max(ANSWERS, heard - began), seconds), now + seconds + 2 * YIELD
-        while monotonic() < (latest if self._node.is_connecting else answered):
+        answered, latest = heard + min(max(ANSWERS, heard - self._asked), seconds), now + at_most
+        while monotonic() < (latest if node.is_connecting else answered):
             sleep(0.005)
 
-    def _begin(self) -> None:
-        node, where, engine = self._node, group(self._config), self._node.runtime.engine
-        own: frozenset[tuple[object, ...]] = frozenset()
-        try:
-            if not self._what.is_empty():
-                asking = Asking(engine, where, self._what, self._found)
-                own = frozenset(asking.own)
-                self._parts.append(asking)
-            if self._config.of_role("scouting/multicast/listen") is not False:
-                answering = Answering(engine, where, node.zid, node.whatami, lambda: node.locators, own)
-                self._parts.append(answering)
-        except LinkError as error:  # a node without multicast is still a node
-            log.warning("no scouting by multicast: %s", error)
-        for part in self._parts:
-            part.begin()
+    def _begin(self, node: "SessionNode") -> None:
+        engine = node.runtime.engine
+        if self._asking is not None:
+            self._asking.begin(engine, self._found)
+        if self._answering is not None:
+            own = frozenset() if self._asking is None else frozenset(self._asking.own)
+            self._answering.begin(engine, node.zid, node.whatami, lambda: node.locators, own)
 
     def close(self) -> None:
-        parts, self._parts = self._parts, []
+        parts = [part for part in (self._asking, self._answering) if part is not None]
+        self._asking = self._answering = None
         for part in parts:
-            self._node.runtime.engine.run(part.close)
+            if self._node is None:
+                part.close()
+            else:
+                self._node.runtime.engine.run(part.close)
 
     def _found(self, hello: Hello) -> None:
-        zid = hello.zid.value
-        if zid != self._node.zid:
+        zid, node = hello.zid.value, self._node
+        if node is not None and zid != node.zid:
             self._heard = self._heard or monotonic()
-            self._node._discovered(zid, WhatAmI.from_wire(hello.whatami), tuple(hello.locators))
+            node._discovered(zid, WhatAmI.from_wire(hello.whatami), tuple(hello.locators))

@@ -292,16 +292,18 @@ class Attempt:
             self._node.abandon()
 
 
-def open_node(config: Config, attempt: Attempt | None = None, **more: Any) -> SessionNode:
+def open_node(
+    config: Config, attempt: Attempt | None = None, discovery: "Discovery | None" = None, **more: Any
+) -> SessionNode:
     """The node that a configuration describes, listening and connected.
 
-    `more` are fields of NodeConfig for which a configuration has no name.
+    `discovery` is the configuration's, where it has asked already; `more` are fields of NodeConfig for which there is no key.
     """
-    finds = config.get("scouting/multicast/enabled") is not False
 
     def scout(timeout: float) -> Any:
         return node.find(timeout)
 
+    finds = config.get("scouting/multicast/enabled") is not False
     node = SessionNode(node_config(config, scout=scout if finds else None, **more))
     try:
         if attempt is not None:
@@ -309,10 +311,10 @@ def open_node(config: Config, attempt: Attempt | None = None, **more: Any) -> Se
         if finds:
             from zenlake.api.discovery import Discovery
 
-            node.discovery = Discovery(config, node)
+            node.discovery = discovery or Discovery(config)
         node.start()
         if node.discovery is not None:
-            node.discovery.begin()
+            node.discovery.begin(node)
             if config.get("open/return_conditions/declares") is not False:
                 node.wait_until_told(TOLD)
     except BaseException:

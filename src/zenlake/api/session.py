@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Session`: a node's door to the network, and `open`, which makes one.
+"""`Session`: a node's door to the network.
 
 A session belongs to the process that opened it. In a child that was forked it is closed, and says so; a session that
 nobody closed is closed when the program ends.
@@ -16,11 +16,9 @@ from zenlake.api.arriving import Keys, Samples
 from zenlake.api.asking import Asking
 from zenlake.api.declared import Queryable, Subscriber
 from zenlake.api.handlers import Receiver, Threaded, receiver
-from zenlake.api.liveliness import Liveliness
 from zenlake.api.opening import QUERY_TIMEOUT, Attempt, open_node
 from zenlake.api.publishing import Publishing
 from zenlake.api.quality import Overwrites
-from zenlake.api.query import Query
 from zenlake.api.sample import Sample
 from zenlake.api.stamps import Stamper, TimestampCallback, TimestampContext
 from zenlake.choices import Locality
@@ -30,32 +28,25 @@ from zenlake.keyexpr import KeyExpr
 from zenlake.values import EntityGlobalId, Timestamp, ZenohId
 
 if TYPE_CHECKING:
+    from zenlake.api.discovery import Discovery
     from zenlake.api.info import SessionInfo
+    from zenlake.api.liveliness import Liveliness
 
-__all__ = ["Session", "open"]
+__all__ = ["Session"]
 
 FORKED = "this session was opened before a fork and belongs to the parent process: open another one here"
 _sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
-
-
-def open(
-    config: Config | None = None, *, timestamp_callback: TimestampCallback | None = None
-) -> "Session":  # fmt: skip
-    """Open a session, as the configuration says: by default as a peer that finds others by multicast."""
-    return Session(_checked(config), timestamp_callback)
-
-
-def _checked(config: Config | None) -> Config:
-    if config is not None and not isinstance(config, Config):
-        raise TypeError(f"open takes a zenlake.Config, not {type(config).__name__}")
-    return config if config is not None else Config()
 
 
 class Session(Publishing, Asking):
     """What everything is declared on, published and asked with. Use it in a `with`, or `close` it."""
 
     def __init__(
-        self, config: Config, timestamp_callback: TimestampCallback | None = None, attempt: Attempt | None = None
+        self,
+        config: Config,
+        timestamp_callback: TimestampCallback | None = None,
+        attempt: Attempt | None = None,
+        discovery: "Discovery | None" = None,
     ) -> None:
         super().__init__()
         self._life.over = "session closed"
@@ -65,7 +56,7 @@ class Session(Publishing, Asking):
         self._keys = Keys()
         self._receivers: weakref.WeakSet[Receiver[Any]] = weakref.WeakSet()
         self._held: set[Any] = set()  # declarations that go on in the background
-        self._node = open_node(config, attempt)
+        self._node = open_node(config, attempt, discovery)
         context = TimestampContext(self.zid(), self._node.whatami)
         self._stamper = Stamper(context, self._node.new_timestamp, timestamp_callback)
         self._life.over = None
@@ -172,6 +163,8 @@ class Session(Publishing, Asking):
         allowed_origin: Locality | None = None,
     ) -> Queryable[Any]:
         """Receive the queries that match a key expression, to answer them. `complete`: it knows every key of it."""
+        from zenlake.api.query import Query
+
         key, origin = as_key(key_expr), as_locality("allowed_origin", allowed_origin)
         is_complete = as_flag("complete", complete)
         node = self._live()
@@ -189,8 +182,10 @@ class Session(Publishing, Asking):
         entity = node.declare_queryable(key.utf8, deliver, is_complete, origin)
         return self._declared(Queryable(self, key, target, entity))
 
-    def liveliness(self, /) -> Liveliness:
+    def liveliness(self, /) -> "Liveliness":
         """Tokens that say what is alive, and how to hear of them."""
+        from zenlake.api.liveliness import Liveliness
+
         return Liveliness(self)
 
     # Key expressions

@@ -157,7 +157,7 @@ class Network:
 
     def open(self) -> "Session":
         """A session there. Who only connects somewhere is a client: it listens nowhere."""
-        from zenlake.api.session import open
+        from zenlake.api.start import open
 
         mode = self.mode
         if mode is None and self.config is None and self.connect and not self.listen:

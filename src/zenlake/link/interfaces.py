@@ -7,17 +7,16 @@ import socket
 import struct
 import sys
 from contextlib import suppress
-from ipaddress import IPv4Address, IPv6Address, ip_address
-from pathlib import Path
 
 from zenlake.record import dataclass
 
-__all__ = ["ANY", "Interface", "having", "named", "with_multicast"]
+__all__ = ["ANY", "Interface", "having", "named", "packed", "with_multicast"]
 
 SIOCGIFCONF = 0x8912
 SIOCGIFFLAGS = 0x8913
 SIOCGIFADDR = 0x8915
 UP, LOOPBACK, MULTICAST = 0x1, 0x8, 0x1000
+V4_IN_V6 = bytes(10) + b"\xff\xff"  # what the bytes of an IPv4 address follow in IPv6
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +63,19 @@ def _loopback() -> list[Interface]:
     return [Interface(socket.if_nametoindex(name), "127.0.0.1") for name in having("127.0.0.1")]
 
 
+def packed(address: str) -> bytes | None:
+    """The 4 or 16 bytes of an address; None if it is none. (`ipaddress` would take longer to load than all of this.)"""
+    try:
+        return socket.inet_pton(socket.AF_INET6 if ":" in address else socket.AF_INET, address.partition("%")[0])
+    except (OSError, ValueError):
+        return None
+
+
 def _one(text: str) -> Interface:
-    with suppress(ValueError):
-        if ip_address(text).version == 4:
-            return Interface(0, text)
+    number = packed(text)
+    if number is not None and len(number) == 4:
+        return Interface(0, text)
+    if number is not None:
         raise OSError(0, f"`{text}`: an interface of IPv6 is given by its name")
     try:
         index = socket.if_nametoindex(text)
@@ -92,31 +100,29 @@ def having(address: str) -> tuple[str, ...]:
     """The names of those that have this address; all if it is the one that stands for any, as 1.10.2 takes it."""
     if sys.platform != "linux":
         return ()
-    try:
-        wanted = ip_address(address.partition("%")[0])
-    except ValueError:
+    wanted = packed(address)
+    if wanted is None:
         return ()
-    if isinstance(wanted, IPv6Address) and wanted.ipv4_mapped is not None:
-        wanted = wanted.ipv4_mapped
-    if wanted.is_unspecified:
+    wanted = wanted.removeprefix(V4_IN_V6)
+    if not any(wanted):
         return tuple(name for _, name in socket.if_nameindex())
     return tuple(dict.fromkeys(name for name, held in _addresses() if held == wanted))
 
 
-def _addresses() -> list[tuple[str, IPv4Address | IPv6Address]]:
+def _addresses() -> list[tuple[str, bytes]]:
     """Every address of every interface."""
     record, room = 40, 40 * 1024  # struct ifreq: a name of 16 bytes, then a sockaddr_in
     buffer = array.array("B", bytes(room))
     where, size = buffer.buffer_info()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         filled = struct.unpack("iL", fcntl.ioctl(sock.fileno(), SIOCGIFCONF, struct.pack("iL", size, where)))[0]
-    found: list[tuple[str, IPv4Address | IPv6Address]] = []
+    found: list[tuple[str, bytes]] = []
     for at in range(0, filled, record):
         name = buffer[at : at + 16].tobytes().partition(b"\0")[0].decode()
         name = name.partition(":")[0]  # of an alias: its interface
-        found.append((name, IPv4Address(buffer[at + 20 : at + 24].tobytes())))
-    with suppress(OSError):
-        for line in Path("/proc/net/if_inet6").read_text().splitlines():
+        found.append((name, buffer[at + 20 : at + 24].tobytes()))
+    with suppress(OSError), open("/proc/net/if_inet6") as lines:
+        for line in lines:
             number, *_, name = line.split()
-            found.append((name, IPv6Address(bytes.fromhex(number))))
+            found.append((name, bytes.fromhex(number)))
     return found

@@ -5,7 +5,6 @@ Everybody may ask our own session under `@/<zid>/session/...`, and only from ins
 a router has and others may have. It only reads.
 """
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from zenlake.encoding import Encoding
@@ -42,6 +41,8 @@ class Admin:
             application.declare_queryable(f"@/{self._own}/{self._mode}/**".encode(), self._answer)
 
     def _answer(self, query: Query, reader: Any) -> None:
+        import json
+
         try:
             stats = b"_stats" in (reader.request.query.parameters.value or b"")
             found = self.entries(stats)

@@ -8,7 +8,6 @@
 An answer without a timestamp is older than any with one. Errors are shown at once in all modes.
 """
 
-from zenlake.parameters import Parameters
 from zenlake.values import ConsolidationMode
 
 __all__ = ["Consolidation", "resolved"]
@@ -21,8 +20,12 @@ def resolved(mode: ConsolidationMode, parameters: str) -> ConsolidationMode:
     """Auto is Latest, but None where a range of time is asked for: there every value counts."""
     if mode is not ConsolidationMode.AUTO:
         return mode
-    in_time = "_time" in parameters and Parameters(parameters).get("_time") is not None
-    return ConsolidationMode.NONE if in_time else ConsolidationMode.LATEST
+    if "_time" in parameters:
+        from zenlake.parameters import Parameters  # few ask so
+
+        if Parameters(parameters).get("_time") is not None:
+            return ConsolidationMode.NONE
+    return ConsolidationMode.LATEST
 
 
 class Consolidation:

@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scouting on real sockets: `Asking` finds others, `Answering` lets others find us, both in the loop of a node.
 
-`Lookout` asks where there is no node: it has a loop of its own.
+Either opens its sockets when it is made and needs a loop only when it begins: what comes in between waits in them. So one can
+ask first, and make a node while the answers are on their way. `Lookout` asks where there is no node: it has a loop of its own.
 """
 
 from collections.abc import Callable, Sequence
-from ipaddress import ip_address
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from zenlake.endpoint import EndPoint, Locator
 from zenlake.link import scouting as sockets
-from zenlake.link.interfaces import having, with_multicast
+from zenlake.link.interfaces import having, packed, with_multicast
 from zenlake.record import dataclass
-from zenlake.runtime.engine import Engine, Timer
 from zenlake.transport.scouting import Responder, Scouter
 from zenlake.values import WhatAmI, WhatAmIMatcher
 from zenlake.wire.scouting import Hello
+
+if TYPE_CHECKING:
+    from zenlake.runtime.engine import Engine, Timer
 
 __all__ = ["Answering", "Asking", "Group", "Lookout"]
 
@@ -36,27 +39,33 @@ class Group:
 class Asking:
     """Asks in rounds until it is closed; `on_hello` hears every answer, repeated ones too."""
 
-    def __init__(self, engine: Engine, group: Group, what: WhatAmIMatcher, on_hello: Callable[[Hello], None]) -> None:
-        self._engine = engine
-        self._scouter = Scouter(what, monotonic())
-        self._on_hello = on_hello
+    def __init__(self, group: Group, what: WhatAmIMatcher) -> None:
         self._ports = sockets.asking(group.endpoint, group.interfaces, group.ttl)
+        self._scouter = Scouter(what, monotonic())
+        self._engine: Engine | None = None
         self._timer: Timer | None = None
         self.own = {port.address for port in self._ports}
         """Where our questions come from, so that we need not answer ourselves."""
 
-    def begin(self) -> None:
-        for port in self._ports:
-            port.on_answer = self._answer
-            self._engine.add(port)
-        self._round()
-
-    def _round(self) -> None:
+    def ask(self) -> None:
+        """If it is time to: the first time at once."""
         datagram = self._scouter.data(monotonic())
         if datagram is not None:
             for port in self._ports:
                 port.ask(datagram)
-        self._timer = self._engine.call_at(self._scouter.next_timeout(), self._round)
+
+    def begin(self, engine: "Engine", on_hello: Callable[[Hello], None]) -> None:
+        self._engine = engine
+        self._on_hello = on_hello
+        for port in self._ports:
+            port.on_answer = self._answer
+            engine.add(port)
+        self._timer = engine.call_at(self._scouter.next_timeout(), self._round)
+
+    def _round(self) -> None:
+        self.ask()
+        if self._engine is not None:
+            self._timer = self._engine.call_at(self._scouter.next_timeout(), self._round)
 
     def _answer(self, datagram: bytes, source: tuple[object, ...]) -> None:
         hello = self._scouter.receive(datagram)
@@ -68,16 +77,20 @@ class Asking:
             self._timer.cancel()
         for port in self._ports:
             port.close()
-            self._engine.remove(port)
+            if self._engine is not None:
+                self._engine.remove(port)
 
 
 class Answering:
     """Answers those who look for a node of our role. `locators` says where we listen at this moment."""
 
-    def __init__(
+    def __init__(self, group: Group) -> None:
+        self._port = sockets.answering(group.endpoint, group.interfaces)
+        self._engine: Engine | None = None
+
+    def begin(
         self,
-        engine: Engine,
-        group: Group,
+        engine: "Engine",
         zid: bytes,
         whatami: WhatAmI,
         locators: Callable[[], Sequence[str]],
@@ -86,11 +99,8 @@ class Answering:
         self._engine = engine
         self._own = own
         self._responder = Responder(zid, whatami, lambda local: reachable(locators(), local))
-        self._port = sockets.answering(group.endpoint, group.interfaces)
-
-    def begin(self) -> None:
         self._port.on_question = self._question
-        self._engine.add(self._port)
+        engine.add(self._port)
 
     def _question(self, datagram: bytes, source: tuple[object, ...]) -> bytes | None:
         if source in self._own:
@@ -100,17 +110,20 @@ class Answering:
 
     def close(self) -> None:
         self._port.close()
-        self._engine.remove(self._port)
+        if self._engine is not None:
+            self._engine.remove(self._port)
 
 
 class Lookout:
     """Asks in a thread of its own, from now until it is closed."""
 
     def __init__(self, group: Group, what: WhatAmIMatcher, on_hello: Callable[[Hello], None]) -> None:
+        from zenlake.runtime.engine import Engine
+
         self._engine = Engine("zenlake-scout")
-        self._asking = Asking(self._engine, group, what, on_hello)
+        self._asking = Asking(group, what)
         self._engine.start()
-        self._engine.call_soon(self._asking.begin)
+        self._engine.call_soon(lambda: self._asking.begin(self._engine, on_hello))
 
     def close(self) -> None:
         """Ask no more. From `on_hello`, or from a garbage collector, it does not wait for the thread's end."""
@@ -135,7 +148,5 @@ def reachable(locators: Sequence[str], from_here: bool) -> list[str]:
 
 def _loops(host: str) -> bool:
     """Whether only this machine reaches this address."""
-    try:
-        return ip_address(host.strip("[]").partition("%")[0]).is_loopback
-    except ValueError:
-        return False
+    number = packed(host.strip("[]"))
+    return number is not None and (number[0] == 127 if len(number) == 4 else number == bytes(15) + b"\1")

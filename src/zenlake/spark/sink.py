@@ -135,7 +135,7 @@ def configured(connect: list[str], config: str | None) -> Any:
 
 
 def opened(connect: list[str], config: str | None) -> "Session":
-    from zenlake.api.session import open
+    from zenlake.api.start import open
 
     return open(configured(connect, config))
 
