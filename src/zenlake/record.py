@@ -2,8 +2,8 @@
 """`dataclass` as in the standard library, for the classes that every program loads: made in a tenth of the time.
 
 The standard one compiles each method of each class from text when a program starts, and imports the compiler's helpers for
-that: a third of what `import zenlake` and `open` took. Here only `__init__` is, for the second object of a class: of many, a
-configuration's for instance, there is but one. The other methods read the class's fields.
+that: a third of what `import zenlake` and `open` took. Here only `__init__` is, when it is first needed; the other methods read
+the class's fields.
 To type checkers, and to `dataclasses.fields`, `replace`, `astuple` and the like, these are dataclasses.
 """
 
@@ -33,15 +33,8 @@ else:
         given = {name: own.pop(name) for name in names if name in own}
         more = {name: value for name, value in given.items() if isinstance(value, field)}
         defaults = {name: value.default if name in more else value for name, value in given.items()}
-        is_followed = "__post_init__" in own
-        made_for_each = {
-            name: value.default_factory for name, value in more.items() if value.default_factory is not None
-        }
         methods = {
-            "__init__": Later(
-                lambda: finished(_init(names, defaults, made_for_each, frozen, kw_only, is_followed)),
-                _first(names, defaults, made_for_each, kw_only, is_followed),
-            ),
+            "__init__": Later(lambda: finished(_init(names, defaults, more, frozen, kw_only, "__post_init__" in own))),
             "__repr__": _repr([name for name in names if name not in more or more[name].repr]),
             "__match_args__": () if kw_only else names,
             "__dataclass_fields__": Fields(given, kw_only),
@@ -64,52 +57,23 @@ else:
         return made
 
     class Later:
-        """A method that is made when it is looked for a second time; until then another one does."""
+        """A method that is made when it is first looked for."""
 
-        def __init__(self, make, first):
+        def __init__(self, make):
             self.make = make
-            self.first = first
 
         def __get__(self, instance, owner):
-            first, self.first = self.first, None
-            if instance is None or first is None:
-                return self.make().__get__(instance, owner)
+            return self.make().__get__(instance, owner)
 
-            def init(*args, **given):
-                if not first(instance, args, given):
-                    self.make()(instance, *args, **given)
-
-            return init
-
-    def _first(names, defaults, made_for_each, kw_only, is_followed):
-        """As `_init`, without compiling it; False if it was called with what it does not take."""
-
-        def fill(self, args, given):
-            values = dict(zip(names, args, strict=False)) | given
-            is_right = len(values) == len(args) + len(given) and not (kw_only and args)
-            for name, make in made_for_each.items():
-                if name not in values:
-                    values[name] = make()
-            values = defaults | values
-            if not is_right or values.keys() != set(names):
-                return False
-            for name in names:
-                object.__setattr__(self, name, values[name])
-            if is_followed:
-                self.__post_init__()
-            return True
-
-        return fill
-
-    def _init(names, defaults, made_for_each, frozen, kw_only, is_followed):
+    def _init(names, defaults, more, frozen, kw_only, is_followed):
         """The one method that is compiled: it is called often, and its signature is what users see."""
         known = {f"_{name}": value for name, value in defaults.items()} | {"_set": object.__setattr__}
         arguments = ["self", *(["*"] if kw_only else []), *(f"{n}=_{n}" if n in defaults else n for n in names)]
         lines = [f"def __init__({', '.join(arguments)}):"]
         for name in names:
             value = name
-            if name in made_for_each:
-                known[f"_{name}"], known[f"_new_{name}"] = MADE, made_for_each[name]
+            if name in more and more[name].default_factory is not None:
+                known[f"_{name}"], known[f"_new_{name}"] = MADE, more[name].default_factory
                 known["_MADE"] = MADE
                 value = f"_new_{name}() if {name} is _MADE else {name}"
             lines.append(f" _set(self, {name!r}, {value})" if frozen else f" self.{name} = {value}")

@@ -119,7 +119,9 @@ def note_alike(samples, first, last, data, model, lead, end, bound):
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def note_even(samples: Samples, m: cython.Py_ssize_t, last: cython.Py_ssize_t, stride: cython.Py_ssize_t) -> cython.void:
+def note_even(
+    samples: Samples, m: cython.Py_ssize_t, last: cython.Py_ssize_t, stride: cython.Py_ssize_t
+) -> cython.void:
     """Where those behind the model that are as long as it have what it has. (A note after the other: several rows at once, by
     what a processor has for that.)"""
     i: cython.Py_ssize_t
