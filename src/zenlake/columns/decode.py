@@ -10,7 +10,7 @@ What cannot be read is a row of `errors`, never silence; the batches after it ar
 
 import cython
 
-from zenlake.columns.inputs import integers
+from zenlake.columns.inputs import ends, integers
 from zenlake.columns.telling import agreed, declared, interested, name_of, node, reason, told
 from zenlake.errors import DecodeError
 from zenlake.wire.scouting import read_scouting
@@ -100,8 +100,8 @@ class Decoder:
         if count == 0:
             return
         column = batches.column("batch")
-        _, offsets, data = column.buffers()
-        self.offsets = memoryview(offsets).cast("i")[column.offset :]
+        data = column.buffers()[2]
+        self.offsets = ends(column)
         self.received = integers(batches.column("received"), "q")
         self.faces = integers(batches.column("face"), "i")
         self.directions = integers(batches.column("direction"), "b")

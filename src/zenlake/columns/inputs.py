@@ -32,7 +32,7 @@ class Runs:
         if valid is not None:
             self.bits = memoryview(valid).cast("B")
         if offsets is not None and offsets.size:
-            self.offsets = memoryview(offsets).cast("i")
+            self.offsets = memoryview(offsets)[: 4 * (column.offset + len(column) + 1)].cast("i")
         if data is not None:
             self.data = memoryview(data).cast("B")
 
@@ -85,6 +85,11 @@ class Choices:
 
     def get(self, row):
         return self.numbers[self.codes[row]] if self.on else self.default
+
+
+def ends(column):
+    """Where each run of a column of bytes begins, and the last one ends, as a view. (Its buffer may be longer, by any bytes.)"""
+    return memoryview(column.buffers()[1])[4 * column.offset : 4 * (column.offset + len(column) + 1)].cast("i")
 
 
 def integers(column, format):

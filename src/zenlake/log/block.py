@@ -169,7 +169,7 @@ def checksum(rows: pa.RecordBatch, changes: bytes | None, withheld: bytes | None
         column = rows.column(name)
         if name == "batch":
             _, offsets, data = column.buffers()
-            ends = memoryview(offsets).cast("i")[column.offset : column.offset + count + 1]
+            ends = memoryview(offsets)[4 * column.offset : 4 * (column.offset + count + 1)].cast("i")
             crc = crc32(memoryview(data)[ends[0] : ends[-1]] if data is not None else b"", crc)
             crc = crc32(ends.cast("B"), crc)
         elif name == "compressed":

@@ -133,9 +133,10 @@ def index_records(path: Path) -> list[Record]:
 def head(path: Path) -> pa.Schema:
     """The schema of a segment, with what its head tells."""
     try:
-        with pa.OSFile(str(path)) as file:
-            schema = pa.ipc.open_stream(file).schema
-    except DAMAGE:
+        with path.open("rb") as file:
+            start = file.read(8)
+            schema = pa.ipc.read_schema(pa.py_buffer(start + file.read(prefix_size(start) - len(start))))
+    except (LogError, *DAMAGE):
         raise LogError(f"{path} does not begin like a segment") from None
     metadata = schema.metadata or {}
     if metadata.get(b"zenlake.log.format") != str(FORMAT).encode():

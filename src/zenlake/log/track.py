@@ -7,7 +7,7 @@ The writer of a log walks every batch once, so that a reader may begin at any bl
 
 import cython
 
-from zenlake.columns.inputs import integers
+from zenlake.columns.inputs import ends, integers
 from zenlake.errors import DecodeError
 
 if cython.compiled:
@@ -60,8 +60,8 @@ class Tracker:
         if count == 0:
             return
         column = batches.column("batch")
-        _, offsets, data = column.buffers()
-        self.offsets = memoryview(offsets).cast("i")[column.offset :]
+        data = column.buffers()[2]
+        self.offsets = ends(column)
         self.faces = integers(batches.column("face"), "i")
         self.directions = integers(batches.column("direction"), "b")
         self.reader.bind(b"" if data is None else memoryview(data).cast("B"))
