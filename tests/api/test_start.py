@@ -51,7 +51,7 @@ def test_a_session_loads_nothing_that_it_does_not_use():
     assert "zenlake.api.session" in loaded
     assert not HEAVY & loaded
     assert not {"zenlake.link.tls", "zenlake.link.quic", "zenlake.api.arrow", "zenlake.api.discovery"} & loaded
-    assert not {"zenlake.api.query", "zenlake.api.liveliness", "zenlake.parameters", "zenlake.network.graph"} & loaded
+    assert not {"zenlake.api.query", "zenlake.api.liveliness", "zenlake.parameters"} & loaded
 
 
 def test_who_is_there_is_asked_before_a_session_is_loaded():

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from zenlake.errors import DecodeError
+from zenlake.network import graph
 from zenlake.network.face import CONTROL_QOS, Face
 from zenlake.network.roles import Stand
 from zenlake.network.router import NOTHING, Own, Router
@@ -23,7 +24,6 @@ from zenlake.wire.linkstate import LinkState
 from zenlake.wire.network import Oam
 
 if TYPE_CHECKING:
-    from zenlake.network.graph import Edges
     from zenlake.network.node import Node
 
 __all__ = ["Routers"]
@@ -45,7 +45,7 @@ class Routers:
         self._gone: dict[bytes, Router] = {}
         """Those that became unreachable lately: perhaps only we lost sight of them, and nobody will tell us again."""
         self._settled_at: float | None = None
-        self._edges: "Edges" = {}
+        self._edges: graph.Edges = {}
         self._last_psid = 0
         self.sooner: Callable[[float], None] = lambda deadline: None
         """Told of a deadline that may be before all others."""
@@ -224,10 +224,8 @@ class Routers:
 
     def _prune(self) -> None:
         """Forget the routers that cannot be reached any more, and what is behind them."""
-        from zenlake.network.graph import reachable
-
-        within = reachable({zid: router.links for zid, router in self.known.items()}, self.node.zid)
-        for zid in self.known.keys() - within:
+        reachable = graph.reachable({zid: router.links for zid, router in self.known.items()}, self.node.zid)
+        for zid in self.known.keys() - reachable:
             router = self._gone[zid] = self.known.pop(zid)
             router.lose()
             self.node.declarations.forget(router)
@@ -239,8 +237,6 @@ class Routers:
 
     def _grow(self) -> None:
         """Find our place in every tree anew, and tell new children what they are to know."""
-        from zenlake.network import graph  # what only routers that are several need
-
         edges = graph.edges({zid: router.links for zid, router in self.known.items()})
         if edges == self._edges:
             return
