@@ -28,6 +28,7 @@ LEAVES = {
     "config",
     "config_keys",
     "json5",
+    "limits",
     "loading",
     "batches",
     "examples",

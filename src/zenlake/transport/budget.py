@@ -31,6 +31,10 @@ class Budget:
                 self.parts += parts
         return 0
 
+    def charge(self, size):
+        """Add `size` bytes, or subtract them if it is negative. For `limits.Account`."""
+        self.add(size, 0)
+
     @property
     def is_full(self):
         return self.held >= self.limit

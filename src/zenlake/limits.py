@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits on the memory that a peer can make this node use.
+
+Every byte that a node stores for a peer is charged to the peer's `Account`, under one `Resource`. An account also charges
+the node's budget, which bounds all peers together. `docs/design/limits.md` has one row for each resource; a test compares
+that table with `Resource` and `DEFAULT_LIMITS`.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Protocol
+
+from zenlake.errors import ConfigError
+
+__all__ = ["Account", "Budget", "DEFAULT_LIMITS", "Resource", "merge_limits"]
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+
+
+class Resource(Enum):
+    """A kind of memory that a peer can make this node use. The value is the name in settings, metrics and messages."""
+
+    HANDSHAKES = "handshakes"
+    LINK_BUFFERS = "link_buffers"
+    PARTIAL_MESSAGES = "partial_messages"
+    TRANSMIT_QUEUE = "transmit_queue"
+    CONTROL_BACKLOG = "control_backlog"
+    KEY_IDS = "key_ids"
+    DECLARATIONS = "declarations"
+    INTERESTS = "interests"
+    QUERIES = "queries"
+    ROUTES = "routes"
+    LINK_STATES = "link_states"
+    MULTICAST_MEMBERS = "multicast_members"
+
+
+DEFAULT_LIMITS: Mapping[Resource, int] = {
+    Resource.HANDSHAKES: 256 * KIB,
+    Resource.LINK_BUFFERS: 1 * MIB,
+    Resource.PARTIAL_MESSAGES: 1 * GIB,
+    Resource.TRANSMIT_QUEUE: 2 * GIB,
+    Resource.CONTROL_BACKLOG: 16 * MIB,
+    Resource.KEY_IDS: 64 * MIB,
+    Resource.DECLARATIONS: 256 * MIB,
+    Resource.INTERESTS: 64 * MIB,
+    Resource.QUERIES: 64 * MIB,
+    Resource.ROUTES: 16 * MIB,
+    Resource.LINK_STATES: 16 * MIB,
+    Resource.MULTICAST_MEMBERS: 16 * MIB,
+}
+"""Bytes of each resource that one peer may use."""
+
+
+def merge_limits(changes: Mapping[str, int]) -> dict[Resource, int]:
+    """Return the default limits with some of them replaced.
+
+    Args:
+        changes: Bytes by resource name.
+
+    Raises:
+        ConfigError: A name is not a resource, or a limit is below one byte.
+    """
+    limits = dict(DEFAULT_LIMITS)
+    for name, size in changes.items():
+        try:
+            resource = Resource(name)
+        except ValueError:
+            known = ", ".join(each.value for each in Resource)
+            raise ConfigError(f"unknown limit {name!r}; expected one of {known}") from None
+        if size < 1:
+            raise ConfigError(f"limit {name} = {size}: expected at least 1 byte")
+        limits[resource] = size
+    return limits
+
+
+class Budget(Protocol):
+    """The memory of all peers together; `transport.budget.Budget` implements it."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether all peers together use the memory that they may use."""
+
+    def charge(self, size: int) -> None:
+        """Add `size` bytes, or subtract them if it is negative."""
+
+
+class Account:
+    """The memory that one peer makes this node use, in bytes by resource.
+
+    Threading: guarded by the lock of its owner. The budget has a lock of its own.
+    """
+
+    __slots__ = ("budget", "limits", "refusals", "used")
+
+    def __init__(self, limits: Mapping[Resource, int] = DEFAULT_LIMITS, budget: Budget | None = None) -> None:
+        self.limits = limits
+        self.budget = budget
+        self.used: dict[Resource, int] = {}
+        self.refusals: dict[Resource, int] = {}
+
+    @property
+    def total(self) -> int:
+        """Bytes of all resources together."""
+        return sum(self.used.values())
+
+    def charge(self, resource: Resource, size: int) -> bool:
+        """Charge `size` bytes. Return False, and charge nothing, if a limit would be exceeded."""
+        used = self.used.get(resource, 0) + size
+        if used > self.limits[resource] or (self.budget is not None and self.budget.is_full):
+            self.refusals[resource] = self.refusals.get(resource, 0) + 1
+            return False
+        self.used[resource] = used
+        if self.budget is not None:
+            self.budget.charge(size)
+        return True
+
+    def release(self, resource: Resource, size: int) -> None:
+        """Give back bytes that were charged."""
+        self.used[resource] = self.used.get(resource, 0) - size
+        if self.budget is not None:
+            self.budget.charge(-size)
+
+    def close(self) -> None:
+        """Give back all that is charged. The peer is gone."""
+        if self.budget is not None:
+            self.budget.charge(-self.total)
+        self.used.clear()
