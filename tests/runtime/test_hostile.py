@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import lz4.block
 import pytest
 
+from tests.hostile.client import Raw
 from tests.runtime.nodes import PATIENCE, Recorder, until
 from tests.transport.ends import framed, push
 from zenlake.errors import CloseReason
@@ -49,58 +50,6 @@ def victim() -> Iterator[tuple[Runtime, Recorder, str]]:
         pass
     neighbour.close()
     runtime.close()
-
-
-class Raw:
-    """A socket and no manners."""
-
-    def __init__(self, where: str) -> None:
-        host, port = where.removeprefix("tcp/").split(":")
-        self.socket = socket.create_connection((host, int(port)))
-        self.socket.settimeout(PATIENCE)
-        self.initial_sn = 0
-
-    def send(self, batch: bytes) -> None:
-        self.socket.sendall(framed(batch))
-
-    def receive(self) -> object:
-        """The next message; None if the other end hung up."""
-        try:
-            head = self._exactly(2)
-            return messages(self._exactly(int.from_bytes(head, "little")))[0] if head else None
-        except ConnectionResetError:
-            return None
-
-    def _exactly(self, size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            piece = self.socket.recv(size - len(data))
-            if not piece:
-                return b""
-            data += piece
-        return data
-
-    def init(self, **values: object) -> object:
-        self.zid = os.urandom(15) + b"\x01"
-        self.send(Init(whatami=2, zid=self.zid, qos=True, patch=1, **values).encode())
-        return self.receive()
-
-    def open(self, lease: int = 30_000, **values: object) -> "Raw":
-        ack = self.init(**values)
-        assert isinstance(ack, Init)
-        self.send(Open(lease=lease, initial_sn=0, cookie=ack.cookie.value).encode())
-        assert isinstance(self.receive(), Open)
-        return self
-
-    def hears_close(self, reason: CloseReason) -> bool:
-        """The next message is this CLOSE, and then the connection ends."""
-        return self.receive() == Close(reason=reason) and self.receive() is None
-
-    def __enter__(self) -> "Raw":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.socket.close()
 
 
 Victim = tuple[Runtime, Recorder, str]

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attacks by keys, puts and queries."""
+
+import itertools
+
+from tests.hostile.catalogue import (
+    FOREVER,
+    LONG,
+    QUERYABLE,
+    SUBSCRIBER,
+    Steps,
+    Target,
+    attack,
+    declare_many,
+    put,
+    read_available,
+    subscribe,
+)
+from tests.hostile.client import CONTROL, pack
+from zenlake.wire.data import Del, Put, Query, Reply
+from zenlake.wire.network import Push, Request, Response, ResponseFinal
+
+
+@attack("long", "many", "deep", sessions=1, refusal="routes")
+def puts(target: Target, what: str) -> Steps:
+    """Put on keys that have no subscriber: long keys, many keys, or keys of many chunks."""
+    link = target.open()
+    tail = {"long": LONG, "many": "", "deep": "/".join(["y"] * 30_000)}[what]
+    for payload in pack(put(f"put{number}/{tail}".rstrip("/")) for number in range(FOREVER)):
+        link.say(payload)
+        yield
+
+
+STARS = "/".join(["x", "**"] * 10_000)
+WILDCARDS = {
+    "double": ("/".join(["x", "**"] * 9_000), "/".join(["x"] * 18_000) + "/y"),
+    "single": ("/".join(["*"] * 30_000), "/".join(["x"] * 30_000)),
+    "dollar": ("a/" + "$*x" * 15_000 + "$*y", "a/" + "x" * 60_000),
+    "dollar-chunks": ("/".join(["$*a$*"] * 9_000), "/".join(["b" * 5] * 9_000)),
+    "both": ("/".join(["x", "**"] * 10_000), "/".join(["**", "x"] * 10_000)),
+    "mixed": ("**/" + "/".join(["a$*b", "*", "**"] * 5_000) + "/z", "/".join(["ab"] * 20_000)),
+}
+
+
+@attack(*WILDCARDS, sessions=2)
+def wildcard_put(target: Target, what: str) -> Steps:
+    """Subscribe to the worst expression and put on the worst key."""
+    pattern, key = WILDCARDS[what]
+    subscriber, publisher = target.open(), target.open()
+    subscriber.say(subscribe(1, pattern), priority=CONTROL)
+    subscriber.say(subscribe(2, pattern[:-1] + "q", QUERYABLE), priority=CONTROL)
+    for number in itertools.count():
+        publisher.say(put(f"{key}{number}"))
+        publisher.say(Request(id=number + 1, key=key, timeout=1 << 40, body=Query()))
+        read_available(subscriber)
+        yield
+
+
+@attack("put", "get", "delete", sessions=2)
+def storm(target: Target, what: str) -> Steps:
+    """Use `**` as the key of many messages, with many declarations known."""
+    declarer, link = target.open(), target.open()
+    yield from declare_many(declarer, 5_000, "storm/{}/a", QUERYABLE if what == "get" else SUBSCRIBER)
+    for number in itertools.count(1):
+        if what == "get":
+            link.say(Request(id=number, key="**", timeout=1 << 40, body=Query()))
+        else:
+            body = Put(payload=b"") if what == "put" else Del()
+            link.say(*(Push(key=f"storm/*/{'$*' if n % 2 else '**'}", body=body) for n in range(20)))
+        read_available(declarer)
+        yield
+
+
+@attack("pending", "same-id", "no-queryable", sessions=2, refusal="queries")
+def queries(target: Target, what: str) -> Steps:
+    """Ask with timeouts of years; the queryable is ours and does not reply."""
+    silent, asker = target.open(), target.open()
+    if what != "no-queryable":
+        silent.say(subscribe(1, "ask/**", QUERYABLE), priority=CONTROL)
+
+    def one(number: int) -> Request:
+        id = 1 if what == "same-id" else number + 1
+        return Request(id=id, key=f"ask/{number}", timeout=1 << 40, body=Query(parameters=b"a=" + b"b" * 200))
+
+    for payload in pack(map(one, range(FOREVER))):
+        asker.say(payload)
+        read_available(silent)
+        yield
+
+
+@attack(sessions=1)
+def replies_to_no_query(target: Target) -> Steps:
+    """Reply to queries that do not exist."""
+    link = target.open()
+    for start in itertools.count(0, 500):
+        for id in range(start, start + 500):
+            reply = Response(id=id & 0xFFFFFFFF, key=f"reply/{id}", body=Reply(body=Put(payload=bytes(50))))
+            link.say(reply, ResponseFinal(id=id & 0xFFFFFFFF))
+        yield
