@@ -10,7 +10,7 @@ SOURCES := $(COMPILED) $(COMPILED:.pxd=.py) setup.py
 PYTEST := $(BIN)/python -m pytest -n 2 --no-loadscope-reorder
 ALONE := $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 NOTHING_COMPILED := cli lake replay report tables typed test_docs.py test_quickstarts.py test_notebook.py test_wheel.py test_config.py
-PURE := -m 'not interop and not spark and not slow' $(addprefix --ignore=tests/,$(NOTHING_COMPILED))
+PURE := -m 'not interop and not spark and not slow and not hostile' $(addprefix --ignore=tests/,$(NOTHING_COMPILED))
 
 .PHONY: setup test fast lint demo bench proof soak asan docs clean
 .DELETE_ON_ERROR:
@@ -42,7 +42,7 @@ test: setup lint  ## everything: both ways of running the compiled chapters, rea
 	ZENLAKE_PURE=1 $(PYTEST) $(PURE) || ZENLAKE_PURE=1 $(ALONE) $(PURE)
 
 fast: setup  ## the tests that need no other process
-	$(PYTEST) -m 'not interop and not spark and not slow'
+	$(PYTEST) -m 'not interop and not spark and not slow and not hostile'
 
 lint: setup
 	$(BIN)/ruff check .
@@ -62,16 +62,18 @@ soak: setup
 	$(BIN)/python -m pytest -m slow --timeout 3600
 	$(BIN)/python -m fuzz --count 1000000
 
-# The compiled chapters, built apart with AddressSanitizer, under the wire's tests and the fuzzer. Python's own allocator
-# would hide what lies between two objects, hence PYTHONMALLOC; CPython leaks at exit by design, hence detect_leaks=0.
+# The compiled modules, built separately with AddressSanitizer, under the fuzzer and the tests of the layers that use them.
+# PYTHONMALLOC: Python's own allocator hides accesses between two objects. detect_leaks=0: CPython leaks at exit by design.
+# Tests that start other processes or compare speeds are left out by their markers; ASAN_SKIP has the rest, with the reason.
 ASAN := -fsanitize=address -fno-omit-frame-pointer -O1
+ASAN_RUN = LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
+	PYTHONPATH=build/asan $(BIN)/python
+ASAN_TESTS := $(addprefix tests/,wire session columns transport network api capture log test_compiled.py)
 asan: setup
 	ZENLAKE_BUILD=yes ZENLAKE_CFLAGS="$(ASAN)" $(BIN)/python setup.py --quiet build --parallel 2 \
 		--build-lib build/asan --build-temp build/asan-objects
-	LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
-		PYTHONPATH=build/asan $(BIN)/python -m fuzz --count 100000
-	LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
-		PYTHONPATH=build/asan $(BIN)/python -m pytest -m "not slow" tests/wire tests/session tests/columns tests/test_compiled.py
+	$(ASAN_RUN) -m fuzz --count 100000
+	$(ASAN_RUN) -m pytest -m 'not slow and not interop and not spark and not hostile' --timeout 600 $(ASAN_TESTS)
 
 docs: setup  ## the generated pages, then the site in site/
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group docs

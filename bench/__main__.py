@@ -18,7 +18,7 @@ from rich.markup import escape
 
 from bench.report import Result, busy, publish, save, show
 
-NAMES = ["columns", "capture", "log", "tap", "transport", "router", "crowd", "blocked", "api", "land"]
+NAMES = ["columns", "capture", "log", "tap", "transport", "router", "crowd", "blocked", "hostile", "api", "land"]
 
 
 def main() -> None:

@@ -30,6 +30,7 @@ TITLES = {
     "router": "The router",
     "crowd": "The router, among a thousand idle clients",
     "blocked": "The router, beside a client that does not read",
+    "hostile": "The router, beside a client that attacks it",
     "api": "The Python API",
     "land": "Landing with Spark",
 }

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from tests.hostile.attacker import CATALOGUE
-from tests.hostile.honest import DIRECT, ROUTED
+from tests.hostile.honest import DIRECT, REFERENCE, ROUTED
 from tests.hostile.trial import attack, is_for_group, start
 
 
@@ -39,7 +39,7 @@ def main() -> None:
             try:
                 if not given.together and not set(needs) <= victim.endpoints.keys():
                     continue
-                operations = DIRECT if is_for_group(names) else ROUTED
+                operations = REFERENCE if given.reference else DIRECT if is_for_group(names) else ROUTED
                 outcome = attack(victim, names, given.seconds, given.scale, given.seed, operations)
             finally:
                 victim.kill()

@@ -28,13 +28,14 @@ class Summary:
     error: str = ""
 
 
-def run(names: list[str], target: Target, control: Connection) -> None:
+def run(names: list[str], target: Target, rate: float, control: Connection) -> None:
     """Run attacks in turns until a word comes over `control`, close the connections, and send the summary."""
     summary = Summary()
+    pause = 1 / rate if rate else 0.0
     running: dict[str, Steps | None] = dict.fromkeys(names)
     over: set[str] = set()
     control.send("ready")
-    while not control.poll(0 if len(over) < len(names) else 0.05):
+    while not control.poll(pause if len(over) < len(names) else 0.05):
         for name in names:
             if name in over:
                 continue
@@ -60,15 +61,25 @@ def run(names: list[str], target: Target, control: Connection) -> None:
 
 
 class Attacker:
-    """A process that attacks. Processes are forked from a server that has the modules loaded."""
+    """A process that attacks. Processes are forked from a server that has the modules loaded.
+
+    Args:
+        names: Attacks of the catalogue, which run in turns.
+        endpoints: Address of each listener of the node.
+        scale: Amount of the attack; 1.0 is the short form.
+        seed: Source of random choices.
+        rate: Steps a second, or 0 for as many as possible.
+    """
 
     context = multiprocessing.get_context("forkserver")
 
-    def __init__(self, names: list[str], endpoints: dict[str, str], scale: float = 1.0, seed: int = 0) -> None:
+    def __init__(
+        self, names: list[str], endpoints: dict[str, str], scale: float = 1.0, seed: int = 0, rate: float = 0.0
+    ) -> None:
         self.context.set_forkserver_preload(["tests.hostile.attacker", "zenlake.wire.reader"])
         self._control, other = self.context.Pipe()
         target = Target(endpoints, scale, seed)
-        self._process = self.context.Process(target=run, args=(names, target, other), daemon=True)
+        self._process = self.context.Process(target=run, args=(names, target, rate, other), daemon=True)
         self._process.start()
         other.close()
         assert self._control.poll(20), "the attacker did not start"

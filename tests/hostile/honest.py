@@ -7,10 +7,10 @@ The clients are raw sockets in this process, so that their own cost stays small 
 import socket
 import threading
 import time
+import urllib.request
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from tests.hostile.client import CONTROL, Raw
 from zenlake.wire.data import Put, Query, Reply
@@ -38,9 +38,11 @@ class Wait:
 class Operation(threading.Thread):
     """Repeat one operation until `stop`. A failure is recorded, and the clients connect again."""
 
-    def __init__(self, name: str, where: str, waits: list[Wait], stop: threading.Event) -> None:
+    def __init__(self, name: str, endpoints: dict[str, str], waits: list[Wait], stop: threading.Event) -> None:
         super().__init__(name=f"honest-{name}", daemon=True)
-        self.operation, self.where, self.waits, self.stop = name, where, waits, stop
+        self.operation, self.endpoints, self.waits, self.stop = name, endpoints, waits, stop
+        self.where = endpoints["tcp"]
+        self.pause = PAUSE
         self.ready = threading.Event()
         self.links: list[Raw] = []
 
@@ -60,7 +62,7 @@ class Operation(threading.Thread):
                     self.record(began, repr(error))
                     self.disconnect()
                     once = None
-            self.stop.wait(PAUSE)
+            self.stop.wait(self.pause)
         self.disconnect()
 
     def record(self, began: float, error: str = "") -> None:
@@ -83,6 +85,17 @@ class Operation(threading.Thread):
             with Raw(self.where, LONGEST_WAIT) as link:
                 link.open()
                 link.send(Close(session=True, reason=0).encode())
+
+        return once
+
+    def prepare_page(self) -> Callable[[], None]:
+        """Get the page of metrics."""
+        url = self.endpoints["metrics"].replace("http/", "http://") + "/metrics"
+        self.pause = 10 * PAUSE
+
+        def once() -> None:
+            with urllib.request.urlopen(url, timeout=LONGEST_WAIT) as page:
+                assert b"zenlake_router_sessions" in page.read()
 
         return once
 
@@ -171,8 +184,10 @@ class Answering(threading.Thread):
                 return
 
 
-ROUTED = ("put", "get", "interest", "open")
-"""Operations through a router."""
+ROUTED = ("put", "get", "interest", "open", "page")
+"""Operations through a router of ours."""
+REFERENCE = ("put", "get", "open")
+"""Operations through the reference router."""
 DIRECT = ("ask", "open")
 """Operations with a peer that answers queries itself."""
 
@@ -180,15 +195,15 @@ DIRECT = ("ask", "open")
 class Honest:
     """Run all operations until `close`, each in a thread of its own."""
 
-    def __init__(self, where: str, operations: tuple[str, ...] = ROUTED) -> None:
+    def __init__(self, endpoints: dict[str, str], operations: tuple[str, ...] = ROUTED) -> None:
         self.waits: list[Wait] = []
         self._stop = threading.Event()
-        self._threads = [Operation(name, where, self.waits, self._stop) for name in operations]
+        self._threads = [Operation(name, endpoints, self.waits, self._stop) for name in operations]
         self.operations = operations
         for thread in self._threads:
             thread.start()
         for thread in self._threads:
-            assert thread.ready.wait(LONGEST_WAIT), f"{thread.operation} does not work before the attack: {self.waits}"
+            assert thread.ready.wait(LONGEST_WAIT), f"{thread.operation} does not work before the attack"
 
     def longest(self, since: float = 0.0, until: float = float("inf")) -> dict[str, Wait]:
         """Return the longest wait of each operation among those that ran between these times."""
@@ -218,9 +233,3 @@ class Honest:
                     link.socket.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join(LONGEST_WAIT + 1)
-
-
-def percentile(waits: list[Wait], share: float) -> Any:
-    """Return the seconds that `share` of the waits did not exceed."""
-    ordered = sorted(wait.seconds for wait in waits)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]

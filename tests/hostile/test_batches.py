@@ -9,6 +9,8 @@ from tests.hostile import batches
 from tests.hostile.attacker import names_in
 from tests.hostile.trial import check
 
+pytestmark = pytest.mark.hostile
+
 
 @pytest.mark.parametrize("name", names_in(batches))
 def test_honest_clients_are_served(name: str, tmp_path: Path) -> None:

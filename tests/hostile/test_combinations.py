@@ -9,6 +9,8 @@ import pytest
 from tests.hostile.attacker import CATALOGUE
 from tests.hostile.trial import LONG, check
 
+pytestmark = pytest.mark.hostile
+
 ROUTED = [name for name, attack in CATALOGUE.items() if "group" not in attack.needs]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One trial: honest clients alone, then beside an attack, then while the node cleans up, then SIGTERM."""
+"""One trial: honest clients alone, then beside an attack, then while the node cleans up; then SIGTERM during an attack."""
 
 import time
 from collections.abc import Sequence
@@ -19,6 +19,8 @@ MAX_EXIT = 5.0
 """Seconds between SIGTERM and the end of the process."""
 MAX_LOG_LINES = 500
 BASELINE = 0.4
+AGAIN = 0.3
+"""Seconds of the second attack, during which SIGTERM comes."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,7 @@ def attack(
         seed: Source of random choices.
         operations: Honest operations to measure.
     """
-    honest = Honest(victim.endpoints["tcp"], tuple(operations))
+    honest = Honest(victim.endpoints, tuple(operations))
     try:
         time.sleep(BASELINE)
         honest.settle()
@@ -155,9 +157,12 @@ def attack(
         outcome = Outcome(baseline, honest.longest(began), before, victim.peak, victim.memory, summary, metrics=metrics)
     finally:
         honest.close()
+    attacker = Attacker(names, victim.endpoints, scale, seed + 1)
+    time.sleep(AGAIN)
     began = time.monotonic()
     outcome.exit_code = victim.terminate(MAX_EXIT)
     outcome.exit_seconds = time.monotonic() - began
+    attacker.stop()
     outcome.log = victim.log
     return outcome
 
