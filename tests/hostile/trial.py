@@ -12,9 +12,10 @@ from tests.hostile.victim import Victim, start_peer, start_router, start_wheel
 
 MIB = 1 << 20
 MAX_WAIT = 1.0
-"""Seconds that an honest operation may take during an attack, on a machine that is otherwise idle."""
+"""Seconds that an honest operation may take during an attack. The limit grows with `Outcome.slowdown`."""
 LOADED = 5.0
-"""On a loaded machine an operation may take this many times as long as it took at most before the attack."""
+"""An operation may also take this many times as long as it took at most before the attack."""
+MAX_SLOWDOWN = 20.0
 MAX_EXIT = 5.0
 """Seconds between SIGTERM and the end of the process."""
 MAX_LOG_LINES = 500
@@ -56,6 +57,8 @@ class Outcome:
     peak: int
     after: int
     summary: Summary
+    slowdown: float = 1.0
+    """How many times as long as its processor time the busiest thread of the node took, because the machine is loaded."""
     exit_code: int | None = None
     exit_seconds: float = 0.0
     log: str = ""
@@ -75,14 +78,15 @@ class Outcome:
         end = f"exit {self.exit_code} after {self.exit_seconds:.1f} s, {self.log.count(chr(10))} lines of log"
         tracebacks = self.log.count("Traceback")
         end += f", {tracebacks} tracebacks" if tracebacks else ""
-        return f"{waits}; {memory}; {end}; {self.summary.steps} steps, {self.summary.restarts} restarts {self.summary.error}"
+        steps = f"{self.summary.steps} steps, {self.summary.restarts} restarts {self.summary.error}"
+        return f"{waits}; slowdown {self.slowdown:.1f}; {memory}; {end}; {steps}"
 
     def complaints(self, max_growth: int) -> list[str]:
         """Return what a node must not do under attack and did."""
         found = []
         for name, wait in self.waits.items():
             usual = self.baseline[name].seconds if name in self.baseline else 0.0
-            limit = max(MAX_WAIT, LOADED * usual)
+            limit = max(MAX_WAIT * self.slowdown, LOADED * usual)
             if wait.error:
                 found.append(f"{name} failed after {wait.seconds:.2f} s: {wait.error}")
             elif wait.seconds > limit:
@@ -148,6 +152,7 @@ def attack(
         baseline = honest.longest()
         before = victim.memory
         victim.reset_peak()
+        times = victim.processor_times()
         began = time.monotonic()
         attacker = Attacker(names, victim.endpoints, scale, seed)
         time.sleep(seconds)
@@ -155,16 +160,27 @@ def attack(
         summary = attacker.stop()
         honest.settle()
         outcome = Outcome(baseline, honest.longest(began), before, victim.peak, victim.memory, summary, metrics=metrics)
+        outcome.slowdown = slowdown(times, victim.processor_times())
     finally:
         honest.close()
     attacker = Attacker(names, victim.endpoints, scale, seed + 1)
     time.sleep(AGAIN)
     began = time.monotonic()
-    outcome.exit_code = victim.terminate(MAX_EXIT)
+    outcome.exit_code = victim.terminate(MAX_EXIT * outcome.slowdown)
     outcome.exit_seconds = time.monotonic() - began
     attacker.stop()
     outcome.log = victim.log
     return outcome
+
+
+def slowdown(before: dict[str, tuple[int, int]], after: dict[str, tuple[int, int]]) -> float:
+    """Return the share of time that the busiest thread lost to other processes of the machine, as a factor of at least 1."""
+    busiest, waiting = 1, 0
+    for thread, (ran, waited) in after.items():
+        ran_before, waited_before = before.get(thread, (0, 0))
+        if ran - ran_before > busiest:
+            busiest, waiting = ran - ran_before, waited - waited_before
+    return min(MAX_SLOWDOWN, 1 + waiting / busiest)
 
 
 def read_metrics(victim: Victim) -> dict[str, float]:

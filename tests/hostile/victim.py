@@ -10,6 +10,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,15 @@ class Victim:
             return 0
         found = re.search(rf"{field}:\s+(\d+)", text)
         return int(found[1]) << 10 if found else 0
+
+    def processor_times(self) -> dict[str, tuple[int, int]]:
+        """Return for each thread the nanoseconds that it ran, and that it was ready to run and had no processor."""
+        found = {}
+        for path in Path(f"/proc/{self.process.pid}/task").glob("*/schedstat"):
+            with suppress(OSError):
+                ran, waited, _ = map(int, path.read_text().split())
+                found[path.parent.name] = (ran, waited)
+        return found
 
     def metrics(self) -> dict[str, float]:
         """Return the figures of /metrics, by name with labels."""
