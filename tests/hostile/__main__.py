@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run attacks and print one line for each.
 
-    python -m tests.hostile [--seconds N] [--scale N] [--seed N] [--together] [--reference] [--option WORD]... [NAME ...]
+    python -m tests.hostile [--seconds N] [--scale N] [--seed N] [--together] [--reference] [--list] [--option WORD]... [NAME ...]
 
 NAME is a part of a name in the catalogue. `--together` runs all selected attacks at the same time. `--reference` attacks the
 wheel eclipse-zenoh instead of our router. `--option` is passed to `zenlake router`, as in `--option=--memory=64`.
@@ -27,8 +27,13 @@ def main() -> None:
     parser.add_argument("--reference", action="store_true")
     parser.add_argument("--option", action="append", default=[])
     parser.add_argument("--max-growth", type=int, default=256, metavar="MIB")
+    parser.add_argument("--list", action="store_true", help="print the catalogue and end")
     given = parser.parse_args()
     chosen = [name for name in CATALOGUE if not given.names or any(each in name for each in given.names)]
+    if given.list:
+        for name in chosen:
+            print(f"{name:<32}{CATALOGUE[name].about}")
+        return
     if given.together:
         chosen = [name for name in chosen if not is_for_group([name])]
     failed = 0

@@ -80,6 +80,7 @@ class Attack:
     sessions: int
     refusal: str
     family: str
+    about: str
 
 
 CATALOGUE: dict[str, Attack] = {}
@@ -99,18 +100,18 @@ def attack(
 
     def add(steps: Callable[..., Steps]) -> Callable[..., Steps]:
         name = steps.__name__.replace("_", "-")
+        about = (steps.__doc__ or "").partition("\n")[0]
         for variant in variants or (None,):
             if variant is None:
-                CATALOGUE[name] = Attack(name, steps, needs, sessions, refusal, steps.__module__)
+                CATALOGUE[name] = Attack(name, steps, needs, sessions, refusal, steps.__module__, about)
                 continue
 
             def chosen(target: Target, variant: object = variant) -> Steps:
                 return steps(target, variant)
 
             links = (str(variant),) if needs == ("variant",) else needs
-            CATALOGUE[f"{name}-{variant}"] = Attack(
-                f"{name}-{variant}", chosen, links, sessions, refusal, steps.__module__
-            )
+            full = f"{name}-{variant}"
+            CATALOGUE[full] = Attack(full, chosen, links, sessions, refusal, steps.__module__, about)
         return steps
 
     return add
