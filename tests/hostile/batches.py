@@ -19,6 +19,7 @@ from tests.hostile.catalogue import (
 )
 from tests.hostile.client import CLIENT, CONTROL, PEER, ROUTER, Raw, encode_websocket, frame_batch
 from zenlake.errors import DecodeError
+from zenlake.wire.network import Oam
 from zenlake.wire.transport import Fragment, Frame, KeepAlive
 
 
@@ -140,4 +141,18 @@ def mutated_traffic(target: Target) -> Steps:
                 for _ in range(target.random.randrange(4)):
                     data[target.random.randrange(len(data))] ^= 1 << target.random.randrange(8)
                 link.send(bytes(data[:60_000]))
+        yield
+
+
+@attack("empty", "unknown", "oam", sessions=1)
+def odd_batches(target: Target, what: str) -> Steps:
+    """Send batches without content, unknown optional extensions, or unknown management messages, in masses."""
+    link = target.open()
+    extensions = b"\xbd\x00\x03a/b" + b"\x8f" * 20_000 + b"\x0f\x01\x00"
+    content = {"empty": b"", "unknown": extensions, "oam": bytes(Oam(id=77, body=bytes(1000)).encode()) * 50}[what]
+    while True:
+        if what == "empty":
+            link.socket.sendall(bytes(2) * 20_000)
+        else:
+            link.say(content)
         yield

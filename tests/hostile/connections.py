@@ -7,15 +7,23 @@ import socket
 import time
 from contextlib import suppress
 
+from tests import vectors
 from tests.hostile.catalogue import (
+    BOTH,
     FOREVER,
+    SUBSCRIBERS,
     TOKEN,
+    TOKENS,
     Steps,
     Target,
     attack,
+    put,
+    read_available,
     subscribe,
 )
-from tests.hostile.client import CLIENT, Raw, connect, frame_batch
+from tests.hostile.client import CLIENT, CONTROL, Raw, connect, frame_batch
+from zenlake.errors import DecodeError
+from zenlake.wire.declare import Interest
 from zenlake.wire.handshake import Init, Open
 
 
@@ -118,4 +126,51 @@ def metrics_page(target: Target, what: str) -> Steps:
             link.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
         if len(target.links) > 200:
             target.links.pop(0).close()
+        yield
+
+
+@attack(0, 1, 16, 100, sessions=1)
+def batch_size(target: Target, size: int) -> Steps:
+    """Negotiate batches of a few bytes, subscribe to everything, and let others publish."""
+    link = target.open(sized=True, batch_size=size)
+    link.send(link.frame(subscribe(1, "**"), priority=CONTROL))
+    link.send(link.frame(Interest(mode=BOTH, id=1, options=SUBSCRIBERS | TOKENS, key=None), priority=CONTROL))
+    publisher = target.open()
+    while True:
+        publisher.say(put("size/" + "x" * 100, bytes(5_000)))
+        read_available(link)
+        yield
+
+
+@attack("resolution", "lease", "own-id", "extensions", sessions=1)
+def handshake_values(target: Target, what: str) -> Steps:
+    """Open sessions with the extreme values of one field, or with random extensions."""
+    while True:
+        with Raw(target.endpoints["tcp"], 5.0) as link, suppress(ConnectionError, DecodeError):
+            if what == "resolution":
+                link.open(sized=True, resolution=target.random.randrange(16), batch_size=target.random.getrandbits(16))
+            elif what == "lease":
+                link.open(lease=target.random.choice((0, 1, 2, (1 << 63) - 1)))
+            elif what == "own-id":
+                with Raw(target.endpoints["tcp"], 5.0).open() as other:
+                    link.open(zid=other.peer_zid)
+            else:
+                blobs = {name: target.random.randbytes(200) for name in ("shm", "auth", "multilink")}
+                link.open(low_latency=target.random.random() < 0.5, qos_link=target.random.getrandbits(60) | 1, **blobs)
+            link.say(subscribe(1, "values/**"), put("values/x", bytes(100)))
+        yield
+
+
+@attack(sessions=1)
+def mutated_handshakes(target: Target) -> Steps:
+    """Replay recorded handshakes with some bits flipped."""
+    recorded = [batch.data for batch in vectors.batches() if batch.data[0] & 0x1F in (1, 2)]
+    while True:
+        with Raw(target.endpoints["tcp"], 5.0) as link, suppress(OSError, DecodeError):
+            for _ in range(2):
+                data = bytearray(target.random.choice(recorded))
+                for _ in range(target.random.randrange(3)):
+                    data[target.random.randrange(len(data))] ^= 1 << target.random.randrange(8)
+                link.send(bytes(data))
+                link.receive()
         yield

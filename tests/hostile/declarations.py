@@ -25,7 +25,7 @@ from tests.hostile.catalogue import (
 )
 from tests.hostile.client import CONTROL, pack
 from zenlake.wire.data import Put
-from zenlake.wire.declare import Declare, DeclareKeyExpr, Interest, UndeclareEntity, UndeclareKeyExpr
+from zenlake.wire.declare import Declare, DeclareEntity, DeclareKeyExpr, Interest, UndeclareEntity, UndeclareKeyExpr
 from zenlake.wire.network import Push
 
 
@@ -126,4 +126,37 @@ def disconnect(target: Target, what: str) -> Steps:
                 read_available(watcher)
                 yield
         link.close()
+        yield
+
+
+@attack("subscribers", "interests", "key-ids", sessions=1)
+def long_prefix(target: Target, what: str) -> Steps:
+    """Declare one key of 60 kB, then name it in messages of 10 bytes; each may cost the node 60 kB."""
+    link = target.open()
+    link.say(Declare(body=DeclareKeyExpr(id=1, key=LONG)), priority=CONTROL)
+
+    def one(number: int) -> Interest | Declare:
+        key = (1, True, f"/{number}")
+        if what == "interests":
+            return Interest(mode=FUTURE, id=number + 1, options=SUBSCRIBERS, key=key)
+        if what == "key-ids":
+            return Declare(body=DeclareKeyExpr(id=number % 65_000 + 2, key=key))
+        return Declare(body=DeclareEntity(kind=SUBSCRIBER, id=number + 1, key=key))
+
+    for payload in pack(map(one, range(FOREVER)), 20_000):
+        link.say(payload, priority=CONTROL)
+        read_available(link)
+        yield
+
+
+@attack(sessions=1)
+def interest_churn(target: Target) -> Steps:
+    """Declare and end interests as fast as possible, with many declarations known."""
+    yield from declare_many(target.open(), 2_000, "known/{}")
+    link = target.open()
+    begin = Interest(mode=BOTH, id=1, options=SUBSCRIBERS | TOKENS, key="known/**")
+    pair = bytes(begin.encode()) + bytes(Interest(mode=0, id=1).encode())
+    while True:
+        link.say(pair * 20, priority=CONTROL)
+        read_available(link)
         yield

@@ -18,6 +18,7 @@ from tests.hostile.catalogue import (
 )
 from tests.hostile.client import CONTROL, pack
 from zenlake.wire.data import Del, Put, Query, Reply
+from zenlake.wire.declare import Declare, DeclareKeyExpr
 from zenlake.wire.network import Push, Request, Response, ResponseFinal
 
 
@@ -96,4 +97,34 @@ def replies_to_no_query(target: Target) -> Steps:
         for id in range(start, start + 500):
             reply = Response(id=id & 0xFFFFFFFF, key=f"reply/{id}", body=Reply(body=Put(payload=bytes(50))))
             link.say(reply, ResponseFinal(id=id & 0xFFFFFFFF))
+        yield
+
+
+@attack("put", "get", sessions=1, refusal="routes")
+def prefixed(target: Target, what: str) -> Steps:
+    """Declare one key of 60 kB, then put and query below it with messages of 10 bytes."""
+    link = target.open()
+    link.say(Declare(body=DeclareKeyExpr(id=1, key=LONG)), priority=CONTROL)
+
+    def one(number: int) -> Push | Request:
+        key = (1, True, f"/{number}")
+        if what == "put":
+            return Push(key=key, body=Put(payload=b""))
+        return Request(id=number + 1, key=key, timeout=1 << 40, body=Query())
+
+    for payload in pack(map(one, range(FOREVER)), 5_000):
+        link.say(payload)
+        read_available(link)
+        yield
+
+
+@attack("read", "unread", sessions=2, refusal="queries")
+def admin_queries(target: Target, what: str) -> Steps:
+    """Query the admin space of the node, with many declarations known."""
+    yield from declare_many(target.open(), 2_000, "known/{}")
+    link = target.open()
+    for number in itertools.count(1):
+        link.say(Request(id=number, key="@/**", timeout=1000, body=Query()))
+        if what == "read":
+            read_available(link)
         yield
