@@ -125,6 +125,7 @@ def random_bytes(target: Target, scheme: str) -> Steps:
                 link.send(link.frame(target.random.randbytes(300)))
             else:
                 link.send(target.random.randbytes(target.random.randrange(1, 400)))
+            link.socket.settimeout(0.05)
             link.receive()
         yield
 
