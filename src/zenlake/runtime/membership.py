@@ -8,7 +8,7 @@ from zenlake.network.forward import Door
 from zenlake.network.groups import All, Member
 from zenlake.runtime.group import Group, Members
 from zenlake.transport.inbox import Sink
-from zenlake.transport.multicast import Peer
+from zenlake.transport.multicast import Left, Peer
 from zenlake.values import WhatAmI
 
 if TYPE_CHECKING:
@@ -28,16 +28,36 @@ class Speaking(Outlet):
         return True  # datagrams do not wait for anybody
 
 
+class Heard(Outlet):
+    """A member that is heard; it is not sent to."""
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+
+    def resume(self) -> None:
+        if self._peer.inbox.sink.suspended:
+            self._peer.resume()
+
+
 class Membership(Members):
     """Called in the loop's thread."""
 
     def __init__(self, node: "Node") -> None:
         self._node = node
+        self._members: dict[Peer, Member] = {}
 
     def sink(self, peer: Peer) -> Sink:
         door = Door(self._node)
-        door.enter(Member(peer.zid, self._node.whatami, WhatAmI.from_wire(peer.whatami)))
+        member = Member(Heard(peer), peer.zid, self._node.whatami, WhatAmI.from_wire(peer.whatami))
+        self._node.watch(member)
+        self._members[peer] = member
+        door.enter(member)
         return door
+
+    def left(self, event: Left) -> None:
+        member = self._members.pop(event.peer)
+        member.is_open = False
+        member.account.close()
 
     def speak(self, group: Group) -> None:
         """From any thread, once we are in the group: what is published goes there from now on."""
