@@ -299,11 +299,16 @@ class LayeredLink(StreamLink):
         return not self._out
 
     def write(self, data: memoryview) -> int:
+        """Take all of `data`, or nothing while bytes are unsent.
+
+        Before the layer's handshake is over, and after its end, bytes have no way to the peer: they are dropped.
+        """
         if self._out:
             self._full = True
             return 0
-        self._layer.write(data)
-        self._flush()
+        if self._layer.is_ready and not self._closed:
+            self._layer.write(data)
+            self._flush()
         return len(data)
 
     def _flush(self) -> None:
@@ -328,10 +333,12 @@ class LayeredLink(StreamLink):
 
     def close(self) -> None:
         if not self._closed:
-            if not self._connecting:
-                self._layer.end()
-                self._flush()
-            super().close()
+            try:
+                if not self._connecting:
+                    self._layer.end()
+                    self._flush()
+            finally:
+                super().close()
 
 
 class StreamListener(Listener):

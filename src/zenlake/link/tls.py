@@ -70,7 +70,10 @@ class TlsLayer:
             yield piece
 
     def write(self, data: memoryview) -> None:
-        self._ssl.write(data)
+        try:
+            self._ssl.write(data)
+        except ssl.SSLError as error:
+            raise LinkError("tls", _why(error)) from None
 
     def to_send(self) -> bytes:
         return self._out.read()

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Peers that stop in the middle of a handshake: of TLS, of WebSocket, or of a session.
+
+Each is dropped at its timeout, whatever the link does, and its place among the pending handshakes is free again.
+"""
+
+import base64
+import os
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.runtime.nodes import PATIENCE, Recorder, until
+from tests.transport.ends import framed
+from zenlake.endpoint import EndPoint
+from zenlake.link import Tls
+from zenlake.runtime.runtime import Runtime
+from zenlake.transport.config import Settings
+from zenlake.values import WhatAmI
+from zenlake.wire.handshake import Init
+
+STREAMS = ["tcp", "tls", "ws", "wss", "unixsock-stream"]
+TIMEOUT = 0.4
+
+
+def settings(**values: object) -> Settings:
+    return Settings(**{"zid": os.urandom(15) + b"\x01", "lease": 30.0, **values})  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def tls(certificates: Path) -> Tls:
+    return Tls(
+        root_ca_certificate=str(certificates / "ca.pem"),
+        listen_certificate=str(certificates / "server.pem"),
+        listen_private_key=str(certificates / "server.key"),
+    )
+
+
+@pytest.fixture
+def router(tls: Tls) -> Iterator[Runtime]:
+    runtime = Runtime(settings(whatami=WhatAmI.ROUTER, accept_timeout=TIMEOUT), Recorder(), tls, max_pending=10)
+    yield runtime
+    runtime.close()
+
+
+def listen(runtime: Runtime, protocol: str, folder: Path) -> str:
+    where = f"{folder}/socket" if protocol == "unixsock-stream" else "127.0.0.1:0"
+    return runtime.listen(f"{protocol}/{where}")
+
+
+def dial(where: str) -> socket.socket:
+    endpoint = EndPoint.parse(where)
+    if endpoint.protocol == "unixsock-stream":
+        sock = socket.socket(socket.AF_UNIX)
+        sock.connect(endpoint.address)
+    else:
+        sock = socket.create_connection(endpoint.host_and_port())
+    sock.settimeout(PATIENCE)
+    return sock
+
+
+def encrypt(sock: socket.socket) -> socket.socket:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context.wrap_socket(sock)
+
+
+def upgrade(sock: socket.socket) -> socket.socket:
+    """Open a WebSocket by hand."""
+    key = base64.b64encode(os.urandom(16)).decode()
+    head = f"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: {key}\r\n"
+    sock.sendall(f"{head}Sec-WebSocket-Version: 13\r\n\r\n".encode())
+    answer = b""
+    while not answer.endswith(b"\r\n\r\n"):
+        answer += sock.recv(1)
+    assert b" 101 " in answer
+    return sock
+
+
+def frame(opcode: int, payload: bytes) -> bytes:
+    """A masked WebSocket frame; the mask is zero."""
+    size = bytes([0x80 | len(payload)]) if len(payload) < 126 else bytes([0xFE]) + len(payload).to_bytes(2, "big")
+    return bytes([0x80 | opcode]) + size + bytes(4) + payload
+
+
+def client(where: str) -> socket.socket:
+    """A socket whose link is ready: encrypted, upgraded or both."""
+    sock = dial(where)
+    protocol = where.partition("/")[0]
+    if protocol in ("tls", "wss"):
+        sock = encrypt(sock)
+    return upgrade(sock) if protocol in ("ws", "wss") else sock
+
+
+def batch(where: str, data: bytes) -> bytes:
+    return frame(2, data) if where.startswith("ws") else framed(data)
+
+
+def is_ended(sock: socket.socket) -> bool:
+    """Whether the router ends the connection; read all that comes before."""
+    with suppress(ConnectionError, ssl.SSLError):
+        while sock.recv(4096):
+            pass
+    return True
+
+
+def drip(sock: socket.socket, stopped: threading.Event) -> None:
+    """One byte now and then: the beginning of something that never ends."""
+    head = b"\x16\x03\x01\x40\x00\x01\x00\x3f\xfc\x03\x03" + bytes(1000)
+    if sock.family == socket.AF_UNIX:
+        head = b"\xff\x7f" + bytes(1000)
+    for byte in head:
+        with suppress(OSError):
+            sock.sendall(bytes([byte]))
+        if stopped.wait(0.05):
+            return
+
+
+def drip_http(sock: socket.socket, stopped: threading.Event) -> None:
+    for byte in b"GET / HTTP/1.1\r\nHost: " + b"x" * 1000:
+        with suppress(OSError):
+            sock.sendall(bytes([byte]))
+        if stopped.wait(0.05):
+            return
+
+
+@pytest.mark.parametrize("protocol", STREAMS)
+def test_silent_connections_give_their_places_back(
+    router: Runtime, tls: Tls, tmp_path: Path, protocol: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    where = listen(router, protocol, tmp_path)
+    with ExitStack() as stack:
+        crowd = [stack.enter_context(dial(where)) for _ in range(router.max_pending)]
+        until(lambda: router._pending == router.max_pending)
+        until(lambda: router._pending == 0)
+        assert all(is_ended(sock) for sock in crowd)
+        assert opens(where, tls)
+    assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("protocol", "send"), [("tls", drip), ("ws", drip_http), ("wss", drip), ("unixsock-stream", drip)]
+)
+def test_a_byte_now_and_then_keeps_no_place(
+    router: Runtime, tls: Tls, tmp_path: Path, protocol: str, send: Callable[[socket.socket, threading.Event], None]
+) -> None:
+    where = listen(router, protocol, tmp_path)
+    stopped = threading.Event()
+    with dial(where) as sock:
+        thread = threading.Thread(target=send, args=(sock, stopped))
+        thread.start()
+        until(lambda: router._pending == 1)
+        until(lambda: router._pending == 0)
+        stopped.set()
+        thread.join()
+    assert opens(where, tls)
+
+
+@pytest.mark.parametrize("initialised", [False, True], ids=["link ready", "after InitSyn"])
+@pytest.mark.parametrize("protocol", STREAMS)
+def test_a_session_that_is_half_open_gives_its_place_back(
+    router: Runtime, tls: Tls, tmp_path: Path, protocol: str, initialised: bool
+) -> None:
+    where = listen(router, protocol, tmp_path)
+    with client(where) as sock:
+        if initialised:
+            sock.sendall(batch(where, Init(whatami=2, zid=b"half", patch=1).encode()))
+        until(lambda: router._pending == 1)
+        until(lambda: router._pending == 0)
+        assert is_ended(sock)
+    assert opens(where, tls)
+
+
+@pytest.mark.parametrize("protocol", ["tls", "wss", "ws"])
+def test_a_peer_that_vanishes_in_its_handshake_gives_its_place_back(
+    router: Runtime, tls: Tls, tmp_path: Path, protocol: str
+) -> None:
+    where = listen(router, protocol, tmp_path)
+    for _ in range(3):
+        dial(where).close()
+    until(lambda: router._pending == 0)
+    assert opens(where, tls)
+
+
+def test_an_initial_of_quic_gives_its_place_back(router: Runtime, tls: Tls, tmp_path: Path) -> None:
+    from aioquic.quic.configuration import QuicConfiguration
+    from aioquic.quic.connection import QuicConnection
+
+    where = listen(router, "quic", tmp_path)
+    target = EndPoint.parse(where).host_and_port()
+    for _ in range(router.max_pending):
+        quic = QuicConnection(configuration=QuicConfiguration(is_client=True, alpn_protocols=["zenoh"]))
+        quic.connect(target, now=0.0)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.connect(target)
+            for data, _ in quic.datagrams_to_send(now=0.0):
+                sock.send(data)
+    until(lambda: router._pending == 0)
+    assert opens(where, tls)
+
+
+def opens(where: str, tls: Tls) -> bool:
+    """Whether an honest client is let in."""
+    honest = Runtime(settings(), Recorder(), tls)
+    try:
+        return honest.open(where, PATIENCE).is_open
+    finally:
+        honest.close()
+
+
+@pytest.mark.parametrize("step", ["write", "close"])
+def test_an_error_of_the_link_ends_the_connection(
+    router: Runtime, tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No error of a link can leave a connection without an end."""
+    from zenlake.link.stream import LayeredLink
+
+    close = LayeredLink.close
+
+    def fail(link: LayeredLink, *_: object) -> int:
+        if step == "close":
+            close(link)
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(LayeredLink, step, fail)
+    where = listen(router, "ws", tmp_path)
+    with client(where) as sock:
+        until(lambda: router._pending == 1)
+        sock.sendall(frame(2, Init(whatami=2, zid=b"half", patch=1).encode()))
+        until(lambda: router._pending == 0)
+    assert not router._all
+    assert "Traceback" not in caplog.text
