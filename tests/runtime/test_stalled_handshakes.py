@@ -19,7 +19,8 @@ from tests.runtime.nodes import PATIENCE, Recorder, until
 from tests.transport.ends import framed
 from zenlake.endpoint import EndPoint
 from zenlake.link import Tls
-from zenlake.runtime.runtime import Runtime
+from zenlake.runtime.face import Face
+from zenlake.runtime.runtime import Backoff, Runtime
 from zenlake.transport.config import Settings
 from zenlake.values import WhatAmI
 from zenlake.wire.handshake import Init
@@ -236,3 +237,63 @@ def test_an_error_of_the_link_ends_the_connection(
         until(lambda: router._pending == 0)
     assert not router._all
     assert "Traceback" not in caplog.text
+
+
+class Silent:
+    """A listener that accepts and says nothing at first; then it hands connections on to a real one."""
+
+    def __init__(self, target: str) -> None:
+        self._target = EndPoint.parse(target).host_and_port()
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.address = "{}:{}".format(*self._server.getsockname())
+        self.count = 0
+        self._held: list[socket.socket] = []
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                sock = self._server.accept()[0]
+                self._held.append(sock)
+                self.count += 1
+                if self.count > 1:
+                    other = socket.create_connection(self._target)
+                    self._held.append(other)
+                    for one, two in ((sock, other), (other, sock)):
+                        threading.Thread(target=self._copy, args=(one, two), daemon=True).start()
+
+    def _copy(self, one: socket.socket, two: socket.socket) -> None:
+        with suppress(OSError):
+            while data := one.recv(65536):
+                two.sendall(data)
+
+    def close(self) -> None:
+        self._server.close()
+        for sock in self._held:
+            sock.close()
+
+
+@pytest.mark.parametrize("protocol", ["tls", "ws", "wss"])
+def test_a_client_whose_handshake_stalled_connects_again(
+    router: Runtime, tls: Tls, tmp_path: Path, protocol: str
+) -> None:
+    silent = Silent(listen(router, protocol, tmp_path))
+    one = Runtime(settings(open_timeout=0.3), Recorder(), tls)
+    connection = one.connect(f"{protocol}/{silent.address}", Backoff(0.05, 2.0, 0.1))
+    assert connection.first.result(PATIENCE).is_open
+    assert silent.count == 2
+    one.close()
+    silent.close()
+
+
+def test_a_node_that_fails_to_hear_of_an_end_still_connects_again(router: Runtime, tmp_path: Path) -> None:
+    class Clumsy(Recorder):
+        def failed(self, face: Face, event: object) -> None:
+            raise KeyError("a defect")
+
+    silent = Silent(listen(router, "tcp", tmp_path))
+    one = Runtime(settings(open_timeout=0.3), Clumsy())
+    connection = one.connect(f"tcp/{silent.address}", Backoff(0.05, 2.0, 0.1))
+    assert connection.first.result(PATIENCE).is_open
+    one.close()
+    silent.close()

@@ -427,20 +427,24 @@ class Runtime(Node):
     def closed(self, face: Face, event: Closed) -> None:
         if self.faces.get(face.zid) is face:
             del self.faces[face.zid]
-        self.node.closed(face, event)
         connection = self._all.pop(face)
-        if connection is not None:
-            connection.closed()
-        self._notify()
+        try:
+            self.node.closed(face, event)
+        finally:
+            if connection is not None:
+                connection.closed()
+            self._notify()
 
     def failed(self, face: Face, event: Closed) -> None:
         connection = self._all.pop(face)
         if connection is None:
             self._pending -= 1
-        self.node.failed(face, event)
-        if connection is not None:
-            connection.failed(face.link_error or event.error or LinkError(face.link.remote, "closed"))
-        self._notify()
+        try:
+            self.node.failed(face, event)
+        finally:
+            if connection is not None:
+                connection.failed(face.link_error or event.error or LinkError(face.link.remote, "closed"))
+            self._notify()
 
     def room(self, face: Face) -> None:
         self.node.room(face)
