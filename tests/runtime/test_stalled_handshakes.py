@@ -8,7 +8,9 @@ import base64
 import os
 import socket
 import ssl
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -16,14 +18,16 @@ from pathlib import Path
 import pytest
 
 from tests.runtime.nodes import PATIENCE, Recorder, until
-from tests.transport.ends import framed
+from tests.transport.ends import framed, push
 from zenlake.endpoint import EndPoint
+from zenlake.errors import LocalError
 from zenlake.link import Tls
 from zenlake.runtime.face import Face
 from zenlake.runtime.runtime import Backoff, Runtime
 from zenlake.transport.config import Settings
 from zenlake.values import WhatAmI
-from zenlake.wire.handshake import Init
+from zenlake.wire.handshake import Init, Open
+from zenlake.wire.reader import messages
 
 STREAMS = ["tcp", "tls", "ws", "wss", "unixsock-stream"]
 TIMEOUT = 0.4
@@ -297,3 +301,82 @@ def test_a_node_that_fails_to_hear_of_an_end_still_connects_again(router: Runtim
     assert connection.first.result(PATIENCE).is_open
     one.close()
     silent.close()
+
+
+def open_session(where: str, lease: int = 30_000) -> socket.socket:
+    """A WebSocket with an open session."""
+    sock = client(where)
+    sock.sendall(frame(2, Init(whatami=2, zid=os.urandom(15) + b"\x01", qos=True, patch=1).encode()))
+    ack = messages(receive_frame(sock))[0]
+    assert isinstance(ack, Init)
+    sock.sendall(frame(2, Open(lease=lease, initial_sn=0, cookie=ack.cookie.value).encode()))
+    assert isinstance(messages(receive_frame(sock))[0], Open)
+    return sock
+
+
+def receive_frame(sock: socket.socket) -> bytes:
+    head = exactly(sock, 2)
+    size = head[1]
+    if size == 126:
+        size = int.from_bytes(exactly(sock, 2), "big")
+    return exactly(sock, size)
+
+
+def exactly(sock: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = sock.recv(size - len(data))
+        assert piece
+        data += piece
+    return data
+
+
+@pytest.mark.parametrize("protocol", ["ws", "wss"])
+def test_a_close_frame_ends_the_link_although_the_socket_stays_open(
+    router: Runtime, tmp_path: Path, protocol: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    where = listen(router, protocol, tmp_path)
+    with open_session(where) as sock:
+        until(lambda: router.faces)
+        face = next(iter(router.faces.values()))
+        sock.sendall(frame(8, b"\x03\xe8"))  # CLOSE, code 1000
+        until(lambda: not router.faces)
+        with pytest.raises(LocalError):
+            face.send(push("to/the/gone", b""))
+        assert is_ended(sock)
+    assert not caplog.records
+
+
+def test_a_close_alert_of_tls_ends_the_link_although_the_socket_stays_open(router: Runtime, tmp_path: Path) -> None:
+    where = listen(router, "tls", tmp_path)
+    with client(where) as sock:
+        until(lambda: router._pending == 1)
+        began = time.monotonic()
+        sock.settimeout(0.0)
+        with suppress(ssl.SSLError):
+            sock.unwrap()  # type: ignore[attr-defined]
+        until(lambda: router._pending == 0)
+        assert time.monotonic() - began < TIMEOUT / 2
+
+
+def test_a_request_that_is_not_a_websocket_ends_at_once(router: Runtime, tmp_path: Path) -> None:
+    where = listen(router, "ws", tmp_path)
+    with dial(where) as sock:
+        began = time.monotonic()
+        sock.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b" 426 " in sock.recv(4096)
+        assert is_ended(sock)
+        assert time.monotonic() - began < TIMEOUT
+
+
+def test_empty_frames_of_one_message_cost_no_memory(router: Runtime, tmp_path: Path) -> None:
+    from zenlake.link.websocket import ServerProtocol, WebSocketLayer
+
+    layer = WebSocketLayer(ServerProtocol(max_size=65535))
+    key = base64.b64encode(os.urandom(16)).decode()
+    head = f"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: {key}\r\n"
+    list(layer.feed(f"{head}Sec-WebSocket-Version: 13\r\n\r\n".encode()))
+    list(layer.feed(b"\x02\x80" + bytes(4)))  # BINARY, not the last
+    for _ in range(100):
+        list(layer.feed((b"\x00\x80" + bytes(4)) * 100))  # CONT, empty, not the last
+    assert sys.getsizeof(layer._partial) < 1000

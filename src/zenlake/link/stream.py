@@ -84,6 +84,8 @@ class Layer(Protocol):
     """A protocol between the socket and the owner, sans-IO. An error it raises ends the link."""
 
     is_ready: bool
+    is_ended: bool
+    """Whether the peer has ended the protocol: nothing more can be exchanged, even if the socket stays open."""
 
     @property
     def common_name(self) -> str | None:
@@ -268,6 +270,8 @@ class LayeredLink(StreamLink):
             return self._break(error)
         self._tell_ready()
         self._flush()
+        if self._layer.is_ended and not self._closed:
+            self._lose(None)
 
     def _tell_ready(self) -> None:
         if self._layer.is_ready and not self._was_ready:

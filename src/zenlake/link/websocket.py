@@ -33,9 +33,10 @@ class WebSocketLayer:
 
     def __init__(self, protocol: ClientProtocol | ServerProtocol, below: Layer | None = None) -> None:
         self.is_ready = False
+        self.is_ended = False
         self._protocol = protocol
         self._below = below
-        self._partial: list[bytes] = []
+        self._partial = bytearray()  # a list would grow with each empty frame
         self._asked = False
 
     @property
@@ -69,6 +70,9 @@ class WebSocketLayer:
             if isinstance(event, Request):
                 assert isinstance(self._protocol, ServerProtocol)
                 self._protocol.send_response(self._protocol.accept(event))
+                if self._protocol.handshake_exc is not None:
+                    self._push()
+                    raise LinkError("ws", f"not a WebSocket request: {self._protocol.handshake_exc}")
             elif isinstance(event, Response):
                 if self._protocol.handshake_exc is not None:
                     raise LinkError("ws", f"no WebSocket there: {self._protocol.handshake_exc}")
@@ -76,9 +80,9 @@ class WebSocketLayer:
                 if event.opcode is Opcode.TEXT:
                     raise LinkError("ws", "a text message: batches are binary")
                 if event.opcode in (Opcode.BINARY, Opcode.CONT):
-                    self._partial.append(bytes(event.data))
+                    self._partial += event.data
                     if event.fin:
-                        batch = b"".join(self._partial)
+                        batch = bytes(self._partial)
                         self._partial.clear()
                         self._tell()
                         yield batch
@@ -89,6 +93,7 @@ class WebSocketLayer:
 
     def _tell(self) -> None:
         self.is_ready = self.is_ready or self._protocol.state is State.OPEN
+        self.is_ended = self._protocol.state in (State.CLOSING, State.CLOSED)
 
     def write(self, data: memoryview) -> None:
         try:
@@ -99,10 +104,10 @@ class WebSocketLayer:
 
     def _push(self) -> None:
         """Hand frames to the layer below, if there is one; otherwise `to_send` fetches them."""
-        if self._below is not None:
-            for piece in self._protocol.data_to_send():
-                if piece:
-                    self._below.write(memoryview(piece))
+        if self._below is not None and self._below.is_ready:
+            data = b"".join(self._protocol.data_to_send())  # in one record of TLS, which costs 22 bytes
+            if data:
+                self._below.write(memoryview(data))
 
     def to_send(self) -> bytes:
         if self._below is not None:
