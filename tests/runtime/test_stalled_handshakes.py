@@ -30,7 +30,7 @@ from zenlake.wire.handshake import Init, Open
 from zenlake.wire.reader import messages
 
 STREAMS = ["tcp", "tls", "ws", "wss", "unixsock-stream"]
-TIMEOUT = 0.4
+TIMEOUT = 0.8
 
 
 def settings(**values: object) -> Settings:

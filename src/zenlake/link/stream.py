@@ -378,7 +378,11 @@ class StreamListener(Listener):
             except OSError:  # it hung up in between
                 sock.close()
                 continue
-            self.on_link(link)
+            try:
+                self.on_link(link)
+            except Exception as error:  # of one connection: the listener serves others
+                link.close()
+                self.on_fault(link.remote, error)
 
     def _pause(self, error: OSError, now: float) -> None:
         if not self._told:
