@@ -23,6 +23,10 @@ Address = tuple[int, tuple[object, ...]]
 """A family of sockets, and an address in it."""
 
 
+HANG_UP = "the other end hung up"
+"""The reason of a connection that the peer's system ended: processes end like this, so it is not a fault."""
+
+
 class Owner(Protocol):
     """Who uses a link. Everything here is called from the loop's thread."""
 
@@ -59,6 +63,10 @@ class Port(ABC):
 
     def changed(self) -> None:  # noqa: B027
         """Replaced by the loop when it takes the port in."""
+
+    def on_fault(self, place: str, error: Exception) -> None:
+        """Report an error of our own code that a peer caused. Replaced by the loop, which counts and logs it."""
+        raise error
 
     @abstractmethod
     def fileno(self) -> int: ...
@@ -213,7 +221,7 @@ def describe(error: OSError) -> str:
         errno.EADDRNOTAVAIL: "not an address of this machine",
         errno.EACCES: "not permitted",
         errno.ENOENT: "no such socket",
-        errno.ECONNRESET: "the other end hung up",
-        errno.EPIPE: "the other end hung up",
+        errno.ECONNRESET: HANG_UP,
+        errno.EPIPE: HANG_UP,
     }
     return told.get(error.errno or 0, error.strerror or os.strerror(error.errno or 0) or str(error))

@@ -9,8 +9,10 @@ Mutual TLS: aioquic can ask for a client's certificate and checks that the clien
 and does not check who signed it. `AskingConnection` turns that on, and the link checks the rest before it is ready.
 """
 
+import logging
 import socket
 import ssl
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
@@ -46,6 +48,10 @@ CERTIFICATE_ALERTS = range(0x100 + 42, 0x100 + 50)
 NO_COMMON_ALPN = 0x100 + 120
 CERTIFICATE_REQUIRED = 0x100 + 116
 
+# aioquic logs a warning for each breach. The owner of a link reports its end.
+QUIET = logging.getLogger("zenlake.link.quic")
+QUIET.setLevel(logging.CRITICAL)
+
 
 class AskingConnection(QuicConnection):  # type: ignore[misc]
     """A listener's end that asks for the other end's certificate."""
@@ -59,6 +65,7 @@ class QuicLink(Served):
     """One QUIC connection and its stream; `udp` carries its datagrams."""
 
     def __init__(self, quic: QuicConnection, udp: UdpPort, local: str, remote: str) -> None:
+        quic._logger = QUIET
         self._quic = quic
         self._udp = udp
         self._stream: int | None = None
@@ -182,6 +189,7 @@ class QuicLink(Served):
 class QuicClient(UdpPort):
     """The connecting end's socket."""
 
+    is_shared = False
     link: QuicLink
 
     def on_datagram(self, data: memoryview, source: tuple[object, ...], now: float) -> None:
@@ -193,12 +201,8 @@ class QuicClient(UdpPort):
     def fail(self, error: Exception) -> None:
         self.link._lose(str(error))
 
-    def on_writable(self, now: float) -> None:
-        super_blocked, self._blocked = self._blocked, {}
-        self.wants_write = False
-        self.changed()
-        if super_blocked:
-            self.link.flush()
+    def on_room(self, link: Link) -> None:
+        self.link.flush()
 
     def next_timeout(self) -> float | None:
         return None if self._closed else self.link.next_timeout()
@@ -240,7 +244,8 @@ class QuicListener(UdpPort, Listener):
                 destination_cid=header.source_cid,
                 supported_versions=self._configuration.supported_versions,
             )
-            self._sock.sendto(answer, source)
+            with suppress(OSError):
+                self._sock.sendto(answer, source)
             return
         link = self._links.get(header.destination_cid)
         if link is None:
@@ -251,7 +256,11 @@ class QuicListener(UdpPort, Listener):
             quic = kind(configuration=self._configuration, original_destination_connection_id=header.destination_cid)
             link = QuicLink(quic, self, self.locator, locator("quic", source))
             self._links[header.destination_cid] = self._links[quic.host_cid] = link
-            self.on_link(link)
+            try:
+                self.on_link(link)
+            except BaseException:
+                self.forget(link)
+                raise
         link.arrived(datagram, source, now)
 
     def renamed(self, link: QuicLink, event: object) -> None:
@@ -265,13 +274,9 @@ class QuicListener(UdpPort, Listener):
         if not self._links and not self._listening:
             UdpPort.close(self)
 
-    def on_writable(self, now: float) -> None:
-        blocked, self._blocked = self._blocked, {}
-        self.wants_write = False
-        self.changed()
-        for link in blocked:
-            if isinstance(link, QuicLink):
-                link.flush()
+    def on_room(self, link: Link) -> None:
+        if isinstance(link, QuicLink):
+            link.flush()
 
     def next_timeout(self) -> float | None:
         if self._closed:

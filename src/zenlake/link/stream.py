@@ -84,6 +84,8 @@ class Layer(Protocol):
     """A protocol between the socket and the owner, sans-IO. An error it raises ends the link."""
 
     is_ready: bool
+    is_ended: bool
+    """Whether the peer has ended the protocol: nothing more can be exchanged, even if the socket stays open."""
 
     @property
     def common_name(self) -> str | None:
@@ -268,6 +270,8 @@ class LayeredLink(StreamLink):
             return self._break(error)
         self._tell_ready()
         self._flush()
+        if self._layer.is_ended and not self._closed:
+            self._lose(None)
 
     def _tell_ready(self) -> None:
         if self._layer.is_ready and not self._was_ready:
@@ -299,11 +303,16 @@ class LayeredLink(StreamLink):
         return not self._out
 
     def write(self, data: memoryview) -> int:
+        """Take all of `data`, or nothing while bytes are unsent.
+
+        Before the layer's handshake is over, and after its end, bytes have no way to the peer: they are dropped.
+        """
         if self._out:
             self._full = True
             return 0
-        self._layer.write(data)
-        self._flush()
+        if self._layer.is_ready and not self._closed:
+            self._layer.write(data)
+            self._flush()
         return len(data)
 
     def _flush(self) -> None:
@@ -328,10 +337,12 @@ class LayeredLink(StreamLink):
 
     def close(self) -> None:
         if not self._closed:
-            if not self._connecting:
-                self._layer.end()
-                self._flush()
-            super().close()
+            try:
+                if not self._connecting:
+                    self._layer.end()
+                    self._flush()
+            finally:
+                super().close()
 
 
 class StreamListener(Listener):
@@ -367,7 +378,11 @@ class StreamListener(Listener):
             except OSError:  # it hung up in between
                 sock.close()
                 continue
-            self.on_link(link)
+            try:
+                self.on_link(link)
+            except Exception as error:  # of one connection: the listener serves others
+                link.close()
+                self.on_fault(link.remote, error)
 
     def _pause(self, error: OSError, now: float) -> None:
         if not self._told:

@@ -28,6 +28,7 @@ class TlsLayer:
 
     def __init__(self, context: ssl.SSLContext, server_name: str | None) -> None:
         self.is_ready = False
+        self.is_ended = False
         self._in = ssl.MemoryBIO()
         self._out = ssl.MemoryBIO()
         self._ssl = context.wrap_bio(self._in, self._out, server_side=server_name is None, server_hostname=server_name)
@@ -61,16 +62,18 @@ class TlsLayer:
                 piece = self._ssl.read(READ)
             except ssl.SSLWantReadError:
                 return
-            except ssl.SSLZeroReturnError:
-                return  # the socket's end follows
             except ssl.SSLError as error:
                 raise LinkError("tls", _why(error)) from None
-            if not piece:
+            if not piece:  # the peer has closed its side
+                self.is_ended = True
                 return
             yield piece
 
     def write(self, data: memoryview) -> None:
-        self._ssl.write(data)
+        try:
+            self._ssl.write(data)
+        except ssl.SSLError as error:
+            raise LinkError("tls", _why(error)) from None
 
     def to_send(self) -> bytes:
         return self._out.read()

@@ -43,6 +43,9 @@ def is_multicast(endpoint: EndPoint) -> bool:
 class UdpPort(Port):
     """A bound socket: reads bursts, remembers who could not write."""
 
+    is_shared = True
+    """Whether several peers use the socket, so that an error with one of them must not end it."""
+
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
@@ -66,7 +69,12 @@ class UdpPort(Port):
                 return
             except OSError as error:
                 return self.on_error(error)
-            self.on_datagram(view[:size], source, now)
+            try:
+                self.on_datagram(view[:size], source, now)
+            except Exception as error:
+                if not self.is_shared:
+                    raise
+                self.on_fault(f"{source[0]}:{source[1]}", error)
 
     def on_datagram(self, data: memoryview, source: tuple[object, ...], now: float) -> None:
         raise NotImplementedError
@@ -76,7 +84,7 @@ class UdpPort(Port):
 
     def blame(self, link: Link, error: Exception) -> None:
         """Somebody's code failed on this link: that ends the link, not the socket that others use too."""
-        log.error("%s failed and is closed", link.remote, exc_info=error)
+        log.debug("%s failed", link.remote, exc_info=error)
         owner = link.owner
         link.close()
         owner.lost(LinkError(link.remote, f"{type(error).__name__}: {error}"))
@@ -88,6 +96,8 @@ class UdpPort(Port):
             else:
                 self._sock.sendto(data, target)
         except (BlockingIOError, InterruptedError):
+            if not hasattr(link, "owner"):
+                return len(data)  # a reply to a stranger, which is lost
             self._blocked[link] = None
             if not self.wants_write:
                 self.wants_write = True
@@ -102,7 +112,14 @@ class UdpPort(Port):
         self.wants_write = False
         self.changed()
         for link in blocked:
-            link.owner.writable()
+            try:
+                self.on_room(link)
+            except Exception as error:
+                self.blame(link, error)
+
+    def on_room(self, link: Link) -> None:
+        """Write again what the socket refused to take from this link."""
+        link.owner.writable()
 
     def close(self) -> None:
         if not self._closed:
@@ -115,6 +132,7 @@ class UdpPort(Port):
 class UdpLink(UdpPort, Link):
     """The connecting end: its socket is its own."""
 
+    is_shared = False
     stream = False
     reliable = False
     direct = True
@@ -229,7 +247,11 @@ class UdpListener(UdpPort, Listener):
             if self.on_stranger(link, bytes(data)):
                 return
             self.links[source] = link
-            self.on_link(link)
+            try:
+                self.on_link(link)
+            except BaseException:
+                self.forget(source)
+                raise
             if self.links.get(source) is not link:
                 return  # turned away
         link.arrived(data, source, now)

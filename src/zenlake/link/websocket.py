@@ -4,13 +4,14 @@
 The protocol is the sans-IO core of the `websockets` package. Text is an error, for no batch is text.
 """
 
+import logging
 import socket
 from collections.abc import Iterator
 
 from websockets.client import ClientProtocol
 from websockets.exceptions import WebSocketException
 from websockets.frames import Frame, Opcode
-from websockets.http11 import Request, Response
+from websockets.http11 import Request
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
@@ -27,15 +28,20 @@ __all__ = ["WebSocketLayer", "connect", "listen"]
 
 LARGEST = 65535
 
+# The package logs a line for each connection, and a traceback for some requests. The owner of a link reports its end.
+QUIET = logging.getLogger("zenlake.link.websocket")
+QUIET.setLevel(logging.CRITICAL)
+
 
 class WebSocketLayer:
     """Frames on one side, batches on the other; `below` is TLS, or nothing."""
 
     def __init__(self, protocol: ClientProtocol | ServerProtocol, below: Layer | None = None) -> None:
         self.is_ready = False
+        self.is_ended = False
         self._protocol = protocol
         self._below = below
-        self._partial: list[bytes] = []
+        self._partial = bytearray()  # a list would grow with each empty frame
         self._asked = False
 
     @property
@@ -69,26 +75,25 @@ class WebSocketLayer:
             if isinstance(event, Request):
                 assert isinstance(self._protocol, ServerProtocol)
                 self._protocol.send_response(self._protocol.accept(event))
-            elif isinstance(event, Response):
-                if self._protocol.handshake_exc is not None:
-                    raise LinkError("ws", f"no WebSocket there: {self._protocol.handshake_exc}")
             elif isinstance(event, Frame):
                 if event.opcode is Opcode.TEXT:
                     raise LinkError("ws", "a text message: batches are binary")
                 if event.opcode in (Opcode.BINARY, Opcode.CONT):
-                    self._partial.append(bytes(event.data))
+                    self._partial += event.data
                     if event.fin:
-                        batch = b"".join(self._partial)
+                        batch = bytes(self._partial)
                         self._partial.clear()
                         self._tell()
                         yield batch
         self._tell()
         self._push()
-        if self._protocol.parser_exc is not None:
-            raise LinkError("ws", f"no WebSocket there: {self._protocol.parser_exc}")
+        error = self._protocol.handshake_exc or self._protocol.parser_exc
+        if error is not None:
+            raise LinkError("ws", f"no WebSocket there: {error}")
 
     def _tell(self) -> None:
         self.is_ready = self.is_ready or self._protocol.state is State.OPEN
+        self.is_ended = self._protocol.state in (State.CLOSING, State.CLOSED)
 
     def write(self, data: memoryview) -> None:
         try:
@@ -99,10 +104,10 @@ class WebSocketLayer:
 
     def _push(self) -> None:
         """Hand frames to the layer below, if there is one; otherwise `to_send` fetches them."""
-        if self._below is not None:
-            for piece in self._protocol.data_to_send():
-                if piece:
-                    self._below.write(memoryview(piece))
+        if self._below is not None and self._below.is_ready:
+            data = b"".join(self._protocol.data_to_send())  # in one record of TLS, which costs 22 bytes
+            if data:
+                self._below.write(memoryview(data))
 
     def to_send(self) -> bytes:
         if self._below is not None:
@@ -121,7 +126,7 @@ def connect(endpoint: EndPoint, address: Address, tls: Tls) -> Link:
     name = str(endpoint.locator)
     host = endpoint.host_and_port()[0]
     below = TlsLayer(tls.client(endpoint), host) if endpoint.protocol == "wss" else None
-    protocol = ClientProtocol(parse_uri(f"{endpoint.protocol}://{endpoint.address}/"), max_size=LARGEST)
+    protocol = ClientProtocol(parse_uri(f"{endpoint.protocol}://{endpoint.address}/"), max_size=LARGEST, logger=QUIET)
     layer = WebSocketLayer(protocol, below)
     sock = dial(*address, name)
     return LayeredLink(sock, endpoint.protocol, name, True, layer, False)
@@ -132,7 +137,7 @@ def listen(endpoint: EndPoint, tls: Tls) -> Listener:
 
     def make(sock: socket.socket, remote: str) -> Link:
         below = TlsLayer(context, None) if context is not None else None
-        layer = WebSocketLayer(ServerProtocol(max_size=LARGEST), below)
+        layer = WebSocketLayer(ServerProtocol(max_size=LARGEST, logger=QUIET), below)
         return LayeredLink(sock, endpoint.protocol, remote, False, layer, False)
 
     return StreamListener(bind(endpoint), endpoint.protocol, make)

@@ -54,6 +54,7 @@ cdef class Engine:
     cdef dict _readers
     cdef Served _ending
     cdef bint _stopping
+    cdef readonly object reports
     cdef readonly object _thread
     cdef readonly unsigned long ident
     cpdef bint is_inside(self) noexcept

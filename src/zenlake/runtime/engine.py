@@ -19,8 +19,9 @@ from typing import Any, TypeVar
 
 import cython
 
-from zenlake.link.base import Port
+from zenlake.link.base import Link, Port
 from zenlake.runtime.future import Future
+from zenlake.runtime.reports import Reports
 from zenlake.telling import logger
 
 if cython.compiled:
@@ -112,6 +113,8 @@ class Engine:
         self._readers: dict[int, Served] = {}
         self._ending: Served | None = None  # the first of those that wait for the end of the turn
         self._stopping = False
+        self.reports = Reports("zenlake.runtime")
+        """What peers did wrong; errors of our own code that they caused are counted here too."""
         self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
         self.ident = 0
         """The loop's thread; 0 before it is started."""
@@ -181,6 +184,7 @@ class Engine:
                 self.call_soon(lambda: self._update(port))
 
         port.changed = changed  # type: ignore[method-assign]
+        port.on_fault = self._report  # type: ignore[method-assign]
         self._ports[port] = (-1, 0)
         self._update(port)
 
@@ -345,8 +349,8 @@ class Engine:
             served.ending = False
             try:
                 served.end_turn()
-            except Exception:
-                log.exception("a connection failed at the end of a turn")
+            except Exception as error:
+                self._report("a connection at the end of a turn", error)
             served = behind
 
     def _until_next(self) -> float:
@@ -361,12 +365,23 @@ class Engine:
     def _guard(self, call: Callable[[], object]) -> None:
         try:
             call()
-        except Exception:
-            log.exception("a call in the loop failed")
+        except Exception as error:
+            self._report("a call in the loop", error)
+
+    def _report(self, place: str, error: Exception) -> None:
+        """Log an error of our own code in one line; the traceback follows at level DEBUG."""
+        self.reports.report(place, f"{type(error).__name__}: {error}", "internal errors")
+        log.debug("%s failed", place, exc_info=error)
 
     def _blame(self, port: Port, error: Exception) -> None:
-        """Somebody's code failed on this port: that ends the port, not the loop."""
-        log.exception("%r failed and is closed", port)
+        """Somebody's code failed on this port: that ends the port, not the loop.
+
+        The owner of a link reports its end, with the error as the reason.
+        """
+        if isinstance(port, Link):
+            log.debug("%s failed", port.remote, exc_info=error)
+        else:
+            self._report(getattr(port, "locator", None) or type(port).__name__, error)
         self._guard(lambda: port.fail(error))
         self.remove(port)
 

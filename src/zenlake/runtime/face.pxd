@@ -35,3 +35,4 @@ cdef class Face(Served):
     cdef Py_ssize_t _write(self, view) except -1
     cpdef _flush(self, double now)
     cpdef _after(self)
+    cdef _react(self)

@@ -21,6 +21,7 @@ from zenlake.errors import CloseReason, LinkError, RemoteError
 from zenlake.link.base import Link
 from zenlake.link.stream import StreamLink
 from zenlake.session.session import Session
+from zenlake.telling import logger
 from zenlake.transport.inbox import Sink
 from zenlake.transport.unicast import Closed, Opened
 from zenlake.values import CongestionControl
@@ -49,6 +50,8 @@ __all__ = ["Face", "Node"]
 LINGER = 1.0  # seconds that the last bytes of a closed connection may take
 
 DROP = CongestionControl.DROP
+
+log = logger("zenlake.runtime")
 
 
 class Node:
@@ -292,7 +295,10 @@ class Face(Served):  # type: ignore[misc]
         """Write what waits."""
         self.way.armed = False
         if not self._done:
-            self.write()
+            try:
+                self.write()
+            except Exception as error:
+                return self._fail(error)
         self._after()
 
     def arm(self) -> None:
@@ -328,7 +334,10 @@ class Face(Served):  # type: ignore[misc]
             self._room.notify_all()
 
     def _write(self, view: memoryview) -> int:
-        """How many bytes the link took; if not all, it will tell when there is room."""
+        """How many bytes the link took; if not all, it will tell when there is room.
+
+        An error of the link ends the connection after this call: the queue is in use here.
+        """
         size = cython.declare(cython.Py_ssize_t, 0)
         if self._pipe is not None:
             try:
@@ -338,12 +347,24 @@ class Face(Served):  # type: ignore[misc]
             if size == len(view):
                 return size  # type: ignore[no-any-return]
             view = view[size:]
-        return size + self.link.write(view)  # type: ignore[no-any-return]
+        try:
+            return size + self.link.write(view)  # type: ignore[no-any-return]
+        except Exception as error:
+            failure = error
+            self._engine.call_soon(lambda: self._fail(failure))
+            return size  # type: ignore[no-any-return]
 
     def _after(self) -> None:
-        """Something happened: tell what it was, write what it caused, set the clock."""
+        """Handle the events of the transport. An error ends the connection, so that none is left without a timer."""
         if self._done:
             return
+        try:
+            self._react()
+        except Exception as error:
+            self._fail(error)
+
+    def _react(self) -> None:
+        """Something happened: tell what it was, write what it caused, set the clock."""
         transport = self.transport
         for event in transport.events() if transport._events else ():
             if isinstance(event, Opened):
@@ -376,8 +397,18 @@ class Face(Served):  # type: ignore[misc]
             self.transport.on_timeout(monotonic())
         self._after()
 
+    def _fail(self, error: Exception) -> None:
+        """End the connection because the link or our own code raised an error."""
+        if not self._done:
+            log.debug("%s: %s", self.link.remote, error, exc_info=error)
+            why = error.why if isinstance(error, LinkError) else f"{type(error).__name__}: {error}"
+            self.lost(LinkError(self.link.remote, why))
+
     def _finish(self) -> None:
-        """The very end: exactly once."""
+        """End the connection: exactly once, whatever the link does.
+
+        The node hears of the end even if the link cannot be closed in order: it counts connections.
+        """
         if self._done:
             return
         self._done = True
@@ -387,12 +418,16 @@ class Face(Served):  # type: ignore[misc]
         for event in self.transport.events():
             if isinstance(event, Closed):
                 self._event = event
-        self.link.close()
+        try:
+            self.link.close()
+        except Exception as error:
+            log.debug("%s: %s", self.link.remote, error, exc_info=error)
         port = self.link.port
         if port is not None:
             self._engine.remove(port)
         with self.lock:
+            self.transport.link_lost()
             self.transport.queue.discard()
             self._room.notify_all()
-        assert self._event is not None
-        (self.node.closed if self.was_open else self.node.failed)(self, self._event)
+        event = self._event or Closed(CloseReason.GENERIC, False)
+        (self.node.closed if self.was_open else self.node.failed)(self, event)

@@ -193,7 +193,7 @@ class LiveNode(Node):
 
     def counters(self) -> dict[str, int]:
         """What was dropped or refused, by cause."""
-        return dict(self.node.counters)
+        return {**self.node.counters, **self.runtime.engine.reports.counts}
 
     def traffic(self) -> dict[WhatAmI, Traffic]:
         """How much came and went, by the role of the other end."""

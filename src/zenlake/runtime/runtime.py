@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from zenlake import link as links
 from zenlake.endpoint import EndPoint
-from zenlake.errors import CloseReason, EndpointError, LinkError, ZenlakeError
-from zenlake.link.base import Link, Listener
+from zenlake.errors import CloseReason, EndpointError, LinkError, RemoteError, ZenlakeError
+from zenlake.link.base import HANG_UP, Link, Listener
 from zenlake.record import dataclass
 from zenlake.runtime.engine import Engine, Timer
 from zenlake.runtime.face import Face, Node
@@ -369,8 +369,11 @@ class Runtime(Node):
 
     def _accept(self, link: Link, restriction: QosLink | None) -> None:
         """A link that somebody began with us."""
-        if self._pending >= self.max_pending or self._closing or self.budget.is_full:
+        full = "no memory" if self.budget.is_full else "handshake limit" if self._pending >= self.max_pending else ""
+        if full or self._closing:
             self.refused += 1
+            if full:
+                self.engine.reports.report(link.remote, "connection refused", f"connections refused: {full}")
             link.close()
             return
         self._pending += 1
@@ -380,11 +383,14 @@ class Runtime(Node):
         """A datagram of somebody unknown: unless it is an OpenSyn that is in order, an answer is all that it gets."""
         if self.budget.is_full:
             self.refused += 1
+            self.engine.reports.report(link.remote, "datagram refused", "connections refused: no memory")
             return True
         acceptor = self._acceptor(link, restriction)
         acceptor.receive(data, monotonic())
         if acceptor.state is State.OPEN:
             return False
+        if acceptor.error is not None and not acceptor.refused_by_peer:
+            self.engine.reports.report(link.remote, acceptor.error, "handshakes refused: datagrams")
         for message in acceptor.to_send:
             link.write(memoryview(message))
         self.node.answered(link, data, list(acceptor.to_send))
@@ -427,20 +433,40 @@ class Runtime(Node):
     def closed(self, face: Face, event: Closed) -> None:
         if self.faces.get(face.zid) is face:
             del self.faces[face.zid]
-        self.node.closed(face, event)
         connection = self._all.pop(face)
-        if connection is not None:
-            connection.closed()
-        self._notify()
+        self._report(face, event, connection is None)
+        try:
+            self.node.closed(face, event)
+        finally:
+            if connection is not None:
+                connection.closed()
+            self._notify()
 
     def failed(self, face: Face, event: Closed) -> None:
         connection = self._all.pop(face)
         if connection is None:
             self._pending -= 1
-        self.node.failed(face, event)
-        if connection is not None:
-            connection.failed(face.link_error or event.error or LinkError(face.link.remote, "closed"))
-        self._notify()
+        self._report(face, event, connection is None)
+        try:
+            self.node.failed(face, event)
+        finally:
+            if connection is not None:
+                connection.failed(face.link_error or event.error or LinkError(face.link.remote, "closed"))
+            self._notify()
+
+    def _report(self, face: Face, event: Closed, accepted: bool) -> None:
+        """Report an end that the peer caused by a breach of a protocol, by silence or by a link that cannot be used."""
+        if face.link_error is not None:
+            reason: ZenlakeError | None = face.link_error if accepted and face.link_error.why != HANG_UP else None
+            kind = "link"
+        else:
+            reason = event.error if isinstance(event.error, RemoteError) and not event.by_peer else None
+            kind = event.reason.name.lower()
+        if reason is not None:
+            why = reason.why if isinstance(reason, LinkError) else reason
+            self.engine.reports.report(
+                face.link.remote, why, f"{'sessions' if face.was_open else 'handshakes'} closed: {kind}"
+            )
 
     def room(self, face: Face) -> None:
         self.node.room(face)
