@@ -2,6 +2,7 @@
 """A peer in a multicast group: one face that hears everything, and one for each member that speaks."""
 
 from tests.network.mesh import CLIENT, PEER, Mesh, Wire
+from zenlake.network.face import Outlet
 from zenlake.network.groups import All, Member
 from zenlake.wire.data import Put
 from zenlake.wire.declare import Declare, DeclareEntity, DeclareKeyExpr
@@ -18,7 +19,7 @@ class InGroup:
         self.wire = Wire()
         self.client, self.peer = self.mesh.hand(self.node), self.mesh.hand(self.node, PEER)
         self.node.opened(All(self.wire, PEER))
-        self.one, self.two = (Member(self.mesh.zid(), PEER, PEER) for _ in range(2))
+        self.one, self.two = (Member(Outlet(), self.mesh.zid(), PEER, PEER) for _ in range(2))
         self.told()
         for hand in (self.client, self.peer):
             hand.say(Declare(qos=8, body=DeclareEntity(kind=2, id=1, key="**")))

@@ -73,6 +73,7 @@ class MemoryLink(Bell, Link):
         self.held = 0
         self.ended = False
         self.starved = False
+        self.is_paused = False
 
     @classmethod
     def pair(cls, name: str) -> tuple["MemoryLink", "MemoryLink"]:
@@ -84,6 +85,14 @@ class MemoryLink(Bell, Link):
     @property
     def port(self) -> Port:
         return self
+
+    def pause(self) -> None:
+        """Keep polling: the bell also rings when the other end has made room."""
+        self.is_paused = True
+
+    def resume(self) -> None:
+        self.is_paused = False
+        self.ring()
 
     def write(self, data: memoryview) -> int:
         other = self.other
@@ -99,7 +108,7 @@ class MemoryLink(Bell, Link):
         return max(size, 0)
 
     def on_ring(self) -> None:
-        while self.inbound and self.wants_read:
+        while self.inbound and not self.is_paused:
             with self.lock:
                 data = self.inbound.popleft()
                 self.held -= len(data)

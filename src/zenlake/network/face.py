@@ -15,12 +15,14 @@ from zenlake.network.roles import Stand, group, stand
 from zenlake.network.tree import KeyTree
 from zenlake.record import dataclass, field
 from zenlake.session.keys import KeyTable
+from zenlake.transport.inbox import RETRY, SUSPEND, Sink
 from zenlake.values import WhatAmI
 from zenlake.wire.declare import Declare, DeclareEntity, DeclareFinal, UndeclareEntity
 from zenlake.wire.declare import Interest as InterestMessage
 
 if TYPE_CHECKING:
     from zenlake.network.access import Guard
+    from zenlake.network.jobs import Job
     from zenlake.network.queries import Question
 
 __all__ = ["Asked", "Face", "Interest", "KINDS", "Outlet", "QUERYABLE", "SUBSCRIBER", "TOKEN"]
@@ -135,8 +137,12 @@ class Face:
         self.backlog: deque[tuple[bytes, int, bool, int, bool]] = deque()
         self.stuck_since: float | None = None
         self.holding: set[Face] = set()
-        """Faces that are not read from until our backlog is gone; and the other way round."""
-        self.held_by: set[Face] = set()
+        """Faces that are not read from until our backlog is gone."""
+        self.held_by: set[object] = set()
+        """Reasons not to read from it: faces whose backlog it fills, and those given to `suspend`."""
+        self.sink: Sink | None = None
+        """What receives its messages, if that can be suspended."""
+        self.jobs: deque[Job] = deque()
         self.dirty: set[Face] = set()
         """The node's: faces with something to send."""
         self.dropped = 0
@@ -175,6 +181,26 @@ class Face:
     def takes(self, kind: int, reader: Any) -> bool:
         """Whether it may say that: a message of this kind, live in its reader."""
         return True
+
+    # Reading
+
+    def suspend(self, reason: object, retry: bool = False) -> None:
+        """Handle nothing more of what it sends until `release`, not even messages that were read already.
+
+        Args:
+            reason: Any object; give the same to `release`.
+            retry: Whether the message at hand is handled again afterwards.
+        """
+        self.held_by.add(reason)
+        if self.sink is not None and self.sink.suspended != RETRY:
+            self.sink.suspended = RETRY if retry else SUSPEND
+        self.outlet.pause()
+
+    def release(self, reason: object) -> None:
+        """End a suspension. Messages are handled again when no reason is left."""
+        self.held_by.discard(reason)
+        if not self.held_by:
+            self.outlet.resume()
 
     # Keys
 

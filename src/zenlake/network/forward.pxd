@@ -83,6 +83,7 @@ cdef class Door(Sink):
     cdef unsigned long long last_scope
     cdef int last_node_id
     cdef unsigned long long now
+    cdef double began
     cdef Writer before
     cdef bint has_exts
     cdef Blob rest
@@ -93,6 +94,7 @@ cdef class Door(Sink):
     cdef object theirs
     cdef object mine
     cpdef enter(self, face)
+    cdef int check_time(self) except -1
     cdef bint answer(self, Reader reader) except -1
     cpdef int push(self, Reader reader) except -1
     cdef int show(self, Route route, Reader reader) except -1

@@ -13,6 +13,7 @@ handled: nobody else's code runs while it is held.
 
 import cython
 
+from zenlake.network.jobs import BUDGET
 from zenlake.network.roles import Stand
 
 if cython.compiled:
@@ -40,6 +41,7 @@ NODE_ID = cython.declare(cython.ulonglong, 1 << 0x33)  # the extension's header 
 FULL = cython.declare(cython.int, 0)  # what a queue answers
 OVER = cython.declare(cython.int, 2)
 BLOCK = cython.declare(cython.int, 0x28)  # the QoS bits of either kind of block
+MAX_SECONDS = cython.declare(cython.double, BUDGET)
 
 
 class Epoch:
@@ -179,6 +181,7 @@ class Door(Sink):
         self.last_scope = 0
         self.last_node_id = 0
         self.now = 0
+        self.began = -1.0
         # The sample at hand, behind its key: what is put before, and where the rest lies as it came.
         self.before = Writer(64)
         self.has_exts = False
@@ -194,6 +197,8 @@ class Door(Sink):
     def enter(self, face):
         """From now on: its messages."""
         self.face = face
+        if face.sink is None:
+            face.sink = self
         self.routes = face.routes
         self.tree_routes = face.tree_routes
         self.is_tree = face.stand is Stand.TREE
@@ -203,6 +208,16 @@ class Door(Sink):
     def begin(self):
         """Messages of one read follow: whoever needs the time looks at the clock."""
         self.now = 0
+        self.began = -1.0
+        return 0
+
+    def check_time(self):
+        """Before and after work that may take long: leave the rest of the read for the next turn if it takes too long."""
+        now: cython.double = self.node.now()
+        if self.began < 0:
+            self.began = now
+        elif now - self.began > MAX_SECONDS:
+            self.node.jobs.defer(self.face)
         return 0
 
     def finish(self):
@@ -225,8 +240,10 @@ class Door(Sink):
             self.asked = None  # it may have been the last answer: then the id is free for another query
         elif self.answer(reader):
             return 0
+        if self.began < 0:
+            self.check_time()
         self.node.on_message(self.face, kind, reader)
-        return 0
+        return self.check_time()
 
     def answer(self, reader):
         """An answer to a query of the application's that wants all of them as they are read; False if it is any other."""
@@ -391,7 +408,10 @@ class Door(Sink):
         route = found
         if route is None or route.epoch != self.epoch.number:
             self.finish()
+            if self.began < 0:
+                self.check_time()
             route = self.node.routes.find(self.face, wire.scope, wire.sender != 0, wire.suffix.value, name, node_id)
+            self.check_time()
         self.last = route
         self.last_scope = scope
         self.last_node_id = node_id

@@ -30,8 +30,8 @@ class All(Face):
 class Member(Face):
     """One of a group, speaking."""
 
-    def __init__(self, zid: bytes, own: WhatAmI, whatami: WhatAmI) -> None:
-        super().__init__(Outlet(), zid, own, whatami)
+    def __init__(self, outlet: Outlet, zid: bytes, own: WhatAmI, whatami: WhatAmI) -> None:
+        super().__init__(outlet, zid, own, whatami)
 
     def takes(self, kind: int, reader: Any) -> bool:
         """Samples, which do not come this way, and what their keys are called."""

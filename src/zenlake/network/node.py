@@ -22,6 +22,7 @@ from zenlake.network.face import CURRENT, KINDS, RESTRICTED, TOKEN, Face
 from zenlake.network.forward import Reading
 from zenlake.network.gossip import Gossip
 from zenlake.network.interests import Interests
+from zenlake.network.jobs import Jobs
 from zenlake.network.queries import Queries, Send
 from zenlake.network.roles import Stand
 from zenlake.network.routers import Routers
@@ -66,6 +67,7 @@ class Node:
         self.counters: Counter[str] = Counter()
         """What was dropped or refused, by cause."""
         self.clock = HybridClock()
+        self.jobs = Jobs(self)
         self.declarations = Declarations(self.counters)
         self.interests = Interests(self.declarations, self.counters, interest_timeout)
         self.routers = Routers(self)
@@ -138,9 +140,11 @@ class Node:
             self.routers.closed(face)
             face.backlog.clear()
             self.dirty.discard(face)
+            self.jobs.drop(face)
         self._release(face)
         for source in list(face.held_by):
-            source.holding.discard(face)
+            if isinstance(source, Face):
+                source.holding.discard(face)
         self._perform(sends)
 
     # Messages

@@ -22,6 +22,8 @@ cdef class Face(Served):
     cdef readonly Sending way
     cdef public Lane lane
     cdef bint _done
+    cdef bint _paused
+    cdef bint _resuming
     cdef Timer _timer
     cdef Timer _linger
     cdef object _event

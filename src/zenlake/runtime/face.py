@@ -102,6 +102,8 @@ class Face(Served):  # type: ignore[misc]
         )
         self.lane: Lane = None  # type: ignore[assignment]  # the way of samples that pass, when it is open
         self._done = False
+        self._paused = False
+        self._resuming = False
         self._timer: Timer | None = None
         self._linger: Timer | None = None
         self._event: Closed | None = None
@@ -207,11 +209,26 @@ class Face(Served):  # type: ignore[misc]
             self.lock.release()
 
     def pause(self) -> None:
-        """Read nothing more for now: the other end will feel it."""
-        self.link.pause()
+        """Read nothing more for now: backpressure for the other end."""
+        self._paused = True
+        if not self._done:
+            self.transport.pause()
+            self.link.pause()
 
     def resume(self) -> None:
-        if not self._done:
+        """Continue in the next turn: first with the bytes that a suspended sink left, then with the link."""
+        self._paused = False
+        if not self._resuming:
+            self._resuming = True
+            self._engine.call_soon(self._resume)
+
+    def _resume(self) -> None:
+        self._resuming = False
+        if self._paused or self._done:
+            return
+        self.transport.resume(monotonic())
+        self._after()
+        if not self._paused and not self._done and not self.transport.is_suspended:
             self.link.resume()
 
     def ready(self) -> None:

@@ -21,7 +21,7 @@ from zenlake.network.access import EGRESS, INGRESS, Who
 from zenlake.network.face import Face
 from zenlake.network.node import Node, raw
 from zenlake.record import dataclass
-from zenlake.transport.inbox import Sink
+from zenlake.transport.inbox import RETRY, Sink
 from zenlake.wire import ids
 from zenlake.wire.cursor import Cursor
 from zenlake.wire.network import Push, Request, Response, ResponseFinal
@@ -251,9 +251,12 @@ class Screen(Sink):
         self._join = join
         self._face: Face | None = None
         self._filter: Filter | None = None
+        self._has_passed = False
+        """Whether the next message has passed the rules already: it is handled again after a suspension."""
 
     def enter(self, face: Face, filter: Filter | None) -> None:
         self._face, self._filter = face, filter
+        face.sink = self
 
     def begin(self) -> int:
         return int(self._door.begin())
@@ -266,7 +269,9 @@ class Screen(Sink):
             self._join()
         if self._filter is None or kind & KIND not in DATA:
             return int(self._door.on_message(kind, reader))
-        return self._screened(self._filter, kind, reader)
+        result = self._screened(self._filter, kind, reader)
+        self._has_passed = self.suspended == RETRY
+        return result
 
     def _screened(self, filter: Filter, kind: int, reader: Any) -> int:
         assert self._face is not None
@@ -274,7 +279,7 @@ class Screen(Sink):
         seen = look(message, self._face, False, reader.frame.reliable != 0)
         if seen is None:
             return int(self._door.on_message(kind, reader))  # which knows what to make of it
-        section = filter.refuses(seen)
+        section = None if self._has_passed else filter.refuses(seen)
         if section is not None:
             self._node.counters[f"{section}: {seen.message}"] += 1
             if isinstance(message, Request):

@@ -28,6 +28,17 @@ class Speaking(Outlet):
         return True  # datagrams do not wait for anybody
 
 
+class Heard(Outlet):
+    """A member that is heard; it is not sent to."""
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+
+    def resume(self) -> None:
+        if self._peer.inbox.sink.suspended:
+            self._peer.resume()
+
+
 class Membership(Members):
     """Called in the loop's thread."""
 
@@ -36,7 +47,7 @@ class Membership(Members):
 
     def sink(self, peer: Peer) -> Sink:
         door = Door(self._node)
-        door.enter(Member(peer.zid, self._node.whatami, WhatAmI.from_wire(peer.whatami)))
+        door.enter(Member(Heard(peer), peer.zid, self._node.whatami, WhatAmI.from_wire(peer.whatami)))
         return door
 
     def speak(self, group: Group) -> None:

@@ -130,6 +130,7 @@ class LiveNode(Node):
         self.node.wake = self._wake
         self.node.queries.sooner = self.node.interests.sooner = self.node.routers.sooner = self._sooner
         self.node.interests.on_initial = lambda face: self.node.later(self._tell)
+        self.node.jobs.wake = self._wake_jobs
         self.node.on_error = lambda error: log.error("a callback failed", exc_info=error)
         self.node.on_discover = self._discovered
         self.node.in_a_moment = self._in_a_moment
@@ -141,6 +142,7 @@ class LiveNode(Node):
         self._screens: "dict[Face, Screen]" = {}
         self._noted: dict[Face, int] = {}
         self._awake = False
+        self._jobs_awake = False
         self._timer: Timer | None = None
         self._connecting: set[bytes] = set()
         self._changed = threading.Condition()
@@ -432,6 +434,15 @@ class LiveNode(Node):
     def _flush(self) -> None:
         self._awake = False
         self.node.flush()
+
+    def _wake_jobs(self) -> None:
+        if not self._jobs_awake:
+            self._jobs_awake = True
+            self.runtime.engine.call_soon(self._run_jobs)
+
+    def _run_jobs(self) -> None:
+        self._jobs_awake = False
+        self.node.jobs.run()
 
     def _sooner(self, deadline: float) -> None:
         self.in_loop(self._set_timer)

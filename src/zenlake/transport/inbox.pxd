@@ -5,6 +5,7 @@ from zenlake.wire.reader cimport Reader
 
 cdef class Sink:
     cdef public bint runs
+    cdef public int suspended
     cpdef int begin(self) except -1
     cpdef int finish(self) except -1
     cpdef int on_message(self, int kind, Reader reader) except -1
@@ -28,6 +29,14 @@ cdef class Inbox:
     cdef Py_ssize_t limit
     cdef Py_ssize_t batch_size
     cdef bytes kept
+    cdef bytes rest
+    cdef bint rest_in_frame
+    cdef object joined
+    cdef int priority
+    cdef bint reliable
+    cdef object waiting
+    cdef Py_ssize_t waiting_size
+    cdef Py_ssize_t stored
     cdef Lanes lanes
     cdef public object tee
     cdef readonly bint is_open
@@ -50,8 +59,16 @@ cdef class Inbox:
     cpdef int filled(self, Py_ssize_t size) except -1
     cdef int walk_whole(self, Py_ssize_t size) except -1
     cpdef int receive(self, data) except -1
+    cdef int feed(self, view) except -1
+    cdef int store(self, data, bint first) except -1
+    cpdef int resume(self) except -1
+    cdef int walk_kept(self) except -1
+    cdef int suspend(self, Reader reader) except -1
+    cdef int charge(self) except -1
     cdef int batch(self, Py_ssize_t at, Py_ssize_t end) except -1
     cdef int walk(self, Reader reader, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef int walk_on(self, Reader reader) except -1
     cdef bint accept(self, int priority, bint reliable, unsigned long long sn) except -1
     cdef int hold(self, Py_ssize_t size) except -1
     cdef int join(self, Reader reader) except -1
+    cdef int deliver(self, message, int priority, bint reliable) except -1

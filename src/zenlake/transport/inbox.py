@@ -4,10 +4,15 @@
 Messages are handed on in the reader's own records, which the next message overwrites: who wants to keep something
 copies it (`value`), and who forwards copies the bytes. `reader.frame` tells the lane that the message came on.
 
+A sink can suspend its inbox after any message: it sets `suspended`. The inbox then keeps copies of the bytes that follow
+and delivers nothing until `resume`. With RETRY, the message at hand is delivered again.
+
 The buffer into which a link reads, and the readers over it, are an `Arena`: one serves all connections of a thread, so
 that a thousand idle connections hold no buffers. A connection keeps only the beginning of a batch whose end has not
 come.
 """
+
+from collections import deque
 
 import cython
 
@@ -30,6 +35,10 @@ DATA = cython.declare(cython.int, 5)
 
 LARGEST = 65535 + 4
 ROOM = cython.declare(cython.Py_ssize_t, 4 * 65536)
+MAX_WAITING = cython.declare(cython.Py_ssize_t, 4 * 65536)  # bytes of datagrams that a suspended inbox keeps
+
+SUSPEND, RETRY = 1, 2
+"""Values of `Sink.suspended`: continue with the next message, or deliver the message at hand again."""
 
 
 class Sink:
@@ -37,6 +46,7 @@ class Sink:
 
     if not cython.compiled:  # compiled: an attribute, in the .pxd
         runs: bool = False  # whether `on_run` is worth a call
+        suspended: int = 0  # SUSPEND or RETRY: deliver nothing until `Inbox.resume`, which sets it to 0
 
     def begin(self):
         """Messages of one read follow."""
@@ -83,6 +93,15 @@ class Inbox:
         self.limit = LARGEST
         self.batch_size = LARGEST
         self.kept = b""
+        # While the sink is suspended: the rest of the batch at hand, a joined message to deliver again, later pieces.
+        self.rest = None
+        self.rest_in_frame = False
+        self.joined = None
+        self.priority = 0
+        self.reliable = False
+        self.waiting = None
+        self.waiting_size = 0
+        self.stored = 0
         self.lanes = None
         self.tee = None
         self.is_open = False
@@ -117,6 +136,9 @@ class Inbox:
         """Nothing more is of interest, also of what has arrived already."""
         self.stopped = True
         self.kept = b""
+        self.rest = self.joined = self.waiting = None
+        self.waiting_size = 0
+        self.charge()
         self.hold(0)
 
     # Bytes of a stream
@@ -133,9 +155,12 @@ class Inbox:
         """Walk the batches that are whole now, and keep the rest."""
         self.sink.begin()
         try:
-            return self.walk_whole(size)
+            self.walk_whole(size)
         finally:
             self.sink.finish()
+        if self.sink.suspended:
+            self.charge()
+        return 0
 
     def walk_whole(self, size):
         arena: Arena = self.arena
@@ -144,7 +169,7 @@ class Inbox:
         i: cython.int
         byte: cython.Py_ssize_t
         self.kept = b""
-        while not self.stopped and end - at >= self.prefix:
+        while not self.stopped and self.sink.suspended == 0 and end - at >= self.prefix:
             start: cython.Py_ssize_t = at + self.prefix
             length: cython.Py_ssize_t = 0
             for i in range(self.prefix):
@@ -169,18 +194,121 @@ class Inbox:
             size: cython.Py_ssize_t = len(view)
             if size > self.limit:
                 raise RemoteError(f"a datagram of {size} bytes: no batch is that long", CloseReason.INVALID)
+            if self.sink.suspended:
+                return self.store(view, False)
             memoryview(self.arena.buf)[:size] = view
             self.sink.begin()
             try:
-                return self.batch(0, size)
+                self.batch(0, size)
             finally:
                 self.sink.finish()
+            if self.sink.suspended:
+                self.charge()
+            return 0
+        if self.sink.suspended:
+            return self.store(view, False)
+        self.sink.begin()
+        try:
+            self.feed(view)
+        finally:
+            self.sink.finish()
+        if self.sink.suspended:
+            self.charge()
+        return 0
+
+    def feed(self, view):
+        """Walk a piece of a stream, of any size."""
+        size: cython.Py_ssize_t
         while len(view) and not self.stopped:
+            if self.sink.suspended:
+                return self.store(view, True)
             space = self.space()
             size = min(len(space), len(view))
             space[:size] = view[:size]
-            self.filled(size)
+            self.walk_whole(size)
             view = view[size:]
+        return 0
+
+    # While the sink is suspended
+
+    def store(self, data, first):
+        """Keep a piece while the sink is suspended, before or after other pieces. Datagrams over the limit are lost."""
+        size: cython.Py_ssize_t = len(data)
+        if not self.prefix and self.waiting_size + size > MAX_WAITING:
+            self.lost += 1
+            return 0
+        if self.waiting is None:
+            self.waiting = deque()
+        if first:
+            self.waiting.appendleft(bytes(data))
+        else:
+            self.waiting.append(bytes(data))
+        self.waiting_size += size
+        return self.charge()
+
+    def resume(self):
+        """Continue with the bytes that were kept, until they are used up or the sink is suspended again."""
+        self.sink.suspended = 0
+        self.sink.begin()
+        try:
+            self.walk_kept()
+        finally:
+            self.sink.finish()
+        self.charge()
+        return 0
+
+    def walk_kept(self):
+        if self.joined is not None:
+            message, self.joined = self.joined, None
+            self.deliver(message, self.priority, self.reliable)
+        if self.rest is not None and self.sink.suspended == 0 and not self.stopped:
+            rest, self.rest = self.rest, None
+            reader: Reader = self.arena.plain
+            reader.low_latency = self.low_latency
+            reader.bind(rest)
+            reader.begin(0, len(rest))
+            reader.in_frame = self.rest_in_frame
+            reader.frame.priority = self.priority
+            reader.frame.reliable = self.reliable
+            self.walk_on(reader)
+        if self.prefix and self.sink.suspended == 0 and not self.stopped:
+            self.space()  # copies the kept bytes into the arena
+            self.walk_whole(0)
+        while self.waiting and self.sink.suspended == 0 and not self.stopped:
+            piece = self.waiting.popleft()
+            self.waiting_size -= len(piece)
+            if self.prefix:
+                self.feed(memoryview(piece))
+            else:
+                memoryview(self.arena.buf)[: len(piece)] = piece
+                self.batch(0, len(piece))
+        return 0
+
+    def suspend(self, reader):
+        """Keep the rest of the batch: from the message at hand if it is to be delivered again, else from the next one."""
+        at: cython.Py_ssize_t = reader.c.at
+        if self.joined is None:
+            self.priority = reader.frame.priority
+            self.reliable = reader.frame.reliable
+            if self.sink.suspended == RETRY:
+                at = reader.start
+                self.messages -= 1
+        self.rest = take(reader.c.data, at, reader.c.end - at)
+        self.rest_in_frame = reader.in_frame
+        return 0
+
+    def charge(self):
+        """Charge the bytes that are kept for a suspended sink."""
+        size: cython.Py_ssize_t = 0
+        if self.sink.suspended and not self.stopped:
+            size = len(self.kept) + self.waiting_size
+            if self.rest is not None:
+                size += len(self.rest)
+            if self.joined is not None:
+                size += len(self.joined)
+        if self.budget is not None and size != self.stored:
+            self.budget.add(size - self.stored, 0)
+            self.stored = size
         return 0
 
     # Batches
@@ -209,10 +337,14 @@ class Inbox:
         return self.walk(self.arena.plain, 0, len(data))
 
     def walk(self, reader, at, end):
-        kind: cython.int
-        fresh: cython.bint = True
         reader.low_latency = self.low_latency
         reader.begin(at, end)
+        return self.walk_on(reader)
+
+    def walk_on(self, reader):
+        """Deliver the messages from the reader's position to the end of the batch."""
+        kind: cython.int
+        fresh: cython.bint = True
         while True:
             if self.sink.runs and reader.in_frame and fresh:
                 self.messages += self.sink.on_run(reader)
@@ -227,10 +359,16 @@ class Inbox:
                     self.sink.on_message(kind, reader)
                     if self.stopped:
                         return 0
+                    if self.sink.suspended:
+                        return self.suspend(reader)
             elif kind == ids.FRAME:
                 fresh = self.accept(reader.frame.priority, reader.frame.reliable, reader.frame.sn)
             elif kind == ids.FRAGMENT:
                 self.join(reader)
+                if self.stopped:
+                    return 0
+                if self.sink.suspended:
+                    return self.suspend(reader)
             elif kind == ids.CLOSE:
                 self.owner.on_close(reader.close.reason, reader.close.session)
                 return 0
@@ -278,14 +416,23 @@ class Inbox:
             return 0
         message = self.lanes.take(lane)
         self.hold(self.lanes.held())
+        return self.deliver(message, f.priority, f.reliable)
+
+    def deliver(self, message, priority, reliable):
+        """Deliver a message that was joined from fragments."""
         whole: Reader = self.arena.joined
         whole.bind(message)
         whole.begin_network(0, len(message))
-        whole.frame.priority = f.priority
-        whole.frame.reliable = f.reliable
+        whole.frame.priority = priority
+        whole.frame.reliable = reliable
         kind: cython.int = whole.next()
         if kind != ids.END:
             self.messages += 1
             self.sink.on_message(kind, whole)
+            if self.sink.suspended == RETRY and not self.stopped:
+                self.messages -= 1
+                self.joined = message
+                self.priority = priority
+                self.reliable = reliable
         whole.bind(b"")
         return 0

@@ -33,6 +33,7 @@ class Peer:
     """Another member: who it is, and where its lanes stand."""
 
     def __init__(self, group: "Multicast", source: Hashable, join: Join, now: float) -> None:
+        self.group = group
         self.source = source
         self.zid: bytes = join.zid.value
         self.whatami: int = join.whatami
@@ -45,6 +46,15 @@ class Peer:
         self.inbox.start(self.session.opener.lanes, MTU, self.session.qos, False, False)
         self._terms = _terms(join)
         self.left: CloseReason | None = None
+
+    def resume(self) -> None:
+        """Deliver the messages that were kept while its sink was suspended."""
+        try:
+            self.inbox.resume()
+        except (DecodeError, ProtocolError):
+            self.group.counters.broken += 1
+        if self.left is not None and self.group.peers.get(self.source) is self:
+            self.group._forget(self, self.left)
 
     def on_join(self, join: Join) -> None:
         """It must say the same as before; a node that started anew at the same address is another peer."""

@@ -10,6 +10,7 @@ cdef class Unicast:
     cdef public object guard
     cdef readonly bint is_open
     cdef readonly bint is_closed
+    cdef readonly bint paused
     cdef public unsigned long long dropped
     cdef readonly object queue
     cdef Queue _plain

@@ -91,6 +91,7 @@ class Unicast:
         self.guard: AbstractContextManager[object] = nullcontext()
         self.is_open = False
         self.is_closed = False
+        self.paused = False
         self.dropped = 0
         self.queue: Queue | LowLatencyQueue = Queue(2 if stream else 0)
         self._plain: Queue | None = self.queue  # the same, for as long as it is the compiled one
@@ -159,6 +160,27 @@ class Unicast:
             self.inbox.filled(size)
         except (DecodeError, ProtocolError) as error:
             self._fail(error)
+
+    def pause(self) -> None:
+        """The link is not read from now on: silence says nothing about the other end, so its lease does not expire."""
+        self.paused = True
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether the sink is suspended: call `resume` before more is read."""
+        return self.inbox.sink.suspended != 0
+
+    def resume(self, now: float) -> None:
+        """Deliver the messages that were kept while the sink was suspended. The link is read again, unless it still is."""
+        self._now = now
+        try:
+            if self.inbox.sink.suspended:
+                self.inbox.resume()
+        except (DecodeError, ProtocolError) as error:
+            self._fail(error)
+        if not self.inbox.sink.suspended:
+            self.paused = False
+            self._last_received = now
 
     def on_batch(self, batch: bytes) -> None:
         with self.guard:
@@ -273,6 +295,8 @@ class Unicast:
             return None
         if not self.is_open:
             return self._handshake.next_timeout()
+        if self.paused:
+            return self._last_sent + self._keep_alive
         return min(self._last_sent + self._keep_alive, self._last_received + self._peer_lease)
 
     def on_timeout(self, now: float) -> None:
@@ -281,7 +305,7 @@ class Unicast:
         if not self.is_open:
             self._handshake.on_timeout(now)
             self._after_handshake(now)
-        elif now >= self._last_received + self._peer_lease:
+        elif now >= self._last_received + self._peer_lease and not self.paused:
             self._fail(RemoteError(f"nothing was heard for {self._peer_lease:g} s", CloseReason.EXPIRED))
         elif now >= self._last_sent + self._keep_alive:
             self._last_sent = now

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Long work in slices: the event loop serves other faces in between, and the node's lock is free.
+
+A job is a generator that belongs to a face. Each `next` does a small step (well under a millisecond) with the node's lock
+held. A job yields None to be continued, or a face to wait until that face's backlog has drained. While a face has a job,
+nothing more of its messages is handled. Jobs of one face run in order, faces take turns.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Optional
+
+if TYPE_CHECKING:
+    from zenlake.network.face import Face
+    from zenlake.network.node import Node
+
+__all__ = ["BUDGET", "Job", "Jobs"]
+
+AT_ONCE = 0.001  # seconds that a new job runs before it is queued
+STEP = 0.001  # seconds of one job before the next face's turn
+SLICE = 0.005  # seconds of all jobs in one turn of the event loop
+BUDGET = 0.005  # seconds of expensive messages of one read, after which the rest waits for the next turn
+MAX_RESUMED = 4  # faces over their budget that continue in one turn
+
+Job = Iterator[Optional["Face"]]
+
+
+class Jobs:
+    """The jobs of one node. `run` is called by the thread of the event loop, `start` by any."""
+
+    def __init__(self, node: "Node") -> None:
+        self.node = node
+        self.wake: Callable[[], None] = lambda: None
+        """Requests a call of `run` in the next turn of the event loop."""
+        self._ready: deque[Face] = deque()
+        self._waiting: dict[Face, list[Face]] = {}
+        """Faces whose jobs wait, by the face whose backlog they wait for."""
+        self._deferred: deque[Face] = deque()
+
+    def start(self, face: "Face", job: Job, retry: bool = False) -> bool:
+        """Run a job, at once if it is short. Otherwise suspend its face until the job has ended.
+
+        Args:
+            face: Owner of the job.
+            job: The generator to run.
+            retry: Whether the face's current message is handled again afterwards.
+
+        Returns:
+            Whether the job has ended already.
+        """
+        face.jobs.append(job)
+        if len(face.jobs) == 1 and self._advance(face, AT_ONCE):
+            return True
+        if face.is_open:
+            face.suspend(self, retry)
+        self.wake()
+        return False
+
+    def defer(self, face: "Face") -> None:
+        """Suspend a face whose messages took long, until the next turn of the event loop."""
+        if self.node not in face.held_by:
+            face.suspend(self.node)
+            self._deferred.append(face)
+            self.wake()
+
+    def drop(self, face: "Face") -> None:
+        """Drop the jobs of a face that is gone."""
+        face.jobs.clear()
+        self.drained(face)
+
+    def drained(self, face: "Face") -> None:
+        """Continue the jobs that wait for a face's backlog."""
+        those = self._waiting.pop(face, None)
+        if those is not None:
+            self._ready.extend(those)
+            self.wake()
+
+    def run(self) -> None:
+        """Run the jobs of this turn. `wake` is called if there are more."""
+        for _ in range(min(len(self._deferred), MAX_RESUMED)):
+            self._deferred.popleft().release(self.node)
+        end = self.node.now() + SLICE
+        while self._ready:
+            face = self._ready.popleft()
+            if face.jobs and self._advance(face, STEP) and face.is_open:
+                face.release(self)
+            if self.node.now() >= end:
+                break
+        self.node._after()
+        if self._ready or self._deferred:
+            self.wake()
+
+    def _advance(self, face: "Face", seconds: float) -> bool:
+        """Run the first jobs of a face for a time. Return whether all of its jobs have ended."""
+        end = self.node.now() + seconds
+        while face.jobs:
+            job = face.jobs[0]
+            try:
+                with self.node.lock:
+                    blocker = next(job)
+            except StopIteration:
+                if face.jobs and face.jobs[0] is job:
+                    face.jobs.popleft()
+                continue
+            except BaseException:
+                face.jobs.clear()
+                face.release(self)
+                raise
+            if not face.jobs:
+                break
+            if blocker is not None and blocker.is_open:
+                self._waiting.setdefault(blocker, []).append(face)
+                return False
+            if self.node.now() >= end:
+                self._ready.append(face)
+                return False
+        return True
