@@ -41,10 +41,10 @@ DEFAULT_LIMITS: Mapping[Resource, int] = {
     Resource.TRANSMIT_QUEUE: 2 * GIB,
     Resource.CONTROL_BACKLOG: 16 * MIB,
     Resource.KEY_IDS: 64 * MIB,
-    Resource.DECLARATIONS: 256 * MIB,
-    Resource.INTERESTS: 64 * MIB,
+    Resource.DECLARATIONS: 512 * MIB,
+    Resource.INTERESTS: 32 * MIB,
     Resource.QUERIES: 64 * MIB,
-    Resource.ROUTES: 16 * MIB,
+    Resource.ROUTES: 64 * MIB,
     Resource.LINK_STATES: 16 * MIB,
     Resource.MULTICAST_MEMBERS: 16 * MIB,
 }
@@ -104,9 +104,12 @@ class Account:
         return sum(self.used.values())
 
     def charge(self, resource: Resource, size: int) -> bool:
-        """Charge `size` bytes. Return False, and charge nothing, if a limit would be exceeded."""
+        """Charge `size` bytes. Return False, and charge nothing, if the peer would exceed its limit.
+
+        A full budget of the node does not refuse a charge: the peer that uses most is closed then, not the one that comes last.
+        """
         used = self.used.get(resource, 0) + size
-        if used > self.limits[resource] or (self.budget is not None and self.budget.is_full):
+        if used > self.limits[resource]:
             self.refusals[resource] = self.refusals.get(resource, 0) + 1
             return False
         self.used[resource] = used
@@ -119,6 +122,10 @@ class Account:
         self.used[resource] = self.used.get(resource, 0) - size
         if self.budget is not None:
             self.budget.charge(-size)
+
+    def is_above(self, resource: Resource, share: float) -> bool:
+        """Return whether more than a share of a limit is used."""
+        return self.used.get(resource, 0) > share * self.limits[resource]
 
     def close(self) -> None:
         """Give back all that is charged. The peer is gone."""

@@ -143,7 +143,9 @@ class Mesh:
         while moving:
             moving = False
             for node in self.nodes:
+                node.jobs.run()
                 node.flush()
+                moving |= bool(node.jobs._ready)
             for node, face, wire in self._pairs:
                 while wire.waiting:
                     moving = True

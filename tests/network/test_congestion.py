@@ -5,10 +5,9 @@ import pytest
 
 from tests.network.mesh import ROUTER, Hand, Mesh
 from zenlake.errors import CloseReason
-from zenlake.network import declarations, interests, queries
 from zenlake.wire.data import Put
-from zenlake.wire.declare import Declare, DeclareEntity, Interest
-from zenlake.wire.network import Push, Request
+from zenlake.wire.declare import Declare, DeclareEntity
+from zenlake.wire.network import Push
 
 DROP, BLOCK = 0x05, 0x0D
 
@@ -68,25 +67,3 @@ def test_who_takes_nothing_for_five_seconds_is_closed_and_the_sender_goes_on(han
     assert not speaker.wire.paused
     assert len(quick.heard()) == 12
     assert speaker.node.counters["faces closed: no room for a message in time"] >= 1
-
-
-def test_floods_of_declarations_interests_and_requests_are_bounded(
-    hands: list[Hand], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    speaker, *_, quick, other = hands
-    for module in (declarations, interests, queries):
-        monkeypatch.setattr(module, "MOST", 50)
-    quick.say(Declare(qos=8, body=DeclareEntity(kind=4, id=1, key="q")))
-    for id in range(1, 101):
-        speaker.say(Declare(qos=8, body=DeclareEntity(kind=2, id=id, key=f"f/{id}")))
-        speaker.say(Interest(mode=3, id=id, options=2, key=f"g/{id}", qos=8))
-        speaker.say(Request(id=id, key="q"))
-    assert len(speaker.face.declared[2]) == len(speaker.face.interests) == len(speaker.face.questions) == 50
-    counters = speaker.node.counters
-    causes = ("too many declarations", "too many interests", "too many requests")
-    assert [counters[cause] for cause in causes] == [50, 50, 50]
-    other.say(push(DROP))
-    assert len([message for message in quick.heard() if isinstance(message, Push)]) == 1
-    speaker.leave()
-    assert not any(face is speaker.face for table in speaker.node.declarations.tables.values()
-                   for resource in table.values() for face in resource.holders)  # fmt: skip

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from zenlake.encoding import Encoding
 from zenlake.errors import LocalError
 from zenlake.keyexpr import includes, intersects
+from zenlake.limits import Resource
 from zenlake.network.asking import Get, LivelinessGet, Query
 from zenlake.network.consolidation import Consolidation
 from zenlake.network.declarations import COMPLETE, passes
@@ -456,6 +457,13 @@ class Application(Face):
 
     def control(self, message: bytes) -> None:
         """Nothing is written to ourselves."""
+
+    def charge(self, resource: Resource, size: int) -> bool:
+        """The memory of the application is its own."""
+        return True
+
+    def refund(self, resource: Resource, size: int) -> None:
+        """Nothing was charged."""
 
 
 def quality(priority: int, congestion: int, express: bool) -> int:

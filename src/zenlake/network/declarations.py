@@ -6,13 +6,27 @@ them is gone. A face never hears of what it declared itself (the application doe
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from zenlake import limits
 from zenlake.keyexpr import intersects
 from zenlake.network.access import DECLARING, EGRESS
-from zenlake.network.face import AGGREGATE, CURRENT, FUTURE, KINDS, QUERYABLE, SUBSCRIBER, TOKEN, Face, Interest
+from zenlake.network.face import (
+    AGGREGATE,
+    CURRENT,
+    DECLARATION,
+    FUTURE,
+    KINDS,
+    QUERYABLE,
+    SUBSCRIBER,
+    TOKEN,
+    Face,
+    Interest,
+    weigh_key,
+)
 from zenlake.network.forward import Epoch
+from zenlake.network.jobs import Job, Jobs
 from zenlake.network.tree import KeyTree
 
 if TYPE_CHECKING:
@@ -21,11 +35,14 @@ if TYPE_CHECKING:
 __all__ = ["Declarations", "Resource", "passes"]
 
 COMPLETE = 1
-MOST = 1_000_000  # declarations of one face
+
+Wanting = dict[Face, tuple[dict[Interest, None], dict[Interest, None]]]
+"""Interests on one key by face: plain ones, and those that want an aggregate."""
+STEP = 32  # declarations in one step of a job
 
 
 class Resource:
-    """A key expression that somebody declared something on."""
+    """A key expression with declarations."""
 
     __slots__ = ("holders", "key")
 
@@ -49,9 +66,14 @@ def merged(infos: list[int]) -> int:
 class Declarations:
     """The tables of one node. Guarded by the node's lock."""
 
-    def __init__(self, counters: Counter[str]) -> None:
+    def __init__(self, counters: Counter[str], jobs: Jobs) -> None:
+        self.jobs = jobs
         self.faces: list[Face] = []
         self.tables: dict[int, KeyTree[Resource]] = {kind: KeyTree() for kind in KINDS}
+        self.wanted: dict[int, KeyTree[Wanting]] = {kind: KeyTree() for kind in KINDS}
+        """Interests in future declarations, by kind and key."""
+        self.wanted_all: dict[int, Wanting] = {kind: {} for kind in KINDS}
+        """Interests without a key."""
         self.epoch = Epoch()
         self.counters = counters
         self.aggregation: "Aggregation | None" = None
@@ -67,8 +89,7 @@ class Declarations:
         known = face.declared[kind]
         if id in known and known[id] != key:
             self.undeclare(face, kind, id)
-        elif len(known) >= MOST:
-            self.counters["too many declarations"] += 1
+        if id not in known and not face.charge(limits.Resource.DECLARATIONS, DECLARATION + weigh_key(key)):
             return
         table = self.tables[kind]
         resource = table.get(key)
@@ -86,6 +107,7 @@ class Declarations:
         if key is None:
             self.counters["unknown declarations taken back"] += 1
             return
+        face.refund(limits.Resource.DECLARATIONS, DECLARATION + weigh_key(key))
         resource = self.tables[kind].get(key)
         assert resource is not None
         ids = resource.holders[face]
@@ -100,11 +122,14 @@ class Declarations:
         """A token is gone that the face never told us of: it was there before we asked, and we asked for news only."""
         self._changed(TOKEN, self.tables[TOKEN].get(key) or Resource(key), is_news=False, loser=face)
 
-    def forget(self, face: Face) -> None:
-        """It is gone, and all that it had."""
+    def forget(self, face: Face) -> Job:
+        """Remove all declarations of a face that is gone, in steps."""
         for kind, known in face.declared.items():
-            for id in list(known):
-                self.undeclare(face, kind, id)
+            for number, id in enumerate(list(known)):
+                if id in known:
+                    self.undeclare(face, kind, id)
+                if number % STEP == STEP - 1:
+                    yield None
 
     # Who is told
 
@@ -113,7 +138,8 @@ class Declarations:
         if self._hides(face, kind, resource.key):
             return None
         infos = [
-            info for holder, ids in resource.holders.items() if passes(face, holder) for info in ids.values()
+            info for holder, ids in resource.holders.items()
+            if holder.is_open and passes(face, holder) for info in ids.values()
         ]  # fmt: skip
         return merged(infos) if infos else None
 
@@ -131,30 +157,68 @@ class Declarations:
 
     def _changed(self, kind: int, resource: Resource, is_news: bool = True, loser: Face | None = None) -> None:
         self.epoch.number += 1
+        interests: dict[Face, list[tuple[Iterable[Interest], Iterable[Interest]]]] = {}
+        for by_face in self._wanting(kind, resource.key):
+            for face, those in by_face.items():
+                interests.setdefault(face, []).append(those)
         for face in self.faces:
-            if face.is_told_all or face.interests or resource.key in face.told[kind]:
-                self.tell(face, kind, resource, is_news, loser)
+            if face.is_told_all or face in interests or resource.key in face.told[kind]:
+                self.tell(face, kind, resource, is_news, loser, interests.get(face, ()))
         self.on_change(kind, resource.key)
 
+    def _wanting(self, kind: int, key: bytes) -> list[Wanting]:
+        """Return the interests in declarations of a kind on a key."""
+        found = self.wanted[kind].matching(key)
+        everything = self.wanted_all[kind]
+        return [*found, everything] if everything else found
+
+    def want(self, interest: Interest) -> None:
+        """Add an interest in future declarations to the index."""
+        for kind in KINDS:
+            if not interest.wants(kind):
+                continue
+            by_face = self.wanted_all[kind] if interest.key is None else self.wanted[kind].get(interest.key)
+            if by_face is None:
+                by_face = {}
+                self.wanted[kind].insert(interest.key or b"", by_face)
+            by_face.setdefault(interest.face, ({}, {}))[interest.wants_aggregate][interest] = None
+
+    def unwant(self, interest: Interest) -> None:
+        """Remove an interest from the index."""
+        for kind in KINDS:
+            if not interest.wants(kind):
+                continue
+            by_face = self.wanted_all[kind] if interest.key is None else self.wanted[kind].get(interest.key)
+            if by_face is None or interest.face not in by_face:
+                continue
+            those = by_face[interest.face]
+            those[interest.wants_aggregate].pop(interest, None)
+            if not any(those):
+                del by_face[interest.face]
+            if not by_face and interest.key is not None:
+                self.wanted[kind].remove(interest.key)
+
     def tell(
-        self, face: Face, kind: int, resource: Resource, is_news: bool = True, loser: Face | None = None
+        self, face: Face, kind: int, resource: Resource, is_news: bool = True, loser: Face | None = None,
+        interests: Iterable[tuple[Iterable[Interest], Iterable[Interest]]] = (),
     ) -> None:  # fmt: skip
-        """Bring what a face knows of a resource up to date."""
+        """Bring what a face knows of a resource up to date. `interests`: those of the face in it, by their keys."""
         key, info = resource.key, self.info(face, kind, resource)
         if face.is_told_all:
             self._settle(face, kind, key, info, True)
             return
         known = key in face.told[kind]
         asked, tells = False, is_news or known or kind != TOKEN
-        for interest in face.interests.values():
-            if not (interest.answered and interest.mode & FUTURE and interest.wants(kind)):
-                continue
-            if interest.key is not None and not intersects(interest.key, key):
-                continue
-            if interest.options & AGGREGATE and interest.key is not None:
-                self.tell_aggregate(face, kind, interest.key)
-            else:
-                asked, tells = True, tells or interest.mode & CURRENT != 0
+        for plain, aggregates in interests:
+            for interest in () if asked and tells else plain:
+                if interest.answered:
+                    asked, tells = True, tells or interest.mode & CURRENT != 0
+                    if tells:
+                        break
+            for interest in aggregates:
+                if interest.answered and interest.key is not None:
+                    self._refresh(face, kind, interest.key)
+                    break
         self._settle(face, kind, key, info, asked and tells)
         if kind == TOKEN and loser is not None and info is None and asked and not known:
             self._tell_end(face, key, loser)
@@ -163,6 +227,23 @@ class Declarations:
         """Nobody has a token any more: by key, as 1.10.2, to one who asked for news only and so never knew of it."""
         if passes(loser, face) and not self._hides(face, TOKEN, key):
             face.undeclare(TOKEN, 0, key)
+
+    def _refresh(self, face: Face, kind: int, key: bytes) -> None:
+        """Bring an aggregate up to date, soon: each costs a search in the tables."""
+        face.stale[kind, key] = None
+        if not face.is_refreshing:
+            face.is_refreshing = True
+            self.jobs.start(face, self._refresh_all(face))
+
+    def _refresh_all(self, face: Face) -> Job:
+        while face.stale:
+            kind, key = next(iter(face.stale))
+            del face.stale[kind, key]
+            if face in (self.wanted[kind].get(key) or ()):
+                self.tell_aggregate(face, kind, key)
+            if face.stale:
+                yield face if face.is_full else None
+        face.is_refreshing = False
 
     def tell_aggregate(self, face: Face, kind: int, key: bytes, interest_id: int | None = None) -> None:
         """One declaration, on the interest's own key, stands for all that intersect it."""
@@ -185,15 +266,23 @@ class Declarations:
             face.told[kind][key] = (id, info)
             face.declare(kind, id, key, info, interest_id)
 
-    def tell_all(self, face: Face) -> None:
-        """All that there is, to a new face that hears everything."""
+    def tell_all(self, face: Face) -> Job:
+        """Declare everything to a new face that hears everything, in steps. Later changes are declared as they occur."""
         for kind, table in self.tables.items():
-            for resource in table.values():
+            for number, resource in enumerate(table.values()):
                 self.tell(face, kind, resource)
+                if number % STEP == STEP - 1:
+                    yield face if face.is_full else None
 
-    def answer(self, face: Face, interest: Interest) -> None:
-        """The current declarations that an interest asked for."""
+    def answer(self, face: Face, interest: Interest) -> Job:
+        """Reply to an interest with the current declarations, in steps.
+
+        Later declarations are sent as they occur, like those of any other interest. The reply does not repeat these.
+        """
+        last_id = face.last_id
         for kind in KINDS:
+            if face.is_full:
+                yield face
             if not interest.wants(kind):
                 continue
             if interest.options & AGGREGATE and interest.key is not None:
@@ -202,23 +291,30 @@ class Declarations:
                 elif self.current(face, kind, interest.key):
                     face.declare(kind, 0, interest.key, 0, interest.id)
                 continue
-            for key, info in self.current(face, kind, interest.key):
-                if interest.mode & FUTURE:
-                    self._settle(face, kind, key, info, True, interest.id)
-                else:
-                    face.declare(kind, 0, key, info, interest.id)  # as 1.10.2 does: it cannot be taken back
+            table = self.tables[kind]
+            found = table.values() if interest.key is None else table.matching(interest.key)
+            for number, resource in enumerate(found):
+                if number % STEP == STEP - 1:
+                    yield face if face.is_full else None
+                info = self.info(face, kind, resource)
+                if info is None:
+                    continue
+                if not interest.mode & FUTURE:
+                    face.declare(kind, 0, resource.key, info, interest.id)  # as 1.10.2 does: it cannot be taken back
+                elif resource.key not in face.told[kind] or face.told[kind][resource.key][0] <= last_id:
+                    self._settle(face, kind, resource.key, info, True, interest.id)
 
-    def stop_telling(self, face: Face, interest: Interest) -> None:
+    def stop_telling(self, face: Face, interest: Interest) -> Job:
         """The interest has ended. A token that no other one asked for is known to nobody any more, nor is what stood for many;
         whatever else it was told of is still taken back when it is gone: the face may go on to believe in it, as ours do."""
-        others = [other for other in face.interests.values() if other is not interest and other.mode & FUTURE]
         for kind, told in face.told.items():
             if not interest.wants(kind):
                 continue
-            for key in list(told):
-                if interest.key is not None and not intersects(interest.key, key):
+            keys = list(told) if kind == TOKEN else [interest.key] if interest.options & AGGREGATE else []
+            for number, key in enumerate(keys):
+                if number % STEP == STEP - 1:
+                    yield None
+                if key is None or key not in told or not (interest.key is None or intersects(interest.key, key)):
                     continue
-                if kind != TOKEN and not (interest.options & AGGREGATE and key == interest.key):
-                    continue
-                if not any(o.wants(kind) and (o.key is None or intersects(o.key, key)) for o in others):
+                if not any(face in by_face for by_face in self._wanting(kind, key)):
                     del told[key]

@@ -6,9 +6,11 @@ in the face's backlog; while something is there, whoever sent us that message is
 """
 
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from zenlake.errors import CloseReason
+from zenlake.limits import Account, Resource
 from zenlake.network.forward import Lane
 from zenlake.network.publishing import Way
 from zenlake.network.roles import Stand, group, stand
@@ -37,6 +39,20 @@ RESTRICTED = 0x10
 
 CONTROL_QOS = 0x08  # priority control, block
 BLOCK = 1
+
+# Sizes in bytes of what is stored, besides keys; measured by tests/network/test_limits.py.
+MESSAGE = 160
+"""A message of a backlog."""
+INTEREST = 1000
+DECLARATION = 1000
+KEY_ID = 200
+CHUNK = 360
+"""A chunk of a key in a `KeyTree`."""
+
+
+def weigh_key(key: bytes | None) -> int:
+    """Return the bytes that a key takes in the tables and in a `KeyTree`."""
+    return 0 if key is None else 2 * len(key) + CHUNK * (1 + key.count(b"/"))
 
 
 class Outlet:
@@ -79,10 +95,21 @@ class Interest:
     waiting: set["Asked"] = field(default_factory=set)
     """What we asked others on its behalf and have had no end of yet: it is not answered before."""
     answered: bool = False
+    replying: bool = False
     asked: list["Asked"] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """Bytes that are charged for it: it is in an index for each kind."""
+        return INTEREST + sum(self.wants(kind) for kind in KINDS) * weigh_key(self.key)
 
     def wants(self, kind: int) -> bool:
         return self.options & KINDS[kind] != 0
+
+    @property
+    def wants_aggregate(self) -> bool:
+        """Whether one declaration on its key stands for all that intersect it."""
+        return self.options & AGGREGATE != 0 and self.key is not None
 
 
 @dataclass(eq=False, slots=True)
@@ -112,6 +139,13 @@ class Face:
         self.group: object = group(own, whatami) or self
         self.is_application = False
         self.is_open = True
+        self.account = Account()
+        """Memory that it makes this node use."""
+        self.on_limit: Callable[[Face, Resource], None] = lambda face, resource: None
+        self.on_full: Callable[[], None] = lambda: None
+        """Called when the memory of all faces together is used up."""
+        self.is_ending = False
+        """Whether it is being closed for a limit: nothing more of what it sends is handled."""
         self.guard: Guard | None = None
         """What it may do; None: everything."""
         # Key ids: those that it declared, by id and by key; those that we declared to it.
@@ -121,6 +155,9 @@ class Face:
         self.declared: dict[int, dict[int, bytes]] = {kind: {} for kind in KINDS}
         self.told: dict[int, dict[bytes, tuple[int, int]]] = {kind: {} for kind in KINDS}
         self.interests: dict[int, Interest] = {}
+        self.stale: dict[tuple[int, bytes], None] = {}
+        """Aggregates to bring up to date: kind and key."""
+        self.is_refreshing = False
         self.asked: dict[int, Asked] = {}
         self.covered: KeyTree[list[Asked]] = KeyTree()
         """Of a neighbour that we ask: the keys whose subscribers it told us of, all of them."""
@@ -136,6 +173,8 @@ class Face:
         """A short way for samples of the application."""
         self.backlog: deque[tuple[bytes, int, bool, int, bool]] = deque()
         self.stuck_since: float | None = None
+        self.has_progressed = False
+        """Whether the last `drain` sent anything."""
         self.holding: set[Face] = set()
         """Faces that are not read from until our backlog is gone."""
         self.held_by: set[object] = set()
@@ -152,7 +191,7 @@ class Face:
         self.gateways: frozenset[bytes] = frozenset()
         """Of a peer: the routers that it says it is connected with."""
         self._last_request = 0
-        self._last_id = 0
+        self.last_id = 0
 
     @property
     def is_told_all(self) -> bool:
@@ -166,8 +205,8 @@ class Face:
 
     def next_id(self) -> int:
         """For declarations and interests: one counter, as 1.10.2 has."""
-        self._last_id += 1
-        return self._last_id
+        self.last_id += 1
+        return self.last_id
 
     def next_request(self) -> int | None:
         """A request id that is free; None if all are taken."""
@@ -198,9 +237,32 @@ class Face:
 
     def release(self, reason: object) -> None:
         """End a suspension. Messages are handled again when no reason is left."""
-        self.held_by.discard(reason)
-        if not self.held_by:
-            self.outlet.resume()
+        if reason in self.held_by:
+            self.held_by.discard(reason)
+            if not self.held_by:
+                self.outlet.resume()
+
+    # Memory
+
+    def charge(self, resource: Resource, size: int) -> bool:
+        """Charge memory to this neighbour. At its limit, have it closed and return False."""
+        account = self.account
+        if not account.charge(resource, size):
+            self.on_limit(self, resource)
+            return False
+        if account.budget is not None and account.budget.is_full:
+            self.on_full()
+        return True
+
+    def refund(self, resource: Resource, size: int) -> None:
+        """Give back memory that was charged."""
+        if self.is_open:  # else the account is closed
+            self.account.release(resource, size)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether its backlog is so large that replies to it wait."""
+        return self.account.is_above(Resource.CONTROL_BACKLOG, 0.5)
 
     # Keys
 
@@ -252,8 +314,13 @@ class Face:
 
     def control(self, message: bytes) -> None:
         """Queue a message of the control lane; the node's `flush` sends it."""
-        self.backlog.append((message, 0, True, BLOCK, False))
-        self.dirty.add(self)
+        self.keep((message, 0, True, BLOCK, False))
+
+    def keep(self, sending: tuple[bytes, int, bool, int, bool]) -> None:
+        """Append a message to the backlog. A neighbour whose backlog is at its limit is closed."""
+        if self.is_open and self.charge(Resource.CONTROL_BACKLOG, MESSAGE + len(sending[0])):
+            self.backlog.append(sending)
+            self.dirty.add(self)
 
     def send(self, message: bytes, qos: int, reliable: bool, ordered: bool = False) -> bool:
         """Send now. False if it was dropped, or had to be kept. `ordered`: never before something that is kept."""
@@ -268,18 +335,23 @@ class Face:
         if droppable:
             self.dropped += 1
         else:
-            self.backlog.append((message, priority, reliable, congestion, express))
-            self.dirty.add(self)
+            self.keep((message, priority, reliable, congestion, express))
         return False
 
     def drain(self) -> bool:
         """Send what was kept. True if nothing is left, and no more waits further down than should."""
         backlog, send = self.backlog, self.outlet.send
-        while backlog:
-            if not self.is_open:
-                backlog.clear()
-                break
-            if not send(*backlog[0]):
-                return False
-            backlog.popleft()
+        size = 0
+        try:
+            while backlog:
+                if not self.is_open:
+                    backlog.clear()
+                    break
+                if not send(*backlog[0]):
+                    return False
+                size += MESSAGE + len(backlog.popleft()[0])
+        finally:
+            self.has_progressed = size > 0
+            if size:
+                self.refund(Resource.CONTROL_BACKLOG, size)
         return self.lane is None or not self.is_open or not self.lane.is_over

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from zenlake.keyexpr import includes
-from zenlake.network.declarations import Declarations, passes
+from zenlake.limits import Resource
+from zenlake.network.declarations import STEP, Declarations, passes
 from zenlake.network.face import (
     AGGREGATE,
     CURRENT,
@@ -23,10 +24,10 @@ from zenlake.network.face import (
     Face,
     Interest,
 )
+from zenlake.network.jobs import Job
 
 __all__ = ["Interests"]
 
-MOST = 100_000  # interests of one face
 ALL_KINDS = 0x0E
 K = 0x01
 
@@ -36,6 +37,7 @@ class Interests:
 
     def __init__(self, declarations: Declarations, counters: Counter[str], timeout: float) -> None:
         self.declarations = declarations
+        self.jobs = declarations.jobs
         self.counters = counters
         self.timeout = timeout
         self.sooner: Callable[[float], None] = lambda deadline: None
@@ -56,15 +58,16 @@ class Interests:
                 return None
         if id in face.interests:
             self.end(face, id)
-        if len(face.interests) >= MOST:
-            self.counters["too many interests"] += 1
-            return None
         if (
             options & KINDS[TOKEN]
         ):  # tokens are told one by one, and with them all else (probe interest_restricted_ASQT_...)
             options &= ~AGGREGATE
         interest = Interest(face, id, mode, options, key)
+        if not face.charge(Resource.INTERESTS, interest.size):
+            return None
         face.interests[id] = interest
+        if mode & FUTURE:
+            self.declarations.want(interest)
         for north in self.declarations.faces:
             if north.is_asked and passes(face, north):
                 self._ask(north, interest)
@@ -89,14 +92,24 @@ class Interests:
         north.ask(id, interest.mode, options | (RESTRICTED if interest.key is not None else 0), interest.key)
 
     def _answer(self, interest: Interest) -> None:
-        if interest.answered:
+        if not interest.answered and not interest.replying:
+            interest.replying = True
+            interest.waiting.clear()
+            self.jobs.start(interest.face, self._reply(interest))
+
+    def _reply(self, interest: Interest) -> Job:
+        """Reply in steps, while there is room in the face's backlog."""
+        face = interest.face
+        if face.is_full:
+            yield face
+        if interest.answered:  # it has ended
             return
         interest.answered = True
-        interest.waiting.clear()
-        face = interest.face
         if interest.mode & CURRENT:
-            self.declarations.answer(face, interest)
-        face.final(interest.id)  # 1.10.2 says it also where only the future was asked for
+            yield from self.declarations.answer(face, interest)
+        if face.interests.get(interest.id) is not interest:
+            return
+        face.final(interest.id)  # 1.10.2 sends it also for interests in the future only
         if not interest.mode & FUTURE:
             self._drop(interest)
 
@@ -108,11 +121,14 @@ class Interests:
         if interest is None:
             return
         self._drop(interest)
-        self.declarations.stop_telling(face, interest)
+        self.jobs.start(face, self.declarations.stop_telling(face, interest))
 
     def _drop(self, interest: Interest) -> None:
         interest.answered = True
-        interest.face.interests.pop(interest.id, None)
+        if interest.face.interests.pop(interest.id, None) is not None:
+            interest.face.refund(Resource.INTERESTS, interest.size)
+        if interest.mode & FUTURE:
+            self.declarations.unwant(interest)
         for asked in interest.asked:
             if asked.face.asked.pop(asked.id, None) is not None:
                 self._uncover(asked)
@@ -185,15 +201,19 @@ class Interests:
                 if passes(face, north):
                     self._ask(north, interest)
 
-    def closed(self, face: Face) -> None:
-        for id in list(face.interests):
-            interest = face.interests[id]
+    def closed(self, face: Face) -> Job:
+        """Drop the interests of a face that is gone, and those that were passed on to it, in steps."""
+        for number, interest in enumerate(list(face.interests.values())):
             self._drop(interest)
-        for asked in list(face.asked.values()):
-            del face.asked[asked.id]
+            if number % STEP == STEP - 1:
+                yield None
+        for number, asked in enumerate(list(face.asked.values())):
+            face.asked.pop(asked.id, None)
             if asked in asked.interest.asked:
                 asked.interest.asked.remove(asked)
             self._heard(asked)
+            if number % STEP == STEP - 1:
+                yield None
 
     # Time
 

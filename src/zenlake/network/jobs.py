@@ -2,8 +2,8 @@
 """Long work in slices: the event loop serves other faces in between, and the node's lock is free.
 
 A job is a generator that belongs to a face. Each `next` does a small step (well under a millisecond) with the node's lock
-held. A job yields None to be continued, or a face to wait until that face's backlog has drained. While a face has a job,
-nothing more of its messages is handled. Jobs of one face run in order, faces take turns.
+held. A job yields None to be continued, or a face to wait until that face's backlog has drained. While a face has a job
+that suspends it, nothing more of its messages is handled. Jobs of one face run in order, faces take turns.
 """
 
 from collections import deque
@@ -37,13 +37,14 @@ class Jobs:
         """Faces whose jobs wait, by the face whose backlog they wait for."""
         self._deferred: deque[Face] = deque()
 
-    def start(self, face: "Face", job: Job, retry: bool = False) -> bool:
+    def start(self, face: "Face", job: Job, retry: bool = False, suspend: bool = True) -> bool:
         """Run a job, at once if it is short. Otherwise suspend its face until the job has ended.
 
         Args:
             face: Owner of the job.
             job: The generator to run.
             retry: Whether the face's current message is handled again afterwards.
+            suspend: Whether to suspend the face. Two nodes that both write much to each other must both continue to read.
 
         Returns:
             Whether the job has ended already.
@@ -51,7 +52,7 @@ class Jobs:
         face.jobs.append(job)
         if len(face.jobs) == 1 and self._advance(face, AT_ONCE):
             return True
-        if face.is_open:
+        if suspend and face.is_open:
             face.suspend(self, retry)
         self.wake()
         return False

@@ -8,27 +8,29 @@ of a message happens after the lock is released.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from zenlake.clock import HybridClock
 from zenlake.errors import CloseReason, KeyExprError
 from zenlake.keyexpr import validate
+from zenlake.limits import DEFAULT_LIMITS, Account, Resource
 from zenlake.network.access import DECLARING, INGRESS
 from zenlake.network.application import Application
 from zenlake.network.declarations import Declarations
-from zenlake.network.face import CURRENT, KINDS, RESTRICTED, TOKEN, Face
+from zenlake.network.face import CURRENT, KEY_ID, KINDS, RESTRICTED, TOKEN, Face
 from zenlake.network.forward import Reading
 from zenlake.network.gossip import Gossip
 from zenlake.network.interests import Interests
-from zenlake.network.jobs import Jobs
+from zenlake.network.jobs import Job, Jobs
 from zenlake.network.queries import Queries, Send
 from zenlake.network.roles import Stand
 from zenlake.network.routers import Routers
 from zenlake.network.routes import Routes
+from zenlake.telling import logger
 from zenlake.transport.budget import Budget
-from zenlake.values import Timestamp, WhatAmI
+from zenlake.values import Timestamp, WhatAmI, ZenohId
 from zenlake.wire import ids
 from zenlake.wire.linkstate import OAM_ID
 from zenlake.wire.network import ResponseFinal
@@ -37,6 +39,8 @@ from zenlake.wire.reader import Reader
 __all__ = ["Node"]
 
 INTEREST, RESPONSE_FINAL, RESPONSE, REQUEST, _, DECLARE, OAM = range(0x19, 0x20)
+
+log = logger("zenlake.node")
 
 STUCK = 5.0  # seconds that a message which must not be dropped may wait for room
 
@@ -68,7 +72,8 @@ class Node:
         """What was dropped or refused, by cause."""
         self.clock = HybridClock()
         self.jobs = Jobs(self)
-        self.declarations = Declarations(self.counters)
+        self.limits: Mapping[Resource, int] = DEFAULT_LIMITS
+        self.declarations = Declarations(self.counters, self.jobs)
         self.interests = Interests(self.declarations, self.counters, interest_timeout)
         self.routers = Routers(self)
         self.queries = Queries(self.declarations, self.routers, self.counters, query_timeout)
@@ -106,19 +111,30 @@ class Node:
         """A new neighbour: tell it what it is to know at once."""
         with self.lock:
             face.dirty = self.dirty
+            self.watch(face)
             self.declarations.faces.append(face)
             self.declarations.epoch.number += 1
             told_of_others = self.gossip.opened(face)
             if face.stand is Stand.TREE:
                 self.routers.opened(face)
             if face.is_told_all:
-                self.declarations.tell_all(face)
-            if face.stand is Stand.BESIDE and told_of_others:
-                self.in_a_moment(lambda: self._told_all(face))
-            elif face.stand is Stand.BESIDE:
-                self._told_all(face)
+                self.jobs.start(face, self._introduce(face, told_of_others), suspend=False)
             self.interests.opened(face)
         self._after()
+
+    def watch(self, face: Face) -> None:
+        """Limit the memory that a face can make this node use."""
+        face.account = Account(self.limits, self.budget)
+        face.on_limit = self._end
+        face.on_full = self._relieve
+
+    def _introduce(self, face: Face, told_of_others: bool) -> Job:
+        """Declare everything to a face, then say so."""
+        yield from self.declarations.tell_all(face)
+        if face.stand is Stand.BESIDE and told_of_others:
+            self.in_a_moment(lambda: self._told_all(face))
+        elif face.stand is Stand.BESIDE:
+            self._told_all(face)
 
     @staticmethod
     def _told_all(face: Face) -> None:
@@ -133,24 +149,51 @@ class Node:
             face.is_open = False
             self.declarations.faces.remove(face)
             self.declarations.epoch.number += 1
-            sends = self.queries.closed(face)
-            self.interests.closed(face)
-            self.declarations.forget(face)
             self.gossip.closed(face)
             self.routers.closed(face)
             face.backlog.clear()
+            face.routes.clear()
+            face.tree_routes.clear()
+            face.account.close()
             self.dirty.discard(face)
             self.jobs.drop(face)
+            self.jobs.start(face, self._forget(face))
         self._release(face)
         for source in list(face.held_by):
             if isinstance(source, Face):
                 source.holding.discard(face)
-        self._perform(sends)
+        self._after()
+
+    def _forget(self, face: Face) -> Job:
+        """Remove everything of a face that is gone, in steps."""
+        for sends in self.queries.closed(face):
+            self.later(lambda sends=sends: self._send(sends))  # type: ignore[misc]
+            yield None
+        yield from self.interests.closed(face)
+        yield from self.declarations.forget(face)
+
+    # Limits
+
+    def _end(self, face: Face, resource: Resource) -> None:
+        """With the lock held: close a face that has reached a limit. Nothing more of what it sends is handled."""
+        self.counters[f"limit reached: {resource.value}"] += 1
+        why = f"it uses its limit of {face.account.limits[resource]} bytes of {resource.value}"
+        self._close(face, why, f"limit reached: {resource.value}")
+
+    def _close(self, face: Face, why: str, counter: str) -> None:
+        if face.is_ending or not face.is_open:
+            return
+        face.is_ending = True
+        face.suspend(face)
+        log.warning("%s is closed: %s (counter %r)", describe(face), why, counter)
+        self.later(lambda: face.outlet.close(CloseReason.UNRESPONSIVE))
 
     # Messages
 
     def on_message(self, face: Face, kind: int, reader: Any) -> None:
         """One network message but PUSH (see `forward`), live in its reader, from a face."""
+        if face.is_ending:
+            return
         self.reading.face = face
         try:
             if not face.takes(kind, reader):
@@ -216,10 +259,12 @@ class Node:
                 self._name(face, body)
             elif kind == ids.U_KEYEXPR:
                 key = face.theirs.get(body.id)
-                face.theirs.forget(body.id)
-                if key is not None and face.prefixes.get(key) == body.id:
-                    del face.prefixes[key]
-                self._renamed(face)
+                if key is not None:
+                    face.refund(Resource.KEY_IDS, KEY_ID + 3 * len(key))
+                    face.theirs.forget(body.id)
+                    if face.prefixes.get(key) == body.id:
+                        del face.prefixes[key]
+                    self._renamed(face)
             elif kind == ids.D_FINAL:
                 if declare.answers:
                     self.interests.final(face, declare.interest)
@@ -245,14 +290,13 @@ class Node:
         if body.key.scope or key is None:
             self.counters["key ids declared in an unknown way"] += 1
             return
-        if not face.theirs.known(body.id):
+        if not face.theirs.known(body.id) and face.charge(Resource.KEY_IDS, KEY_ID + 3 * len(key)):
             face.theirs.declare(body.id, key)
             face.prefixes.setdefault(key, body.id)
             self._renamed(face)
 
     def _renamed(self, face: Face) -> None:
-        face.routes.clear()
-        face.tree_routes.clear()
+        self.routes.forget(face)
         self.declarations.epoch.number += 1
 
     def _undeclare(self, face: Face, body: Any, node_id: int) -> None:
@@ -315,12 +359,15 @@ class Node:
 
     def _perform(self, sends: list[Send]) -> None:
         """With the lock free: send what the queries want to be sent."""
+        self._send(sends)
+        self._after()
+
+    def _send(self, sends: list[Send]) -> None:
         for face, message, qos, reliable in sends:
             if face.is_application:
                 self.application.receive(message)
             elif not face.send(message, qos, reliable, ordered=True):
                 self.refused(face)
-        self._after()
 
     def _after(self) -> None:
         """With the lock free: call whom to call, and have sent what waits."""
@@ -377,13 +424,20 @@ class Node:
                 self._relieve()
 
     def _relieve(self) -> None:
-        """All connections together hold what they may: end the one for which most waits."""
+        """All faces together use the memory that they may use: close the one that uses most."""
         with self.lock:
-            waiting = {face: face.lane.waiting for face in self.faces if face.lane is not None}
-        greediest = max(waiting, key=waiting.__getitem__, default=None)
-        if greediest is not None and waiting[greediest]:
-            self.counters["faces closed: no memory"] += 1
-            greediest.outlet.close(CloseReason.UNRESPONSIVE)
+            faces = self.faces
+            if any(face.is_ending for face in faces):
+                return  # its memory is about to be released
+            used = {
+                face: face.account.total + (0 if face.lane is None else face.lane.waiting) for face in faces
+            }  # fmt: skip
+            greediest = max(used, key=used.__getitem__, default=None)
+            if greediest is not None and used[greediest]:
+                self.counters["faces closed: no memory"] += 1
+                self._close(
+                    greediest, f"it uses {used[greediest]} bytes, most of a full budget", "faces closed: no memory"
+                )
 
     def _hold(self, face: Face, source: Face | None) -> None:
         if source is not None and source is not face and not source.is_application and not face.outlet.waits():
@@ -395,7 +449,10 @@ class Node:
     def flush(self) -> None:
         """In the thread that sends: send what was queued or kept."""
         for face in list(self.dirty):
-            if face.drain():
+            is_empty = face.drain()
+            if not face.is_full:
+                self.jobs.drained(face)
+            if is_empty:
                 face.stuck_since = None
                 self.dirty.discard(face)
                 if face.backlog:  # something came in between
@@ -404,6 +461,8 @@ class Node:
             elif face.stuck_since is None:
                 face.stuck_since = self.now()
                 self.queries.sooner(face.stuck_since + STUCK)
+            elif face.has_progressed:
+                face.stuck_since = self.now()
 
     def _release(self, face: Face) -> None:
         for source in list(face.holding):
@@ -426,7 +485,8 @@ class Node:
                 self.counters["faces closed: no room for a message in time"] += 1
                 face.stuck_since = None  # once is enough; what is held stays so until it is gone
                 self.dirty.discard(face)
-                face.outlet.close(CloseReason.UNRESPONSIVE)
+                self._close(face, f"it took no message for {STUCK:g} s", "faces closed: no room for a message in time")
+        self._after()
         with self.lock:
             sends = self.queries.on_timeout(now)
             self.interests.on_timeout(now)
@@ -467,6 +527,13 @@ class Node:
     def done(self, reader: Reader) -> None:
         reader.bind(b"")
         self._readers.append(reader)
+
+
+def describe(face: Face) -> str:
+    """Return the name of a neighbour for the log."""
+    links = face.outlet.describe().get("links")
+    where = f" at {links[0]['dst']}" if isinstance(links, list) and links else ""
+    return f"{face.whatami.name.lower()} {ZenohId.from_wire(face.zid)}{where}"
 
 
 def raw(reader: Any) -> bytes:

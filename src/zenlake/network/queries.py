@@ -9,13 +9,14 @@ ids are chosen on each outgoing face inside what was negotiated, and used again 
 import heapq
 import itertools
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from zenlake.keyexpr import includes
+from zenlake.limits import Resource
 from zenlake.network.access import EGRESS
 from zenlake.network.answers import Answers
-from zenlake.network.declarations import COMPLETE, Declarations, passes
+from zenlake.network.declarations import COMPLETE, STEP, Declarations, passes
 from zenlake.network.face import QUERYABLE, Face
 from zenlake.network.roles import Stand
 from zenlake.network.router import Router
@@ -29,14 +30,17 @@ __all__ = ["Queries", "Question"]
 
 ALL, ALL_COMPLETE = 1, 2
 NOT_COMPLETE = 1 << 16
-MOST = 100_000  # questions of one face that may be open
+QUERY = 1000  # bytes that are charged for a pending query
+MAX_TIMEOUT = 86400.0  # seconds; a longer timeout that is requested is shortened
 TIMEOUT = b"Timeout"
 
 
 class Question:
     """One query on its way."""
 
-    __slots__ = ("answers", "budget", "deadline", "id", "is_over", "outstanding", "qos", "reliable", "source")
+    __slots__ = (
+        "answers", "budget", "deadline", "id", "is_over", "is_timed", "outstanding", "qos", "reliable", "source",
+    )  # fmt: skip
 
     def __init__(self, source: Face, id: int, qos: int, reliable: bool, deadline: float, budget: int) -> None:
         self.source = source
@@ -48,6 +52,8 @@ class Question:
         """Answers that may still pass; 0 if any number may."""
         self.outstanding: dict[Face, int] = {}
         self.is_over = False
+        self.is_timed = False
+        """Whether it is in the heap of deadlines."""
         self.answers: Answers | None = None
         """Where answers go as they are read, if they do."""
 
@@ -74,6 +80,8 @@ class Queries:
         self.on_forward: Callable[[Face, int, Face, int], None] | None = None
         """Told that a face's request goes on to another face, and the two ids."""
         self._late: list[tuple[float, int, Question]] = []
+        self._ended = 0
+        """Queries in `_late` that have ended."""
         self._count = itertools.count()
 
     # Where a query goes
@@ -89,7 +97,7 @@ class Queries:
                 face: Face | None = holder
                 if isinstance(holder, Router):
                     face = root.below.get(holder.zid)
-                elif not passes(source, holder):
+                elif not holder.is_open or not passes(source, holder):
                     continue
                 if face is None or face is source or not self.routers.elected(source, root, holder):
                     continue
@@ -122,10 +130,12 @@ class Queries:
         if id in source.questions:
             self.counters["requests refused: id in use"] += 1
             return [], []
-        if len(source.questions) >= MOST:
-            self.counters["too many requests"] += 1
+        if id in source.questions:
+            self.cancel(source.questions[id])
+        if not source.is_application and not source.account.charge(Resource.QUERIES, QUERY):
+            self.counters[f"limit reached: {Resource.QUERIES.value}"] += 1
             return [Send(source, ResponseFinal(id=id, qos=request.qos).encode(), request.qos, reliable)], []
-        timeout = request.timeout_ms / 1000 if request.has_timeout else self.timeout
+        timeout = min(request.timeout_ms / 1000 if request.has_timeout else self.timeout, MAX_TIMEOUT)
         question = Question(source, id, request.qos, reliable, now + timeout, request.budget)
         sends, shown = [], []
         root = self.routers.root(source, request.node_id)
@@ -147,6 +157,7 @@ class Queries:
                 sends.append(Send(face, request.encode(), question.qos, reliable))
         source.questions[id] = question
         if question.outstanding:
+            question.is_timed = True
             heapq.heappush(self._late, (question.deadline, next(self._count), question))
             if self._late[0][2] is question:
                 self.sooner(question.deadline)
@@ -193,26 +204,39 @@ class Queries:
 
     def _over(self, question: Question) -> Send:
         question.is_over = True
+        if question.is_timed:
+            question.is_timed = False
+            self._ended += 1
+            if 2 * self._ended > len(self._late) + 64:  # remove those that have ended: each is moved once
+                self._late = [entry for entry in self._late if not entry[2].is_over]
+                heapq.heapify(self._late)
+                self._ended = 0
         if question.answers is not None:
             question.answers.over = True
         for face, id in question.outstanding.items():
             face.requests.pop(id, None)
         question.outstanding.clear()
-        question.source.questions.pop(question.id, None)
+        if question.source.questions.pop(question.id, None) is not None:
+            question.source.refund(Resource.QUERIES, QUERY)
         final = ResponseFinal(id=question.id, qos=question.qos).encode()
         return Send(question.source, final, question.qos, question.reliable)
 
-    def closed(self, face: Face) -> list[Send]:
-        """A face is gone: its answers have ended, its questions interest nobody."""
-        for question in list(face.questions.values()):
+    def closed(self, face: Face) -> Iterator[list[Send]]:
+        """End the queries of a face that is gone, and its replies, in steps. Yields messages to send."""
+        for number, question in enumerate(list(face.questions.values())):
             self.cancel(question)
-        return [send for id in list(face.requests) for send in self.final(face, id)]
+            if number % STEP == STEP - 1:
+                yield []
+        for id in list(face.requests):
+            if id in face.requests:
+                yield self.final(face, id)
 
     # Time
 
     def next_timeout(self) -> float | None:
         while self._late and self._late[0][2].is_over:
             heapq.heappop(self._late)
+            self._ended -= 1
         return self._late[0][0] if self._late else None
 
     def on_timeout(self, now: float) -> list[Send]:
@@ -220,7 +244,9 @@ class Queries:
         while self._late and self._late[0][0] <= now:
             question = heapq.heappop(self._late)[2]
             if question.is_over:
+                self._ended -= 1
                 continue
+            question.is_timed = False
             for face in question.outstanding:
                 silent = EntityGlobalId(ZenohId.from_wire(face.zid), 0)  # as 1.10.2: it names who did not answer
                 error = Response(

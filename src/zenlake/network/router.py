@@ -14,7 +14,8 @@ parent has, and by that all have what the root has.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from zenlake.network.face import CONTROL_QOS, Face, Outlet
+from zenlake.limits import Resource
+from zenlake.network.face import CONTROL_QOS, DECLARATION, Face, Outlet, weigh_key
 from zenlake.network.roles import Stand
 from zenlake.values import WhatAmI
 from zenlake.wire.declare import Declare, DeclareEntity, UndeclareEntity
@@ -37,7 +38,16 @@ NOTHING = State(0, {}, None)
 
 
 class Router(Face):
-    """A router of the graph. Guarded by the node's lock."""
+    """A router of the graph. Guarded by the node's lock.
+
+    Its memory is charged to the neighbours that speak of it.
+    """
+
+    def charge(self, resource: Resource, size: int) -> bool:
+        return True
+
+    def refund(self, resource: Resource, size: int) -> None:
+        """Nothing was charged."""
 
     def __init__(self, zid: bytes) -> None:
         super().__init__(Outlet(), zid, WhatAmI.ROUTER, WhatAmI.ROUTER)
@@ -94,6 +104,9 @@ class Router(Face):
 
     def settle(self) -> None:
         """All know the same graph: who is not the parent will tell everything again before it is, and so will we."""
+        for face, said in self.heard.items():
+            if face is not self.parent:
+                face.refund(Resource.DECLARATIONS, sum(DECLARATION + weigh_key(key) for _, key in said))
         self.heard = {face: said for face, said in self.heard.items() if face is self.parent}
         for child in self.children:
             for kind, key in self.left.get(child, set()) - self.has.keys():

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from zenlake.errors import DecodeError
+from zenlake.limits import Resource
 from zenlake.network import graph
-from zenlake.network.face import CONTROL_QOS, Face
+from zenlake.network.face import CONTROL_QOS, DECLARATION, Face, weigh_key
 from zenlake.network.roles import Stand
 from zenlake.network.router import NOTHING, Own, Router
 from zenlake.network.tree import Walk, finish
@@ -35,7 +36,6 @@ MAX_LINK_STATES = 1 << 18  # bytes of one message
 MAX_TREES = 64  # roots for which it is known who is below us
 MAX_AT_ONCE = 64  # routers whose trees are computed without slices
 MOST_GONE = 1024
-MOST_HEARD = 1_000_000  # declarations behind one router, of one neighbour
 SETTLED = 10.0  # seconds without a change, after which connected routers know the same graph
 
 
@@ -259,10 +259,10 @@ class Routers:
             self._psids.discard(router.psid)
             self._trees.pop(router, None)
             router.lose()
-            self.node.declarations.forget(router)
+            self.node.jobs.start(router, self.node.declarations.forget(router), suspend=False)
             self._unsettle()
         while len(self._gone) > MOST_GONE:
-            del self._gone[next(iter(self._gone))]
+            self._gone.pop(next(iter(self._gone))).settle()
 
     # The trees
 
@@ -344,6 +344,8 @@ class Routers:
         if self._settled_at is None or now < self._settled_at:
             return
         self._settled_at = None
+        for router in self._gone.values():
+            router.settle()
         self._gone.clear()
         for root in self.known.values():
             root.settle()
@@ -361,8 +363,7 @@ class Routers:
         if root is self.own:
             return
         said = root.heard.setdefault(face, {})
-        if len(said) >= MOST_HEARD:
-            self.node.counters["too many declarations"] += 1
+        if (kind, key) not in said and not face.charge(Resource.DECLARATIONS, DECLARATION + weigh_key(key)):
             return
         said[kind, key] = info
         if face is root.parent:
@@ -372,7 +373,8 @@ class Routers:
         root = self.of(face, node_id)
         if root is None or root is self.own:
             return
-        root.heard.get(face, {}).pop((kind, key), None)
+        if root.heard.get(face, {}).pop((kind, key), None) is not None:
+            face.refund(Resource.DECLARATIONS, DECLARATION + weigh_key(key))
         if face is root.parent or not any((kind, key) in said for said in root.heard.values()):
             self._lack(root, kind, key)
 

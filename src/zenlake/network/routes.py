@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from zenlake.errors import KeyExprError
 from zenlake.keyexpr import validate
+from zenlake.limits import Resource
 from zenlake.network.access import EGRESS, INGRESS
 from zenlake.network.declarations import passes
 from zenlake.network.face import SUBSCRIBER, Face
@@ -30,6 +31,8 @@ M, N = 0x40, 0x20
 NODE_ID = 0x33  # the extension that says whose tree a message follows
 BLOCK = 0x28  # the QoS bits of either kind of block
 MOST = 1 << 16  # routes remembered for one face
+MAX_UNUSED = 256  # bytes of a key whose route is remembered even if it leads nowhere
+ROUTE, TARGET = 600, 200  # bytes that are charged for a route and for each of its targets, besides keys
 
 WrittenKey = tuple[int, bool, bytes | None]  # id, whether it is the sender's, suffix
 
@@ -59,10 +62,26 @@ class Routes:
             if root is None:
                 return None
             routes = face.tree_routes.setdefault(node_id, {}) if node_id else face.routes
-            if len(routes) >= MOST:
-                routes.clear()
-            route = routes[name] = self.route(face, root, key)
+            route = self.route(face, root, key)
+            old = routes.pop(name, None)
+            if old is not None:
+                face.account.release(Resource.ROUTES, weigh(old))
+            if len(key) > MAX_UNUSED and not route.targets and not route.receivers:
+                return route  # nothing is sent there: not worth its memory
+            size = weigh(route)
+            if len(routes) >= MOST or not face.account.charge(Resource.ROUTES, size):
+                self.forget(face)
+                if not face.account.charge(Resource.ROUTES, size):
+                    return route
+            (face.tree_routes.setdefault(node_id, {}) if node_id else face.routes)[name] = route
             return route
+
+    @staticmethod
+    def forget(face: Face) -> None:
+        """Forget all routes of a face."""
+        face.routes.clear()
+        face.tree_routes.clear()
+        face.account.release(Resource.ROUTES, face.account.used.get(Resource.ROUTES, 0))
 
     def route(self, source: Face, root: Router, key: bytes) -> Route:
         """With the lock held: where a sample on a key from a face goes, along the tree of a router."""
@@ -90,7 +109,7 @@ class Routes:
                 if isinstance(face, Router):
                     if face.zid in root.below and elected(source, root, face):
                         faces[root.below[face.zid]] = None
-                elif face.is_application or face is source:
+                elif face.is_application or face is source or not face.is_open:
                     continue
                 elif passes(source, face) and elected(source, root, face):
                     faces[face] = None
@@ -183,6 +202,14 @@ class Routes:
             self.show(route, written(route.whole, rest, has_exts), reader)
         for target in route.targets:
             self.sent(target, written(target, rest, has_exts), push.qos, reader.frame.reliable != 0, source)
+
+
+def weigh(route: Route) -> int:
+    """Return the bytes that a route takes: its name, its key, and the keys as they are written."""
+    blobs = {id(blob): blob.size for target in (*route.targets, route.whole) for blob in (target.key, target.more)}
+    deleting = 0 if route.deleting is None else weigh(route.deleting)
+    size: int = ROUTE + TARGET * len(route.targets) + 2 * len(route.key) + sum(blobs.values()) + deleting
+    return size
 
 
 def written(target: Target, rest: bytes, has_exts: bool) -> bytes:

@@ -8,7 +8,7 @@ from zenlake.network.forward import Door
 from zenlake.network.groups import All, Member
 from zenlake.runtime.group import Group, Members
 from zenlake.transport.inbox import Sink
-from zenlake.transport.multicast import Peer
+from zenlake.transport.multicast import Left, Peer
 from zenlake.values import WhatAmI
 
 if TYPE_CHECKING:
@@ -44,11 +44,20 @@ class Membership(Members):
 
     def __init__(self, node: "Node") -> None:
         self._node = node
+        self._members: dict[Peer, Member] = {}
 
     def sink(self, peer: Peer) -> Sink:
         door = Door(self._node)
-        door.enter(Member(Heard(peer), peer.zid, self._node.whatami, WhatAmI.from_wire(peer.whatami)))
+        member = Member(Heard(peer), peer.zid, self._node.whatami, WhatAmI.from_wire(peer.whatami))
+        self._node.watch(member)
+        self._members[peer] = member
+        door.enter(member)
         return door
+
+    def left(self, event: Left) -> None:
+        member = self._members.pop(event.peer)
+        member.is_open = False
+        member.account.close()
 
     def speak(self, group: Group) -> None:
         """From any thread, once we are in the group: what is published goes there from now on."""

@@ -9,13 +9,14 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from zenlake import __version__
 from zenlake.endpoint import EndPoint
 from zenlake.errors import ConfigError, LinkError, ZenlakeError
+from zenlake.limits import merge_limits
 from zenlake.link import Tls
 from zenlake.link.base import Link
 from zenlake.network import face as network
@@ -78,7 +79,9 @@ class NodeConfig:
     max_pending: int = 100
     """Handshakes that may be under way with those who come to us."""
     max_memory: int = MEMORY
-    """Bytes that may wait in all connections together, sent or received in part."""
+    """Bytes that all neighbours together may make this node use."""
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """Bytes that one neighbour may make this node use, by resource (`zenlake.limits.Resource`); the rest is as by default."""
     access: AccessControl | None = None
     """Who may do what; None: everybody everything."""
     filters: "Filters | None" = None
@@ -119,6 +122,7 @@ class LiveNode(Node):
             rules and rules.names_interfaces for rules in (config.access, config.filters)
         ):
             raise ConfigError("interfaces are told apart on Linux only: have rules name link_protocols or zids instead")
+        limits = merge_limits(config.limits)
         self.config = config
         self.zid = config.zid or new_zid()
         self.whatami = config.mode
@@ -173,6 +177,7 @@ class LiveNode(Node):
             settings, self, config.tls, config.max_sessions, config.max_pending, config.max_memory, config.protocols
         )
         self.node.budget = self.runtime.budget
+        self.node.limits = limits
 
     # From any thread
 

@@ -75,8 +75,7 @@ class Screened(Connected):
         if is_kept == was_kept:
             return False  # the face does what is to be done
         if is_kept:
-            self.joined.backlog.append((message, *passed[1:]))
-            self.joined.dirty.add(self.joined)
+            self.joined.keep((message, *passed[1:]))
             self.live._wake()
         else:
             self.joined.dropped += 1

@@ -1,0 +1,489 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory and the time that a neighbour can make a node use are limited."""
+
+import sys
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.network.mesh import CLIENT, PEER, ROUTER, Hand, Mesh
+from zenlake.errors import CloseReason
+from zenlake.limits import Resource, merge_limits
+from zenlake.network.node import Node
+from zenlake.transport.budget import Budget
+from zenlake.wire.data import Err, Put
+from zenlake.wire.declare import (
+    Declare,
+    DeclareEntity,
+    DeclareFinal,
+    DeclareKeyExpr,
+    Interest,
+    UndeclareEntity,
+    UndeclareKeyExpr,
+)
+from zenlake.wire.network import Push, Request, Response, ResponseFinal
+
+SUBSCRIBER, QUERYABLE, TOKEN = 2, 4, 6
+
+
+class Ticking(Mesh):
+    """A network whose clock advances with each look at it."""
+
+    @property
+    def now(self) -> float:  # type: ignore[override]
+        self._now += 0.0001
+        return self._now
+
+    @now.setter
+    def now(self, value: float) -> None:
+        self._now = value
+
+
+def router(mesh: Mesh, **limits: int) -> Node:
+    node = mesh.node(ROUTER)
+    node.limits = merge_limits(limits)
+    return node
+
+
+def subscribe(key: str, id: int, kind: int = SUBSCRIBER) -> Declare:
+    return Declare(qos=8, body=DeclareEntity(kind=kind, id=id, key=key))
+
+
+def unsubscribe(id: int, kind: int = SUBSCRIBER) -> Declare:
+    return Declare(qos=8, body=UndeclareEntity(kind=kind + 1, id=id))
+
+
+def used(hand: Hand, resource: Resource) -> int:
+    return hand.face.account.used.get(resource, 0)
+
+
+class Knowledge:
+    """What a client knows after the messages that it received."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, str] = {}
+        self.finals: list[int] = []
+        self.received = 0
+
+    def learn(self, messages: list[Any]) -> None:
+        for message in messages:
+            body = message.body
+            if isinstance(body, DeclareFinal):
+                self.finals.append(message.interest_id)
+            elif isinstance(body, DeclareEntity):
+                self.received += 1
+                self.known[body.id] = body.key.suffix.text
+            elif isinstance(body, UndeclareEntity):
+                del self.known[body.id]
+
+
+@pytest.mark.parametrize("restricted", [False, True])
+def test_replies_to_interests_wait_for_room_in_the_backlog(restricted: bool) -> None:
+    mesh = Mesh()
+    node = router(mesh, control_backlog=20_000)
+    owner, curious = mesh.hand(node), mesh.hand(node)
+    for id in range(1, 1001):
+        owner.say(subscribe(f"key/{id}", id))
+    curious.wire.room = 10
+    curious.say(Interest(mode=3, id=7, options=2, key="**" if restricted else None, qos=8))
+    assert 10_000 < used(curious, Resource.CONTROL_BACKLOG) <= 20_000
+    assert curious.wire.paused
+    assert not owner.wire.paused
+    knowledge = Knowledge()
+    for round in range(1000):
+        knowledge.learn(curious.heard())
+        if round < 50:  # changes meanwhile are neither lost nor repeated
+            owner.say(unsubscribe(1 + 20 * round), subscribe(f"new/{round}", 2000 + round))
+        if round == 60:
+            owner.say(unsubscribe(2000), subscribe("key/1", 3000))
+        if knowledge.finals:
+            break
+    curious.wire.room = None
+    mesh.settle()
+    knowledge.learn(curious.heard())
+    assert sorted(knowledge.known.values()) == sorted(
+        {key.decode() for key in (resource.key for resource in node.declarations.tables[SUBSCRIBER].values())}
+    )
+    assert knowledge.finals == [7]
+    assert knowledge.received <= 1000 + 52
+    assert not curious.wire.paused
+    assert used(curious, Resource.CONTROL_BACKLOG) == 0
+
+
+def test_many_interests_wait_for_room_in_the_backlog() -> None:
+    mesh = Mesh()
+    node = router(mesh, control_backlog=20_000)
+    owner, curious = mesh.hand(node), mesh.hand(node)
+    for id in range(1, 101):
+        owner.say(subscribe(f"key/{id}", id))
+    curious.wire.room = 10
+    for id in range(100):
+        for mode in (1, 2, 3):
+            curious.say(Interest(mode=mode, id=id, options=2, key="**", qos=8))
+    assert used(curious, Resource.CONTROL_BACKLOG) <= 20_000
+    assert curious.wire.closed is None
+    assert not node.counters["limit reached: control_backlog"]
+
+
+def test_a_client_that_does_not_read_its_replies_is_closed() -> None:
+    mesh = Mesh()
+    node = router(mesh, control_backlog=20_000)
+    owner, curious = mesh.hand(node), mesh.hand(node)
+    for id in range(1, 1001):
+        owner.say(subscribe(f"key/{id}", id))
+    curious.wire.room = 10
+    curious.say(Interest(mode=3, id=7, options=2, qos=8))
+    mesh.pass_time(5.1)
+    assert curious.wire.closed is CloseReason.UNRESPONSIVE
+    assert node.counters["faces closed: no room for a message in time"] == 1
+    curious.leave()
+    assert not curious.face.jobs
+
+
+def test_a_client_that_reads_slowly_is_not_closed() -> None:
+    mesh = Mesh()
+    node = router(mesh, control_backlog=20_000)
+    owner, curious = mesh.hand(node), mesh.hand(node)
+    for id in range(1, 201):
+        owner.say(subscribe(f"key/{id}", id))
+    curious.wire.room = 10
+    curious.say(Interest(mode=3, id=7, options=2, qos=8))
+    knowledge = Knowledge()
+    for _ in range(100):
+        mesh.pass_time(2)
+        knowledge.learn(curious.heard())
+    assert curious.wire.closed is None
+    assert len(knowledge.known) == 200
+
+
+def test_declarations_for_a_client_that_does_not_read_close_it(caplog: pytest.LogCaptureFixture) -> None:
+    mesh = Mesh()
+    node = router(mesh, control_backlog=20_000)
+    owner, deaf, other = (mesh.hand(node) for _ in range(3))
+    for hand in (deaf, other):
+        hand.say(Interest(mode=3, id=7, options=2, qos=8))
+    deaf.wire.room = 0
+    for id in range(1, 1001):
+        owner.say(subscribe(f"key/{id}", id))
+    assert deaf.wire.closed is CloseReason.UNRESPONSIVE
+    assert node.counters["limit reached: control_backlog"] >= 1
+    assert len([message for message in other.heard() if isinstance(message.body, DeclareEntity)]) == 1000
+    assert [owner.wire.closed, other.wire.closed] == [None, None]
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 1
+    assert "limit reached: control_backlog" in lines[0]
+
+
+def flood(hand: Hand, messages: Iterator[Any]) -> int:
+    """Send messages until the node closes the connection; their number."""
+    for count, message in enumerate(messages):
+        if hand.wire.closed is not None:
+            return count
+        hand.say(message)
+    raise AssertionError("the limit was not reached")
+
+
+LONG = "x" * 1000
+FLOODS = {
+    Resource.KEY_IDS: lambda id: Declare(qos=8, body=DeclareKeyExpr(id=id, key=f"{LONG}/{id}")),
+    Resource.DECLARATIONS: lambda id: subscribe(f"{LONG}/{id}", id),
+    Resource.INTERESTS: lambda id: Interest(mode=2, id=id, options=2, key=f"{LONG}/{id}", qos=8),
+}
+
+
+@pytest.mark.parametrize("resource", FLOODS, ids=lambda resource: resource.value)
+def test_a_client_at_its_limit_is_closed(resource: Resource, caplog: pytest.LogCaptureFixture) -> None:
+    mesh = Mesh()
+    node = router(mesh, **{resource.value: 200_000})
+    victim, attacker = mesh.hand(node), mesh.hand(node)
+    count = flood(attacker, (FLOODS[resource](id) for id in range(1, 1000)))
+    assert 30 < count < 200
+    assert used(attacker, resource) <= 200_000
+    assert node.counters[f"limit reached: {resource.value}"] == 1
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 1
+    assert f"limit reached: {resource.value}" in lines[0]
+    attacker.say(*(FLOODS[resource](id) for id in range(2000, 2100)))  # nothing of it is handled any more
+    assert used(attacker, resource) <= 200_000
+    attacker.leave()
+    assert attacker.face.account.total == 0
+    assert victim.wire.closed is None
+    assert not any(node.declarations.tables[kind].values() for kind in (SUBSCRIBER, QUERYABLE, TOKEN))
+
+
+def test_what_is_taken_back_is_not_charged() -> None:
+    mesh = Mesh()
+    node = router(mesh)
+    client = mesh.hand(node)
+    for id in range(1, 100):
+        client.say(subscribe(f"k/{id}", id), subscribe(f"k/{id}", id))
+        client.say(Interest(mode=3, id=id, options=2, key=f"k/{id}", qos=8))
+        client.say(Interest(mode=3, id=id, options=2, key=f"k/{id}", qos=8))
+        client.say(*[Declare(qos=8, body=DeclareKeyExpr(id=id, key=f"k/{id}"))] * 2)
+    for resource in (Resource.DECLARATIONS, Resource.INTERESTS, Resource.KEY_IDS):
+        assert used(client, resource) > 0
+    for id in range(1, 100):
+        client.say(unsubscribe(id), unsubscribe(id))
+        client.say(Interest(mode=0, id=id, qos=8), Interest(mode=0, id=id, qos=8))
+        client.say(*[Declare(qos=8, body=UndeclareKeyExpr(id=id))] * 2)
+    client.heard()
+    assert client.face.account.total == 0
+
+
+def test_declarations_behind_a_router_are_charged_to_the_neighbour() -> None:
+    mesh = Mesh()
+    node = router(mesh, declarations=200_000)
+    neighbour = mesh.hand(node, ROUTER)
+    count = flood(neighbour, (subscribe(f"{LONG}/{id}", id) for id in range(1, 1000)))
+    assert 30 < count < 200
+    assert node.counters["limit reached: declarations"] == 1
+
+
+def test_queries_over_the_limit_end_at_once() -> None:
+    mesh = Mesh()
+    node = router(mesh, queries=50_000)
+    server, client = mesh.hand(node), mesh.hand(node)
+    server.say(subscribe("q", 1, QUERYABLE))
+    for id in range(1, 101):
+        client.say(Request(id=id, key="q", timeout=1 << 60))
+    finals = [message.id for message in client.heard() if isinstance(message, ResponseFinal)]
+    assert finals == list(range(51, 101))
+    assert node.counters["limit reached: queries"] == 50
+    assert client.wire.closed is None
+    for request in [message for message in server.heard() if isinstance(message, Request)]:
+        server.say(ResponseFinal(id=request.id))
+    assert used(client, Resource.QUERIES) == 0
+    client.say(Request(id=1000, key="q"))
+    assert not [message for message in client.heard() if message.id == 1000]
+
+
+def test_queries_that_have_ended_are_not_kept_until_their_timeout() -> None:
+    mesh = Mesh()
+    node = router(mesh)
+    server, client = mesh.hand(node), mesh.hand(node)
+    server.say(subscribe("q", 1, QUERYABLE))
+    for id in range(1, 2001):
+        client.say(Request(id=id, key="q", timeout=86_400_000))
+        for request in [message for message in server.heard() if isinstance(message, Request)]:
+            server.say(ResponseFinal(id=request.id))
+        client.heard()
+    assert len(node.queries._late) < 100
+    client.say(Request(id=5000, key="q", timeout=1000))
+    mesh.pass_time(2)
+    assert [type(message) for message in client.heard()] == [Response, ResponseFinal]
+
+
+def test_a_request_id_that_is_used_again_ends_the_earlier_query() -> None:
+    mesh = Mesh()
+    node = router(mesh)
+    server, client = mesh.hand(node), mesh.hand(node)
+    server.say(subscribe("q", 1, QUERYABLE))
+    for _ in range(100):
+        client.say(Request(id=1, key="q", timeout=86_400_000))
+    assert len(server.face.requests) == 1
+    assert used(client, Resource.QUERIES) == 1000
+
+
+def put(key: str) -> Push:
+    return Push(key=key, body=Put(payload=b""))
+
+
+def test_routes_are_limited_in_bytes_and_released() -> None:
+    mesh = Mesh()
+    node = router(mesh, routes=1_000_000)
+    listener, client = mesh.hand(node), mesh.hand(node)
+    listener.say(subscribe("s/**", 1))
+    tracemalloc.start()
+    client.say(put("s/first"))
+    listener.heard()
+    before = tracemalloc.get_traced_memory()[0]
+    for number in range(300):
+        client.say(put(f"s/{number}/" + "x" * 10_000))
+        assert len(listener.heard()) == 1
+        assert used(client, Resource.ROUTES) <= 1_000_000
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert grown < 1_500_000
+    assert used(client, Resource.ROUTES) > 0
+    client.leave()
+    assert not client.face.routes
+
+
+def test_puts_without_a_subscriber_on_long_keys_take_no_memory() -> None:
+    mesh = Mesh()
+    node = router(mesh)
+    client = mesh.hand(node)
+    for number in range(100):
+        client.say(put(f"{number}/" + "x" * 10_000))
+    assert not client.face.routes
+    client.say(put("short"), put("short"))
+    assert len(client.face.routes) == 1
+
+
+def test_when_all_memory_is_used_the_client_that_uses_most_is_closed() -> None:
+    mesh = Mesh()
+    node = router(mesh)
+    node.budget = Budget(1_000_000)
+    greedy, victim = mesh.hand(node), mesh.hand(node)
+    for id in range(1, 200):
+        greedy.say(subscribe(f"{LONG}/{id}", id))
+    id = 0
+    while greedy.wire.closed is None:
+        id += 1
+        victim.say(subscribe(f"v/{id}", id))
+        assert id < 1000
+    assert victim.wire.closed is None
+    assert node.counters["faces closed: no memory"] == 1
+    victim.say(subscribe("v/more", 5000))
+    assert victim.wire.closed is None
+    greedy.leave()
+    assert node.budget.held == victim.face.account.total < 1_000_000
+
+
+def calls(work: Any) -> int:
+    """The number of function calls that some work takes."""
+    count = 0
+
+    def profile(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(profile)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_a_declaration_costs_no_more_with_many_interests_of_others() -> None:
+    mesh = Mesh()
+    node = router(mesh)
+    client, curious = mesh.hand(node), mesh.hand(node)
+    curious.say(Interest(mode=2, id=1, options=6, key="other/1", qos=8))
+    few = calls(lambda: client.say(subscribe("k/1", 1), unsubscribe(1)))
+    for id in range(2, 5000):
+        curious.say(Interest(mode=2, id=id, options=6 | (0x80 if id % 2 else 0), key=f"other/{id}", qos=8))
+    many = calls(lambda: client.say(subscribe("k/1", 1), unsubscribe(1)))
+    assert many <= few + 10
+    curious.heard()
+    curious.say(Interest(mode=2, id=1, options=2, key="k/*", qos=8))
+    client.say(subscribe("k/1", 1))
+    assert [type(message.body) for message in curious.heard()] == [DeclareFinal, DeclareEntity]
+
+
+def test_the_end_of_one_interest_of_many_costs_what_it_matches() -> None:
+    mesh = Mesh()
+    node = router(mesh)
+    client, curious = mesh.hand(node), mesh.hand(node)
+    for id in range(1, 51):
+        client.say(subscribe(f"t/{id}", id, TOKEN))
+    curious.say(Interest(mode=3, id=1, options=8, key="t/*", qos=8))
+    few = calls(lambda: curious.say(Interest(mode=0, id=1, qos=8)))
+    for id in range(2, 1000):
+        curious.say(Interest(mode=2, id=id, options=8, key=f"other/{id}", qos=8))
+    curious.say(Interest(mode=3, id=1, options=8, key="t/*", qos=8))
+    assert calls(lambda: curious.say(Interest(mode=0, id=1, qos=8))) < 2 * few + 100
+    assert not curious.face.told[TOKEN]
+
+
+def test_cleanup_after_a_client_runs_in_slices() -> None:
+    mesh = Ticking()
+    node = router(mesh)
+    woken: list[None] = []
+    node.jobs.wake = lambda: woken.append(None)
+    client, other = mesh.hand(node), mesh.hand(node)
+    other.say(Interest(mode=3, id=1, options=2, qos=8))
+    other.say(subscribe("q", 1, QUERYABLE))
+    for id in range(1, 3001):
+        client.say(subscribe(f"k/{id}", id))
+        client.say(Interest(mode=2, id=id, options=2, key=f"i/{id}", qos=8))
+        client.say(Request(id=id, key="q"))
+    other.heard()
+    client.heard()
+    node.closed(client.face)
+    left = len(node.declarations.tables[SUBSCRIBER])
+    assert left > 2000
+    assert woken
+    # Others are served in the meantime, also the same client in a new connection.
+    again = Hand(mesh, node, CLIENT, client.face.zid, 1 << 16)
+    again.face.dirty = node.dirty
+    mesh.hear(node, again.face, subscribe("k/3000", 1).encode())
+    mesh.hear(node, other.face, put("k/3000").encode())
+    node.flush()
+    assert len([message for message, _, _ in again.wire.waiting]) == 1
+    assert not client.wire.waiting
+    mesh.settle()
+    assert [resource.key for resource in node.declarations.tables[SUBSCRIBER].values()] == [b"k/3000"]
+    assert not client.face.questions
+    assert not any(node.declarations.wanted[kind].values() for kind in (SUBSCRIBER, QUERYABLE, TOKEN))
+    taken_back = [message for message in other.heard() if isinstance(getattr(message, "body", None), UndeclareEntity)]
+    assert len(taken_back) == 2999
+
+
+def test_a_neighbour_that_hears_everything_is_told_in_slices() -> None:
+    mesh = Ticking()
+    node = mesh.node(PEER)
+    client = mesh.hand(node)
+    for id in range(1, 3001):
+        client.say(subscribe(f"k/{id}", id))
+    peer = Hand(mesh, node, PEER, mesh.zid(), 1 << 16)
+    assert 0 < len(peer.face.told[SUBSCRIBER]) < 3000
+    assert not peer.wire.paused  # two nodes that tell each other much both go on to read
+    knowledge = Knowledge()
+    knowledge.learn([message for message in peer.heard() if isinstance(message, Declare)])
+    assert len(knowledge.known) == knowledge.received == 3000
+    assert knowledge.finals == [0]
+
+
+@pytest.mark.parametrize(
+    ("resource", "message"),
+    [
+        (Resource.DECLARATIONS, lambda id: subscribe(f"some/key/of/usual/length/{id}", id)),
+        (Resource.DECLARATIONS, lambda id: subscribe("/".join([str(id), *["a"] * 200]), id)),
+        (Resource.DECLARATIONS, lambda id: subscribe(f"{LONG}{id}", id)),
+        (Resource.INTERESTS, lambda id: Interest(mode=2, id=id, options=14, key=f"some/key/of/usual/length/{id}", qos=8)),
+        (Resource.INTERESTS, lambda id: Interest(mode=2, id=id, options=14, key="/".join([str(id), *["a"] * 200]), qos=8)),
+        (Resource.KEY_IDS, lambda id: Declare(qos=8, body=DeclareKeyExpr(id=id, key=f"some/key/of/usual/length/{id}"))),
+        (Resource.KEY_IDS, lambda id: Declare(qos=8, body=DeclareKeyExpr(id=id, key=f"{LONG}{id}"))),
+        (Resource.QUERIES, lambda id: Request(id=id, key="q", timeout=86_400_000)),
+        (Resource.ROUTES, lambda id: put(f"some/key/of/usual/length/{id}")),
+    ],
+)  # fmt: skip
+def test_charges_cover_the_memory_that_is_used(resource: Resource, message: Any) -> None:
+    mesh = Mesh()
+    node = router(mesh, **{resource.value: 1 << 40})
+    server, client = mesh.hand(node), mesh.hand(node)
+    server.say(subscribe("q", 1, QUERYABLE), subscribe("some/**", 2))
+    server.wire.room = client.wire.room = 0
+    tracemalloc.start()
+    for id in range(1, 500):
+        client.say(message(id))
+    before, charged = tracemalloc.get_traced_memory()[0], used(client, resource)
+    for id in range(500, 2000):
+        client.say(message(id))
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    charge = used(client, resource) - charged
+    if resource is Resource.QUERIES:
+        grown -= sum(len(sending[0]) + 160 for sending in server.face.backlog)
+    if resource is Resource.INTERESTS:
+        grown -= sum(len(sending[0]) + 160 for sending in client.face.backlog)
+    assert grown < 1.25 * charge
+    assert charge < 4 * grown
+
+
+def test_an_error_reply_that_must_not_be_dropped_is_charged() -> None:
+    mesh = Mesh()
+    node = router(mesh, control_backlog=20_000)
+    server, deaf = mesh.hand(node), mesh.hand(node)
+    server.say(subscribe("q", 1, QUERYABLE))
+    deaf.say(Request(id=1, key="q", qos=0x0D))
+    deaf.wire.room = 0
+    [request] = [message for message in server.heard() if isinstance(message, Request)]
+    for _ in range(1000):
+        server.say(Response(id=request.id, key=(0, True, None), body=Err(payload=b"no")))
+    assert used(deaf, Resource.CONTROL_BACKLOG) <= 20_000
+    assert deaf.wire.closed is CloseReason.UNRESPONSIVE
