@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Key expressions against what 1.10.2 was seen to answer, then against two models written for clarity, not speed."""
 
+import contextlib
 import copy
 import json
 import pickle
 import re
+import time
 from functools import cache
 from itertools import product
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from zenlake import keyexpr
 from zenlake.errors import KeyExprError
 from zenlake.keyexpr import KeyExpr, canonize, includes, intersects, relation, validate
 from zenlake.values import SetIntersectionLevel
@@ -110,6 +113,47 @@ def model_includes(a, b):
     return walk(tuple(a.split("/")), tuple(b.split("/")), "**", chunk_covers, False)
 
 
+# Model 3: a table of all pairs of positions, for long expressions.
+
+
+def table(a, b, one, both):
+    """Fill the table from the end: entry [i][j] states whether a[i:] and b[j:] meet."""
+    a, b = a.split("/"), b.split("/")
+    below = []
+    for i in range(len(a), -1, -1):
+        row = [False] * (len(b) + 1)
+        for j in range(len(b), -1, -1):
+            if i == len(a) and j == len(b):
+                row[j] = True
+            elif i < len(a) and a[i] == "**":
+                row[j] = below[j] or (j < len(b) and one("**", b[j]) and row[j + 1])
+            if both and j < len(b) and b[j] == "**":
+                row[j] = row[j] or row[j + 1] or (i < len(a) and one("**", a[i]) and below[j])
+            elif i < len(a) and j < len(b) and a[i] != "**":
+                row[j] = row[j] or (one(a[i], b[j]) and below[j + 1])
+        below = row
+    return below[0]
+
+
+@st.composite
+def long_pairs(draw):
+    """Draw pieces that almost fit in many places of a text, and fit in some."""
+    chunk = st.sampled_from(["a", "b", "*", "a$*", "$*b", "ab"])
+    unit = draw(st.lists(chunk, min_size=1, max_size=4))
+    end = draw(st.lists(chunk, max_size=2))
+    text_unit = [draw(st.sampled_from([part, "ab", part.replace("$*", "x")])) for part in unit]
+    text_end = [draw(st.sampled_from([part, "ab", "*"])) for part in end]
+    a = ["**"]
+    for _ in range(draw(st.integers(1, 2))):
+        a += [*unit * draw(st.integers(10, 40)), *end, "**"]
+    b = []
+    for _ in range(draw(st.integers(1, 3))):
+        b += [*text_unit * draw(st.integers(20, 90)), *text_end]
+    if draw(st.booleans()):
+        b.insert(draw(st.integers(0, len(b))), "**")
+    return canonize("/".join(a)), canonize("/".join(b))
+
+
 class TestSeen:
     @pytest.mark.parametrize("case", SEEN["validity"], ids=lambda case: case["in"])
     def test_validity_and_canonical_form(self, case):
@@ -168,6 +212,14 @@ class TestModels:
         canonical = canonize(expression)
         for key in KEYS:
             assert belongs(key.split("/"), expression.split("/")) == belongs(key.split("/"), canonical.split("/"))
+
+    @settings(max_examples=40, deadline=None)
+    @given(long_pairs())
+    def test_long_expressions_relate_as_the_table_of_all_pairs_states(self, pair):
+        a, b = pair
+        meets, covers = cache(chunks_meet), cache(chunk_covers)
+        assert intersects(a, b) is intersects(b, a) is table(a, b, meets, True)
+        assert includes(a, b) is table(a, b, covers, False)
 
 
 class TestProperties:
@@ -249,6 +301,73 @@ class TestHostile:
         chunk = "a" + "$*a" * 20 + "$*b$*a"
         expression = "**/" + f"{chunk}/**/" * 20 + "c/**/d"
         assert not intersects(expression, "/".join(["a" * 40] * 40 + ["d"]))
+
+
+SIZE = 65_535 if not keyexpr.__file__.endswith(".py") else 4_000  # an uncompiled comparison is about 100 times slower
+HALF = SIZE // 2
+
+
+def fill(unit, size=SIZE, before="", after=""):
+    """Repeat chunks until an expression has a size in bytes."""
+    return before + "/".join([unit] * ((size - len(before) - len(after)) // (len(unit) + 1))) + after
+
+
+def row(chunk, size=SIZE, before="", after=""):
+    """The same with the chunks that a function returns for 0, 1, 2 ..."""
+    chunks, left = [], size - len(before) - len(after)
+    while left > len(chunk(len(chunks))):
+        chunks.append(chunk(len(chunks)))
+        left -= len(chunks[-1]) + 1
+    return before + "/".join(chunks) + after
+
+
+WORST = {
+    "doubles on both sides": (fill("x/**"), fill("x/**")),
+    "doubles, literal": (fill("x/**", SIZE, "", "/y/**"), fill("x")),
+    "one long piece": (fill("x", HALF, "**/", "/y/**"), fill("x")),
+    "long piece with stars": (fill("x/*", HALF, "**/", "/y/**"), fill("x")),
+    "longer piece with stars": (fill("x/*", SIZE * 3 // 4, "**/", "/y/**"), fill("x")),
+    "stars only": (fill("*", HALF, "**/", "/y/**"), fill("x")),
+    "stars on both sides": (fill("a/b", HALF, "**/", "/y/**"), fill("a/b/*/b")),
+    "pieces of eight": (fill("x/x/x/x/x/x/*/x/**", SIZE - 9, "**/", "/y/**"), fill("x")),
+    "pieces that fail": (fill("x/x/x/x/x/*/y/**", SIZE - 9, "**/", "/y/**"), fill("x")),
+    "pieces of one": (fill("a/**/b/**", SIZE, "**/"), fill("a/b")),
+    "dollars in a piece": (fill("a$*b", HALF, "**/", "/y/**"), fill("acb")),
+    "short dollars": (fill("a$*", HALF, "**/", "/$*y$*/**"), fill("a")),
+    "dollars in both": (fill("a$*", HALF, "**/", "/y/**"), fill("a$*")),
+    "dollars in the text": (fill("a", HALF, "**/", "/y/**"), fill("a$*")),
+    "sixteen dollars": (row(lambda i: f"$*{i % 16:x}", HALF, "**/", "/y/**"), row(lambda i: f"{i % 16:x}")),
+    "a dollar in each piece": (row(lambda i: f"$*{i:x}/**", SIZE, "**/"), row(lambda i: f"{i:x}")),
+    "dollars in one chunk": ("$*a" * (SIZE // 3 - 2) + "$*b$*", "a" * SIZE),
+    "dollars in both chunks": ("$*a" * (SIZE // 3 - 2) + "$*b", "b" + "$*a" * (SIZE // 3 - 2)),
+    "long segment": ("$*" + "a" * HALF + "b$*", "a" * SIZE),
+    "long segments": ("$*" + ("a" * 300 + "b$*") * (SIZE // 310), "a" * SIZE),
+    "long chunk, short keys": ("**/" + "$*a" * (SIZE // 4) + "$*/**", fill("x")),
+    "long key, short chunks": ("**/" + "a" * (SIZE - 9) + "/**", fill("a$*b$*")),
+    "verbatim": (fill("@x/**/x"), fill("@x/x/**")),
+}
+
+
+class TestWorstPairs:
+    """Performance: each takes under 20 ms of processor time, compiled and alone. The bound here allows for a busy machine."""
+
+    @pytest.mark.parametrize("name", WORST)
+    def test_a_pair_of_65535_bytes_is_compared_quickly(self, name):
+        a, b = (canonize(text).encode() for text in WORST[name])
+        assert max(len(a), len(b)) <= SIZE
+        for compare in (intersects, includes):
+            for one, other in ((a, b), (b, a)):
+                start = time.thread_time()
+                compare(one, other)
+                assert time.thread_time() - start < 0.2
+
+    @pytest.mark.parametrize("text", ["$*$*" * 16_000, "**/*/" * 13_000 + "a", "$*/" * 21_000 + "a", "a#" * 32_000])
+    def test_a_text_of_65535_bytes_is_checked_quickly(self, text):
+        start = time.thread_time()
+        for check in (canonize, validate):
+            with contextlib.suppress(KeyExprError):
+                check(text)
+        assert time.thread_time() - start < 0.2
 
 
 class TestKeyExpr:

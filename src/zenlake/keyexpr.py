@@ -4,7 +4,7 @@
 An expression is a list of chunks between slashes. `*` stands for one chunk, `**` for any number of chunks, `$*` for any
 bytes within a chunk. A chunk that starts with `@` is *verbatim*: only the very same chunk matches it, no wildcard does.
 
-How two expressions are compared, without a stack, a copy or a bad case (at most len(a) * len(b) steps):
+How two expressions are compared, without a stack and without a bad case:
 
 - Verbatim chunks match nothing but themselves, so both expressions must have the same ones in the same order. Between
   them lie runs of ordinary chunks, and each run is compared with its counterpart on its own.
@@ -12,7 +12,10 @@ How two expressions are compared, without a stack, a copy or a bad case (at most
   If both runs have a `**` left they have a key in common: put between front and back what one asks for in the middle,
   then what the other asks for. If only one has, the pieces between its `**` must be found in the rest of the other, in
   order; taking the first place found is always right, since it leaves the most for the pieces that follow.
-- Within a chunk the same holds again, with bytes for chunks and `$*` for `**`.
+- Within a chunk the same holds again, with bytes for chunks and `$*` for `**`. The segments between `$*` are found by a
+  linear search.
+- The search for a piece compares chunk by chunk. When it takes more than a few passes over the two expressions, `Text`
+  finishes it: literal pieces by a linear search, pieces with wildcards by bit sets of positions.
 - To *include* is the same, except that the wildcards of the included side are ordinary: only a wildcard at least as
   wide matches them. So `*/**` does not include `**`, nor `a/*/**` the smaller `a/**/b`: 1.10.2 says the same.
 
@@ -20,10 +23,17 @@ The comparison is meant for routing. The C functions in the `.pxd` need no GIL a
 must be canonical, which `c_scan` tells.
 """
 
+from bisect import bisect_left
+from itertools import accumulate
+
 import cython
 
 from zenlake.errors import KeyExprError
 from zenlake.values import SetIntersectionLevel
+
+if cython.compiled:
+    from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING
+    from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 
 __all__ = ["KeyExpr", "validate", "canonize", "intersects", "includes", "relation"]
 
@@ -37,6 +47,10 @@ AT = cython.declare(cython.uchar, 0x40)
 CANONICAL = cython.declare(cython.int, 0)
 VALID = cython.declare(cython.int, 1)  # but not canonical
 INVALID = cython.declare(cython.int, 2)
+
+MAX_PASSES = cython.declare(cython.Py_ssize_t, 2)  # over both expressions, before `Text` takes over
+MAX_SINGLES = cython.declare(cython.int, 8)  # candidates that are compared one by one
+MAX_MASKS = cython.declare(cython.Py_ssize_t, 1 << 24)  # bytes of masks that a search keeps
 
 
 def c_scan(p, i, n):
@@ -142,6 +156,7 @@ def _chunks_fit(includes, a, i, n, b, j, m):
     f: cython.Py_ssize_t
     x: cython.Py_ssize_t
     y: cython.Py_ssize_t
+    left: cython.Py_ssize_t = MAX_PASSES * (n - i + m - j) + 256
     while i < n:
         x = i
         y = j
@@ -154,6 +169,9 @@ def _chunks_fit(includes, a, i, n, b, j, m):
             if y == m:
                 return False
             f = _end(b, y, m)
+            left -= e - x + f - y
+            if left < 0:
+                return _search(includes, a, i, n, b, j, m)
             if not _chunk_relates(includes, a, x, e, b, y, f):
                 f = _end(b, j, m)
                 j = f + 1 if f < m else m  # try the piece one chunk further on
@@ -163,6 +181,169 @@ def _chunks_fit(includes, a, i, n, b, j, m):
         else:
             return True
     return True
+
+
+def _search(includes, a, i, n, b, j, m):
+    """Do the same as `_chunks_fit` with a bounded number of steps."""
+    text = Text(includes, _copy(b, j, m))
+    at: cython.Py_ssize_t = 0
+    piece: list = []
+    for chunk in _copy(a, i, n).split(b"/"):
+        if chunk != b"**":
+            piece.append(chunk)
+        elif piece:
+            at = text.find(piece, at)
+            if at < 0:
+                return False
+            piece = []
+    return not piece or text.find(piece, at) >= 0
+
+
+class Mask:
+    """The positions of a text whose chunks relate to one chunk, as bits. Positions with wildcards are added on demand."""
+
+    def __init__(self, size):
+        self.bits = bytearray(size)
+        self.next = 0
+        """The index of the next position to add, among those that must be compared."""
+
+
+class Text:
+    """The chunks of one run without `**`, or of an included run, prepared for the search of many pieces."""
+
+    def __init__(self, includes, utf8):
+        self.includes = includes
+        self.utf8 = b"/" + utf8 + b"/"
+        self.chunks = utf8.split(b"/")
+        self.is_literal = includes or b"*" not in utf8
+        self.starts = list(accumulate([len(chunk) + 1 for chunk in self.chunks], initial=0))  # offsets of the slashes
+        self.places = {}  # positions by chunk
+        self.all = list(range(len(self.chunks)))
+        self.wild = []  # positions of chunks that must be compared also with literals
+        self.masks = {}
+
+    def find(self, piece, at):
+        """Return the position behind the first place of a piece at or behind `at`, or -1."""
+        if self.is_literal:
+            joined: bytes = b"/".join(piece)
+            if b"*" not in joined:
+                at = self.utf8.find(b"/" + joined + b"/", self.starts[at])
+                return -1 if at < 0 else bisect_left(self.starts, at) + len(piece)
+        if not self.places:
+            self.places = _places(self.chunks)
+            if not self.is_literal:
+                self.wild = [position for position in self.all if b"*" in self.chunks[position]]
+        size: cython.Py_ssize_t = len(piece)
+        last: cython.Py_ssize_t = len(self.chunks) - size
+        width: cython.Py_ssize_t = 64
+        left: cython.int
+        i: cython.Py_ssize_t
+        chunk: bytes
+        indexes: list
+        groups: list = self.groups(piece)
+        one: object = 1  # not a C integer
+        while at <= last:
+            width = min(width, last + 1 - at)
+            candidates: bytearray = bytearray(((one << width) - 1).to_bytes((width + 63) // 64 * 8, "little"))
+            left = MAX_SINGLES + 1
+            for chunk, indexes in groups:
+                mask: bytearray = self.mask(chunk, at + indexes[len(indexes) - 1] + width)
+                for i in indexes:
+                    left = _narrow(candidates, mask, at + i)
+                    if left <= MAX_SINGLES:
+                        break
+                if left <= MAX_SINGLES:
+                    break
+            bits = int.from_bytes(candidates, "little")
+            while bits:
+                lowest = bits & -bits
+                i = at + lowest.bit_length() - 1
+                if left > MAX_SINGLES or self.has(piece, i):
+                    return i + size
+                bits ^= lowest
+            at += width
+            width *= 4
+        return -1
+
+    def groups(self, piece):
+        """Return the distinct chunks of a piece with their indexes: first the literals that occur least in the text."""
+        groups = _places(piece)
+        if b"**" not in self.places:
+            groups.pop(b"*", None)  # relates to all
+        counts = {chunk: len(self.all) if b"*" in chunk else len(self.places.get(chunk, ())) for chunk in groups}
+        return [(chunk, groups[chunk]) for chunk in sorted(groups, key=counts.__getitem__)]
+
+    def has(self, piece, at):
+        """Return whether a piece is at a position."""
+        chunk: bytes
+        for chunk in piece:
+            if not self.relates(chunk, self.chunks[at]):
+                return False
+            at += 1
+        return True
+
+    def relates(self, chunk, other):
+        return _chunk_relates(self.includes, chunk, 0, len(chunk), other, 0, len(other))
+
+    def mask(self, chunk, end):
+        """Return the positions before `end` whose chunks relate to this one, as bits of a bytearray."""
+        position: cython.Py_ssize_t
+        mask: Mask = self.masks.get(chunk)
+        if mask is None:
+            size: cython.Py_ssize_t = (len(self.chunks) // 64 + 3) * 8  # `_narrow` reads a word more
+            if len(self.masks) * size >= MAX_MASKS:
+                self.masks.clear()
+            mask = self.masks[chunk] = Mask(size)
+            for position in self.places.get(chunk, ()):
+                mask.bits[position >> 3] |= 1 << (position & 7)
+        others: list = self.all if b"*" in chunk else self.wild
+        while mask.next < len(others):
+            position = others[mask.next]
+            if position >= end:
+                break
+            mask.next += 1
+            if self.relates(chunk, self.chunks[position]):
+                mask.bits[position >> 3] |= 1 << (position & 7)
+        return mask.bits
+
+
+def _places(chunks):
+    """Return the indexes of each distinct chunk."""
+    places: dict = {}
+    position: cython.Py_ssize_t
+    for position in range(len(chunks)):
+        chunk: bytes = chunks[position]
+        found: list = places.get(chunk)
+        if found is None:
+            places[chunk] = [position]
+        else:
+            found.append(position)
+    return places
+
+
+def _narrow(candidates, mask, by):
+    """Keep the candidates that the mask has, `by` bits further on. Return their number, at most MAX_SINGLES + 1."""
+    if cython.compiled:
+        c: cython.pointer(cython.ulonglong) = _words(candidates)
+        m: cython.pointer(cython.ulonglong) = _words(mask) + (by >> 6)
+        shift: cython.int = by & 63
+        size: cython.Py_ssize_t = len(candidates) >> 3
+        left: cython.int = 0
+        word: cython.ulonglong
+        at: cython.Py_ssize_t
+        for at in range(size):
+            c[at] &= m[at] >> shift | m[at + 1] << 1 << (63 - shift)
+        for at in range(size):
+            word = c[at]
+            while word != 0:
+                word &= word - 1
+                left += 1
+                if left > MAX_SINGLES:
+                    return left
+        return left
+    value = int.from_bytes(candidates, "little") & int.from_bytes(mask, "little") >> by
+    candidates[:] = value.to_bytes(len(candidates), "little")
+    return min(value.bit_count(), MAX_SINGLES + 1)
 
 
 def _chunk_relates(includes, a, i, n, b, j, m):
@@ -189,26 +370,19 @@ def _chunk_relates(includes, a, i, n, b, j, m):
 
 
 def _bytes_fit(a, i, n, b, j, m):
-    """Whether the pieces between the `$*` of a are found in b, in order and apart."""
-    x: cython.Py_ssize_t
-    y: cython.Py_ssize_t
+    """Whether the segments between the `$*` of a are found in b, in order and apart."""
+    e: cython.Py_ssize_t
     while i < n:
-        x = i
-        y = j
-        while x < n and a[x] != DOLLAR:
-            if y == m:
+        e = i
+        while e < n and a[e] != DOLLAR:
+            e += 1
+            if e - i > m - j:
                 return False
-            if a[x] != b[y]:
-                break
-            x += 1
-            y += 1
-        if x == n:
-            return True
-        if a[x] == DOLLAR:
-            i = x + 2
-            j = y
-        else:
-            j += 1
+        j = _find(a, i, e, b, j, m)
+        if j < 0:
+            return False
+        j += e - i
+        i = e + 2
     return True
 
 
@@ -240,19 +414,35 @@ def _is_double(p, i, n):
 
 
 def _has_double(p, i, n):
-    while i + 1 < n:
-        if p[i] == STAR and p[i + 1] == STAR:
-            return True
-        i += 1
-    return False
+    return _find(b"**", 0, 2, p, i, n) >= 0
 
 
 def _has_dollar(p, i, n):
-    while i < n:
-        if p[i] == DOLLAR:
-            return True
-        i += 1
-    return False
+    return _find(b"$", 0, 1, p, i, n) >= 0
+
+
+if cython.compiled:
+
+    def _find(a, i, e, b, j, m):
+        """Return where a[i:e] first occurs in b[j:m], or -1. Linear in m - j."""
+        if e - i > m - j:
+            return -1
+        found: cython.pointer(cython.const[cython.uchar]) = memmem(b + j, m - j, a + i, e - i)  # noqa: F821
+        return -1 if found is cython.NULL else found - b
+
+    def _copy(p, i, n):
+        return PyBytes_FromStringAndSize(cython.cast(cython.p_char, p) + i, n - i)
+
+    def _words(data):
+        return cython.cast(cython.pointer(cython.ulonglong), PyByteArray_AS_STRING(data))
+
+else:
+
+    def _find(a, i, e, b, j, m):
+        return b.find(a[i:e], j, m)
+
+    def _copy(p, i, n):
+        return p[i:n]
 
 
 def validate(expression: str | bytes) -> None:

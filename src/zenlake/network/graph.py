@@ -11,7 +11,20 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-__all__ = ["Edges", "Tree", "edges", "reachable", "shortest", "siphash13", "tree", "weight"]
+from zenlake.network.tree import Walk, finish
+
+__all__ = [
+    "Edges",
+    "Tree",
+    "edges",
+    "reachable",
+    "shortest",
+    "siphash13",
+    "tree",
+    "walk_edges",
+    "walk_shortest",
+    "weight",
+]
 
 Links = Mapping[bytes, Mapping[bytes, int]]
 """Of each router the neighbours that it lists, and the weight that it set for each; 0 if none."""
@@ -19,6 +32,7 @@ Edges = dict[bytes, dict[bytes, float]]
 
 WEIGHT = 100  # of an edge that nobody set one for
 WORD = 0xFFFFFFFFFFFFFFFF
+MAX_STEPS = 256  # edges in one slice of a computation
 
 
 class Tree(NamedTuple):
@@ -59,7 +73,7 @@ def siphash13(data: bytes) -> int:
     return v0 ^ v1 ^ v2 ^ v3
 
 
-@lru_cache(4096)
+@lru_cache(1 << 16)
 def weight(one: bytes, other: bytes, base: int = WEIGHT) -> float:
     """The length of the edge between two routers."""
     first, second = sorted((one.ljust(16, b"\0"), other.ljust(16, b"\0")))  # by the wire's bytes, not by the number
@@ -69,10 +83,19 @@ def weight(one: bytes, other: bytes, base: int = WEIGHT) -> float:
 
 def edges(links: Links) -> Edges:
     """The neighbours of each router that list it too, and how far they are."""
+    return finish(walk_edges(links))
+
+
+def walk_edges(links: Links) -> Walk[Edges]:
+    """Find the same in slices."""
     found: Edges = {}
+    steps = 0
     for one, listed in links.items():
         near = found[one] = {}
         for other, set_here in listed.items():
+            steps += 1
+            if steps % MAX_STEPS == 0:
+                yield
             back = links.get(other, {})
             if one in back:
                 near[other] = weight(one, other, max(set_here, back[one]) or WEIGHT)
@@ -91,11 +114,20 @@ def reachable(links: Links, own: bytes) -> set[bytes]:
 
 
 def shortest(edges: Edges, root: bytes) -> tuple[dict[bytes, float], dict[bytes, bytes]]:
-    """How far every router is from a root, and who is before it on the shortest way."""
+    """How far every router is from a root, and who is before it on the shortest way. The nearest are first."""
+    return finish(walk_shortest(edges, root))
+
+
+def walk_shortest(edges: Edges, root: bytes) -> Walk[tuple[dict[bytes, float], dict[bytes, bytes]]]:
+    """Find the same in slices."""
     distances: dict[bytes, float] = {}
     before: dict[bytes, bytes] = {}
     queue: list[tuple[float, bytes, bytes]] = [(0.0, root, root)]
+    steps = 0
     while queue:
+        steps += 1
+        if steps % MAX_STEPS == 0:
+            yield
         distance, router, previous = heapq.heappop(queue)
         if router in distances:
             continue
@@ -109,14 +141,11 @@ def shortest(edges: Edges, root: bytes) -> tuple[dict[bytes, float], dict[bytes,
 
 
 def tree(before: Mapping[bytes, bytes], own: bytes) -> Tree:
-    """Our part of a tree that is given by who is before whom."""
+    """Our part of a tree that is given by who is before whom, the nearest first."""
     below: dict[bytes, bytes] = {}
-    for router in before:
-        at = router
-        while at in before:
-            previous = before[at]
-            if previous == own:
-                below[router] = at
-                break
-            at = previous
+    for router, previous in before.items():
+        if previous == own:
+            below[router] = router
+        elif previous in below:
+            below[router] = below[previous]
     return Tree(before.get(own), below)

@@ -11,6 +11,7 @@ nothing back. Then also children that left and came back are told what was taken
 parent has, and by that all have what the root has.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from zenlake.limits import Resource
@@ -66,17 +67,25 @@ class Router(Face):
         """What was told to those who were no longer our children then."""
         self.parent: Face | None = None
         self.children: tuple[Face, ...] = ()
-        self.below: dict[bytes, Face] = {}
+        self.find_below: Callable[[Router], dict[bytes, Face]] = lambda root: {}
         self.distance = 0.0
+        self.payer: Face | None = None
+        """The neighbour whose account is charged for it."""
+        self.paid = 0
+
+    @property
+    def below(self) -> dict[bytes, Face]:
+        """For each router that hears it through us: the neighbour that we pass it on to."""
+        return self.find_below(self)
 
     @property
     def said(self) -> dict[What, int]:
         """What the parent in its tree says."""
         return {} if self.parent is None else self.heard.get(self.parent, {})
 
-    def stand_between(self, parent: Face | None) -> None:
-        """Our new place in its tree, those `below` us given: tell new children what they are to know."""
-        had, self.children = self.children, tuple(dict.fromkeys(self.below.values()))
+    def stand_between(self, parent: Face | None, children: tuple[Face, ...]) -> None:
+        """Take a new place in its tree: tell new children what they are to know."""
+        had, self.children = self.children, children
         self.parent = parent
         for child in had:
             if child not in self.children and child.is_open:
@@ -90,8 +99,7 @@ class Router(Face):
         """It is out of sight: for us nothing is behind it. Neighbours that still see it may go on telling."""
         self.before = State(self.sn, self.links, self.locators)
         self.sn, self.links, self.locators = 0, {}, None
-        self.below = {}
-        self.stand_between(None)
+        self.stand_between(None, ())
         self.has.clear()
 
     def settle(self) -> None:

@@ -19,6 +19,7 @@ from zenlake.network import graph
 from zenlake.network.face import CONTROL_QOS, DECLARATION, Face, weigh_key
 from zenlake.network.roles import Stand
 from zenlake.network.router import NOTHING, Own, Router
+from zenlake.network.tree import Walk, finish
 from zenlake.values import WhatAmI, ZenohId
 from zenlake.wire import linkstate
 from zenlake.wire.linkstate import LinkState
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 __all__ = ["Routers"]
 
 NUMBERS = 1 << 16  # a NodeId has 16 bits
+MAX_ROUTERS = 16_384
+MAX_LINK_STATES = 1 << 18  # bytes of one message
+MAX_TREES = 64  # roots for which it is known who is below us
+MAX_AT_ONCE = 64  # routers whose trees are computed without slices
 MOST_GONE = 1024
 SETTLED = 10.0  # seconds without a change, after which connected routers know the same graph
 
@@ -46,7 +51,15 @@ class Routers:
         """Those that became unreachable lately: perhaps only we lost sight of them, and nobody will tell us again."""
         self._settled_at: float | None = None
         self._edges: graph.Edges = {}
+        self._trees: dict[Router, dict[bytes, Face]] = {}
+        """Who is below us, for the roots that were asked for last."""
+        self._psids = {self.own.psid}
         self._last_psid = 0
+        self.own.find_below = self._below
+        self._grows = False
+        """Whether a job computes the trees."""
+        self._is_stale = False
+        """Whether the graph has changed since the trees were computed."""
         self.sooner: Callable[[float], None] = lambda deadline: None
         """Told of a deadline that may be before all others."""
 
@@ -103,9 +116,15 @@ class Routers:
         if self.neighbours.get(face.zid) is not face:
             return
         del self.neighbours[face.zid], self.own.links[face.zid]
+        self._trees.clear()
         for router in (*self.known.values(), *self._gone.values()):
             router.heard.pop(face, None)
             router.left.pop(face, None)
+            router.children = tuple(child for child in router.children if child is not face)
+            if router.parent is face:
+                router.parent = None
+            if router.payer is face:
+                router.payer, router.paid = None, 0
         self.own.sn += 1
         self._prune()
         self._tell_all([self.own])
@@ -119,11 +138,12 @@ class Routers:
     def _number(self, zid: bytes) -> Router:
         router = self.known.get(zid)
         if router is None:
-            taken = {router.psid for router in self.known.values()}
-            while self._last_psid in taken:
+            while self._last_psid in self._psids:
                 self._last_psid = (self._last_psid + 1) % NUMBERS
             router = self.known[zid] = self._gone.pop(zid) if zid in self._gone else Router(zid)
             router.psid = self._last_psid
+            router.find_below = self._below
+            self._psids.add(router.psid)
         return router
 
     # The link state
@@ -150,13 +170,16 @@ class Routers:
 
     def heard(self, face: Face, body: bytes) -> None:
         """What a neighbour knows of the graph."""
+        if len(body) > MAX_LINK_STATES:
+            self.node.counters["link states over their limit"] += 1
+            return
         try:
             entries = linkstate.decode(body)
         except DecodeError:
             self.node.counters["link states not understood"] += 1
             return
         for entry in entries:
-            if entry.zid is not None:
+            if entry.zid is not None and (entry.psid in face.psids or len(face.psids) < NUMBERS):
                 face.psids[entry.psid] = entry.zid.to_wire()
         new: dict[Router, None] = {}  # to those that a neighbour has no number of ours for
         changed: dict[Router, None] = {}
@@ -185,6 +208,9 @@ class Routers:
         self, face: Face, zid: bytes, entry: LinkState, new: dict[Router, None], changed: dict[Router, None]
     ) -> None:
         is_new = zid not in self.known
+        if is_new and len(self.known) >= MAX_ROUTERS:
+            self.node.counters["link states over their limit"] += 1
+            return
         router = self._number(zid)
         if is_new:
             new[router] = None
@@ -203,6 +229,9 @@ class Routers:
                 self.node.counters["link states of unknown nodes"] += 1
                 continue
             if other not in self.known:
+                if len(self.known) >= MAX_ROUTERS:
+                    self.node.counters["link states over their limit"] += 1
+                    continue
                 new[self._number(other)] = None
             router.links[other] = weight
 
@@ -217,7 +246,7 @@ class Routers:
             router.sn, router.links, router.locators = router.before
             router.before = NOTHING
             for zid in router.links:
-                if zid not in self.known:
+                if zid not in self.known and len(self.known) < MAX_ROUTERS:
                     other = self._number(zid)
                     new[other] = None
                     unheard.append(other)
@@ -227,6 +256,8 @@ class Routers:
         reachable = graph.reachable({zid: router.links for zid, router in self.known.items()}, self.node.zid)
         for zid in self.known.keys() - reachable:
             router = self._gone[zid] = self.known.pop(zid)
+            self._psids.discard(router.psid)
+            self._trees.pop(router, None)
             router.lose()
             self.node.jobs.start(router, self.node.declarations.forget(router), suspend=False)
             self._unsettle()
@@ -235,21 +266,67 @@ class Routers:
 
     # The trees
 
+    def _below(self, root: Router) -> dict[bytes, Face]:
+        """For each router that hears a root through us: the neighbour that we pass it on to."""
+        below = self._trees.get(root)
+        if below is None:
+            if len(self._trees) >= MAX_TREES:
+                del self._trees[next(iter(self._trees))]
+            tree = graph.tree(graph.shortest(self._edges, root.zid)[1], self.node.zid)
+            below = {zid: self.neighbours[child] for zid, child in tree.below.items() if child in self.neighbours}
+            self._trees[root] = below
+        return below
+
     def _grow(self) -> None:
-        """Find our place in every tree anew, and tell new children what they are to know."""
-        edges = graph.edges({zid: router.links for zid, router in self.known.items()})
+        """Find our place in every tree, at once if the graph is small, and tell new children what they are to know."""
+        self._is_stale = True
+        if self._grows:
+            return
+        if len(self.known) <= MAX_AT_ONCE:
+            finish(self._regrow())
+        else:
+            self._grows = True
+            self.node.jobs.start(self.own, self._regrow())
+
+    def _regrow(self) -> Walk[None]:
+        """Find our place in every tree, in slices, until the graph has not changed meanwhile.
+
+        Ways are the same in both directions. So the parent in the tree of a root is our first step towards that root. A
+        neighbour is our child in a tree if we are its first step towards the root.
+        """
+        try:
+            while self._is_stale:
+                self._is_stale = False
+                yield from self._find_places()
+        finally:
+            self._grows = False
+
+    def _find_places(self) -> Walk[None]:
+        edges = yield from graph.walk_edges({zid: dict(router.links) for zid, router in self.known.items()})
         if edges == self._edges:
             return
-        self._edges = edges
         own = self.node.zid
-        distances, _ = graph.shortest(edges, own)
-        for root in self.known.values():
-            root.distance = distances.get(root.zid, 0.0)
-            tree = graph.tree(graph.shortest(edges, root.zid)[1], own)
-            root.below = {zid: self.neighbours[child] for zid, child in tree.below.items()}
-            root.stand_between(None if tree.parent is None else self.neighbours[tree.parent])
-            for (kind, key), info in root.said.items():
-                self._have(root, kind, key, info)
+        distances, before = yield from graph.walk_shortest(edges, own)
+        parents = graph.tree(before, own).below
+        children: dict[bytes, list[Face]] = {own: []}
+        for zid, face in list(self.neighbours.items()):
+            _, before = yield from graph.walk_shortest(edges, zid)
+            if before.get(own) == zid:
+                children[own].append(face)
+                for root in graph.tree(before, own).below:
+                    children.setdefault(root, []).append(face)
+        self._edges = edges
+        self._trees.clear()
+        self.node.declarations.epoch.number += 1
+        for router in list(self.known.values()):
+            yield
+            if router.zid not in self.known:
+                continue
+            router.distance = distances.get(router.zid, 0.0)
+            parent = self.neighbours.get(parents.get(router.zid, b""))
+            router.stand_between(parent, tuple(face for face in children.get(router.zid, ()) if face.is_open))
+            for (kind, key), info in list(router.said.items()):
+                self._have(router, kind, key, info)
         self.node.declarations.epoch.number += 1
         self._unsettle()
 

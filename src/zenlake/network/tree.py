@@ -2,31 +2,77 @@
 """Key expressions in a tree of chunks: finding those that intersect another without looking at all of them.
 
 A key without wildcards follows one branch for each chunk, besides the few that are wildcards: so its cost does not grow
-with the number of expressions. An expression with wildcards follows every branch that it covers. A place in the tree is
-visited once for each position in the expression, so none is slow.
+with the number of expressions. An expression with wildcards follows every branch that it covers.
+
+A branch is visited once, with the set of positions in the key that its path leads to, as bits of an integer. So a walk
+costs at most one operation on such a set for each branch. The tree has a branch only where two expressions share a
+chunk, and at most MAX_DEPTH levels: memory is proportional to the bytes of the expressions. Behind that, expressions are
+compared one by one.
+
+A walk is a generator. It yields after a bounded number of steps, and the tree may change before it continues.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import Generic, TypeVar
 
 from zenlake.keyexpr import intersects
 
-__all__ = ["KeyTree"]
+__all__ = ["KeyTree", "Walk", "finish"]
+
+MAX_DEPTH = 16  # chunks of an expression that have a branch
+MAX_STEPS = 64  # children in one slice of a walk
+MAX_SIZE = 4096  # bytes of two expressions whose comparison is not a slice of its own
+MAX_MASKS = 1024  # sets of positions that a walk keeps
 
 Value = TypeVar("Value")
+Result = TypeVar("Result")
+Walk = Generator[None, None, Result]
+"""A computation in slices."""
+
+
+def finish(walk: Walk[Result]) -> Result:
+    """Run a computation to its end and return the result."""
+    while True:
+        try:
+            next(walk)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+
+
+class Leaf(Generic[Value]):
+    """One expression, in place of the branch that would lead only there."""
+
+    __slots__ = ("chunk", "key", "value")
+
+    def __init__(self, chunk: bytes, key: bytes, value: Value) -> None:
+        self.chunk = chunk
+        self.key = key
+        self.value = value
 
 
 class Branch(Generic[Value]):
     """What follows one chunk."""
 
-    __slots__ = ("branches", "chunk", "patterns", "value")
+    __slots__ = ("branches", "chunk", "depth", "patterns", "value")
 
-    def __init__(self, chunk: bytes) -> None:
+    def __init__(self, chunk: bytes, depth: int) -> None:
         self.chunk = chunk
+        self.depth = depth
         self.value: Value | None = None
-        self.branches: dict[bytes, Branch[Value]] = {}
-        self.patterns: dict[bytes, Branch[Value]] = {}
+        self.branches: dict[bytes, Branch[Value] | Leaf[Value]] = {}
+        """By chunk; at MAX_DEPTH leaves only, by the whole rest of their expressions."""
+        self.patterns: dict[bytes, Branch[Value] | Leaf[Value]] = {}
         """Those of the branches whose chunk has a `$*` in it."""
+
+    def add(self, name: bytes, child: "Branch[Value] | Leaf[Value]") -> None:
+        self.branches[name] = child
+        if b"$" in name:
+            self.patterns[name] = child
+
+    def drop(self, name: bytes) -> None:
+        del self.branches[name]
+        self.patterns.pop(name, None)
 
 
 class KeyTree(Generic[Value]):
@@ -34,7 +80,7 @@ class KeyTree(Generic[Value]):
 
     def __init__(self) -> None:
         self._all: dict[bytes, Value] = {}
-        self._root: Branch[Value] = Branch(b"")
+        self._root: Branch[Value] = Branch(b"", 0)
 
     def __len__(self) -> int:
         return len(self._all)
@@ -49,79 +95,214 @@ class KeyTree(Generic[Value]):
         return list(self._all.values())
 
     def insert(self, key: bytes, value: Value) -> None:
+        self.remove(key)
         self._all[key] = value
-        branch = self._root
-        for chunk in key.split(b"/"):
-            below = branch.branches.get(chunk)
-            if below is None:
-                below = branch.branches[chunk] = Branch(chunk)
-                if b"$" in chunk:
-                    branch.patterns[chunk] = below
-            branch = below
+        branch, names = self._root, key.split(b"/", MAX_DEPTH)
+        for name in names:
+            child = branch.branches.get(name)
+            if child is None:
+                branch.add(name, _leaf(branch, name, key, value))
+                return
+            if isinstance(child, Leaf):
+                child = self._split(branch, name, child)
+            branch = child
         branch.value = value
+
+    @staticmethod
+    def _split(branch: Branch[Value], name: bytes, leaf: Leaf[Value]) -> Branch[Value]:
+        """Replace a leaf by a branch that leads to it."""
+        below: Branch[Value] = Branch(name, branch.depth + 1)
+        branch.add(name, below)
+        names = leaf.key.split(b"/", MAX_DEPTH)
+        if len(names) == below.depth:
+            below.value = leaf.value
+        else:
+            name = names[below.depth]
+            below.add(name, _leaf(below, name, leaf.key, leaf.value))
+        return below
 
     def remove(self, key: bytes) -> None:
         """Forget it, and the branches that led only there."""
         if self._all.pop(key, None) is None:
             return
-        way = [self._root]
-        chunks = key.split(b"/")
-        for chunk in chunks:
-            way.append(way[-1].branches[chunk])
-        way[-1].value = None
-        for above, chunk in zip(reversed(way[:-1]), reversed(chunks), strict=True):
-            below = above.branches[chunk]
-            if below.branches or below.value is not None:
+        path = [self._root]
+        names = key.split(b"/", MAX_DEPTH)
+        for name in names:
+            child = path[-1].branches[name]
+            if isinstance(child, Leaf):
+                path[-1].drop(name)
+                break
+            path.append(child)
+        else:
+            path[-1].value = None
+        while len(path) > 1:
+            branch = path.pop()
+            if branch.branches or branch.value is not None:
                 return
-            del above.branches[chunk]
-            above.patterns.pop(chunk, None)
+            path[-1].drop(branch.chunk)
 
     def matching(self, key: bytes) -> list[Value]:
         """The values of all expressions that have a key in common with this one."""
-        chunks = key.split(b"/")
-        if self._all and (b"*" in key or self._root.branches):
-            return self._walk(chunks)
-        return []
+        return finish(self.walk(key)) if self._all else []
 
-    def _walk(self, chunks: list[bytes]) -> list[Value]:
-        end = len(chunks)
-        found: dict[int, Value] = {}
-        seen: set[tuple[int, int]] = set()
-        ahead: list[tuple[Branch[Value], int]] = [(self._root, 0)]
-        while ahead:
-            branch, at = ahead.pop()
-            if (id(branch), at) in seen:
+    def walk(self, key: bytes) -> Walk[list[Value]]:
+        """Find the same in slices."""
+        found: list[Value] = []
+        matcher = Matcher(key)
+        end = matcher.end
+        steps = 0
+        start = matcher.skip(1)
+        stack = [(iter(matcher.children(self._root, start)), start)]
+        while stack:
+            children, positions = stack[-1]
+            child = next(children, None)
+            if child is None:
+                stack.pop()
                 continue
-            seen.add((id(branch), at))
-            branches = branch.branches
-            if b"**" in branches:  # which may stand for nothing
-                ahead.append((branches[b"**"], at))
-            if at == end:
-                if branch.value is not None:
-                    found[id(branch)] = branch.value
+            steps += 1
+            if steps % MAX_STEPS == 0:
+                yield
+            after = matcher.step(positions, child.chunk)
+            if not after:
                 continue
-            chunk = chunks[at]
-            if chunk[:1] == b"@":
-                if chunk in branches:
-                    ahead.append((branches[chunk], at + 1))
+            if isinstance(child, Leaf):
+                if len(key) + len(child.key) > MAX_SIZE:
+                    yield
+                if intersects(child.key, key):
+                    found.append(child.value)
                 continue
-            if branch.chunk == b"**":
-                ahead.append((branch, at + 1))
-            if chunk == b"**":
-                ahead.append((branch, at + 1))
-                ahead.extend((below, at) for name, below in branches.items() if name[:1] != b"@")
+            if child.value is not None and after & end:
+                found.append(child.value)
+            if child.branches:
+                stack.append((iter(matcher.children(child, after)), after))
+        return found
+
+
+def _leaf(branch: Branch[Value], name: bytes, key: bytes, value: Value) -> Leaf[Value]:
+    """Make a leaf for a place in a branch. Behind the last level, all leaves are compared."""
+    return Leaf(b"**" if branch.depth == MAX_DEPTH else name, key, value)
+
+
+class Matcher:
+    """A key, and which of its positions chunks of other expressions lead to. Bit n stands for the position before chunk n."""
+
+    __slots__ = ("_literals", "chunks", "doubles", "end", "is_plain", "masks", "ordinary", "others", "wild")
+
+    def __init__(self, key: bytes) -> None:
+        self.chunks = key.split(b"/")
+        self.end = 1 << len(self.chunks)
+        self.is_plain = b"*" not in key
+        self.masks: dict[bytes, int] = {}
+        self._literals: dict[bytes, list[int]] | None = None
+        self.ordinary = self.end - 1
+        """Positions that `**` consumes: those of chunks without `@`."""
+        self.doubles = self.wild = 0
+        """Positions of `**`; positions of `*`, which all but verbatim chunks consume."""
+        self.others: list[int] = []
+        """Positions of the chunks with `$*`."""
+        if not self.is_plain or b"@" in key:
+            self._sort()
+
+    def _sort(self) -> None:
+        verbatims, doubles, stars = [], [], []
+        for position, chunk in enumerate(self.chunks):
+            if chunk[0] == 64:  # "@"
+                verbatims.append(position)
+            elif chunk == b"**":
+                doubles.append(position)
             elif chunk == b"*":
-                ahead.extend((below, at + 1) for name, below in branches.items() if name[:1] != b"@" and name != b"**")
-            elif b"$" in chunk:
-                for name, below in branches.items():
-                    if name[:1] != b"@" and name != b"**" and intersects(chunk, name):
-                        ahead.append((below, at + 1))
-            else:
-                if chunk in branches:
-                    ahead.append((branches[chunk], at + 1))
-                if b"*" in branches:
-                    ahead.append((branches[b"*"], at + 1))
-                for name, below in branch.patterns.items():
-                    if intersects(chunk, name):
-                        ahead.append((below, at + 1))
-        return list(found.values())
+                stars.append(position)
+            elif b"*" in chunk:
+                self.others.append(position)
+        self.ordinary &= ~_bits(verbatims)
+        self.doubles, self.wild = _bits(doubles), _bits(stars)
+
+    @property
+    def literals(self) -> dict[bytes, list[int]]:
+        """Positions of each chunk without wildcards or with `@`."""
+        if self._literals is None:
+            self._literals = {}
+            for position, chunk in enumerate(self.chunks):
+                if b"*" not in chunk or chunk[0] == 64:
+                    self._literals.setdefault(chunk, []).append(position)
+        return self._literals
+
+    def skip(self, positions: int) -> int:
+        """Add the positions behind those with `**`, which may stand for nothing."""
+        return positions | (positions & self.doubles) << 1
+
+    def children(self, branch: Branch[Value], positions: int) -> Iterable[Branch[Value] | Leaf[Value]]:
+        """Return the children that these positions may lead to."""
+        branches = branch.branches
+        if branch.depth == MAX_DEPTH:
+            return list(branches.values())
+        if self.doubles or self.others or positions & self.wild:
+            return list(branches.values())
+        if not positions & positions - 1:
+            chunk = b"" if positions == self.end else self.chunks[positions.bit_length() - 1]
+            found = [branches[chunk]] if chunk in branches else []
+        elif len(self.literals) > len(branches):
+            return list(branches.values())
+        else:
+            found = [branches[name] for name in self.literals if name in branches]
+        if b"*" in branches:
+            found.append(branches[b"*"])
+        if b"**" in branches:
+            found.append(branches[b"**"])
+        if branch.patterns:
+            found += branch.patterns.values()
+        return found
+
+    def step(self, positions: int, chunk: bytes) -> int:
+        """Return the positions behind a chunk of another expression, from those before it."""
+        if chunk == b"**":
+            start = positions & self.ordinary
+            filled = (self.ordinary & ~(self.ordinary + start)) | start  # the carry runs up to the next verbatim chunk
+            return positions | filled | filled << 1
+        if self.is_plain and not positions & positions - 1:
+            if positions == self.end:
+                return 0
+            own = self.chunks[positions.bit_length() - 1]
+            return positions << 1 if own == chunk or (b"*" in chunk and intersects(chunk, own)) else 0
+        if chunk[0] == 64:
+            return self.skip((positions & self.mask(chunk)) << 1)
+        if chunk == b"*":
+            mask = self.ordinary & ~self.doubles
+        else:
+            mask = self.compare(chunk) if b"$" in chunk else self.mask(chunk)
+        return self.skip((positions & mask) << 1 | positions & self.doubles)
+
+    def mask(self, chunk: bytes) -> int:
+        """Return the positions that a chunk without wildcards consumes."""
+        mask = self.masks.get(chunk)
+        if mask is None:
+            if len(self.masks) >= MAX_MASKS:
+                self.masks.clear()
+            mask = _bits(self.literals.get(chunk, ()))
+            if chunk[0] != 64:
+                mask |= self.wild | _bits([at for at in self.others if intersects(self.chunks[at], chunk)])
+            self.masks[chunk] = mask
+        return mask
+
+    def compare(self, pattern: bytes) -> int:
+        """Return the positions that a chunk with `$*` consumes."""
+        found = [at for at in self.others if intersects(self.chunks[at], pattern)]
+        for chunk, positions in self.literals.items():
+            if chunk[0] != 64 and intersects(chunk, pattern):
+                found += positions
+        return self.wild | _bits(found)
+
+
+def _bits(positions: Iterable[int]) -> int:
+    """Return a set of positions as bits."""
+    if not isinstance(positions, list) or not positions:
+        return 0
+    if len(positions) < 8:
+        bits = 0
+        for position in positions:
+            bits |= 1 << position
+        return bits
+    data = bytearray(max(positions) // 8 + 1)
+    for position in positions:
+        data[position >> 3] |= 1 << (position & 7)
+    return int.from_bytes(data, "little")

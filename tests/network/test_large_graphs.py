@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Large graphs of routers: trees are computed in short slices, and limits hold."""
+
+import random
+import time
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.network.mesh import ROUTER, Hand, Mesh, Wire
+from zenlake.network import graph, routers
+from zenlake.network.face import Face
+from zenlake.network.node import Node
+from zenlake.values import WhatAmI, ZenohId
+from zenlake.wire import linkstate
+from zenlake.wire.linkstate import LinkState
+from zenlake.wire.network import Oam
+
+OWN = b"\xff" * 16
+
+
+def zid(number: int) -> bytes:
+    """Return the zid of the node with a number; 0 is the neighbour that describes the graph."""
+    return number.to_bytes(15, "little") + b"\1"
+
+
+def describe(links: dict[int, Iterable[int]], sn: int = 2) -> bytes:
+    """Encode a graph as its node 0 describes it. The last number is ours."""
+    entries = [
+        LinkState(number, sn, ZenohId.from_wire(OWN if number == len(links) else zid(number)), WhatAmI.ROUTER, None, tuple(near))
+        for number, near in (links | {len(links): ()}).items()
+    ]  # fmt: skip
+    return linkstate.encode(entries)
+
+
+def chain(size: int) -> dict[int, list[int]]:
+    links = {n: [near for near in (n - 1, n + 1) if 0 <= near < size] for n in range(size)}
+    links[0].append(size)  # to us
+    return links
+
+
+def web(size: int, degree: int) -> dict[int, list[int]]:
+    dice = random.Random(size)
+    links: dict[int, set[int]] = {n: set() for n in range(size)}
+    for n in range(1, size):
+        for near in {dice.randrange(n) for _ in range(degree)}:
+            links[n].add(near)
+            links[near].add(n)
+    links[0].add(size)
+    return {n: sorted(near) for n, near in links.items()}
+
+
+def listen(node: Node) -> Face:
+    face = Face(Wire(), zid(0), ROUTER, ROUTER)
+    node.opened(face)
+    return face
+
+
+def run_jobs(node: Node) -> float:
+    """Run all jobs, and return the processor time of the longest slice."""
+    longest = 0.0
+    while node.routers._grows:
+        start = time.thread_time()
+        node.jobs.run()
+        longest = max(longest, time.thread_time() - start)
+    return longest
+
+
+@pytest.mark.parametrize("links", [chain(1000), web(5000, 3)], ids=["chain of 1000", "web of 5000"])
+def test_a_large_graph_does_not_stop_the_node(links: dict[int, list[int]]) -> None:
+    """Finding 8: a link state of 28 kB took 10 s."""
+    node = Node(OWN, ROUTER, now=time.monotonic, wall=lambda: 0)
+    face = listen(node)
+    start = time.thread_time()
+    node.routers.heard(face, describe(links))
+    assert time.thread_time() - start < 1.5  # of which the most is the decoding
+    assert run_jobs(node) < 0.2
+    assert len(node.routers.known) == len(links) + 1
+    assert time.thread_time() - start < 10
+    root = node.routers.known[zid(len(links) - 1)]
+    assert root.parent is face
+    assert root.children == ()
+    assert node.routers.own.children == (face,)
+    assert len(node.routers.own.below) == len(links)
+
+
+def test_link_states_with_growing_numbers_are_taken_in_short_steps() -> None:
+    node = Node(OWN, ROUTER, now=time.monotonic, wall=lambda: 0)
+    face = listen(node)
+    links = web(300, 3)
+    node.routers.heard(face, describe(links))
+    for sn in range(3, 40):
+        links[sn].append(sn + 100)
+        links[sn + 100].append(sn)
+        start = time.thread_time()
+        node.routers.heard(face, describe(links, sn))
+        assert time.thread_time() - start < 0.5
+    assert run_jobs(node) < 0.2
+    assert graph.edges({zid: router.links for zid, router in node.routers.known.items()}) == node.routers._edges
+
+
+def test_a_neighbour_cannot_describe_more_routers_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routers, "MAX_ROUTERS", 100)
+    mesh = Mesh()
+    node = mesh.node(ROUTER)
+    hand = Hand(mesh, node, ROUTER, zid(0), 1)
+    hand.say(Oam(id=linkstate.OAM_ID, body=linkstate.encode([
+        LinkState(n, 1, ZenohId.from_wire(zid(n)), WhatAmI.ROUTER, None, (n + 1, n + 200)) for n in range(300)
+    ])))  # fmt: skip
+    assert len(node.routers.known) <= 100
+    assert node.counters["link states over their limit"] > 0
+    monkeypatch.setattr(routers, "MAX_LINK_STATES", 10)
+    hand.say(Oam(id=linkstate.OAM_ID, body=describe(chain(20))))
+    assert len(node.routers.known) <= 100
+    hand.leave()
+    assert len(node.routers.known) == 1
+
+
+pairs = st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda pair: pair[0] < pair[1])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sets(pairs, max_size=20), st.sets(st.integers(0, 7), min_size=1))
+def test_our_place_in_each_tree_is_that_which_the_root_computes(links: set[tuple[int, int]], near: set[int]) -> None:
+    mesh = Mesh()
+    nodes = [mesh.node(ROUTER) for _ in range(8)]
+    own = mesh.node(ROUTER)
+    for one, other in links:
+        mesh.link(nodes[one], nodes[other])
+    for number in near:
+        mesh.link(own, nodes[number])
+    known = own.routers.known
+    edges = graph.edges({zid: router.links for zid, router in known.items()})
+    for root in known.values():
+        _, before = graph.shortest(edges, root.zid)
+        place = graph.tree(before, own.zid)
+        assert (None if root.parent is None else root.parent.zid) == place.parent
+        assert {zid: face.zid for zid, face in root.below.items()} == place.below
+        assert {face.zid for face in root.children} == set(place.below.values())
