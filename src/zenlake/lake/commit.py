@@ -18,7 +18,7 @@ from zenlake.errors import LakeError
 from zenlake.lake.coverage import Coverage
 from zenlake.lake.layout import DAY, FORMATS, MARKER, STAGING, VERSION, Batch, Staged, described, is_lake, reached
 from zenlake.lake.ledger import Entry, Ledger
-from zenlake.log.disk import Disk
+from zenlake.log.disk import Disk, inside
 
 __all__ = ["Lake"]
 
@@ -125,6 +125,8 @@ class Lake:
     def apply(self) -> None:
         """Put the files of entries where they belong; what is there already stays. With the ledger's lock."""
         for entry in self.ledger.unapplied():
+            for name in entry.paths():
+                inside(self.path, name, LakeError)
             folders = {(self.path / file.final).parent for file in entry.files}
             for folder in folders:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -152,7 +154,7 @@ class Lake:
 
     def _sweep(self, query: str) -> None:
         """Remove what earlier attempts of this query left: after a commit none of its tasks runs any more."""
-        folder = self.path / STAGING / query
+        folder = inside(self.path, f"{STAGING}/{query}", LakeError)
         if folder.is_dir():
             for left in folder.iterdir():
                 left.unlink(missing_ok=True)
