@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.lake.given import MIDNIGHT, recorded
-from tests.lake.test_commit import land
+from tests.lake.test_commit import NAMES, assert_landed_once, land
 from zenlake.cli import main
 from zenlake.errors import LakeError
 from zenlake.lake import Batch, Lake, compact
@@ -121,3 +121,31 @@ def test_a_delta_log_that_leaves_its_table_is_refused(tmp_path: Path, log: Log, 
     except LakeError:
         return
     assert all(Path(path).resolve().is_relative_to(table.resolve()) for path in found)
+
+
+@pytest.mark.parametrize("harm", ["absent", "cut", "longer", "not Parquet", "fewer rows"])
+def test_staged_files_that_the_driver_does_not_see_leave_the_lake_usable(tmp_path: Path, log: Log, harm: str) -> None:
+    """As workers without a shared path do: their staged files exist only for them."""
+    lake = Lake(tmp_path / "lake", "parquet")
+
+    def hide() -> None:
+        first, second = sorted((lake.path / "_staging/q").glob("*-samples-*.parquet"))[:2]
+        size = first.stat().st_size
+        if harm == "absent":
+            first.unlink()
+        elif harm == "cut":
+            os.truncate(first, size - 1)
+        elif harm == "longer":
+            os.truncate(first, size + 1)
+        elif harm == "not Parquet":
+            first.write_bytes(bytes(size))
+        else:
+            first.write_bytes(second.read_bytes())
+
+    with pytest.raises(LakeError, match="same path") as refused:
+        land(lake, log, Batch("q", 0), meanwhile=hide)
+    assert "\n" not in str(refused.value)
+    assert lake.ledger.last().number == 0
+    assert lake.files("samples") == []
+    land(lake, log, Batch("q", 0))
+    assert_landed_once(lake, log, NAMES)
