@@ -136,7 +136,7 @@ def test_completion_knows_commands_options_and_tables(typed, offered):
 
 def test_nothing_from_the_network_moves_the_cursor():
     assert escaped("a\x1b[2Jb\r\n\u202e") == r"a\x1b[2Jb\r\n\u202e"
-    assert cell("a\x1b[2J\n") == r"a\x1b\[2J\n"
+    assert cell("a\x1b[2J\n") == r"a\x1b[2J\n"
     assert one_line(b"\xff\x00") == "ff00"
     assert one_line(b"a\tb\n") == r"a\tb\n"
     assert payload_text(b"a\x1b[2J\nb", Encoding("text/plain"), 16) == "a\\x1b[2J\nb"

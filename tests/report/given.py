@@ -26,6 +26,8 @@ HOSTILE = (
     "${window.harmed=6}",
     "&lt;script&gt;&#x3c;",
 )
+INHERITED = ("__proto__", "constructor", "toString", "hasOwnProperty")
+"""Keys that every object of JavaScript inherits."""
 
 
 def port_of_client(packet):
@@ -58,7 +60,7 @@ def halves(folder):
 
 def hostile(path):
     """A session whose keys and values are written to break a page, and a batch that cannot be read."""
-    words = [f"evil/{text}".encode() for text in HOSTILE]
+    words = [f"evil/{text}".encode() for text in HOSTILE] + [text.encode() for text in INHERITED]
     batches = [*forge.HANDSHAKE]
     for n, key in enumerate(words):
         batches.append((0, b"\x25" + forge.vle(n) + forge.push(key, key)))

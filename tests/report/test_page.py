@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import programs
-from tests.report.given import HOSTILE, halves, hostile
+from tests.report.given import HOSTILE, INHERITED, halves, hostile
 from zenlake import report
 from zenlake.examples import sample
 
@@ -186,6 +186,16 @@ def test_hostile_keys_and_values_stay_text(visit, pages):
     assert (
         text.count("<script") - text.count('<script type="application/json"') == 6
     )  # ours, each allowed by its digest
+
+
+def test_inherited_names_as_keys_leave_the_prototypes_alone(browser, visit):
+    names = "[Object, Object.prototype, Function.prototype].map((each) => Object.getOwnPropertyNames(each).sort())"
+    blank = browser.new_page()
+    page = visit("hostile")
+    shown = page.get_by_role("region", name="All keys").locator("tbody td:first-child").all_inner_texts()
+    assert set(INHERITED) <= set(shown)
+    assert page.evaluate(names) == blank.evaluate(names)
+    blank.close()
 
 
 def test_a_script_that_got_into_the_page_would_not_run(browser, pages):

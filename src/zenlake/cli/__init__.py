@@ -7,6 +7,7 @@ output any more (`| head`) a command ends, and well.
 """
 
 import errno
+import io
 import os
 import sys
 from typing import Annotated
@@ -74,7 +75,10 @@ def _options(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit."""
+    from zenlake.cli.lines import complain
+
     arguments = sys.argv[1:] if arguments is None else arguments
+    _protect_output()
     try:
         status = app(args=arguments, prog_name="zenlake", standalone_mode=False)
         sys.stdout.flush()
@@ -89,16 +93,39 @@ def main(arguments: list[str] | None = None) -> None:
         told = error.format_message().replace("Value error, ", "").rstrip(".")
         if told:  # else somebody typed nothing, and was shown the help
             context = getattr(error, "ctx", None)
-            _complain(f"{told} (`{context.command_path if context else 'zenlake'} --help` tells more)")
+            complain(f"{told} (`{context.command_path if context else 'zenlake'} --help` tells more)")
         sys.exit(error.exit_code)
     except Exception as error:
         # Also what Spark, DuckDB or a mistake of ours says: a traceback helps only who asks for it.
         if "--debug" in arguments:
             raise
         unforeseen = not isinstance(error, ZenlakeError | OSError | ImportError)
-        _complain(_plain(error) + (" (`zenlake --debug ...` shows where)" if unforeseen else ""))
+        complain(_plain(error) + (" (`zenlake --debug ...` shows where)" if unforeseen else ""))
         sys.exit(2 if isinstance(error, KeyExprError | EndpointError | ConfigError) else 1)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _protect_output() -> None:
+    """Make output safe where no command can: characters that the terminal's encoding lacks, and lines of the log."""
+    import codecs
+    import logging
+
+    from zenlake.cli.lines import escaped, json_escape
+
+    def replace(error: UnicodeError) -> tuple[str, int]:
+        assert isinstance(error, UnicodeEncodeError)
+        return "".join(map(json_escape, error.object[error.start : error.end])), error.end
+
+    codecs.register_error("zenlake", replace)  # valid also inside JSON
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="zenlake")
+
+    class SafeFormatter(logging.Formatter):
+        def formatMessage(self, record: logging.LogRecord) -> str:
+            return escaped(super().formatMessage(record))
+
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(SafeFormatter())
 
 
 def _plain(error: Exception) -> str:
@@ -111,7 +138,3 @@ def _plain(error: Exception) -> str:
     where = f"{error.filename}: " if error.filename is not None else ""
     hint = HINTS.get(error.errno or 0, "")
     return f"{where}{error.strerror[0].lower()}{error.strerror[1:]}{hint and '; '}{hint}"
-
-
-def _complain(what: str) -> None:
-    typer.echo(f"zenlake: {' '.join(what.split())}", err=True)

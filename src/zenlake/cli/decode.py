@@ -9,7 +9,7 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from zenlake.cli.lines import LeftOut
+from zenlake.cli.lines import LeftOut, escaped
 from zenlake.cli.show import Format, write
 from zenlake.cli.terminal import counted, working
 from zenlake.errors import InvalidValue
@@ -108,5 +108,5 @@ def decode(
         rows = counted(rows, f"reading {table}")
     count = write(schema, rows, format, out)
     if out is not None:
-        typer.echo(f"{count} rows of {table} in {out}", err=True)
+        typer.echo(escaped(f"{count} rows of {table} in {out}"), err=True)
     return damaged.status

@@ -10,11 +10,14 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from zenlake import report
 from zenlake.cli.account import account
 from zenlake.cli.fleet import Fleet
+from zenlake.cli.lines import escaped
 from zenlake.cli.show import rich_table
+from zenlake.cli.terminal import Printer, done
 from zenlake.errors import InvalidValue
 from zenlake.tables import DERIVED, definition
 from zenlake.tables.derive import import_duckdb
@@ -70,34 +73,34 @@ def demo(
     $ zenlake demo
     $ zenlake demo robots.pcap --lake mine
     """
-    console = Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=120)
+    console = Printer(highlight=False) if sys.stdout.isatty() else Printer(highlight=False, width=120)
     import_duckdb()
     prepare(lake)
     if not paths:
         try:
             return live(console, lake, seconds)
         except KeyboardInterrupt:
-            console.print(f"stopped; what was recorded until then is in {lake / 'log'}, and a next run begins anew")
+            console.print(Text(escaped(f"stopped; the recording is in {lake / 'log'}, and the next run replaces it")))
             raise
     started = time.monotonic()
     given = paths
     console.print(f"[bold]Every Zenoh message, as a table.[/] {len(given)} capture files:")
     for path in given:
-        console.print(f"  {path}", style="dim")
+        console.print(Text(escaped(f"  {path}"), style="dim"))
 
     with console.status("starting Spark") as status:
         import zenlake.spark
         from zenlake.spark.parquet import write
 
         spark = zenlake.spark.session()
-        console.print(f"[green]✓[/] Spark {spark.version}, {spark.sparkContext.master}  {since(started)}")
+        console.print(done(f"Spark {spark.version}, {spark.sparkContext.master}", since(started)))
         tables = zenlake.spark.tables(spark, given)
         landed = {}
         for name in tables:
             began = time.monotonic()
             status.update(f"{'decoding' if name in TABLES else 'deriving'} {name}")
             landed[name] = write(tables[name], lake / name, by_day=name in BY_DAY)
-            console.print(f"[green]✓[/] {name:<13}{landed[name]:>7} rows → {lake / name}  {since(began)}")
+            console.print(done(f"{name:<13}{landed[name]:>7} rows → {lake / name}", since(began)))
         status.update("reading the files with DuckDB")
         counts = show(console, lake, landed)
     differing = {name: count for name, count in counts.items() if count != landed[name]}
@@ -105,9 +108,7 @@ def demo(
         raise InvalidValue(
             f"Spark wrote {landed}, but DuckDB reads {differing}: this should not happen, please tell us"
         )
-    console.print(
-        f"[green]✓[/] DuckDB reads from {lake}/ the {sum(counts.values())} rows that Spark wrote  {since(started)}"
-    )
+    console.print(done(f"DuckDB reads from {lake}/ the {sum(counts.values())} rows that Spark wrote", since(started)))
     next_steps(console, NEXT_WITH_CAPTURES, lake)
     return 0
 
@@ -118,21 +119,21 @@ def live(console: Console, lake: Path, seconds: float) -> int:
     log, tables = lake / "log", lake / "tables"
     with console.status("starting the router") as status, Fleet(log, seconds) as fleet:
         console.print("[bold]Every Zenoh message, as a table.[/]")
-        console.print(f"[green]✓[/] a router on {fleet.endpoint} records into {log}  {since(started)}")
+        console.print(done(f"a router on {fleet.endpoint} records into {log}", since(started)))
         status.update("starting Spark")
         import zenlake.spark
 
         spark = zenlake.spark.session(quick=True)
         query = zenlake.spark.land(spark, log, tables, trigger="1 second")
-        console.print(f"[green]✓[/] Spark {spark.version} lands the log in {tables} as it grows  {since(started)}")
+        console.print(done(f"Spark {spark.version} lands the log in {tables} as it grows", since(started)))
         status.update("the fleet comes")
         fleet.begin()
         half = "half of them on the real Zenoh" if fleet.real else "all on Zenlake (eclipse-zenoh is not installed)"
-        console.print(f"[green]✓[/] 20 robots, {half}, an operator, a slow subscriber  {since(started)}")
+        console.print(done(f"20 robots, {half}, an operator, a slow subscriber", since(started)))
         status.update("the fleet drives, Spark lands")
         time.sleep(seconds / 2)
         fleet.lose_one()
-        console.print(f"[green]✓[/] a robot has dropped out  {since(started)}")
+        console.print(done("a robot has dropped out", since(started)))
         told = fleet.finish()
         status.update("landing the rest")
         for attempts in (2, 1, 0):
@@ -144,20 +145,19 @@ def live(console: Console, lake: Path, seconds: float) -> int:
                     raise
                 query = zenlake.spark.land(spark, log, tables, trigger="1 second")  # it lands nothing twice
         query.stop()
-        console.print(f"[green]✓[/] everybody is home, and the log is landed  {since(started)}")
+        console.print(done("every robot is home, and the log is landed", since(started)))
         status.update("deriving sessions, queries, gaps, latest, rates")
         zenlake.spark.refresh(spark, tables)
         status.update("reading the files with DuckDB")
         counts = show(console, tables, [*TABLES, *DERIVED])
         console.print()
         for line in account(tables, told):
-            console.print(f"[green]✓[/] {line}", soft_wrap=True)
+            console.print(done(line), soft_wrap=True)
         status.update("drawing")
         page = lake / "report.html"
-        page.write_text(report.page(tables, said=status.update), encoding="utf-8")
-    console.print(
-        f"\n[green]✓[/] {sum(counts.values())} rows in {len(counts)} tables; the picture: {page}  {since(started)}"
-    )
+        page.write_text(report.page(tables, said=lambda text: status.update(Text(escaped(text)))), encoding="utf-8")
+    console.print()
+    console.print(done(f"{sum(counts.values())} rows in {len(counts)} tables; the picture: {page}", since(started)))
     next_steps(console, NEXT, lake)
     return 0
 
@@ -202,7 +202,7 @@ def quoted(text: str) -> str:
 
 
 def since(began: float) -> str:
-    return f"[dim]{time.monotonic() - began:.1f} s[/]"
+    return f"{time.monotonic() - began:.1f} s"
 
 
 NEXT = (
@@ -232,4 +232,5 @@ def next_steps(console: Console, steps: Iterable[tuple[str, str]], lake: Path) -
         within = activate.is_relative_to(Path.cwd())
         steps = (("first, once a shell", f"source {activate.relative_to(Path.cwd()) if within else activate}"), *steps)
     for what, how in steps:
-        console.print(f"  [dim]{what:<23}[/] {how.replace('LAKE', str(lake))}", soft_wrap=True)
+        how = escaped(how.replace("LAKE", str(lake)))
+        console.print(Text.assemble((f"  {what:<23}", "dim"), f" {how}"), soft_wrap=True)

@@ -17,9 +17,11 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 import typer
-from rich.console import Console
+from rich.text import Text
 
 from zenlake import __version__
+from zenlake.cli.lines import escaped
+from zenlake.cli.terminal import Printer
 from zenlake.wire.memory import COMPILED
 
 GROUP, SCOUTING, PORT = "224.0.0.224", 7446, 7447
@@ -46,7 +48,7 @@ def doctor(
 
     $ zenlake doctor
     """
-    console = Console(highlight=False)
+    console = Printer(highlight=False)
     states = set()
     for finding in examine():
         states.add(finding.state)
@@ -54,9 +56,9 @@ def doctor(
             typer.echo(json.dumps(asdict(finding)))
             continue
         console.print(f"{MARKS[finding.state]} {finding.check:<17} ", end="")
-        console.print(finding.found, markup=False, soft_wrap=True)
+        console.print(Text(escaped(finding.found)), soft_wrap=True)
         if finding.mend:
-            console.print(f"  {'':<17} → {finding.mend}", markup=False, style="dim", soft_wrap=True)
+            console.print(Text(escaped(f"  {'':<17} → {finding.mend}"), style="dim"), soft_wrap=True)
     return 1 if "missing" in states else 0
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from zenlake.cli.lines import escaped
 from zenlake.cli.terminal import Printer
 from zenlake.errors import InvalidValue
 from zenlake.wire.explain import Explanation
@@ -69,6 +70,6 @@ def show(told: Explanation) -> None:
             line = Text(f"{at:>6}  ", style="dim")
             line.append(f"{data:<23}  ", style="not dim")
             line.append(f"{name:<26}  ", style=f"not dim {STYLES[row.kind]}")
-            line.append(words, style="not dim bold red" if row.kind == "error" else "not dim green")
+            line.append(escaped(words), style="not dim bold red" if row.kind == "error" else "not dim green")
             line.rstrip()
             console.print(line)

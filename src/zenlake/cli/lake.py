@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import typer
 
 from zenlake.cli.decode import as_what
+from zenlake.cli.lines import escaped
 from zenlake.cli.network import Json
 from zenlake.cli.show import write
 from zenlake.lake import Lake, compact
@@ -66,7 +67,6 @@ def compact_command(
     """
     names = None if tables is None else [name.strip() for name in tables.split(",")]
     for done in compact(Lake(path), names, before):
-        typer.echo(
-            f"{done.table}: {done.files} files became {done.into}" if done.files else f"{done.table}: nothing to do"
-        )
+        result = f"{done.files} files became {done.into}" if done.files else "nothing to do"
+        typer.echo(escaped(f"{done.table}: {result}"))
     return 0

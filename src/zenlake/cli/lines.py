@@ -2,6 +2,7 @@
 """Samples on a terminal and as lines of JSON. What came from the network never moves a cursor or begins a line."""
 
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -17,16 +18,60 @@ if TYPE_CHECKING:
     from zenlake.api.samples import Sample
     from zenlake.encoding import Encoding
 
-__all__ = ["LeftOut", "as_json", "described", "escaped", "json_line", "one_line", "payload_text", "writing"]
+__all__ = [
+    "LeftOut",
+    "as_json",
+    "complain",
+    "described",
+    "escaped",
+    "json_escape",
+    "json_line",
+    "json_text",
+    "one_line",
+    "payload_text",
+    "writing",
+]
 
 LINE = 16  # bytes in a line of hexadecimal
 
 
 def escaped(text: str, keep: str = "") -> str:
-    """Text without what a terminal would obey."""
+    """Return `text` with escapes instead of every character that can change a terminal or the order of its text.
+
+    These are C0 and C1 controls, line and paragraph separators, bidirectional overrides, other format characters and lone
+    surrogates. Every command passes data through this function, or through `json_text`, before it prints the data.
+    """
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() or each in keep else repr(each)[1:-1] for each in text)
+
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    r"""Return `value` as JSON. The characters that `escaped` replaces are `\u` escapes: they decode to the same text.
+
+    JSON has no NaN and no infinity: both become null.
+    """
+    try:
+        text = json.dumps(value, default=as_json, ensure_ascii=False, allow_nan=False, indent=indent)
+    except ValueError:
+        text = json.dumps(_replace_nan(value), default=as_json, ensure_ascii=False, indent=indent)
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each == "\n" else json_escape(each) for each in text)
+
+
+def json_escape(character: str) -> str:
+    r"""Return the `\u` escape of a character, as a surrogate pair if it needs one."""
+    code = ord(character)
+    return json.dumps(character)[1:-1] if code > 0xFFFF else f"\\u{code:04x}"
+
+
+def _replace_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _replace_nan(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_replace_nan(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def one_line(data: bytes) -> str:
@@ -47,9 +92,9 @@ def payload_text(data: bytes, encoding: "Encoding", most: int) -> str:
     name = str(encoding).partition(";")[0]
     if name in ("application/json", "text/json"):
         try:
-            return json.dumps(json.loads(data), indent=2, ensure_ascii=False)
-        except ValueError:
-            pass  # it says so, and is not: show what it is
+            return json_text(json.loads(data, parse_constant=_refuse, parse_float=_finite), indent=2)
+        except (ValueError, RecursionError):
+            pass  # it says so, and is not, or cannot be shown so: show what it is
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -57,6 +102,18 @@ def payload_text(data: bytes, encoding: "Encoding", most: int) -> str:
     if name.startswith("text/") or name in ("zenoh/string", "application/json", "application/yaml", "application/xml"):
         return escaped(text, keep="\n\t")
     return escaped(text, keep="\n\t") if _mostly_text(text) else _hexadecimal(data, most)
+
+
+def _refuse(constant: str) -> None:
+    """Refuse NaN and Infinity, which JSON does not have."""
+    raise ValueError(constant)
+
+
+def _finite(digits: str) -> float:
+    """Refuse numbers that are too large for a float, such as 1e999: they would be shown as another value."""
+    if math.isinf(float(digits)):
+        raise ValueError(digits)
+    return float(digits)
 
 
 def _hexadecimal(data: bytes, most: int) -> str:
@@ -101,11 +158,16 @@ class LeftOut:
 
     def __call__(self, error: Exception) -> None:
         self.status = 1
-        typer.echo(f"zenlake: {error}", err=True)
+        complain(str(error))
 
 
 def json_line(value: dict[str, Any]) -> str:
-    return json.dumps(value, default=as_json, ensure_ascii=False)
+    return json_text(value)
+
+
+def complain(problem: str) -> None:
+    """Print an error as one line of the standard error."""
+    typer.echo(f"zenlake: {escaped(' '.join(problem.split()))}", err=True)
 
 
 def described(sample: "Sample") -> dict[str, Any]:

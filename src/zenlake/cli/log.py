@@ -9,6 +9,7 @@ import pyarrow as pa
 import typer
 
 from zenlake.cli.decode import as_what
+from zenlake.cli.lines import escaped
 from zenlake.cli.network import Json
 from zenlake.cli.show import write
 from zenlake.cli.terminal import waited, working
@@ -49,7 +50,7 @@ def info(path: PATH, as_json: Json = False) -> int:
     table = pa.Table.from_pylist(rows)
     write(table.schema, table.to_batches(), as_what(None, as_json, None), None)
     for name, offsets in readers(path).items() if found.files.local and not as_json else ():
-        typer.echo(f"reader {name} has read up to {offsets}")
+        typer.echo(escaped(f"reader {name} has read up to {offsets}"))
     return 0
 
 
@@ -64,7 +65,7 @@ def verify_command(path: PATH) -> int:
     wrong = 0
     for one in waited(verify(Log(path)), f"reading {path}"):
         wrong += bool(one.wrong)
-        typer.echo(_line(one) + (one.wrong or "whole"))
+        typer.echo(escaped(_line(one) + (one.wrong or "whole")))
     typer.echo("all is well" if not wrong else f"{wrong} not whole: `zenlake log repair` saves the rest")
     return 1 if wrong else 0
 
@@ -81,7 +82,7 @@ def repair_command(path: FOLDER) -> int:
     done = 0
     for one in waited(repair(path), f"repairing {path}"):
         done += 1
-        typer.echo(_line(one) + one.wrong)
+        typer.echo(escaped(_line(one) + one.wrong))
     typer.echo("nothing to repair" if not done else f"{done} repaired")
     return 0
 
@@ -99,7 +100,7 @@ def export_command(
     with working(f"writing {pcapng}") as say:
         done = export(Log(path), pcapng, say)
     left_out = f"; samples left out, for their values were not kept: {done.left_out}" if done.left_out else ""
-    typer.echo(f"{done.packets} packets in {pcapng}{left_out}", err=True)
+    typer.echo(escaped(f"{done.packets} packets in {pcapng}{left_out}"), err=True)
     return 0
 
 

@@ -89,12 +89,12 @@ def info(
     if as_json:
         typer.echo(json_line({**own, "connected": around}))
     else:
-        typer.echo(f"this node  {own['whatami']!s:<6}  {own['zid']}  {' '.join(own['locators'])}".rstrip())
+        typer.echo(escaped(f"this node  {own['whatami']!s:<6}  {own['zid']}  {' '.join(own['locators'])}".rstrip()))
         for each in around:
             lanes = "a lane for each priority" if each["qos"] else "one lane"
+            where = escaped(f"{each['src']} -> {each['dst']}")
             typer.echo(
-                f"with       {each['whatami']!s:<6}  {each['zid']}  {each['src']} -> {each['dst']}  "
-                f"batches of {each['mtu']} bytes, {lanes}"
+                f"with       {each['whatami']!s:<6}  {each['zid']}  {where}  batches of {each['mtu']} bytes, {lanes}"
             )
     if nobody is not None:
         typer.echo(str(nobody), err=True)

@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
-from zenlake.cli.lines import LeftOut, writing
+from zenlake.cli.lines import LeftOut, escaped, writing
 from zenlake.examples import or_sample
 
 
@@ -53,7 +54,7 @@ def report(
     console = Console(stderr=True, highlight=False)
     damaged = LeftOut()
     with console.status("reading") as status:
-        text = page(found[0], found[1] if found[1:] else None, status.update, damaged)
+        text = page(found[0], found[1] if found[1:] else None, lambda said: status.update(Text(escaped(said))), damaged)
     fresh = out.with_name(f".{out.name}.{os.getpid()}")
     try:
         with writing(out, by_way_of=fresh):
@@ -61,7 +62,7 @@ def report(
             fresh.replace(out)  # whoever has the page open never sees half of it
     finally:
         fresh.unlink(missing_ok=True)
-    typer.echo(f"{out}  {len(text.encode()) / 1e6:.1f} MB  {out.resolve().as_uri()}", err=True)
+    typer.echo(f"{escaped(str(out))}  {len(text.encode()) / 1e6:.1f} MB  {out.resolve().as_uri()}", err=True)
     if open_it or (open_it is None and _somebody_looks()):
         opened = webbrowser.open(out.resolve().as_uri())
         if open_it and not opened:

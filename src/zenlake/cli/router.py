@@ -14,10 +14,12 @@ import typer
 from rich import filesize
 from rich.console import Console
 from rich.live import Live
+from rich.text import Text
 
 from zenlake.api.opening import open_node
 from zenlake.cli.network import ConfigFile, Connect, Listen, Set, configuration, until_stopped
 from zenlake.cli.recording import Metrics, MirrorTo, lagging, local, mirror, named
+from zenlake.cli.terminal import status_line
 from zenlake.keyexpr import KeyExpr
 from zenlake.log.record import Recorder
 from zenlake.log.write import Writer
@@ -148,7 +150,7 @@ def total(running: LiveNode) -> Traffic:
     return sum(running.traffic().values(), Traffic())
 
 
-def line(now: Traffic, before: Traffic, seconds: float, trouble: str) -> str:
+def line(now: Traffic, before: Traffic, seconds: float, trouble: str) -> Text:
     """What happens at the moment."""
     told = [
         f"{now.sessions} session{'' if now.sessions == 1 else 's'}",
@@ -158,9 +160,7 @@ def line(now: Traffic, before: Traffic, seconds: float, trouble: str) -> str:
         f"{filesize.decimal(int((now.bytes_out - before.bytes_out) / seconds))}/s",
         f"{now.dropped:,} dropped",
     ]
-    if trouble:
-        told.insert(0, f"[bold red]{trouble}[/]")
-    return " · ".join(told)
+    return status_line(told, [trouble])
 
 
 def figures(running: LiveNode, recorder: Recorder | None) -> Iterable[Figure]:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrow tables on a terminal and in files, the same for every command."""
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
@@ -15,8 +14,9 @@ import typer
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from zenlake.cli.lines import as_json, escaped, writing
+from zenlake.cli.lines import escaped, json_line, writing
 from zenlake.cli.terminal import Printer
 
 __all__ = ["Format", "rich_table", "write"]
@@ -57,11 +57,11 @@ def _write(schema: pa.Schema, batches: Iterable[pa.RecordBatch], format: Format,
     writer: Callable[[pa.Schema, BinaryIO], Any] = {
         Format.jsonl: JsonLines, Format.csv: _csv, Format.parquet: _parquet, Format.arrow: _arrow, Format.feather: _feather,
     }[format]  # fmt: skip
-    rows = 0
+    rows, seen = 0, out is None and sys.stdout.isatty()
     with out.open("wb") if out is not None else nullcontext(sys.stdout.buffer) as file, writer(schema, file) as sink:
         for batch in batches:
             rows += batch.num_rows
-            sink.write_batch(_plain(batch) if format is Format.csv else batch)
+            sink.write_batch(_plain(batch, seen) if format is Format.csv else batch)
     return rows
 
 
@@ -79,15 +79,17 @@ class JsonLines:
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         for row in batch.to_pylist():
-            self.file.write(json.dumps(row, default=as_json, ensure_ascii=False).encode() + b"\n")
+            self.file.write(json_line(row).encode() + b"\n")
 
 
-def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """CSV has no bytes: hexadecimal instead."""
+def _plain(batch: pa.RecordBatch, seen: bool) -> pa.RecordBatch:
+    """Replace bytes by hexadecimal, which CSV needs. Escape text that goes to a terminal (`seen`)."""
     arrays, names = [], batch.schema.names
     for array in batch.columns:
         if pa.types.is_binary(array.type):
             array = pa.array([None if value is None else value.hex() for value in array.to_pylist()], pa.string())
+        elif seen and pa.types.is_string(array.type):
+            array = pa.array([None if value is None else escaped(value) for value in array.to_pylist()], pa.string())
         arrays.append(array)
     return pa.RecordBatch.from_arrays(arrays, names)
 
@@ -116,7 +118,7 @@ def _parquet(schema: pa.Schema, file: BinaryIO) -> Any:
 def _print(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: Path | None) -> int:
     """A terminal gets what fits it, a file or a pipe gets everything."""
     if out is not None:
-        with out.open("w") as file:
+        with out.open("w", encoding="utf-8") as file:
             return _print_all(Console(file=file, width=ENDLESS), schema, batches)
     if sys.stdout.isatty():
         return _print_some(Printer(), schema, batches)
@@ -127,7 +129,7 @@ def _print_all(console: Console, schema: pa.Schema, batches: Iterable[pa.RecordB
     table = pa.Table.from_batches(batches, schema=schema)
     empty = [name for name in table.column_names if table.num_rows and table[name].null_count == table.num_rows]
     console.print(rich_table(table.drop_columns(empty)))
-    console.print("; ".join(_counted(table.num_rows, empty)), style="dim")
+    console.print(Text("; ".join(_counted(table.num_rows, empty)), style="dim"))
     return int(table.num_rows)
 
 
@@ -152,12 +154,15 @@ def _print_some(console: Console, schema: pa.Schema, batches: Iterable[pa.Record
         told.append(f"{left} more column{'s do' if left > 1 else ' does'} not fit")
     if left or rows > SCREEN:
         told.append("-o FILE, --json and pipes get everything")
-    console.print("; ".join(told), style="dim")
+    console.print(Text("; ".join(told), style="dim"))
     return rows
 
 
 def _counted(rows: int, empty: list[str]) -> list[str]:
-    return [f"{rows} row{'' if rows == 1 else 's'}", *([f"without values: {', '.join(empty)}"] if empty else [])]
+    return [
+        f"{rows} row{'' if rows == 1 else 's'}",
+        *([f"without values: {', '.join(map(escaped, empty))}"] if empty else []),
+    ]
 
 
 def fitting(table: pa.Table, width: int) -> dict[str, int]:
@@ -181,19 +186,21 @@ def _rank(name: str) -> int:
 
 def rich_table(rows: pa.Table, widest: int | Mapping[str, int] | None = None) -> Table:
     """Rows as a table, a line for each: numbers to the right, times to the microsecond, bytes as text or hexadecimal."""
-    table = Table(*rows.column_names, box=box.SIMPLE_HEAD, header_style="bold cyan", pad_edge=False)
-    for column, type_ in zip(table.columns, rows.schema.types, strict=True):
-        column.no_wrap = True
-        column.max_width = widest[str(column.header)] if isinstance(widest, Mapping) else widest
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold cyan", pad_edge=False)
+    for name, type_ in zip(rows.column_names, rows.schema.types, strict=True):
+        table.add_column(
+            Text(escaped(name)), no_wrap=True, max_width=widest[name] if isinstance(widest, Mapping) else widest
+        )
+        column = table.columns[-1]
         if pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_):
             column.justify = "right"
     for row in rows.to_pylist():
-        table.add_row(*map(text, row.values()))
+        table.add_row(*(Text(text(value)) for value in row.values()))
     return table
 
 
 def text(value: Any) -> str:
-    """A value in a cell, without what a terminal would obey. Square brackets of the data are not markup."""
+    """Return a value as the text of a cell, safe for a terminal. Wrap it in `Text`: a plain `str` is markup for Rich."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -206,4 +213,4 @@ def text(value: Any) -> str:
         short = value[:32]
         value = short.decode() if short.isascii() and short.decode().isprintable() else short.hex(" ", 4)
         value += "…" if len(short) == 32 else ""
-    return escaped(str(value)).replace("[", r"\[")
+    return escaped(str(value))

@@ -12,10 +12,12 @@ import typer
 from rich import filesize
 from rich.console import Console
 from rich.live import Live
+from rich.text import Text
 
 from zenlake.api.opening import node_config
 from zenlake.cli.network import ConfigFile, Set, configuration, until_stopped
 from zenlake.cli.recording import Metrics, MirrorTo, lagging, local, mirror, named
+from zenlake.cli.terminal import status_line
 from zenlake.log.retain import Retention
 from zenlake.runtime.metrics import Figure, MetricsPage
 from zenlake.tap.tap import CACHED, Stats, Tap
@@ -143,7 +145,7 @@ def _sync(text: str) -> Literal["block", "sealed"] | float:
     return WHEN.get(text, seconds)
 
 
-def _line(now: Stats, before: Stats, seconds: float, uncopied: str) -> str:
+def _line(now: Stats, before: Stats, seconds: float, uncopied: str) -> Text:
     rate = (now.messages - before.messages) / seconds
     told = [
         f"{rate:,.0f} messages/s",
@@ -153,12 +155,7 @@ def _line(now: Stats, before: Stats, seconds: float, uncopied: str) -> str:
         f"{now.missing} missing",
         f"{now.lost} lost",
     ]
-    if not now.connected:
-        told.insert(0, "[bold red]not connected[/]")
-    for trouble in (uncopied, now.trouble):
-        if trouble:
-            told.insert(0, f"[bold red]{trouble}[/]")
-    return " · ".join(told)
+    return status_line(told, [now.trouble, uncopied, "" if now.connected else "not connected"])
 
 
 def _trouble(stats: Stats) -> str:

@@ -8,11 +8,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from rich.console import Console
+from rich.text import Text
+
+from zenlake.cli.lines import escaped
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Printer", "counted", "waited", "working"]
+__all__ = ["Printer", "counted", "done", "status_line", "waited", "working"]
 
 T = TypeVar("T")
 REFRESH = 0.25  # seconds between two lines
@@ -25,6 +28,16 @@ class Printer(Console):
         raise BrokenPipeError
 
 
+def status_line(words: Iterable[str], problems: Iterable[str] = ()) -> Text:
+    """Return the line of a command that runs: problems in red, then the figures."""
+    return Text(" · ").join([*(Text(escaped(each), "bold red") for each in problems if each), *map(Text, words)])
+
+
+def done(text: str, seconds: str = "") -> Text:
+    """Return a line for a step that is complete, and how long it took."""
+    return Text.assemble(("✓", "green"), f" {escaped(text)}", *([("  " + seconds, "dim")] if seconds else []))
+
+
 @contextmanager
 def working(what: str) -> Iterator[Callable[[str], None]]:
     """Shows on the standard error what is being done, if that is a terminal, and what it is told meanwhile. Nothing may be
@@ -32,14 +45,14 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    with Console(stderr=True, highlight=False).status(what) as status:
+    with Console(stderr=True, highlight=False).status(Text(escaped(what))) as status:
         shown = 0.0
 
         def say(text: str) -> None:
             nonlocal shown
             if time.monotonic() - shown > REFRESH:
                 shown = time.monotonic()
-                status.update(f"{what}: {text}")
+                status.update(Text(escaped(f"{what}: {text}")))
 
         yield say
 

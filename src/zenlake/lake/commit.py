@@ -14,11 +14,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from zenlake.errors import LakeError
 from zenlake.lake.coverage import Coverage
 from zenlake.lake.layout import DAY, FORMATS, MARKER, STAGING, VERSION, Batch, Staged, described, is_lake, reached
 from zenlake.lake.ledger import Entry, Ledger
-from zenlake.log.disk import Disk
+from zenlake.log.disk import Disk, inside
 
 __all__ = ["Lake"]
 
@@ -83,12 +86,31 @@ class Lake:
                 else:
                     self._add_transformed(entry, table, group)
             if files:
+                self._verify(entry.files)
                 reached("commit")
                 self.ledger.append(entry)
                 reached("entered")
                 self.apply()
             self._sweep(batch.query)
         return sum(file.rows for file in entry.files)
+
+    def _verify(self, files: Iterable[Staged]) -> None:
+        """Refuse staged files that this process does not see as the task wrote them. Without an entry nothing has happened."""
+        for file in files:
+            path = self.path / file.staged
+            try:
+                found = (path.stat().st_size, pq.read_metadata(path).num_rows)
+            except (OSError, pa.ArrowException) as error:
+                problem = "is not there" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
+            else:
+                if found == (file.size, file.rows):
+                    continue
+                problem = f"has {found[0]} bytes and {found[1]} rows instead of {file.size} and {file.rows}"
+            raise LakeError(
+                f"{path} was staged by a task, and {problem} for the driver. Nothing of this batch is landed, and the lake is "
+                "unchanged. Driver and workers need one file system: mount the lake under the same path on each, and run "
+                "the query again"
+            )
 
     def _add_part(self, entry: Entry, table: str, files: list[Staged], restage: Restage | None, refuse: bool) -> None:
         """Add the files of some part of a log, or what of it nobody has landed."""
@@ -125,6 +147,8 @@ class Lake:
     def apply(self) -> None:
         """Put the files of entries where they belong; what is there already stays. With the ledger's lock."""
         for entry in self.ledger.unapplied():
+            for name in entry.paths():
+                inside(self.path, name, LakeError)
             folders = {(self.path / file.final).parent for file in entry.files}
             for folder in folders:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -152,7 +176,7 @@ class Lake:
 
     def _sweep(self, query: str) -> None:
         """Remove what earlier attempts of this query left: after a commit none of its tasks runs any more."""
-        folder = self.path / STAGING / query
+        folder = inside(self.path, f"{STAGING}/{query}", LakeError)
         if folder.is_dir():
             for left in folder.iterdir():
                 left.unlink(missing_ok=True)

@@ -23,6 +23,7 @@ from zenlake.errors import LakeError
 from zenlake.lake.commit import Lake
 from zenlake.lake.layout import DAY, STAGING, Staged, reached
 from zenlake.lake.staging import SOURCE, File
+from zenlake.log.disk import inside
 from zenlake.tables.schemas import TABLES
 
 __all__ = ["TARGET", "Compacted", "compact"]
@@ -67,6 +68,7 @@ def _compact(lake: Lake, table: str, end: str, target: int) -> Compacted:
         day = folder.name.removeprefix(f"{DAY}=")
         if day >= end or not day[:1].isdigit():  # rows without a time belong to a day that is never over
             continue
+        inside(lake.path, f"{table}/{folder.name}", LakeError)
         with lake.ledger.lock():
             lake.apply()
             for old in _groups(folder, target):
@@ -106,8 +108,9 @@ def _first_time(metadata: pq.FileMetaData) -> int:
 
 def _replace(lake: Lake, table: str, day: str, old: Sequence[Path]) -> None:
     """One new file for the old ones. With the ledger's lock."""
-    shutil.rmtree(lake.path / STAGING / QUERY, ignore_errors=True)  # what one that was killed left
-    (lake.path / STAGING / QUERY).mkdir(parents=True)
+    staging = inside(lake.path, f"{STAGING}/{QUERY}", LakeError)
+    shutil.rmtree(staging, ignore_errors=True)  # what one that was killed left
+    staging.mkdir(parents=True)
     name = f"{QUERY}-{uuid.uuid4().hex[:12]}-{table}.parquet"
     schema = _schema(table, old)
     sources = {"compacted": [each for path in old for each in _sources(path)]}

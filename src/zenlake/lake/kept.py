@@ -18,9 +18,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+from zenlake.errors import LakeError
 from zenlake.lake.commit import Lake
 from zenlake.lake.layout import DAY, KEPT, STAGING, reached
-from zenlake.log.disk import Disk
+from zenlake.log.disk import Disk, inside
 
 __all__ = ["ALL", "Kept", "kept"]
 
@@ -51,7 +52,7 @@ class KeptFiles:
     def __init__(self, lake: Lake, table: str) -> None:
         self.lake, self.table = lake.path, table
         self.name = lake.path / table
-        self.folder = lake.path / KEPT / table
+        self.folder = inside(lake.path, f"{KEPT}/{table}", LakeError)
         self.disk = Disk()
 
     def made(self) -> int:
@@ -91,7 +92,7 @@ class KeptFiles:
 
     def _newest(self) -> Path | None:
         try:
-            target = self.lake / os.readlink(self.name)
+            target = inside(self.lake, os.readlink(self.name), LakeError)
         except OSError:  # none yet, or the folder of an earlier version
             return None
         return target if target.is_dir() else None
@@ -101,7 +102,7 @@ class KeptDelta:
     """In a Delta lake."""
 
     def __init__(self, lake: Lake, table: str) -> None:
-        self.folder = lake.path / table
+        self.folder = inside(lake.path, table, LakeError)
 
     def made(self) -> int:
         from zenlake.lake import delta

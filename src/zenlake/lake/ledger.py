@@ -18,8 +18,9 @@ from typing import Any
 
 from zenlake.errors import LakeError
 from zenlake.lake.coverage import Coverage
-from zenlake.lake.layout import LEDGER, VERSION, Staged, described
-from zenlake.log.disk import Disk
+from zenlake.lake.layout import KEPT as KEPT_TABLES
+from zenlake.lake.layout import LEDGER, STAGING, VERSION, Staged, described
+from zenlake.log.disk import Disk, inside, is_inside
 
 __all__ = ["Entry", "Ledger"]
 
@@ -43,6 +44,10 @@ class Entry:
 
     def coverage(self, table: str) -> Coverage:
         return self.landed.get(table) or Coverage()
+
+    def paths(self) -> list[str]:
+        """Return the files that this entry moves or removes, relative to the lake."""
+        return [*(path for file in self.files for path in (file.staged, file.final)), *self.removed]
 
     def plain(self) -> dict[str, Any]:
         return {
@@ -94,7 +99,10 @@ class Ledger:
     """Reading needs no lock; an entry is whole or not there."""
 
     def __init__(self, lake: Path) -> None:
+        self.lake = lake
         self.folder = lake / LEDGER
+        for name in (LEDGER, STAGING, KEPT_TABLES):
+            inside(lake, name, LakeError)
         self.disk = Disk()
 
     def last(self) -> Entry:
@@ -109,7 +117,17 @@ class Ledger:
                 continue  # another process has gone on by more than are kept
 
     def entry(self, number: int) -> Entry:
-        return Entry.from_plain(described(self._path(number)))
+        path = self._path(number)
+        plain = described(path)
+        try:
+            entry = Entry.from_plain(plain)
+            wrong = next((name for name in _names(entry) if "/" in name or not is_inside(name)), None)
+            wrong = wrong or next((name for name in entry.paths() if not is_inside(name)), None)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise LakeError(f"{path} cannot be read ({error!r}); restore it from a copy") from None
+        if wrong is not None:
+            raise LakeError(f"{path} names {wrong!r}, which is outside of the lake; it was damaged or made to do harm")
+        return entry
 
     def unapplied(self) -> list[Entry]:
         """Entries whose files may not all be where they belong."""
@@ -137,6 +155,8 @@ class Ledger:
 
     def append(self, entry: Entry) -> None:
         """Make the entry, durably; from here on it counts."""
+        for name in entry.paths():
+            inside(self.lake, name, LakeError)  # an entry that cannot be applied would stop every later commit
         path = self._path(entry.number)
         fresh = path.with_name(f"{path.name}.{os.getpid()}")
         self.disk.replace(fresh, json.dumps(entry.plain()).encode())
@@ -167,6 +187,12 @@ class Ledger:
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:010d}.json"
+
+
+def _names(entry: Entry) -> set[str]:
+    """Return the names of tables and days, each of which is the name of a folder."""
+    days = {day for held in entry.touched.values() for day in held}
+    return {*entry.landed, *entry.transformed, *entry.touched, *days, *(file.table for file in entry.files)}
 
 
 def _parted(name: str) -> tuple[str, str, str]:

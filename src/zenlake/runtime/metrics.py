@@ -1,11 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page of figures for Prometheus (`/metrics`) and one for whoever watches over processes (`/health`)."""
+"""Serve Prometheus metrics at `/metrics` and a health check at `/health`.
 
+Each connection has its own daemon thread, a timeout and a total time limit. The number of connections is limited: a new
+connection at the limit closes the oldest one. So silent or slow clients block neither other clients nor the shutdown.
+"""
+
+import socket
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from http.server import ThreadingHTTPServer
 from typing import Any
-from wsgiref.simple_server import WSGIRequestHandler, make_server
+from urllib.parse import urlsplit
 
+from zenlake import telling
 from zenlake.errors import LinkError, ZenlakeError
 from zenlake.link.base import describe
 
@@ -14,52 +24,131 @@ __all__ = ["Figure", "MetricsPage"]
 Figure = tuple[str, str, Mapping[str, str], float]
 """Name, what it counts, labels, value. A name that ends in `_total` only grows."""
 
+MAX_CONNECTIONS = 16
+TIMEOUT = 5.0  # seconds that one read or write of a connection may take
+MAX_SECONDS = 10.0  # of a whole connection: a client that sends one byte per second is slow, not silent
+POLL = 0.1  # seconds between two checks for expired connections and for the shutdown
 
-class Quiet(WSGIRequestHandler):
-    def log_message(self, *_: object) -> None:
-        """A page that is asked for every few seconds is no news."""
+logger = telling.logger("zenlake.runtime")
+
+
+class _Server(ThreadingHTTPServer):
+    """An HTTP server with a bound on connections and on their age."""
+
+    daemon_threads = True
+    block_on_close = False  # the shutdown does not wait for clients
+
+    def __init__(self, address: tuple[str, int], handler: Any) -> None:
+        self._open: dict[socket.socket, float] = {}  # oldest first
+        self._lock = threading.Lock()
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            surplus = list(self._open)[: max(0, len(self._open) + 1 - MAX_CONNECTIONS)]
+            self._open[request] = time.monotonic()
+        self._end(surplus)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """Close the connections that exceed MAX_SECONDS. The server loop calls this every POLL seconds."""
+        oldest = time.monotonic() - MAX_SECONDS
+        with self._lock:
+            expired = [request for request, since in self._open.items() if since < oldest]
+        self._end(expired)
+
+    def end_all(self) -> None:
+        with self._lock:
+            requests = list(self._open)
+        self._end(requests)
+
+    def _end(self, requests: list[socket.socket]) -> None:
+        """Wake the threads that read from or write to these sockets. Each thread then closes its own socket."""
+        for request in requests:
+            with self._lock:
+                self._open.pop(request, None)
+            with suppress(OSError):  # the client or the thread was faster
+                request.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log one line without a traceback, and nothing for a client that disconnected."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, ConnectionError | TimeoutError):
+            logger.error("metrics request of %s failed: %s: %s", client_address[0], type(error).__name__, error)
 
 
 class MetricsPage:
-    """Serves until it is closed. `figures` is asked at each request; `trouble` says what is wrong, or nothing."""
+    """Serve metrics until `close`.
+
+    Args:
+        address: `HOST:PORT`, or `:PORT` for this machine only.
+        figures: Called for each request of `/metrics`.
+        trouble: Called for each request of `/health`. Returns the problem, or an empty text.
+
+    Threading: `figures` and `trouble` run on the thread of each request.
+    """
 
     def __init__(
         self, address: str, figures: Callable[[], Iterable[Figure]], trouble: Callable[[], str] = lambda: ""
     ) -> None:
         try:
-            from prometheus_client import CollectorRegistry, make_wsgi_app
+            from prometheus_client import CollectorRegistry, MetricsHandler
         except ModuleNotFoundError:
             raise ZenlakeError("figures need the package `prometheus-client`: pip install 'zenlake[metrics]'") from None
-        registry = CollectorRegistry()
-        registry.register(_Collector(figures))  # type: ignore[arg-type]
-        metrics = make_wsgi_app(registry)
+        pages = CollectorRegistry()
+        pages.register(_Collector(figures))  # type: ignore[arg-type]
 
-        def page(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-            if environ["PATH_INFO"] == "/health":
-                wrong = trouble()
-                start("503 Service Unavailable" if wrong else "200 OK", [("Content-Type", "text/plain; charset=utf-8")])
-                return [(wrong or "well").encode() + b"\n"]
-            if environ["PATH_INFO"] in ("/", "/metrics"):
-                answer: Iterable[bytes] = metrics(environ, start)
-                return answer
-            start("404 Not Found", [("Content-Type", "text/plain; charset=utf-8")])
-            return [b"there are /metrics and /health\n"]
+        class Handler(MetricsHandler):
+            registry = pages
+            timeout = TIMEOUT  # type: ignore[assignment]
+
+            def do_GET(self) -> None:
+                try:
+                    self._get()
+                except Exception:
+                    self.send_error(500)
+                    raise
+
+            def _get(self) -> None:
+                path = urlsplit(self.path).path
+                if path in ("/", "/metrics"):
+                    super().do_GET()
+                elif path == "/health":
+                    problem = trouble()
+                    self._reply(503 if problem else 200, problem or "well")
+                else:
+                    self._reply(404, "there are /metrics and /health")
+
+            def _reply(self, status: int, text: str) -> None:
+                self.send_response(status)
+                self.send_header("Content-Type", "text/plain; charset=utf-8")
+                self.end_headers()
+                self.wfile.write(text.encode(errors="backslashreplace") + b"\n")
 
         host, _, port = address.rpartition(":")
         if not port.isdigit():
             raise ZenlakeError(f"metrics address `{address}` is not like 127.0.0.1:9100 or :9100")
         try:
-            self._server = make_server(host or "127.0.0.1", int(port), page, handler_class=Quiet)  # type: ignore[arg-type]
+            self._server = _Server((host or "127.0.0.1", int(port)), Handler)
         except OSError as error:
             raise LinkError(f"http://{address}", describe(error)) from None
         self.port: int = self._server.server_port
-        self._thread = threading.Thread(target=self._server.serve_forever, name="zenlake-metrics", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(POLL,), name="zenlake-metrics", daemon=True
+        )
         self._thread.start()
 
     def close(self) -> None:
+        """Stop the server and close every connection, without waiting for a client."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+        self._server.end_all()
 
 
 class _Collector:

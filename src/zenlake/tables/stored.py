@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zenlake.columns.schemas import TABLES, chosen
+from zenlake.errors import LakeError
 
 __all__ = ["MARKER", "delta_files", "import_deltalake", "is_lake", "read", "table_files"]
 
@@ -68,7 +69,12 @@ def delta_files(table: str | Path) -> list[str]:
     """The files of a Delta table's newest snapshot, as paths."""
     if not import_deltalake().DeltaTable.is_deltatable(str(table)):
         return []
-    return sorted(uri.removeprefix("file://") for uri in import_deltalake().DeltaTable(str(table)).file_uris())
+    found = sorted(uri.removeprefix("file://") for uri in import_deltalake().DeltaTable(str(table)).file_uris())
+    root = Path(table).resolve()
+    for path in found:
+        if not Path(path).resolve().is_relative_to(root):
+            raise LakeError(f"the Delta log of {table} names {path}, which is outside of the table; it is not read")
+    return found
 
 
 def import_deltalake() -> Any:

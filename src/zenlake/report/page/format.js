@@ -43,9 +43,13 @@ zen.second = (ms) => new Date(ms).toISOString().slice(11, 19);
 zen.plain = (text) => String(text).replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
   (c) => "\\u" + c.codePointAt(0).toString(16).padStart(4, "0"));
 
+// Text for a chart. ECharts caches the width of each text in a plain object, so names that objects inherit (`__proto__`) would
+// change the prototypes. An invisible character makes them other names.
+zen.label = (text) => (text in Object.prototype ? text + "\u2060" : text);
+
 zen.short = (text, length) => {
   const plain = [...zen.plain(text)];
-  if (plain.length <= length) return plain.join("");
+  if (plain.length <= length) return zen.label(plain.join(""));
   const tail = Math.floor(length * 0.6);
   return plain.slice(0, length - tail - 1).join("") + "…" + plain.slice(plain.length - tail).join("");
 };

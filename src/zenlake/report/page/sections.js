@@ -92,7 +92,7 @@ zen.SECTIONS = [
             label: { show: true, position: "bottom", color: zen.colour("ink"), fontSize: 11.5, formatter: (p) => p.data.caption, lineHeight: 15, backgroundColor: zen.colour("card"), padding: [0, 3], borderRadius: 3 },
             data: nodes.rows.map((n) => ({
               name: n.node, category: n.role, ...places.get(n.node), symbolSize: n.role === "router" ? 30 : 19,
-              caption: zen.id(n.node) + (n.keys ? "\n" + zen.short(zen.stem(n.keys), 22) : ""),
+              caption: zen.label(zen.id(n.node)) + (n.keys ? "\n" + zen.short(zen.stem(n.keys), 22) : ""),
             })),
             links: edges.map((e) => ({ source: e.opener, target: e.acceptor, lineStyle: { width: 1 + 5 * Math.sqrt(e.bytes / strongest), color: zen.colour("faint"), opacity: 0.55 } })),
             emphasis: { focus: "adjacency", lineStyle: { opacity: 1 } },
@@ -145,8 +145,8 @@ zen.SECTIONS = [
       { name: "Publisher", of: (x) => x.source_zid, show: (x) => zen.id(x.source_zid) + "/" + x.source_eid, title: (x) => x.source_zid, kind: "mono" }, { ...key(), show: (x) => x.key + (x.keys > 1 ? " and " + (x.keys - 1) + " more" : "") },
       leg, num("Samples", "samples"), num("Missing", "missing", zen.count, { hot: (x) => x.missing }), num("Lost", "share", zen.share, { hot: (x) => x.missing })]));
     if (l.runs.total) parts.push(zen.table("Longest gaps", null, l.runs, [when(), { name: "Of", of: (x) => x.scope }, leg, num("First number", "first_sn", String), num("Missing", "missing")]));
-    const words = { duplicate: "frames not newer than the last of their lane, which receivers ignore", lost: "fragmented messages that could not be put together", redeclared: "key ids declared again with another meaning" };
-    if (l.events.length) parts.push(zen.table("Also seen", null, l.events, [{ name: "What", of: (x) => words[x.kind] || x.kind, kind: "words" }, num("Times", "events")]));
+    const words = new Map([["duplicate", "frames not newer than the last of their lane, which receivers ignore"], ["lost", "fragmented messages that could not be put together"], ["redeclared", "key ids declared again with another meaning"]]);
+    if (l.events.length) parts.push(zen.table("Also seen", null, l.events, [{ name: "What", of: (x) => words.get(x.kind) || x.kind, kind: "words" }, num("Times", "events")]));
     if (l.notes.total) parts.push(zen.table("What the recording itself lacks or repeats", "these are about the recording, not the network", l.notes, [{ name: "Note", of: (x) => x.kind }, num("Times", "count"), { name: "Meaning", of: (x) => x.detail, kind: "words" }, num("From packet", "packet"), { name: "File", of: (x) => x.file, kind: "words" }, { name: "Session", of: (x) => x.session, kind: "mono" }]));
     return parts;
   } },
