@@ -57,6 +57,8 @@ class Sessions:
         if all_decoded:
             leaving, self._leaving = leaving + self._leaving, []
         for id in leaving:
+            if known[id] is not None:
+                known[id].drop_keys()
             known[id] = None
             self._gone.append(id)
         if len(self._gone) > MOST_FACES:
@@ -72,7 +74,7 @@ class Sessions:
                 self.decoder.sessions.append(None)
                 continue
             name = self._name(face) if self.names is None else self.names.get(face.id, "")
-            session = Session(name)
+            session = Session(name, self.decoder.memory)
             session.is_scouting = face.protocol == "scouting"
             session.is_multicast = face.protocol == "multicast"
             self.decoder.sessions.append(session)
@@ -110,9 +112,12 @@ class Sessions:
     def restore(self, saved: dict[int, tuple[dict[str, Any], bool]], count: int) -> None:
         """`count`: of all faces so far, those that are over included."""
         known = self.decoder.sessions
+        for session in known:
+            if session is not None:
+                session.drop_keys()
         known[:] = [None] * count
         for id, (session, is_scouting) in saved.items():
-            known[id] = Session.restore(session)
+            known[id] = Session.restore(session, self.decoder.memory)
             known[id].is_scouting = is_scouting
 
     def name(self, face: int) -> str:

@@ -1,6 +1,7 @@
 cimport cython
 from zenlake.columns.rows cimport Messages, Place, Rare
 from zenlake.columns.samples cimport Samples
+from zenlake.session.keys cimport KeyMemory
 from zenlake.session.session cimport Session
 from zenlake.wire.cursor cimport Blob
 from zenlake.wire.fields cimport WireExpr
@@ -15,6 +16,7 @@ cdef class Decoder:
     cdef Place place
     cdef Session now
     cdef readonly list sessions
+    cdef readonly KeyMemory memory
     cdef dict names
     cdef public list files
     cdef int file

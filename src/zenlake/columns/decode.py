@@ -20,6 +20,7 @@ if cython.compiled:
     from cython.cimports.zenlake.columns.rows import Messages, Place, Rare
     from cython.cimports.zenlake.columns.samples import Samples
     from cython.cimports.zenlake.columns.usual import list_usual, note_usual
+    from cython.cimports.zenlake.session.keys import KeyMemory
     from cython.cimports.zenlake.session.lanes import JOINED, OUT_OF_RANGE, WAITING, Lanes, lane_of
     from cython.cimports.zenlake.session.session import Session, Side
     from cython.cimports.zenlake.wire.cursor import Blob
@@ -29,6 +30,7 @@ else:
     from zenlake.columns.rows import Messages, Place, Rare
     from zenlake.columns.samples import Samples
     from zenlake.columns.usual import list_usual, note_usual
+    from zenlake.session.keys import KeyMemory
     from zenlake.session.lanes import JOINED, OUT_OF_RANGE, WAITING, Lanes, lane_of
     from zenlake.session.session import Session, Side
     from zenlake.wire import ids
@@ -54,6 +56,7 @@ class Decoder:
         self.rejoined = Reader()
         self.place = Place()
         self.sessions = []
+        self.memory = KeyMemory()
         self.names = {}
         self.files = []
         self.file = -1
@@ -82,7 +85,7 @@ class Decoder:
     def session(self, face):
         """The session of a face; a new one if it was not seen before. Callers may name it and set its state."""
         while len(self.sessions) <= face:
-            self.sessions.append(Session(f"face {len(self.sessions)}"))
+            self.sessions.append(Session(f"face {len(self.sessions)}", self.memory))
         return self.sessions[face]
 
     def name(self, face, session):
@@ -473,7 +476,9 @@ class Decoder:
             is_new = session.declare_key(direction, body.id, body.key)
             if not is_new and self.events.on:
                 first = session.sides[direction].keys.get(body.id)
-                why = f"id {body.id} still means {first.decode()}" if first else f"id {body.id}: prefix unknown"
+                known = not first and session.key(direction, body.key) is not None
+                why = "the limit of key ids is reached" if known else "prefix unknown"
+                why = f"id {body.id} still means {first.decode()}" if first else f"id {body.id}: {why}"
                 self.event("redeclared", count=1, detail=why)
 
     def scouting(self, session, row):

@@ -27,6 +27,7 @@ __all__ = [
     "DAMAGE",
     "END",
     "About",
+    "StateTooLarge",
     "about",
     "aligned",
     "block_pieces",
@@ -46,7 +47,8 @@ DAMAGE = (pa.ArrowException, struct.error, OSError, EOFError, LookupError, TypeE
 """What reading bytes may end with that a disk has changed."""
 LARGE = 1 << 16  # bytes; to write less than these by themselves costs more than a copy
 CONTINUATION = 0xFFFFFFFF
-MOST_UNPACKED = 1 << 30  # no state is larger; a damaged size must not become memory
+MAX_STATE = 64 << 20  # bytes of JSON in a segment's head or in a block's changes
+MAX_VALUES = 4 << 20  # separators in that JSON: each may become a Python object
 ZSTD = pa.Codec("zstd", compression_level=3)
 
 
@@ -66,18 +68,32 @@ def flags(values: Sequence[bool]) -> pa.Array:
     return pa.Array.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(bits)])
 
 
+class StateTooLarge(LogError):
+    """A head or the changes of a block would exceed what readers accept."""
+
+
 def pack(value: Any) -> bytes:
+    """Encode JSON for a head or for the metadata of a block.
+
+    Raises:
+        StateTooLarge: `unpack` would refuse it.
+    """
     plain = json.dumps(value, separators=(",", ":")).encode()
+    if len(plain) > MAX_STATE or plain.count(b",") > MAX_VALUES:
+        raise StateTooLarge(f"the state of the faces has {len(plain)} bytes; readers accept {MAX_STATE}")
     return len(plain).to_bytes(8, "little") + bytes(ZSTD.compress(plain, asbytes=True))
 
 
 def unpack(data: bytes) -> Any:
     size = int.from_bytes(data[:8], "little")
-    if size > MOST_UNPACKED:
-        raise LogError(f"what is known of the faces cannot be read: {size} bytes")
+    if size > MAX_STATE:
+        raise LogError(f"what is known of the faces cannot be read: {size} bytes; the limit is {MAX_STATE}")
     try:
-        return json.loads(ZSTD.decompress(data[8:], size, asbytes=True))
-    except DAMAGE as error:
+        plain = ZSTD.decompress(data[8:], size, asbytes=True)
+        if (count := plain.count(b",")) > MAX_VALUES:
+            raise LogError(f"what is known of the faces cannot be read: {count} values; the limit is {MAX_VALUES}")
+        return json.loads(plain)
+    except (RecursionError, *DAMAGE) as error:
         raise LogError(f"what is known of the faces cannot be read: {error}") from None
 
 

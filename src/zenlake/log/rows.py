@@ -21,6 +21,7 @@ __all__ = ["Rows"]
 RECEIVED = ROWS.field("received").type
 BATCH = 1 << 16  # bytes that no batch exceeds
 MOST_ROWS = 1 << 16
+MAX_FACES = 1 << 13  # in a block: bounds what the block can change
 MOST_AT_FIRST = 16 << 20  # bytes of memory; those that nobody writes are not taken from the system
 
 
@@ -69,7 +70,7 @@ class Rows:
         self._compressed.append(compressed)
         if direction == NOTE:
             self.notes += 1
-        return end >= self._block_size or len(self.times) >= MOST_ROWS
+        return end >= self._block_size or len(self.times) >= MOST_ROWS or len(self._known) >= MAX_FACES
 
     def _first_of(self, face: Face | None) -> int:
         place = self._places[id(face)] = len(self._known)

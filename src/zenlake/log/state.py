@@ -14,12 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zenlake.log.track import Tracker
+from zenlake.session.keys import KeyMemory
 from zenlake.session.session import Session
 
 __all__ = ["Face", "Followed", "Pointer", "State", "agreed_on", "fresh"]
 
 Pointer = tuple[int, int, int, int]  # segment, block, row, message in that row
 Lane = tuple[int, int, int]  # face, direction, lane
+
+MAX_KEYS = 48 << 20
+"""Bytes of the key ids of all faces in a segment. A declaration beyond that is ignored, by the writer and by all readers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,34 +44,33 @@ class State:
         self.faces: list[Face] = []
         self.sessions: list[Session] = []
         self.waiting: dict[Lane, Pointer] = {}
+        self.memory = KeyMemory(MAX_KEYS)
 
     @classmethod
     def from_head(cls, head: list[dict[str, Any]]) -> "State":
         state = cls()
         for i, of in enumerate(head):
             state.introduce(Face(**of["face"]))
-            state.sessions[i] = _restored(of["session"])
+            state.sessions[i] = _restored(of["session"], state.memory)
             state._wait(i, of["waiting"])
         return state
 
     def introduce(self, face: Face) -> None:
         self.faces.append(face)
-        self.sessions.append(fresh(self.faces[-1]))
+        self.sessions.append(fresh(self.faces[-1], self.memory))
 
     def apply(self, changes: dict[str, Any]) -> None:
         """After the block that made these changes; its new faces have been introduced."""
         for key, of in changes["of"].items():
             i = int(key)
             if "session" in of:
-                self.sessions[i] = _restored(of["session"])
+                self.sessions[i].drop_keys()
+                self.sessions[i] = _restored(of["session"], self.memory)
             session = self.sessions[i]
             if "terms" in of:
                 _set_terms(session, of["terms"])
             for direction, id, text in of.get("keys", ()):
-                table = session.sides[direction].keys
-                table.forget(id)
-                if text is not None:
-                    table.declare(id, _bytes(text))
+                session.set_key(direction, id, None if text is None else _bytes(text))
             if "last" in of:
                 for direction, lasts in enumerate(of["last"]):
                     session.sides[direction].lanes.restore({"last": lasts, "parts": {}})
@@ -86,6 +89,7 @@ class Followed:
     def __init__(self, before: "Followed | None" = None, live: Iterable[Face] = ()) -> None:
         """For a new segment: those faces of the one before that are still there, numbered anew."""
         self.faces: list[Face] = []
+        self.memory = KeyMemory(MAX_KEYS)
         self.tracker = Tracker()
         self._index: dict[str, int] = {}
         self._waiting: dict[Lane, Pointer] = {}
@@ -103,6 +107,7 @@ class Followed:
         i = self._index[face.name] = len(self.faces)
         self.faces.append(face)
         self.tracker.sessions.append(session)
+        session.charge_to(self.memory)
         self._terms.append(session.terms())
         self._lasts.append(_lasts(session))
         return i
@@ -113,7 +118,21 @@ class Followed:
         if found is not None:
             return found
         introduced.append(face)
-        return self._add(face, fresh(face))
+        return self._add(face, fresh(face, self.memory))
+
+    def drop_keys(self, limit: int) -> list[tuple[Face, int]]:
+        """Drop the key ids of the faces that have the most, until `limit` bytes are left. Return those faces, with their ids.
+
+        Messages that use such an id have an unresolved key from here on. Other faces are not affected.
+        """
+        dropped = []
+        for i in sorted(range(len(self.faces)), key=lambda i: -self.tracker.sessions[i].key_cost()):
+            session = self.tracker.sessions[i]
+            if self.memory.used <= limit or not session.key_cost():
+                break
+            dropped.append((self.faces[i], sum(len(side.keys) for side in session.sides)))
+            session.drop_keys()
+        return dropped
 
     def head(self) -> list[dict[str, Any]]:
         return [
@@ -168,11 +187,11 @@ class Followed:
         return [[direction, lane, *p] for (of, direction, lane), p in sorted(self._waiting.items()) if of == i]
 
 
-def fresh(face: Face) -> Session:
+def fresh(face: Face, memory: KeyMemory) -> Session:
     """The session of a face of which nothing was recorded yet."""
     if face.agreed is not None:
-        return _restored({**face.agreed, "name": face.name})
-    session = Session(face.name)
+        return _restored({**face.agreed, "name": face.name}, memory)
+    session = Session(face.name, memory)
     session.is_scouting = face.protocol == "scouting"
     session.is_multicast = face.protocol == "multicast"
     return session
@@ -201,6 +220,8 @@ def _saved(session: Session) -> dict[str, Any]:
     for side, of in zip(session.sides, saved["sides"], strict=True):
         of["keys"] = {id: _text(key) for id, key in side.keys.save().items()}
         of["last"] = side.lanes.lasts()
+    if session.keys_dropped:
+        saved["keys_dropped"] = True
     return saved
 
 
@@ -209,7 +230,7 @@ def agreed_on(session: Session) -> dict[str, Any] | None:
     return {**_saved(session), "is_open": False} if session.generation else None
 
 
-def _restored(saved: dict[str, Any]) -> Session:
+def _restored(saved: dict[str, Any], memory: KeyMemory) -> Session:
     sides = [
         {
             **_side(of),
@@ -218,7 +239,7 @@ def _restored(saved: dict[str, Any]) -> Session:
         }
         for of in saved["sides"]
     ]
-    session: Session = Session.restore({**saved, "sides": sides})
+    session: Session = Session.restore({**saved, "sides": sides}, memory)
     return session
 
 

@@ -24,6 +24,7 @@ from zenlake.log.block import numbers
 from zenlake.log.layout import ROWS
 from zenlake.log.state import Face, fresh
 from zenlake.log.track import Tracker
+from zenlake.session.keys import KeyMemory
 from zenlake.session.session import Session
 from zenlake.wire import ids
 from zenlake.wire.reader import Reader
@@ -36,6 +37,7 @@ LENGTH = bytes([HASH_SIZE])  # as VLE
 LONGEST_VLE = 9
 JOINED, WAITING = 1, 0
 MOST_KEYS = 1 << 16
+MAX_CACHED_KEY = 512  # characters; longer keys are compared each time
 
 Lane = tuple[int, int, int]  # face, direction, lane
 
@@ -73,6 +75,7 @@ class Withholding:
         self.keys = [KeyExpr(key) for key in keys]
         self._tracker = Tracker(self)
         self._sessions: dict[str, Session] = {}
+        self._memory = KeyMemory()
         self._halves: dict[tuple[str, int, int], Half] = {}
         self._wanted: dict[str, bool] = {}
         self._reader = Reader()
@@ -80,7 +83,10 @@ class Withholding:
     def withhold(self, rows: pa.RecordBatch, faces: Sequence[Face]) -> tuple[pa.RecordBatch, list[int]]:
         """The block without these values, and of which messages: row, index and size, one message after the other."""
         self._faces = faces
-        self._tracker.sessions[:] = [self._sessions.setdefault(face.name, fresh(face)) for face in faces]
+        for face in faces:
+            if face.name not in self._sessions:
+                self._sessions[face.name] = fresh(face, self._memory)
+        self._tracker.sessions[:] = [self._sessions[face.name] for face in faces]
         self._tracker.declared.clear()
         self._tracker.begun.clear()
         column = rows.column("batch")
@@ -95,7 +101,8 @@ class Withholding:
         return rows, self._told
 
     def forget(self, face: Face) -> None:
-        self._sessions.pop(face.name, None)
+        if (session := self._sessions.pop(face.name, None)) is not None:
+            session.drop_keys()
         self._halves = {where: half for where, half in self._halves.items() if where[0] != face.name}
 
     def _changed(self, sizes: list[int]) -> pa.Array:
@@ -179,7 +186,9 @@ class Withholding:
                 given = KeyExpr(key)
             except ValueError:
                 return False
-            wanted = self._wanted[key] = any(each.intersects(given) for each in self.keys)
+            wanted = any(each.intersects(given) for each in self.keys)
+            if len(key) <= MAX_CACHED_KEY:
+                self._wanted[key] = wanted
         return wanted
 
 

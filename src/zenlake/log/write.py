@@ -26,7 +26,7 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 
 from zenlake.errors import InvalidValue, LogError, LogFull
-from zenlake.log.block import END, aligned, block_pieces, head_bytes, pack
+from zenlake.log.block import END, StateTooLarge, aligned, block_pieces, head_bytes, pack
 from zenlake.log.disk import PAGE, Disk
 from zenlake.log.layout import (
     FORMAT,
@@ -42,7 +42,7 @@ from zenlake.log.layout import (
 from zenlake.log.marker import mark, spend, spent
 from zenlake.log.recover import recover
 from zenlake.log.rows import Rows
-from zenlake.log.state import Face, Followed, agreed_on
+from zenlake.log.state import MAX_KEYS, Face, Followed, agreed_on
 from zenlake.log.withhold import Withholding
 from zenlake.session.session import Session
 
@@ -283,6 +283,7 @@ class Writer:
                     self._begin_segment()
                 self._prepare_block(self._whole.popleft())
                 self._write_block()
+                self._complete()  # a new segment may have added notes
         if self._sync_is_due():
             self._publish()
 
@@ -301,8 +302,7 @@ class Writer:
 
     def _begin_segment(self) -> None:
         segment = self.segment + 1
-        followed = Followed(self._followed, list(self._live.values()))
-        state = pack(followed.head())
+        followed, state = self._head_state()
         metadata = {
             "zenlake.log.format": FORMAT, "writer": self.name, "epoch": self.epoch, "segment": segment,
             "batch": self._batch, "created": self._clock(),
@@ -334,6 +334,46 @@ class Writer:
         self._row = self._changed = 0
         self._opened = self._synced = time.monotonic()
 
+    def _head_state(self) -> tuple[Followed, bytes]:
+        """Return the state of the live faces, and its JSON for a head.
+
+        A head must never exceed what readers accept. The faces with the most key ids lose them first; if that is not enough, faces
+        are left out, and begin again with their next batch. Each is a row of `events`.
+        """
+        faces = list(self._live.values())
+        followed = Followed(self._followed, faces)
+        limit = MAX_KEYS // 2 if self._followed.memory.refused else MAX_KEYS
+        while True:
+            for face, count in followed.drop_keys(limit):
+                why = "too many bytes of key ids for a segment head: samples on these ids have unresolved keys from here on"
+                self._note_state("key ids dropped", face, count, why)
+            try:
+                return followed, pack(followed.head())
+            except StateTooLarge:
+                if followed.memory.used:
+                    limit = followed.memory.used // 2
+                else:
+                    why = "too many faces for a segment head: these begin again without what was agreed on"
+                    self._note_state("faces dropped", None, len(faces) - len(faces) // 2, why)
+                    faces = faces[: len(faces) // 2]
+                    followed = Followed(self._followed, faces)
+
+    def _note_state(self, kind: str, face: Face | None, count: int, why: str) -> None:
+        """Note it in the block after the current ones: there is no segment to write to at this point."""
+        self._rows.add(self._last, face, NOTE, note_text(kind, {"count": count, "detail": why}), 0, False)
+
+    def _pack_changes(self, changes: dict[str, Any]) -> tuple[bytes, int]:
+        """Return the changes of a block as JSON, and their size.
+
+        Changes beyond what readers accept are left out, but for the new faces, and the block is the last of its segment: only later
+        blocks of the segment would need them.
+        """
+        try:
+            packed = pack(changes)
+            return packed, len(packed)
+        except StateTooLarge:
+            return pack({**changes, "of": {}}), 1 << 62
+
     def _prepare_block(self, rows: Rows) -> None:
         """Following the rows changes the state, so it is done once, also if the disk has no room for the result yet."""
         introduced: list[Face] = []
@@ -343,7 +383,7 @@ class Writer:
         if self._withholding is not None:
             table, withheld = self._withholding.withhold(table, followed.faces)
         changes = followed.follow(table, introduced, self.segment, self.block)
-        packed = None if changes is None else pack(changes)
+        packed, changed = (None, 0) if changes is None else self._pack_changes(changes)
         told = pack(withheld) if withheld else None
         pieces = block_pieces(table, self._row, rows.notes, len(introduced), packed, told, self._options)
         data = table.column("batch").buffers()[2]
@@ -352,7 +392,7 @@ class Writer:
             pieces = aligned(pieces, data.size, self._size)
         size = sum(map(len, pieces))
         record = Record(self._size, size, rows.times[0], rows.times[-1], self._row, len(rows))
-        self._prepared = Prepared(rows, pieces, record, len(packed or b""), direct)
+        self._prepared = Prepared(rows, pieces, record, changed, direct)
         for gone in rows.leaving:
             self._live.pop(gone.name, None)
             if self._withholding is not None:
@@ -418,7 +458,7 @@ class Writer:
         self._index_size += len(records)
 
     def _is_over(self) -> bool:
-        if self._changed > max(self._head_size, FEW_CHANGES):
+        if self._changed > max(self._head_size, FEW_CHANGES) or self._followed.memory.refused:
             return True
         return self._size >= max(self.segment_size, LARGE_HEAD * self._head_size) or self._is_old()
 

@@ -5,8 +5,8 @@ A live transport, a capture, the wire log and the columns all keep the same `Ses
 sequence numbers of each lane, half-received messages, and the two tables of key ids.
 """
 
-from zenlake.session.keys import KeyTable
+from zenlake.session.keys import KeyMemory, KeyTable
 from zenlake.session.lanes import Lanes
 from zenlake.session.session import Session
 
-__all__ = ["KeyTable", "Lanes", "Session"]
+__all__ = ["KeyMemory", "KeyTable", "Lanes", "Session"]

@@ -1,6 +1,13 @@
 cimport cython
 
 @cython.final
+cdef class KeyMemory:
+    cdef readonly Py_ssize_t limit
+    cdef readonly Py_ssize_t table_limit
+    cdef public Py_ssize_t used
+    cdef public Py_ssize_t refused
+
+@cython.final
 cdef class KeyTable:
     cdef readonly int room
     cdef readonly int count
@@ -13,6 +20,7 @@ cdef class KeyTable:
     cdef keep(self, text)
     cdef grow_ids(self, int room)
     cpdef bint declare(self, int id, bytes key) except -1
+    cpdef Py_ssize_t cost(self)
     cpdef forget(self, int id)
     cdef make_room(self, Py_ssize_t size)
     cpdef bint known(self, int id) noexcept nogil

@@ -17,6 +17,22 @@ else:
 
 UNKNOWN = cython.declare(cython.int, -1)
 MOST_IDS = cython.declare(cython.int, 65536)
+ENTRY_COST = cython.declare(cython.int, 16)  # bytes for an id, besides its key
+
+
+class KeyMemory:
+    """The memory that the key ids of several sessions use together, in bytes.
+
+    Every reader of the same messages must come to the same tables. So the limits depend on nothing but the messages: `limit`
+    is for all sessions that share this object, and `table_limit` is for one side of one session. `refused` counts declarations
+    beyond `limit`.
+    """
+
+    def __init__(self, limit=1 << 30, table_limit=16 << 20):
+        self.limit = limit
+        self.table_limit = table_limit
+        self.used = 0
+        self.refused = 0
 
 
 class KeyTable:
@@ -60,6 +76,10 @@ class KeyTable:
         self.used += len(key)
         self.count += 1
         return True
+
+    def cost(self):
+        """Return the bytes that the keys and their ids use."""
+        return self.used - self.wasted + ENTRY_COST * self.count
 
     def forget(self, id):
         """The id stands for nothing any more; what was declared through it stays."""

@@ -1,5 +1,5 @@
 cimport cython
-from zenlake.session.keys cimport KeyTable
+from zenlake.session.keys cimport KeyMemory, KeyTable
 from zenlake.session.lanes cimport Lanes
 from zenlake.wire.fields cimport WireExpr
 from zenlake.wire.handshake cimport Init, Join, Open
@@ -10,7 +10,7 @@ cdef class Side:
     cdef public int whatami
     cdef public unsigned long long lease_ms
     cdef public long long initial_sn
-    cdef readonly KeyTable keys
+    cdef public KeyTable keys
     cdef readonly Lanes lanes
 
 @cython.final
@@ -31,6 +31,8 @@ cdef class Session:
     cdef public bint is_multicast
     cdef public bint is_scouting
     cdef public dict offer
+    cdef readonly KeyMemory memory
+    cdef public bint keys_dropped
     cpdef forget(self)
     cpdef init(self, int direction, Init init)
     cpdef settle(self)
@@ -41,3 +43,7 @@ cdef class Session:
     cpdef str key(self, int direction, WireExpr expr)
     cpdef bint declare_key(self, int direction, int id, WireExpr expr) except -1
     cpdef forget_key(self, int direction, int id)
+    cpdef set_key(self, int direction, int id, bytes key)
+    cpdef Py_ssize_t key_cost(self)
+    cpdef drop_keys(self)
+    cpdef charge_to(self, KeyMemory memory)

@@ -8,10 +8,10 @@ counts only when the other answered. Messages must be told in the order in which
 import cython
 
 if cython.compiled:
-    from cython.cimports.zenlake.session.keys import KeyTable
+    from cython.cimports.zenlake.session.keys import KeyMemory, KeyTable
     from cython.cimports.zenlake.session.lanes import Lanes
 else:
-    from zenlake.session.keys import KeyTable
+    from zenlake.session.keys import KeyMemory, KeyTable
     from zenlake.session.lanes import Lanes
 
 from zenlake.session.lanes import mask_of
@@ -34,10 +34,15 @@ class Side:
 
 
 class Session:
-    """Both ends. Side 0 opened (it sent the InitSyn), side 1 accepted."""
+    """Both ends. Side 0 opened (it sent the InitSyn), side 1 accepted.
 
-    def __init__(self, name=""):
+    Sessions that share a `memory` share its limit. A session with `keys_dropped` accepts no key ids until its next handshake.
+    """
+
+    def __init__(self, name="", memory=None):
         self.name = name
+        self.memory = KeyMemory() if memory is None else memory
+        self.opener = None
         self.generation = 0
         self.is_scouting = False
         self.is_multicast = False
@@ -45,6 +50,9 @@ class Session:
 
     def forget(self):
         """Back to before the handshake: nothing is known, the defaults hold."""
+        if self.opener is not None:
+            self.memory.used -= self.key_cost()
+        self.keys_dropped = False
         self.opener = Side()
         self.acceptor = Side()
         self.sides = [self.opener, self.acceptor]
@@ -151,10 +159,52 @@ class Session:
     def declare_key(self, direction, id, expr):
         """D_KEYEXPR; it has no M flag, which the real network reads as 0 (divergence A13). Whether the id now means this key."""
         key = self.key(direction, expr)
-        return key is not None and self.sides[direction].keys.declare(id, key.encode())
+        if key is None:
+            return False
+        text = key.encode()
+        side: Side = self.sides[direction]
+        before: cython.Py_ssize_t = side.keys.cost()
+        if not side.keys.known(id):
+            if self.keys_dropped or before + len(text) > self.memory.table_limit:
+                return False
+            if self.memory.used + len(text) > self.memory.limit:
+                self.memory.refused += 1
+                return False
+        is_meant = side.keys.declare(id, text)
+        self.memory.used += side.keys.cost() - before
+        return is_meant
 
     def forget_key(self, direction, id):
-        self.sides[direction].keys.forget(id)
+        side: Side = self.sides[direction]
+        before: cython.Py_ssize_t = side.keys.cost()
+        side.keys.forget(id)
+        self.memory.used += side.keys.cost() - before
+
+    def set_key(self, direction, id, key):
+        """Let an id stand for a key (bytes), or for nothing (None), whatever it stood for before and whatever the limits."""
+        self.forget_key(direction, id)
+        side: Side = self.sides[direction]
+        before: cython.Py_ssize_t = side.keys.cost()
+        if key is not None:
+            side.keys.declare(id, key)
+        self.memory.used += side.keys.cost() - before
+
+    def key_cost(self):
+        """Return the bytes that the key ids of both sides use."""
+        return self.opener.keys.cost() + self.acceptor.keys.cost()
+
+    def drop_keys(self):
+        """Forget all key ids, and accept no more of them until the next handshake."""
+        self.memory.used -= self.key_cost()
+        for side in self.sides:
+            side.keys = KeyTable()
+        self.keys_dropped = True
+
+    def charge_to(self, memory):
+        """Charge the key ids to another memory, which other sessions may share."""
+        self.memory.used -= self.key_cost()
+        self.memory = memory
+        self.memory.used += self.key_cost()
 
     # To be continued elsewhere
 
@@ -188,30 +238,31 @@ class Session:
 
     def save(self):
         """Everything, as numbers, text and bytes."""
-        saved = self.terms()
+        saved = {**self.terms(), "keys_dropped": bool(self.keys_dropped)}
         for side, of in zip(self.sides, saved["sides"], strict=True):
             of["keys"] = side.keys.save()
             of["lanes"] = side.lanes.save()
         return saved
 
     @classmethod
-    def restore(cls, saved):
+    def restore(cls, saved, memory=None):
         """A session that goes on where the saved one stood."""
         if saved["format"] != FORMAT:
             raise ValueError(f"a session saved in format {saved['format']}; this version reads {FORMAT}")
-        session = cls(saved["name"])
+        session = cls(saved["name"], memory)
         for name in (
             "generation", "version", "resolution", "batch_size", "qos", "low_latency", "compression", "patch",
             "is_open", "is_multicast", "is_scouting", "offer",
         ):  # fmt: skip
             setattr(session, name, saved[name])
         session.settle()
-        for side, of in zip(session.sides, saved["sides"], strict=True):
+        session.keys_dropped = saved.get("keys_dropped", False)
+        for direction, (side, of) in enumerate(zip(session.sides, saved["sides"], strict=True)):
             side.zid = of["zid"]
             side.whatami = of["whatami"]
             side.lease_ms = of["lease_ms"]
             side.initial_sn = of["initial_sn"]
             for id, key in of["keys"].items():
-                side.keys.declare(int(id), key)
+                session.set_key(direction, int(id), key)
             side.lanes.restore(of["lanes"])
         return session
