@@ -389,6 +389,29 @@ def test_the_end_of_one_interest_of_many_costs_what_it_matches() -> None:
     assert not curious.face.told[TOKEN]
 
 
+def test_a_declaration_costs_no_more_with_many_others_that_a_publisher_matches() -> None:
+    mesh = Mesh()
+    node = router(mesh)
+    client = mesh.hand(node)
+    publisher = node.application.declare_publisher(b"k/**")
+    changes: list[bool] = []
+    publisher.on_matching = changes.append
+    client.say(subscribe("k/1", 1))
+    few = calls(lambda: client.say(subscribe("k/2", 2), unsubscribe(1), subscribe("k/1", 1), unsubscribe(2)))
+    for id in range(10, 2010):
+        client.say(subscribe(f"k/{id}", id))
+    assert calls(lambda: client.say(subscribe("k/2", 2), unsubscribe(2))) <= few
+    for id in (1, *range(10, 2010)):
+        assert publisher.last
+        client.say(unsubscribe(id))
+    assert changes == [True, False]
+    client.say(subscribe("k/1", 1))
+    assert publisher.matching
+    client.leave()
+    assert changes == [True, False, True, False]
+    assert not publisher.matching
+
+
 def test_cleanup_after_a_client_runs_in_slices() -> None:
     mesh = Ticking()
     node = router(mesh)

@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from zenlake.api.opening import node_config
-from zenlake.cli.network import ConfigFile, Set, configuration, until_stopped
+from zenlake.cli.network import ConfigFile, Limit, Set, configuration, limits, until_stopped
 from zenlake.cli.recording import Metrics, MirrorTo, lagging, local, mirror, named
 from zenlake.cli.terminal import status_line
 from zenlake.log.retain import Retention
@@ -77,6 +77,7 @@ def tap(
     metrics: Metrics = None,
     config: ConfigFile = None,
     set: Set = None,
+    limit: Limit = None,
 ) -> int:
     """Record what is published into a wire log, until Ctrl-C or SIGTERM.
 
@@ -111,6 +112,7 @@ def tap(
                 tls=network.tls,
                 timeout=network.connect_timeout,
                 backoff=network.backoff,
+                limits=limits(limit),
             )
         )
         if copy is not None:

@@ -8,13 +8,13 @@ the record is good until they return. `docs/design/network.md` lists the whole i
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from zenlake import limits
 from zenlake.encoding import Encoding
 from zenlake.errors import LocalError
 from zenlake.keyexpr import includes, intersects
-from zenlake.limits import Resource
 from zenlake.network.asking import Get, LivelinessGet, Query
 from zenlake.network.consolidation import Consolidation
-from zenlake.network.declarations import COMPLETE, passes
+from zenlake.network.declarations import COMPLETE, Resource, passes
 from zenlake.network.entities import (
     Declared,
     Deliver,
@@ -396,24 +396,36 @@ class Application(Face):
     # What the tables say
 
     def is_matched(self, watcher: Watcher) -> bool:
-        """With the lock held: whether anybody has what it watches for."""
-        for resource in self.node.declarations.tables[watcher.kind].matching(watcher.key):
-            if watcher.complete and not includes(resource.key, watcher.key):
-                continue
-            for face, infos in resource.holders.items():
-                if watcher.complete and not any(info & COMPLETE for info in infos.values()):
-                    continue
-                if watcher.destination is not (REMOTE if face is self else LOCAL) and passes(self, face):
-                    return True
-        return False
+        """With the lock held: whether there is a declaration that it watches for. `watcher.witness` is its key then."""
+        found = reversed(self.node.declarations.tables[watcher.kind].matching(watcher.key))  # the first may leave first
+        watcher.witness = next((each.key for each in found if self._is_match(watcher, each)), None)
+        return watcher.witness is not None
+
+    def _is_match(self, watcher: Watcher, resource: Resource) -> bool:
+        if watcher.complete and not includes(resource.key, watcher.key):
+            return False
+        return any(
+            watcher.destination is not (REMOTE if face is self else LOCAL)
+            and face.is_open
+            and passes(self, face)
+            and (not watcher.complete or any(info & COMPLETE for info in infos.values()))
+            for face, infos in resource.holders.items()
+        )
 
     def changed(self, kind: int, key: bytes) -> None:
         """With the lock held: something was declared on a key, or taken back."""
         if kind not in self.watchers:
             return
+        resource = self.node.declarations.tables[kind].get(key)
         for those in self.watchers[kind].matching(key):
             for watcher in those:
-                now = self.is_matched(watcher)
+                if watcher.last and watcher.witness not in (None, key):
+                    continue  # the other declaration still matches
+                now = resource is not None and self._is_match(watcher, resource)
+                if now:
+                    watcher.witness = key
+                elif watcher.last:
+                    now = self.is_matched(watcher)
                 if now != watcher.last:
                     watcher.last = now
                     if watcher.on_matching is not None:
@@ -458,11 +470,11 @@ class Application(Face):
     def control(self, message: bytes) -> None:
         """Nothing is written to ourselves."""
 
-    def charge(self, resource: Resource, size: int) -> bool:
+    def charge(self, resource: limits.Resource, size: int) -> bool:
         """The memory of the application is its own."""
         return True
 
-    def refund(self, resource: Resource, size: int) -> None:
+    def refund(self, resource: limits.Resource, size: int) -> None:
         """Nothing was charged."""
 
 

@@ -77,6 +77,8 @@ class Watcher(Entity):
         self.on_matching: Callable[[bool], object] | None = None
         """Called with the new state at each change."""
         self.last = False
+        self.witness: bytes | None = None
+        """The key of a declaration that matches."""
 
     @property
     def matching(self) -> bool:
