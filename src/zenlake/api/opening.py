@@ -73,7 +73,6 @@ IDLE = (
     "transport/link/tx/threads",
     "transport/link/unixpipe",
     "transport/multicast/compression",
-    "transport/multicast/max_sessions",
     "transport/shared_memory",
     "transport/unicast/max_links",
 )
@@ -449,6 +448,7 @@ def _transport(config: Config) -> dict[str, Any]:
         "compression": config.get("transport/unicast/compression/enabled"),
         "open_timeout": config.get("transport/unicast/open_timeout") / 1000,
         "accept_timeout": config.get("transport/unicast/accept_timeout") / 1000,
+        "multicast_max_sessions": _unless_null(config.get("transport/multicast/max_sessions"), 1000),
         "multicast_qos": config.get("transport/multicast/qos/enabled"),
         "join_interval": (config.get("transport/multicast/join_interval") or 2500) / 1000,
         "user": config.get("transport/auth/usrpwd/user"),

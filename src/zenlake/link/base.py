@@ -16,6 +16,7 @@ from typing import Protocol
 
 from zenlake.endpoint import EndPoint
 from zenlake.errors import EndpointError, LinkError
+from zenlake.limits import Account, Resource
 
 __all__ = ["Address", "Link", "Listener", "Owner", "Port", "addresses", "describe", "locator"]
 
@@ -103,6 +104,8 @@ class Link(ABC):
     local = ""
     remote = ""
     owner: Owner
+    account: Account | None = None
+    """The peer's memory account, which the owner sets."""
 
     @property
     def whole_segments(self) -> int:
@@ -139,6 +142,25 @@ class Link(ABC):
         if self.port is not None:
             self.port.wants_read = True
             self.port.changed()
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the owner has stopped reading, so that silence says nothing about the peer."""
+        return self.port is not None and not self.port.wants_read
+
+    def poll(self, now: float) -> None:
+        """Read once what has arrived, outside the turn of the loop."""
+        if self.port is not None and self.port.wants_read:
+            self.port.on_readable(now)
+
+    def hold(self, size: int, limit: int | None = None) -> None:
+        """Charge the bytes that the link itself holds for its peer. A LinkError if they are more than the limit."""
+        if self.account is None:
+            return
+        is_within = self.account.set(Resource.LINK_BUFFERS, size)
+        if not is_within and (limit is None or size > limit):
+            most = limit or self.account.limits[Resource.LINK_BUFFERS]
+            raise LinkError(self.remote, f"the link holds {size} bytes for the peer, limit {most} (link_buffers)")
 
     @property
     def is_drained(self) -> bool:

@@ -10,6 +10,7 @@ and does not check who signed it. `AskingConnection` turns that on, and the link
 """
 
 import logging
+import os
 import socket
 import ssl
 from contextlib import suppress
@@ -28,12 +29,21 @@ from aioquic.quic.events import (
     StreamDataReceived,
     StreamReset,
 )
-from aioquic.quic.packet import QuicFrameType, QuicPacketType, encode_quic_version_negotiation, pull_quic_header
+from aioquic.quic.packet import (
+    QuicFrameType,
+    QuicHeader,
+    QuicPacketType,
+    encode_quic_retry,
+    encode_quic_version_negotiation,
+    pull_quic_header,
+)
+from aioquic.quic.retry import QuicRetryTokenHandler
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from zenlake.endpoint import EndPoint
 from zenlake.errors import LinkError
+from zenlake.limits import Resource
 from zenlake.link.base import Address, Link, Listener, Port, describe, locator
 from zenlake.link.certificates import Tls
 from zenlake.link.tcp import bind
@@ -127,7 +137,19 @@ class QuicLink(Served):
 
     def take(self, data: bytes | memoryview, source: tuple[object, ...], now: float) -> None:
         self._quic.receive_datagram(data, source, now)
+        self._check_held()
         self.react()
+
+    def poll(self, now: float) -> None:
+        self._udp.on_readable(now)
+
+    def _check_held(self) -> None:
+        """Charge stream data that waits for what comes before it. aioquic's own windows grow without a limit."""
+        held = sum(len(stream.receiver._buffer) for stream in self._quic._streams.values())
+        if self.account is not None and self.account.used.get(Resource.HANDSHAKES):
+            self.hold(held)
+        else:
+            self.hold(held, WINDOW)
 
     def react(self) -> None:
         """Tell the owner what aioquic has understood."""
@@ -228,6 +250,7 @@ class QuicListener(UdpPort, Listener):
         self.locator = locator("quic", sock.getsockname())
         self._configuration = configuration
         self._links: dict[bytes, QuicLink] = {}
+        self._tokens = QuicRetryTokenHandler()
         self._listening = True
 
     def on_datagram(self, data: memoryview, source: tuple[object, ...], now: float) -> None:
@@ -252,8 +275,15 @@ class QuicListener(UdpPort, Listener):
             first = header.packet_type == QuicPacketType.INITIAL and len(datagram) >= SMALLEST_MAX_DATAGRAM_SIZE
             if not first or not self._listening:
                 return
+            original = self._validate(header, source, now)
+            if original is None:
+                return
             kind = QuicConnection if self._configuration.verify_mode is None else AskingConnection
-            quic = kind(configuration=self._configuration, original_destination_connection_id=header.destination_cid)
+            quic = kind(
+                configuration=self._configuration,
+                original_destination_connection_id=original,
+                retry_source_connection_id=header.destination_cid,
+            )
             link = QuicLink(quic, self, self.locator, locator("quic", source))
             self._links[header.destination_cid] = self._links[quic.host_cid] = link
             try:
@@ -262,6 +292,37 @@ class QuicListener(UdpPort, Listener):
                 self.forget(link)
                 raise
         link.arrived(datagram, source, now)
+
+    def _validate(self, header: QuicHeader, source: tuple[object, ...], now: float) -> bytes | None:
+        """Return the connection id of the first Initial if the source has proved that it receives datagrams.
+
+        Otherwise the reply is a Retry, and nothing is stored: an Initial with a forged source costs no handshake.
+        """
+        address = source[:2]
+        if header.token:
+            with suppress(ValueError):
+                original: bytes = self._tokens.validate_token(
+                    address=address, destination_cid=header.destination_cid, token=header.token, now=now
+                )
+                return original
+            return None
+        name = os.urandom(self._configuration.connection_id_length)
+        token = self._tokens.create_token(
+            address=address,
+            original_destination_connection_id=header.destination_cid,
+            retry_source_connection_id=name,
+            now=now,
+        )
+        retry = encode_quic_retry(
+            version=header.version,
+            source_cid=name,
+            destination_cid=header.source_cid,
+            original_destination_cid=header.destination_cid,
+            retry_token=token,
+        )
+        with suppress(OSError):
+            self._sock.sendto(retry, source)
+        return None
 
     def renamed(self, link: QuicLink, event: object) -> None:
         if isinstance(event, ConnectionIdIssued):

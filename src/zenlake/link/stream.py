@@ -27,6 +27,7 @@ if cython.compiled:
 __all__ = ["Layer", "LayeredLink", "Pipe", "StreamLink", "StreamListener", "dial"]
 
 READ = 65536
+MAX_UNSENT = 256 << 10  # bytes; one read adds less than three times its size, so this stays below `link_buffers`
 BRIEF = cython.declare(cython.Py_ssize_t, 1024)
 BACKLOG = 1024
 ACCEPTS = 64  # in one turn of the loop, so that a flood leaves time for the others
@@ -234,6 +235,7 @@ class LayeredLink(StreamLink):
         self._out = bytearray()
         self._was_ready = False
         self._full = False
+        self._paused = False
         super().__init__(sock, protocol, remote, connecting)
         self.stream = stream
 
@@ -269,7 +271,10 @@ class LayeredLink(StreamLink):
             self._flush()  # an alert, or a refusal with its reason
             return self._break(error)
         self._tell_ready()
-        self._flush()
+        try:
+            self._flush()
+        except LinkError as error:
+            return self._break(error)
         if self._layer.is_ended and not self._closed:
             self._lose(None)
 
@@ -329,6 +334,27 @@ class LayeredLink(StreamLink):
         if self.wants_write != bool(self._out):
             self.wants_write = bool(self._out)
             self.changed()
+        self.hold(len(self._out))
+        self._update_read()
+
+    def _update_read(self) -> None:
+        """Stop reading from a peer that does not read: what it sends, such as a ping, may need a reply."""
+        wanted = not self._paused and not self._closed and len(self._out) <= MAX_UNSENT
+        if self.wants_read != wanted:
+            self.wants_read = wanted
+            self.changed()
+
+    def pause(self) -> None:
+        self._paused = True
+        self._update_read()
+
+    def resume(self) -> None:
+        self._paused = False
+        self._update_read()
+
+    @property
+    def is_paused(self) -> bool:
+        return self._paused
 
     def _break(self, error: LinkError) -> None:
         owner = self.owner

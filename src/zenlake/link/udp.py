@@ -193,6 +193,11 @@ class Served(Link):
         elif self._held + len(data) <= HELD:
             self._waiting.append((bytes(data), source))
             self._held += len(data)
+            self.hold(self._held)
+
+    @property
+    def is_paused(self) -> bool:
+        return self._waiting is not None
 
     def pause(self) -> None:
         if self._waiting is None:
@@ -200,6 +205,7 @@ class Served(Link):
 
     def resume(self) -> None:
         waiting, self._waiting, self._held = self._waiting or [], None, 0
+        self.hold(0)
         for data, source in waiting:
             self.arrived(data, source, monotonic())
 
@@ -223,6 +229,9 @@ class UdpPeer(Served):
 
     def fail(self, error: Exception) -> None:
         self._listener.blame(self, error)
+
+    def poll(self, now: float) -> None:
+        self._listener.on_readable(now)
 
     def write(self, data: memoryview) -> int:
         return self._listener.send(data, self._source, self)
