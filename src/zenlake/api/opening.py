@@ -31,7 +31,7 @@ log = logger("zenlake.node")
 
 # Without effect, but not without a word.
 PLUGINS = "plugins"
-KNOWN_KEYS = "transport/auth/pubkey/known_keys_file"
+PUBLIC_KEYS = "transport/auth/pubkey"
 # What has no effect here: keys, and sections of them. (`tests/api/test_opening.py` compares them with what the code asks for.)
 IDLE = (
     "adminspace/permissions/write",
@@ -375,9 +375,10 @@ def _check(config: Config) -> None:
     for each in _endpoints(config.of_role("connect/endpoints") or ()):
         if protocols is not None and each.partition("/")[0] not in protocols:
             log.warning("transport/link/protocols does not allow %s, so it is not connected to", each)
-    if config.get(KNOWN_KEYS):
+    keys = [path for path, value in config.changed() if path.startswith(f"{PUBLIC_KEYS}/") and value is not None]
+    if keys:
         raise ConfigError(
-            f"{KNOWN_KEYS} is to keep others out by their public keys, which is not supported: "
+            f"{', '.join(sorted(keys))} restricts peers by their public keys, which is not supported: "
             "have them authenticate with certificates (transport/link/tls/enable_mtls) or passwords (transport/auth/usrpwd)"
         )
 

@@ -18,7 +18,7 @@ from zenlake.endpoint import EndPoint
 from zenlake.errors import EndpointError, LinkError
 from zenlake.limits import Account, Resource
 
-__all__ = ["Address", "Link", "Listener", "Owner", "Port", "addresses", "describe", "locator"]
+__all__ = ["Address", "Link", "Listener", "Owner", "Port", "addresses", "describe", "locator", "open_socket"]
 
 Address = tuple[int, tuple[object, ...]]
 """A family of sockets, and an address in it."""
@@ -209,6 +209,27 @@ def addresses(endpoint: EndPoint, kind: socket.SocketKind, passive: bool = False
     return [(family, address) for family, _, _, _, address in found]
 
 
+def open_socket(endpoint: EndPoint, family: int, kind: int) -> socket.socket:
+    """Create a socket for an endpoint, restricted to the network interface of its `#iface`.
+
+    Raises:
+        EndpointError: The system cannot restrict a socket.
+        LinkError: The interface does not exist, or the process may not use it.
+    """
+    name = endpoint.config.get("iface")
+    if name is None:
+        return socket.socket(family, kind)
+    if not hasattr(socket, "SO_BINDTODEVICE") or family not in (socket.AF_INET, socket.AF_INET6):
+        raise EndpointError(f"endpoint `{endpoint}`: iface={name} cannot be honoured here; remove it from the endpoint")
+    sock = socket.socket(family, kind)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, name.encode())
+    except OSError as error:
+        sock.close()
+        raise LinkError(str(endpoint), f"iface={name}: {describe(error)}") from None
+    return sock
+
+
 def needs_asking(endpoint: EndPoint) -> bool:
     """Whether the host is a name, so that `addresses` may take its time."""
     host, port = endpoint.host_and_port()
@@ -243,6 +264,7 @@ def describe(error: OSError) -> str:
         errno.EADDRNOTAVAIL: "not an address of this machine",
         errno.EACCES: "not permitted",
         errno.ENOENT: "no such socket",
+        errno.ENODEV: "no such network interface",
         errno.ECONNRESET: HANG_UP,
         errno.EPIPE: HANG_UP,
     }

@@ -44,7 +44,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from zenlake.endpoint import EndPoint
 from zenlake.errors import LinkError
 from zenlake.limits import Resource
-from zenlake.link.base import Address, Link, Listener, Port, describe, locator
+from zenlake.link.base import Address, Link, Listener, Port, describe, locator, open_socket
 from zenlake.link.certificates import Tls
 from zenlake.link.tcp import bind
 from zenlake.link.udp import Served, UdpPort
@@ -407,7 +407,7 @@ def connect(endpoint: EndPoint, address: Address, tls: Tls) -> Link:
     if not tls.verify_name_on_connect:
         configuration.server_name = None  # who signed it is checked all the same
     family, target = address
-    sock = socket.socket(family, socket.SOCK_DGRAM)
+    sock = open_socket(endpoint, family, socket.SOCK_DGRAM)
     try:
         sock.connect(target)
     except OSError as error:

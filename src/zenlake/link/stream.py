@@ -15,8 +15,9 @@ from typing import Protocol
 
 import cython
 
+from zenlake.endpoint import EndPoint
 from zenlake.errors import LinkError
-from zenlake.link.base import Link, Listener, Port, describe, locator
+from zenlake.link.base import Link, Listener, Port, describe, locator, open_socket
 from zenlake.telling import logger
 
 if cython.compiled:
@@ -106,9 +107,9 @@ class Layer(Protocol):
         """Say goodbye, if the protocol has a word for it."""
 
 
-def dial(family: int, address: object, name: str) -> socket.socket:
-    """A socket that is connecting."""
-    sock = socket.socket(family, socket.SOCK_STREAM)
+def dial(endpoint: EndPoint, family: int, address: object) -> socket.socket:
+    """Begin to connect to one of the endpoint's addresses. Return the socket."""
+    sock = open_socket(endpoint, family, socket.SOCK_STREAM)
     sock.setblocking(False)
     try:
         error = sock.connect_ex(address)  # type: ignore[arg-type]
@@ -116,7 +117,7 @@ def dial(family: int, address: object, name: str) -> socket.socket:
             raise OSError(error, "")
     except OSError as fault:
         sock.close()
-        raise LinkError(name, describe(fault)) from None
+        raise LinkError(str(endpoint.locator), describe(fault)) from None
     return sock
 
 

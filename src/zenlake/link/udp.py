@@ -10,7 +10,7 @@ from time import monotonic
 
 from zenlake.endpoint import EndPoint
 from zenlake.errors import EndpointError, LinkError
-from zenlake.link.base import Address, Link, Listener, Port, describe, locator
+from zenlake.link.base import Address, Link, Listener, Port, describe, locator, open_socket
 from zenlake.link.tcp import bind
 from zenlake.telling import logger
 
@@ -281,7 +281,7 @@ def connect(endpoint: EndPoint, address: Address, tls: object = None) -> Link:
     _refuse_reliable(endpoint)
     name = str(endpoint.locator)
     family, target = address
-    sock = socket.socket(family, socket.SOCK_DGRAM)
+    sock = open_socket(endpoint, family, socket.SOCK_DGRAM)
     try:
         sock.connect(target)
     except OSError as error:

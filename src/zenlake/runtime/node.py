@@ -76,7 +76,7 @@ class NodeConfig:
     """Of links that may be made; None: all."""
     max_sessions: int = 1000
     max_pending: int = 100
-    """Handshakes that may be under way with those who come to us."""
+    """Pending handshakes that each listener may have."""
     max_memory: int = MEMORY
     """Bytes that may wait in all connections together, sent or received in part."""
     access: AccessControl | None = None
