@@ -18,6 +18,8 @@ from tests.transport.ends import framed, push
 from zenlake.endpoint import EndPoint
 from zenlake.limits import DEFAULT_LIMITS, Resource
 from zenlake.link import Tls
+from zenlake.link.base import Port
+from zenlake.runtime.engine import Engine
 from zenlake.runtime.runtime import HANDSHAKE_SIZE, Runtime
 from zenlake.values import WhatAmI
 from zenlake.wire.handshake import Init
@@ -213,3 +215,29 @@ def test_an_init_of_one_link_may_not_hold_more_than_a_batch(router: Runtime, tmp
         sock.sendall(framed(Init(whatami=2, zid=b"half", patch=1).encode()) * 2000)
         until(lambda: router._pending == 1)
         assert router.budget.held == HANDSHAKE_SIZE
+
+
+def test_a_timeout_that_moves_with_each_datagram_leaves_one_timer() -> None:
+    class Moving(Port):
+        when = time.monotonic() + 60.0
+
+        def fileno(self) -> int:
+            return -1
+
+        def on_readable(self, now: float) -> None: ...
+
+        def next_timeout(self) -> float:
+            self.when += 0.001
+            return self.when
+
+        def close(self) -> None: ...
+
+    engine = Engine()
+    engine.start()
+    port = Moving()
+    port.wants_read = False
+    engine.run(lambda: engine.add(port))
+    before = engine.run(lambda: len(engine._timers))
+    engine.run(lambda: [port.changed() for _ in range(1000)])
+    assert engine.run(lambda: len(engine._timers)) == before
+    engine.stop()

@@ -82,6 +82,8 @@ class QuicLink(Served):
         self._written = 0
         self._starved = False
         self._closed = False
+        self.names: set[bytes] = set()
+        """The connection ids by which the listener knows this link."""
         self.local = local
         self.remote = remote
 
@@ -130,6 +132,8 @@ class QuicLink(Served):
     def flush(self) -> None:
         for data, address in self._quic.datagrams_to_send(monotonic()):
             self._udp.send(data, address if isinstance(self._udp, QuicListener) else None, self)
+        if isinstance(self._udp, QuicListener) and not self._closed:
+            self._udp.times[self] = self._quic.get_timer()
         self._udp.changed()
 
     def fail(self, error: Exception) -> None:
@@ -250,6 +254,8 @@ class QuicListener(UdpPort, Listener):
         self.locator = locator("quic", sock.getsockname())
         self._configuration = configuration
         self._links: dict[bytes, QuicLink] = {}
+        self.times: dict[QuicLink, float | None] = {}
+        """When each link has something to do: kept here, because every datagram asks for the earliest."""
         self._tokens = QuicRetryTokenHandler()
         self._listening = True
 
@@ -285,7 +291,8 @@ class QuicListener(UdpPort, Listener):
                 retry_source_connection_id=header.destination_cid,
             )
             link = QuicLink(quic, self, self.locator, locator("quic", source))
-            self._links[header.destination_cid] = self._links[quic.host_cid] = link
+            self._name(link, header.destination_cid)
+            self._name(link, quic.host_cid)
             try:
                 self.on_link(link)
             except BaseException:
@@ -324,14 +331,21 @@ class QuicListener(UdpPort, Listener):
             self._sock.sendto(retry, source)
         return None
 
+    def _name(self, link: QuicLink, name: bytes) -> None:
+        self._links[name] = link
+        link.names.add(name)
+
     def renamed(self, link: QuicLink, event: object) -> None:
         if isinstance(event, ConnectionIdIssued):
-            self._links[event.connection_id] = link
+            self._name(link, event.connection_id)
         elif isinstance(event, ConnectionIdRetired):
             self._links.pop(event.connection_id, None)
+            link.names.discard(event.connection_id)
 
     def forget(self, link: QuicLink) -> None:
-        self._links = {name: other for name, other in self._links.items() if other is not link}
+        for name in link.names:
+            self._links.pop(name, None)
+        self.times.pop(link, None)
         if not self._links and not self._listening:
             UdpPort.close(self)
 
@@ -342,11 +356,10 @@ class QuicListener(UdpPort, Listener):
     def next_timeout(self) -> float | None:
         if self._closed:
             return None
-        return min((when for link in self._links.values() if (when := link.next_timeout()) is not None), default=None)
+        return min((when for when in self.times.values() if when is not None), default=None)
 
     def on_timeout(self, now: float) -> None:
-        for link in set(self._links.values()):
-            when = link.next_timeout()
+        for link, when in list(self.times.items()):
             if when is not None and when <= now:
                 try:
                     link.late(now)

@@ -48,7 +48,7 @@ cdef class Engine:
     cdef readonly object _calls
     cdef bint _awake
     cdef object _waking
-    cdef list _timers
+    cdef readonly list _timers
     cdef unsigned long long _count
     cdef dict _ports
     cdef dict _by_number
