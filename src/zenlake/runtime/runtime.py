@@ -385,7 +385,7 @@ class Runtime(Node):
         full = ""
         if sum(each is listener for each in self._handshakes.values()) >= self.max_pending:
             full = "handshake limit"
-        elif not account.charge(Resource.HANDSHAKES, HANDSHAKE_SIZE):
+        elif self.budget.is_full or not account.charge(Resource.HANDSHAKES, HANDSHAKE_SIZE):
             full = "no memory"
         if full or self._closing:
             account.close()
