@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from aioquic.quic.configuration import QuicConfiguration
@@ -20,7 +21,10 @@ from zenlake.limits import DEFAULT_LIMITS, Resource
 from zenlake.link import Tls
 from zenlake.link.base import Port
 from zenlake.runtime.engine import Engine
+from zenlake.runtime.group import Group, Members
 from zenlake.runtime.runtime import HANDSHAKE_SIZE, Runtime
+from zenlake.transport.inbox import Arena
+from zenlake.transport.multicast import Multicast
 from zenlake.values import WhatAmI
 from zenlake.wire.handshake import Init
 
@@ -240,4 +244,23 @@ def test_a_timeout_that_moves_with_each_datagram_leaves_one_timer() -> None:
     before = engine.run(lambda: len(engine._timers))
     engine.run(lambda: [port.changed() for _ in range(1000)])
     assert engine.run(lambda: len(engine._timers)) == before
+    engine.stop()
+
+
+def test_a_datagram_of_a_member_does_not_cost_a_look_at_all_members() -> None:
+    engine = Engine()
+    engine.start()
+    link = SimpleNamespace(mtu=65000, remote="udp/group", write=len, close=lambda: None)
+    group = Group(engine, link, settings(whatami=WhatAmI.PEER), Members(), Arena())  # type: ignore[arg-type]
+    other = Multicast(settings(whatami=WhatAmI.PEER), initial_sn=1, now=0.0)
+    join = other.data(1.0)
+    assert join is not None
+    looks = []
+    expire = group.transport.on_timeout
+    group.transport.on_timeout = lambda now: looks.append(now) or expire(now)  # type: ignore[method-assign,func-returns-value]
+    engine.run(group.begin)
+    for _ in range(100):
+        engine.run(lambda: group._receive(join, ("127.0.0.1", 5000)))
+    assert len(group.transport.peers) == 1
+    assert len(looks) < 5
     engine.stop()

@@ -91,9 +91,11 @@ class Group:
             self._engine.reports.report(
                 f"udp/{source[0]}:{source[1]}", f"no room for a member of {self.link.remote}", "members refused: limit"
             )
-        for event in list(self.transport.events()):
+        events = list(self.transport.events())
+        for event in events:
             self._tell(event)
-        self._late()
+        if events or self.transport.is_join_due(monotonic()):  # else no timeout is earlier: do not ask all members
+            self._late()
 
     def _tell(self, event: Joined | Left) -> None:
         if isinstance(event, Joined):

@@ -232,6 +232,10 @@ class Multicast:
             return None
         return min([self._next_join, *(peer.last_received + peer.lease for peer in self.peers.values())])
 
+    def is_join_due(self, now: float) -> bool:
+        """Return whether our next JOIN is to be sent."""
+        return now >= self._next_join
+
     def on_timeout(self, now: float) -> None:
         """Forget who was silent too long. (JOIN comes out of `data`.)"""
         for peer in [peer for peer in self.peers.values() if now >= peer.last_received + peer.lease]:
