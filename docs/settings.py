@@ -32,8 +32,8 @@ UNUSED = """
 ## Accepted, without effect
 
 These are checked and then left alone. If some are set to something else than their default (or than what holds here anyway), a
-warning of the logger `zenlake.node` names them when a session is opened; `transport/auth/pubkey/known_keys_file`, which is to
-keep others out, is refused.
+warning of the logger `zenlake.node` names them when a session is opened. The keys of `transport/auth/pubkey` restrict peers, so
+they are refused.
 """
 
 

@@ -148,6 +148,21 @@ class Account:
         """Return whether more than a share of a limit is used."""
         return self.used.get(resource, 0) > share * self.limits[resource]
 
+    def set(self, resource: Resource, size: int) -> bool:
+        """Record that the peer uses `size` bytes now. Return False, and count a refusal, if that exceeds the limit.
+
+        For memory that is in use before its size is known, such as the buffers of a link.
+        """
+        before = self.used.get(resource, 0)
+        if size != before:
+            self.used[resource] = size
+            if self.budget is not None:
+                self.budget.charge(size - before)
+        if size <= self.limits[resource]:
+            return True
+        self.refusals[resource] = self.refusals.get(resource, 0) + 1
+        return False
+
     def close(self) -> None:
         """Give back all that is charged. The peer is gone."""
         if self.budget is not None:

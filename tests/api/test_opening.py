@@ -21,9 +21,21 @@ def test_plugins_are_warned_about(caplog):
         assert "zenohd" in caplog.text
 
 
-def test_a_list_of_known_public_keys_is_refused():
-    with pytest.raises(zenlake.errors.ConfigError, match=r"known_keys_file .* \(transport/link/tls/enable_mtls\)"):
-        zenlake.open(config(transport__auth__pubkey__known_keys_file="keys.txt"))
+PUBLIC_KEYS = [
+    "known_keys_file",
+    "private_key_file",
+    "private_key_pem",
+    "public_key_file",
+    "public_key_pem",
+    "key_size",
+]
+
+
+@pytest.mark.parametrize("key", PUBLIC_KEYS)
+def test_authentication_by_public_keys_is_refused(key):
+    """Ignored, it would admit every peer."""
+    with pytest.raises(zenlake.errors.ConfigError, match=rf"{key} .* \(transport/link/tls/enable_mtls\)"):
+        zenlake.open(config(**{f"transport__auth__pubkey__{key}": 2048 if key == "key_size" else "keys.pem"}))
 
 
 @pytest.mark.parametrize("read", [True, False])
@@ -57,7 +69,6 @@ SET = {
     "transport/link/tx/queue/batching/enabled": False,
     "transport/link/tx/queue/size/control": 4,
     "transport/link/tx/threads": 3,
-    "transport/multicast/max_sessions": 5,
     "transport/shared_memory/mode": "init",
     "transport/unicast/max_links": 2,
 }

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 import socket
 import sys
+from pathlib import Path
 
 import pytest
 
+from zenlake import link as links
 from zenlake.endpoint import EndPoint
-from zenlake.link import memory, tcp
+from zenlake.errors import EndpointError, LinkError
+from zenlake.link import Tls, memory, tcp
 from zenlake.link.base import Link, addresses
 from zenlake.link.interfaces import having
 
@@ -40,3 +43,41 @@ def test_a_link_knows_its_interface() -> None:
     for each in (here, links[0], listener):
         each.close()
     assert memory.MemoryLink.pair("a")[0].interfaces == ()
+
+
+def device(sock: socket.socket) -> str:
+    return sock.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16).rstrip(b"\0").decode()
+
+
+@pytest.mark.parametrize("protocol", ["tcp", "tls", "ws", "wss", "udp", "quic"])
+def test_sockets_are_restricted_to_the_interface_of_their_endpoint(protocol: str, certificates: Path) -> None:
+    tls = Tls(
+        root_ca_certificate=str(certificates / "ca.pem"),
+        listen_certificate=str(certificates / "server.pem"),
+        listen_private_key=str(certificates / "server.key"),
+    )
+    listener = links.listen(EndPoint.parse(f"{protocol}/0.0.0.0:0#iface={LOOPBACK}"), tls)
+    assert device(listener._sock) == LOOPBACK  # type: ignore[attr-defined]
+    port = listener.locator.rpartition(":")[2]
+    endpoint = EndPoint.parse(f"{protocol}/127.0.0.1:{port}#iface={LOOPBACK}")
+    link = links.connect(endpoint, links.ask(endpoint)[0], tls)
+    assert device(link.port._sock) == LOOPBACK  # type: ignore[union-attr]
+    link.close()
+    listener.close()
+
+
+@pytest.mark.parametrize("protocol", ["tcp", "ws", "udp"])
+def test_an_interface_that_does_not_exist_is_an_error(protocol: str) -> None:
+    endpoint = EndPoint.parse(f"{protocol}/127.0.0.1:0#iface=nothing0")
+    with pytest.raises(LinkError, match="iface=nothing0: no such network interface"):
+        links.listen(endpoint, Tls())
+    with pytest.raises(LinkError, match="iface=nothing0: no such network interface"):
+        links.connect(endpoint, (socket.AF_INET, ("127.0.0.1", 7447)), Tls())
+
+
+def test_an_interface_where_there_is_no_network_is_refused(tmp_path: Path) -> None:
+    endpoint = EndPoint.parse(f"unixsock-stream/{tmp_path}/socket#iface=lo")
+    with pytest.raises(EndpointError, match="iface=lo cannot be honoured"):
+        links.listen(endpoint, Tls())
+    with pytest.raises(EndpointError, match="iface=lo cannot be honoured"):
+        links.connect(endpoint, None, Tls())

@@ -6,12 +6,14 @@ import pytest
 from tests.transport.ends import Collector, push
 from tests.vectors import batches
 from zenlake.errors import CloseReason, LocalError
+from zenlake.limits import Resource
+from zenlake.transport.budget import Budget
 from zenlake.transport.config import Settings
-from zenlake.transport.multicast import MOST_PEERS, Joined, Left, Multicast, Peer
+from zenlake.transport.multicast import MEMBER_SIZE, Joined, Left, Multicast, Peer
 from zenlake.values import WhatAmI
 from zenlake.wire.handshake import Close, Join
 from zenlake.wire.reader import messages
-from zenlake.wire.transport import Frame
+from zenlake.wire.transport import Fragment, Frame
 
 
 class Node:
@@ -133,13 +135,52 @@ def test_strangers_and_garbage_change_nothing() -> None:
     assert [*ann.group.peers] == ["bob"]
 
 
-def test_the_table_of_peers_is_bounded() -> None:
-    ann = Node("ann")
+def flood(node: Node, count: int, lease: int = 1) -> None:
+    """JOINs of members that do not exist."""
     join = messages(Node("bob").says(0.0)[0])[0]
-    for number in range(MOST_PEERS + 10):
+    join.lease = lease
+    for number in range(count):
         join.zid.set(b"z%d" % number)
-        ann.group.receive(join.encode(), number, 0.0)
-    assert len(ann.group.peers) == MOST_PEERS
+        node.group.receive(join.encode(), number, 0.0)
+
+
+def test_the_table_of_peers_is_bounded() -> None:
+    ann = Node("ann", multicast_max_sessions=20)
+    flood(ann, 50)
+    assert len(ann.group.peers) == 20
+    assert ann.group.counters.refused == 30
+    assert ann.group.account.used[Resource.MULTICAST_MEMBERS] == 20 * MEMBER_SIZE
+    ann.group.on_timeout(1.1)
+    assert ann.group.account.total == 0
+
+
+def test_the_memory_of_members_is_bounded() -> None:
+    ann = Node("ann")
+    ann.group.account.limits = {Resource.MULTICAST_MEMBERS: 3 * MEMBER_SIZE + 1}
+    flood(ann, 50)
+    assert len(ann.group.peers) == 3
+
+
+def test_a_member_cannot_stay_silent_without_a_limit() -> None:
+    """Members that never exist would keep their places as long as the lease that they claim."""
+    ann = Node("ann")
+    flood(ann, 3, lease=1 << 40)
+    ann.group.on_timeout(400.0)
+    assert not ann.group.peers
+
+
+def test_messages_of_members_that_come_in_part_are_charged_to_the_node() -> None:
+    ann = Node("ann")
+    budget = ann.group.budget = Budget(1 << 20)
+    flood(ann, 1)
+    for sn in range(7, 207):  # members of this test begin with 7
+        fragment = Fragment(reliable=True, more=True, sn=sn, first=sn == 7, payload=bytes(8000))
+        ann.group.receive(fragment.encode(), 0, 0.0)
+        assert budget.held <= 1 << 19
+        if sn == 30:
+            assert budget.held >= 23 * 8000
+    ann.group.on_timeout(2.0)
+    assert budget.held == 0
 
 
 @pytest.mark.parametrize("file", ["multicast", "multicast_qos"])

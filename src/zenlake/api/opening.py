@@ -31,7 +31,7 @@ log = logger("zenlake.node")
 
 # Without effect, but not without a word.
 PLUGINS = "plugins"
-KNOWN_KEYS = "transport/auth/pubkey/known_keys_file"
+PUBLIC_KEYS = "transport/auth/pubkey"
 # What has no effect here: keys, and sections of them. (`tests/api/test_opening.py` compares them with what the code asks for.)
 IDLE = (
     "adminspace/permissions/write",
@@ -73,7 +73,6 @@ IDLE = (
     "transport/link/tx/threads",
     "transport/link/unixpipe",
     "transport/multicast/compression",
-    "transport/multicast/max_sessions",
     "transport/shared_memory",
     "transport/unicast/max_links",
 )
@@ -376,9 +375,10 @@ def _check(config: Config) -> None:
     for each in _endpoints(config.of_role("connect/endpoints") or ()):
         if protocols is not None and each.partition("/")[0] not in protocols:
             log.warning("transport/link/protocols does not allow %s, so it is not connected to", each)
-    if config.get(KNOWN_KEYS):
+    keys = [path for path, value in config.changed() if path.startswith(f"{PUBLIC_KEYS}/") and value is not None]
+    if keys:
         raise ConfigError(
-            f"{KNOWN_KEYS} is to keep others out by their public keys, which is not supported: "
+            f"{', '.join(sorted(keys))} restricts peers by their public keys, which is not supported: "
             "have them authenticate with certificates (transport/link/tls/enable_mtls) or passwords (transport/auth/usrpwd)"
         )
 
@@ -449,6 +449,7 @@ def _transport(config: Config) -> dict[str, Any]:
         "compression": config.get("transport/unicast/compression/enabled"),
         "open_timeout": config.get("transport/unicast/open_timeout") / 1000,
         "accept_timeout": config.get("transport/unicast/accept_timeout") / 1000,
+        "multicast_max_sessions": _unless_null(config.get("transport/multicast/max_sessions"), 1000),
         "multicast_qos": config.get("transport/multicast/qos/enabled"),
         "join_interval": (config.get("transport/multicast/join_interval") or 2500) / 1000,
         "user": config.get("transport/auth/usrpwd/user"),

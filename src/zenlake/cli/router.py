@@ -101,7 +101,9 @@ def router(
         stack.callback(running.close)
         for key in (record or ["**"]) if recorder is not None else ():
             running.declare_subscriber(KeyExpr(key).utf8, None)
-        lack = file_handles(running.config.max_sessions + running.config.max_pending + BESIDES)
+        lack = file_handles(
+            running.config.max_sessions + running.config.max_pending * max(1, len(running.locators)) + BESIDES
+        )
         if lack:
             typer.secho(lack, err=True, fg="yellow")
         if metrics is not None:

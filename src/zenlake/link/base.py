@@ -16,8 +16,9 @@ from typing import Protocol
 
 from zenlake.endpoint import EndPoint
 from zenlake.errors import EndpointError, LinkError
+from zenlake.limits import Account, Resource
 
-__all__ = ["Address", "Link", "Listener", "Owner", "Port", "addresses", "describe", "locator"]
+__all__ = ["Address", "Link", "Listener", "Owner", "Port", "addresses", "describe", "locator", "open_socket"]
 
 Address = tuple[int, tuple[object, ...]]
 """A family of sockets, and an address in it."""
@@ -103,6 +104,8 @@ class Link(ABC):
     local = ""
     remote = ""
     owner: Owner
+    account: Account | None = None
+    """The peer's memory account, which the owner sets."""
 
     @property
     def whole_segments(self) -> int:
@@ -139,6 +142,25 @@ class Link(ABC):
         if self.port is not None:
             self.port.wants_read = True
             self.port.changed()
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the owner has stopped reading, so that silence says nothing about the peer."""
+        return self.port is not None and not self.port.wants_read
+
+    def poll(self, now: float) -> None:
+        """Read once what has arrived, outside the turn of the loop."""
+        if self.port is not None and self.port.wants_read:
+            self.port.on_readable(now)
+
+    def hold(self, size: int, limit: int | None = None) -> None:
+        """Charge the bytes that the link itself holds for its peer. A LinkError if they are more than the limit."""
+        if self.account is None:
+            return
+        is_within = self.account.set(Resource.LINK_BUFFERS, size)
+        if not is_within and (limit is None or size > limit):
+            most = limit or self.account.limits[Resource.LINK_BUFFERS]
+            raise LinkError(self.remote, f"the link holds {size} bytes for the peer, limit {most} (link_buffers)")
 
     @property
     def is_drained(self) -> bool:
@@ -187,6 +209,27 @@ def addresses(endpoint: EndPoint, kind: socket.SocketKind, passive: bool = False
     return [(family, address) for family, _, _, _, address in found]
 
 
+def open_socket(endpoint: EndPoint, family: int, kind: int) -> socket.socket:
+    """Create a socket for an endpoint, restricted to the network interface of its `#iface`.
+
+    Raises:
+        EndpointError: The system cannot restrict a socket.
+        LinkError: The interface does not exist, or the process may not use it.
+    """
+    name = endpoint.config.get("iface")
+    if name is None:
+        return socket.socket(family, kind)
+    if not hasattr(socket, "SO_BINDTODEVICE") or family not in (socket.AF_INET, socket.AF_INET6):
+        raise EndpointError(f"endpoint `{endpoint}`: iface={name} cannot be honoured here; remove it from the endpoint")
+    sock = socket.socket(family, kind)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, name.encode())
+    except OSError as error:
+        sock.close()
+        raise LinkError(str(endpoint), f"iface={name}: {describe(error)}") from None
+    return sock
+
+
 def needs_asking(endpoint: EndPoint) -> bool:
     """Whether the host is a name, so that `addresses` may take its time."""
     host, port = endpoint.host_and_port()
@@ -221,6 +264,7 @@ def describe(error: OSError) -> str:
         errno.EADDRNOTAVAIL: "not an address of this machine",
         errno.EACCES: "not permitted",
         errno.ENOENT: "no such socket",
+        errno.ENODEV: "no such network interface",
         errno.ECONNRESET: HANG_UP,
         errno.EPIPE: HANG_UP,
     }

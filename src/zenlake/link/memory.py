@@ -39,7 +39,8 @@ class Bell(Port):
                     os.write(self._write, b"\0")
 
     def on_readable(self, now: float) -> None:
-        os.read(self._read, 4096)
+        with suppress(BlockingIOError):
+            os.read(self._read, 4096)
         self.on_ring()
 
     def on_ring(self) -> None:

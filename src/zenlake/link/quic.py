@@ -10,6 +10,7 @@ and does not check who signed it. `AskingConnection` turns that on, and the link
 """
 
 import logging
+import os
 import socket
 import ssl
 from contextlib import suppress
@@ -28,13 +29,22 @@ from aioquic.quic.events import (
     StreamDataReceived,
     StreamReset,
 )
-from aioquic.quic.packet import QuicFrameType, QuicPacketType, encode_quic_version_negotiation, pull_quic_header
+from aioquic.quic.packet import (
+    QuicFrameType,
+    QuicHeader,
+    QuicPacketType,
+    encode_quic_retry,
+    encode_quic_version_negotiation,
+    pull_quic_header,
+)
+from aioquic.quic.retry import QuicRetryTokenHandler
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from zenlake.endpoint import EndPoint
 from zenlake.errors import LinkError
-from zenlake.link.base import Address, Link, Listener, Port, describe, locator
+from zenlake.limits import Resource
+from zenlake.link.base import Address, Link, Listener, Port, describe, locator, open_socket
 from zenlake.link.certificates import Tls
 from zenlake.link.tcp import bind
 from zenlake.link.udp import HELD, Served, UdpPort
@@ -75,6 +85,8 @@ class QuicLink(Served):
         self._kept: list[bytes] = []
         self._kept_size = 0
         self._ended = False
+        self.names: set[bytes] = set()
+        """The connection ids by which the listener knows this link."""
         self.local = local
         self.remote = remote
 
@@ -123,6 +135,8 @@ class QuicLink(Served):
     def flush(self) -> None:
         for data, address in self._quic.datagrams_to_send(monotonic()):
             self._udp.send(data, address if isinstance(self._udp, QuicListener) else None, self)
+        if isinstance(self._udp, QuicListener) and not self._closed:
+            self._udp.times[self] = self._quic.get_timer()
         self._udp.changed()
 
     def fail(self, error: Exception) -> None:
@@ -158,7 +172,19 @@ class QuicLink(Served):
 
     def take(self, data: bytes | memoryview, source: tuple[object, ...], now: float) -> None:
         self._quic.receive_datagram(data, source, now)
+        self._check_held()
         self.react()
+
+    def poll(self, now: float) -> None:
+        self._udp.on_readable(now)
+
+    def _check_held(self) -> None:
+        """Charge stream data that waits for what comes before it. aioquic's own windows grow without a limit."""
+        held = sum(len(stream.receiver._buffer) for stream in self._quic._streams.values())
+        if self.account is not None and self.account.used.get(Resource.HANDSHAKES):
+            self.hold(held)
+        else:
+            self.hold(held, WINDOW)
 
     def react(self) -> None:
         """Tell the owner what aioquic has understood."""
@@ -260,6 +286,9 @@ class QuicListener(UdpPort, Listener):
         self.locator = locator("quic", sock.getsockname())
         self._configuration = configuration
         self._links: dict[bytes, QuicLink] = {}
+        self.times: dict[QuicLink, float | None] = {}
+        """When each link has something to do: kept here, because every datagram asks for the earliest."""
+        self._tokens = QuicRetryTokenHandler()
         self._listening = True
 
     def on_datagram(self, data: memoryview, source: tuple[object, ...], now: float) -> None:
@@ -284,10 +313,18 @@ class QuicListener(UdpPort, Listener):
             first = header.packet_type == QuicPacketType.INITIAL and len(datagram) >= SMALLEST_MAX_DATAGRAM_SIZE
             if not first or not self._listening:
                 return
+            original = self._validate(header, source, now)
+            if original is None:
+                return
             kind = QuicConnection if self._configuration.verify_mode is None else AskingConnection
-            quic = kind(configuration=self._configuration, original_destination_connection_id=header.destination_cid)
+            quic = kind(
+                configuration=self._configuration,
+                original_destination_connection_id=original,
+                retry_source_connection_id=header.destination_cid,
+            )
             link = QuicLink(quic, self, self.locator, locator("quic", source))
-            self._links[header.destination_cid] = self._links[quic.host_cid] = link
+            self._name(link, header.destination_cid)
+            self._name(link, quic.host_cid)
             try:
                 self.on_link(link)
             except BaseException:
@@ -295,14 +332,52 @@ class QuicListener(UdpPort, Listener):
                 raise
         link.arrived(datagram, source, now)
 
+    def _validate(self, header: QuicHeader, source: tuple[object, ...], now: float) -> bytes | None:
+        """Return the connection id of the first Initial if the source has proved that it receives datagrams.
+
+        Otherwise the reply is a Retry, and nothing is stored: an Initial with a forged source costs no handshake.
+        """
+        address = source[:2]
+        if header.token:
+            with suppress(ValueError):
+                original: bytes = self._tokens.validate_token(
+                    address=address, destination_cid=header.destination_cid, token=header.token, now=now
+                )
+                return original
+            return None
+        name = os.urandom(self._configuration.connection_id_length)
+        token = self._tokens.create_token(
+            address=address,
+            original_destination_connection_id=header.destination_cid,
+            retry_source_connection_id=name,
+            now=now,
+        )
+        retry = encode_quic_retry(
+            version=header.version,
+            source_cid=name,
+            destination_cid=header.source_cid,
+            original_destination_cid=header.destination_cid,
+            retry_token=token,
+        )
+        with suppress(OSError):
+            self._sock.sendto(retry, source)
+        return None
+
+    def _name(self, link: QuicLink, name: bytes) -> None:
+        self._links[name] = link
+        link.names.add(name)
+
     def renamed(self, link: QuicLink, event: object) -> None:
         if isinstance(event, ConnectionIdIssued):
-            self._links[event.connection_id] = link
+            self._name(link, event.connection_id)
         elif isinstance(event, ConnectionIdRetired):
             self._links.pop(event.connection_id, None)
+            link.names.discard(event.connection_id)
 
     def forget(self, link: QuicLink) -> None:
-        self._links = {name: other for name, other in self._links.items() if other is not link}
+        for name in link.names:
+            self._links.pop(name, None)
+        self.times.pop(link, None)
         if not self._links and not self._listening:
             UdpPort.close(self)
 
@@ -313,11 +388,10 @@ class QuicListener(UdpPort, Listener):
     def next_timeout(self) -> float | None:
         if self._closed:
             return None
-        return min((when for link in self._links.values() if (when := link.next_timeout()) is not None), default=None)
+        return min((when for when in self.times.values() if when is not None), default=None)
 
     def on_timeout(self, now: float) -> None:
-        for link in set(self._links.values()):
-            when = link.next_timeout()
+        for link, when in list(self.times.items()):
             if when is not None and when <= now:
                 try:
                     link.late(now)
@@ -378,7 +452,7 @@ def connect(endpoint: EndPoint, address: Address, tls: Tls) -> Link:
     if not tls.verify_name_on_connect:
         configuration.server_name = None  # who signed it is checked all the same
     family, target = address
-    sock = socket.socket(family, socket.SOCK_DGRAM)
+    sock = open_socket(endpoint, family, socket.SOCK_DGRAM)
     try:
         sock.connect(target)
     except OSError as error:

@@ -15,8 +15,9 @@ from typing import Protocol
 
 import cython
 
+from zenlake.endpoint import EndPoint
 from zenlake.errors import LinkError
-from zenlake.link.base import Link, Listener, Port, describe, locator
+from zenlake.link.base import Link, Listener, Port, describe, locator, open_socket
 from zenlake.telling import logger
 
 if cython.compiled:
@@ -27,6 +28,7 @@ if cython.compiled:
 __all__ = ["Layer", "LayeredLink", "Pipe", "StreamLink", "StreamListener", "dial"]
 
 READ = 65536
+MAX_UNSENT = 256 << 10  # bytes; one read adds less than three times its size, so this stays below `link_buffers`
 BRIEF = cython.declare(cython.Py_ssize_t, 1024)
 BACKLOG = 1024
 ACCEPTS = 64  # in one turn of the loop, so that a flood leaves time for the others
@@ -105,9 +107,9 @@ class Layer(Protocol):
         """Say goodbye, if the protocol has a word for it."""
 
 
-def dial(family: int, address: object, name: str) -> socket.socket:
-    """A socket that is connecting."""
-    sock = socket.socket(family, socket.SOCK_STREAM)
+def dial(endpoint: EndPoint, family: int, address: object) -> socket.socket:
+    """Begin to connect to one of the endpoint's addresses. Return the socket."""
+    sock = open_socket(endpoint, family, socket.SOCK_STREAM)
     sock.setblocking(False)
     try:
         error = sock.connect_ex(address)  # type: ignore[arg-type]
@@ -115,7 +117,7 @@ def dial(family: int, address: object, name: str) -> socket.socket:
             raise OSError(error, "")
     except OSError as fault:
         sock.close()
-        raise LinkError(name, describe(fault)) from None
+        raise LinkError(str(endpoint.locator), describe(fault)) from None
     return sock
 
 
@@ -234,6 +236,7 @@ class LayeredLink(StreamLink):
         self._out = bytearray()
         self._was_ready = False
         self._full = False
+        self._paused = False
         super().__init__(sock, protocol, remote, connecting)
         self.stream = stream
 
@@ -269,7 +272,10 @@ class LayeredLink(StreamLink):
             self._flush()  # an alert, or a refusal with its reason
             return self._break(error)
         self._tell_ready()
-        self._flush()
+        try:
+            self._flush()
+        except LinkError as error:
+            return self._break(error)
         if self._layer.is_ended and not self._closed:
             self._lose(None)
 
@@ -329,6 +335,27 @@ class LayeredLink(StreamLink):
         if self.wants_write != bool(self._out):
             self.wants_write = bool(self._out)
             self.changed()
+        self.hold(len(self._out))
+        self._update_read()
+
+    def _update_read(self) -> None:
+        """Stop reading from a peer that does not read: what it sends, such as a ping, may need a reply."""
+        wanted = not self._paused and not self._closed and len(self._out) <= MAX_UNSENT
+        if self.wants_read != wanted:
+            self.wants_read = wanted
+            self.changed()
+
+    def pause(self) -> None:
+        self._paused = True
+        self._update_read()
+
+    def resume(self) -> None:
+        self._paused = False
+        self._update_read()
+
+    @property
+    def is_paused(self) -> bool:
+        return self._paused
 
     def _break(self, error: LinkError) -> None:
         owner = self.owner

@@ -5,7 +5,7 @@ import socket
 
 from zenlake.endpoint import EndPoint
 from zenlake.errors import LinkError
-from zenlake.link.base import Address, Link, Listener, addresses, describe
+from zenlake.link.base import Address, Link, Listener, addresses, describe, open_socket
 from zenlake.link.stream import StreamLink, StreamListener, dial
 
 __all__ = ["bind", "connect", "listen"]
@@ -13,7 +13,7 @@ __all__ = ["bind", "connect", "listen"]
 
 def connect(endpoint: EndPoint, address: Address, tls: object = None) -> Link:
     name = str(endpoint.locator)
-    return StreamLink(dial(*address, name), "tcp", name, True)
+    return StreamLink(dial(endpoint, *address), "tcp", name, True)
 
 
 def listen(endpoint: EndPoint, tls: object = None) -> Listener:
@@ -24,7 +24,7 @@ def bind(endpoint: EndPoint, kind: socket.SocketKind = socket.SOCK_STREAM) -> so
     """A socket at the first of the endpoint's addresses that can be had."""
     reason = ""
     for family, address in addresses(endpoint, kind, passive=True):
-        sock = socket.socket(family, kind)
+        sock = open_socket(endpoint, family, kind)
         try:
             if kind == socket.SOCK_STREAM:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

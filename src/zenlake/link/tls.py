@@ -102,7 +102,7 @@ def _why(error: ssl.SSLError) -> str:
 def connect(endpoint: EndPoint, address: Address, tls: Tls) -> Link:
     layer = TlsLayer(tls.client(endpoint), endpoint.host_and_port()[0])
     name = str(endpoint.locator)
-    return LayeredLink(dial(*address, name), "tls", name, True, layer, True)
+    return LayeredLink(dial(endpoint, *address), "tls", name, True, layer, True)
 
 
 def listen(endpoint: EndPoint, tls: Tls) -> Listener:

@@ -10,7 +10,7 @@ from time import monotonic
 
 from zenlake.endpoint import EndPoint
 from zenlake.errors import EndpointError, LinkError
-from zenlake.link.base import Address, Link, Listener, Port, describe, locator
+from zenlake.link.base import Address, Link, Listener, Port, describe, locator, open_socket
 from zenlake.link.tcp import bind
 from zenlake.telling import logger
 
@@ -193,6 +193,11 @@ class Served(Link):
         elif self._held + len(data) <= HELD:
             self._waiting.append((bytes(data), source))
             self._held += len(data)
+            self.hold(self._held)
+
+    @property
+    def is_paused(self) -> bool:
+        return self._waiting is not None
 
     def pause(self) -> None:
         if self._waiting is None:
@@ -200,6 +205,7 @@ class Served(Link):
 
     def resume(self) -> None:
         waiting, self._waiting, self._held = self._waiting or [], None, 0
+        self.hold(0)
         for data, source in waiting:
             self.arrived(data, source, monotonic())
 
@@ -223,6 +229,9 @@ class UdpPeer(Served):
 
     def fail(self, error: Exception) -> None:
         self._listener.blame(self, error)
+
+    def poll(self, now: float) -> None:
+        self._listener.on_readable(now)
 
     def write(self, data: memoryview) -> int:
         return self._listener.send(data, self._source, self)
@@ -272,7 +281,7 @@ def connect(endpoint: EndPoint, address: Address, tls: object = None) -> Link:
     _refuse_reliable(endpoint)
     name = str(endpoint.locator)
     family, target = address
-    sock = socket.socket(family, socket.SOCK_DGRAM)
+    sock = open_socket(endpoint, family, socket.SOCK_DGRAM)
     try:
         sock.connect(target)
     except OSError as error:

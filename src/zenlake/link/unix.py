@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from zenlake.endpoint import EndPoint
 from zenlake.errors import LinkError
-from zenlake.link.base import Link, Listener, describe
+from zenlake.link.base import Link, Listener, describe, open_socket
 from zenlake.link.stream import StreamLink, StreamListener, dial
 
 __all__ = ["connect", "listen"]
@@ -25,12 +25,12 @@ class UnixListener(StreamListener):
 
 def connect(endpoint: EndPoint, address: object = None, tls: object = None) -> Link:
     name = str(endpoint.locator)
-    return StreamLink(dial(socket.AF_UNIX, endpoint.address, name), PROTOCOL, name, True)
+    return StreamLink(dial(endpoint, socket.AF_UNIX, endpoint.address), PROTOCOL, name, True)
 
 
 def listen(endpoint: EndPoint, tls: object = None) -> Listener:
     path = endpoint.address
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock = open_socket(endpoint, socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if _is_orphan(path):
             os.unlink(path)

@@ -128,7 +128,7 @@ def connect(endpoint: EndPoint, address: Address, tls: Tls) -> Link:
     below = TlsLayer(tls.client(endpoint), host) if endpoint.protocol == "wss" else None
     protocol = ClientProtocol(parse_uri(f"{endpoint.protocol}://{endpoint.address}/"), max_size=LARGEST, logger=QUIET)
     layer = WebSocketLayer(protocol, below)
-    sock = dial(*address, name)
+    sock = dial(endpoint, *address)
     return LayeredLink(sock, endpoint.protocol, name, True, layer, False)
 
 

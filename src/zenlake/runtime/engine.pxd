@@ -10,6 +10,8 @@ cdef extern from * nogil:
     static inline int zenlake_wait_for_events(int epoll, int *numbers, int *masks, int late) {
         struct epoll_event events[ZENLAKE_EVENTS];
         int i, count = epoll_wait(epoll, events, ZENLAKE_EVENTS, late);
+        if (count < 0)  // interrupted, by a stop of the process for instance: ports come before timers
+            count = epoll_wait(epoll, events, ZENLAKE_EVENTS, 0);
         for (i = 0; i < count; i++) {
             numbers[i] = events[i].data.fd;
             masks[i] = (int)events[i].events;
@@ -46,7 +48,7 @@ cdef class Engine:
     cdef readonly object _calls
     cdef bint _awake
     cdef object _waking
-    cdef list _timers
+    cdef readonly list _timers
     cdef unsigned long long _count
     cdef dict _ports
     cdef dict _by_number

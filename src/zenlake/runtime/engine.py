@@ -234,7 +234,8 @@ class Engine:
     def _time(self, port: Port) -> None:
         when = port.next_timeout()
         timer = self._port_timers.get(port)
-        if timer is not None and timer.when == when:
+        # An earlier timer stays: it looks again. A new one for each datagram would fill the heap until all are due.
+        if timer is not None and when is not None and timer.when <= when:
             return
         if timer is not None:
             timer.cancel()

@@ -9,6 +9,7 @@ from zenlake.transport.unicast cimport Unicast
 
 @cython.final
 cdef class Face(Served):
+    cdef readonly object account
     cdef readonly object link
     cdef readonly object node
     cdef readonly bint was_open

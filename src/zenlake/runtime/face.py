@@ -18,6 +18,7 @@ import threading
 import cython
 
 from zenlake.errors import CloseReason, LinkError, RemoteError
+from zenlake.limits import Account
 from zenlake.link.base import Link
 from zenlake.link.stream import StreamLink
 from zenlake.session.session import Session
@@ -83,8 +84,11 @@ class Node:
 class Face(Served):  # type: ignore[misc]
     """One connection. Made by the runtime; an Owner of its link."""
 
-    def __init__(self, engine: Engine, link: Link, node: Node) -> None:
+    def __init__(self, engine: Engine, link: Link, node: Node, account: Account | None = None) -> None:
         Served.__init__(self)
+        self.account = account or Account()
+        """The memory that the peer makes this node use."""
+        link.account = self.account
         self.link = link
         self.node = node
         self.was_open = False
@@ -393,9 +397,22 @@ class Face(Served):  # type: ignore[misc]
 
     def _late(self) -> None:
         self._timer = None
-        with self.lock:
-            self.transport.on_timeout(monotonic())
-        self._after()
+        if self.transport.is_silent(monotonic()):
+            self._read_late()
+        if not self._done:
+            with self.lock:
+                self.transport.on_timeout(monotonic())
+            self._after()
+
+    def _read_late(self) -> None:
+        """Read before the lease is judged: timers can come first after a stop of the process."""
+        try:
+            if self.link.is_paused:
+                self.transport.excuse(monotonic())
+            else:
+                self.link.poll(monotonic())
+        except Exception as error:
+            self._fail(error)
 
     def _fail(self, error: Exception) -> None:
         """End the connection because the link or our own code raised an error."""
@@ -429,5 +446,6 @@ class Face(Served):  # type: ignore[misc]
             self.transport.link_lost()
             self.transport.queue.discard()
             self._room.notify_all()
+        self.account.close()
         event = self._event or Closed(CloseReason.GENERIC, False)
         (self.node.closed if self.was_open else self.node.failed)(self, event)

@@ -5,8 +5,10 @@ import os
 import threading
 from time import monotonic
 
+from zenlake.limits import Account
 from zenlake.link.multicast import GroupLink
 from zenlake.runtime.engine import Engine, Timer
+from zenlake.transport.budget import Budget
 from zenlake.transport.config import Settings
 from zenlake.transport.inbox import Arena, Sink
 from zenlake.transport.multicast import Joined, Left, Multicast, Peer
@@ -31,7 +33,10 @@ class Members:
 class Group:
     """One membership. Made by the runtime."""
 
-    def __init__(self, engine: Engine, link: GroupLink, settings: Settings, members: Members, arena: Arena) -> None:
+    def __init__(
+        self, engine: Engine, link: GroupLink, settings: Settings, members: Members, arena: Arena,
+        budget: Budget | None = None, account: Account | None = None,
+    ) -> None:  # fmt: skip
         self.link = link
         self.members = members
         self._engine = engine
@@ -44,6 +49,8 @@ class Group:
             sink=members.sink,
             arena=arena,
             mtu=link.mtu,
+            budget=budget,
+            account=account,
         )
         link.on_member = self._receive
         link.owner = self
@@ -78,10 +85,17 @@ class Group:
             self._engine.remove(self.link)
 
     def _receive(self, data: memoryview, source: tuple[object, ...]) -> None:
+        refused = self.transport.counters.refused
         self.transport.receive(data, source, monotonic())
-        for event in list(self.transport.events()):
+        if self.transport.counters.refused > refused:
+            self._engine.reports.report(
+                f"udp/{source[0]}:{source[1]}", f"no room for a member of {self.link.remote}", "members refused: limit"
+            )
+        events = list(self.transport.events())
+        for event in events:
             self._tell(event)
-        self._late()
+        if events or self.transport.is_join_due(monotonic()):  # else no timeout is earlier: do not ask all members
+            self._late()
 
     def _tell(self, event: Joined | Left) -> None:
         if isinstance(event, Joined):

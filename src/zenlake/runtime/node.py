@@ -77,7 +77,7 @@ class NodeConfig:
     """Of links that may be made; None: all."""
     max_sessions: int = 1000
     max_pending: int = 100
-    """Handshakes that may be under way with those who come to us."""
+    """Pending handshakes that each listener may have."""
     max_memory: int = MEMORY
     """Bytes that all neighbours together may make this node use."""
     limits: Mapping[str, int] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from zenlake import link as links
 from zenlake.endpoint import EndPoint
 from zenlake.errors import CloseReason, EndpointError, LinkError, RemoteError, ZenlakeError
-from zenlake.limits import DEFAULT_LIMITS, Resource
+from zenlake.limits import DEFAULT_LIMITS, Account, Resource
 from zenlake.link.base import HANG_UP, Link, Listener
 from zenlake.record import dataclass
 from zenlake.runtime.engine import Engine, Timer
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["MEMORY", "Backoff", "Connection", "Runtime", "new_zid"]
 
 MEMORY = 1 << 31  # two of the largest messages that are taken by default
+HANDSHAKE_SIZE = 128 << 10  # bytes that a pending handshake may take: the state of TLS and the beginning of a batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,7 @@ class Runtime(Node):
         self.tls = tls or links.Tls()
         self.max_sessions = max_sessions
         self.max_pending = max_pending
-        """Handshakes that may be under way with those who came to us."""
+        """Pending handshakes that each listener may have: a flood at one of them leaves the others open."""
         self.protocols = protocols
         """Of links that may be made; None: all."""
         self.limits = limits
@@ -182,7 +183,7 @@ class Runtime(Node):
         """Links turned away: too many handshakes were under way, or the memory was used up."""
         self._arena = Arena()
         self._secret = os.urandom(32)
-        self._pending = 0
+        self._handshakes: dict[Face, Listener] = {}
         self._all: dict[Face, Connection | None] = {}
         self._resolver: "ThreadPoolExecutor | None" = None
         self._gone = threading.Condition()
@@ -198,7 +199,7 @@ class Runtime(Node):
         self.admit(end)
         listener = links.listen(end, self.tls)
         restriction = qos_link(end)
-        listener.on_link = lambda link: self._accept(link, restriction)
+        listener.on_link = lambda link: self._accept(link, restriction, listener)
         listener.on_stranger = lambda link, data: self._answer(link, data, restriction)
 
         def begin() -> None:
@@ -296,7 +297,9 @@ class Runtime(Node):
         link = multicast.join(end)
 
         def begin() -> "Group":
-            group = Group(self.engine, link, self.settings, members, self._arena)
+            group = Group(
+                self.engine, link, self.settings, members, self._arena, self.budget, Account(self.limits, self.budget)
+            )
             self.groups.append(group)
             self.engine.add(link)
             group.begin()
@@ -369,19 +372,29 @@ class Runtime(Node):
         opener = Opener(
             self.settings, now=monotonic(), batch_size=link.mtu, qos_link=connection.restriction, admit=self._admit
         )
-        self._begin(link, opener, connection)
+        self._begin(link, opener, connection, Account(self.limits, self.budget))
 
-    def _accept(self, link: Link, restriction: QosLink | None) -> None:
-        """A link that somebody began with us."""
-        full = "no memory" if self.budget.is_full else "handshake limit" if self._pending >= self.max_pending else ""
+    @property
+    def _pending(self) -> int:
+        """Handshakes under way with peers that connected to us."""
+        return len(self._handshakes)
+
+    def _accept(self, link: Link, restriction: QosLink | None, listener: Listener) -> None:
+        """Begin a handshake with a peer that connected to us, unless its listener has too many already."""
+        account = Account(self.limits, self.budget)
+        full = ""
+        if sum(each is listener for each in self._handshakes.values()) >= self.max_pending:
+            full = "handshake limit"
+        elif self.budget.is_full or not account.charge(Resource.HANDSHAKES, HANDSHAKE_SIZE):
+            full = "no memory"
         if full or self._closing:
+            account.close()
             self.refused += 1
             if full:
                 self.engine.reports.report(link.remote, "connection refused", f"connections refused: {full}")
             link.close()
             return
-        self._pending += 1
-        self._begin(link, self._acceptor(link, restriction), None)
+        self._begin(link, self._acceptor(link, restriction), None, account, listener)
 
     def _answer(self, link: Link, data: bytes, restriction: QosLink | None) -> bool:
         """A datagram of somebody unknown: unless it is an OpenSyn that is in order, an answer is all that it gets."""
@@ -406,11 +419,22 @@ class Runtime(Node):
             qos_link=restriction, admit=self._admit,
         )  # fmt: skip
 
-    def _begin(self, link: Link, handshake: Opener | Acceptor, connection: Connection | None) -> None:
-        face = Face(self.engine, link, self)
+    def _begin(
+        self,
+        link: Link,
+        handshake: Opener | Acceptor,
+        connection: Connection | None,
+        account: Account,
+        listener: Listener | None = None,
+    ) -> None:
+        face = Face(self.engine, link, self, account)
         sink = self.node.sink(face)
-        face.attach(Unicast(handshake, stream=link.stream, sink=sink, arena=self._arena, budget=self.budget))
+        face.attach(
+            Unicast(handshake, stream=link.stream, sink=sink, arena=self._arena, budget=self.budget, account=account)
+        )
         self._all[face] = connection
+        if listener is not None:
+            self._handshakes[face] = listener
         if link.port is not None:
             self.engine.add(link.port)
         face.begin()
@@ -427,8 +451,8 @@ class Runtime(Node):
 
     def opened(self, face: Face) -> None:
         connection = self._all[face]
-        if connection is None:
-            self._pending -= 1
+        if self._handshakes.pop(face, None) is not None:
+            face.account.set(Resource.HANDSHAKES, 0)
         self.faces[face.zid] = face
         self.node.opened(face)
         if connection is not None:
@@ -448,8 +472,7 @@ class Runtime(Node):
 
     def failed(self, face: Face, event: Closed) -> None:
         connection = self._all.pop(face)
-        if connection is None:
-            self._pending -= 1
+        self._handshakes.pop(face, None)
         self._report(face, event, connection is None)
         try:
             self.node.failed(face, event)

@@ -165,7 +165,7 @@ class Tap(Node):
         inbox = face.transport.inbox
         self._past = [self._past[0] + inbox.messages, self._past[1] + inbox.missing]
         self._face = None
-        self._gone_since = monotonic()
+        self._gone_since = face.transport.silent_since(monotonic())
         self._recording.ended(face, event)
 
     def failed(self, face: Face, event: Closed) -> None:

@@ -60,6 +60,8 @@ class Settings:
     multicast_qos: bool = False
     multicast_batch_size: int = 8192
     """Told in JOIN, and equal in all members or they ignore each other."""
+    multicast_max_sessions: int = 1000
+    """Members of a group that are accepted; the JOINs of further ones are ignored."""
     join_interval: float = 2.5
 
     def __post_init__(self) -> None:

@@ -51,6 +51,7 @@ cdef class Inbox:
     cdef readonly unsigned long long old
     cdef readonly unsigned long long lost
     cdef public Budget budget
+    cdef public object account
     cdef readonly Py_ssize_t held
     cdef Py_ssize_t most
     cpdef start(self, Lanes lanes, Py_ssize_t batch_size, bint qos, bint compression, bint low_latency)

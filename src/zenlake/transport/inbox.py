@@ -17,6 +17,7 @@ from collections import deque
 import cython
 
 from zenlake.errors import CloseReason, RemoteError
+from zenlake.limits import Resource
 from zenlake.wire.framing import decompressed, room_on_stream
 
 if cython.compiled:
@@ -31,6 +32,7 @@ else:
     from zenlake.wire.reader import Reader
 
 DATA = cython.declare(cython.int, 5)
+PARTIAL_MESSAGES = Resource.PARTIAL_MESSAGES
 
 
 LARGEST = 65535 + 4
@@ -116,12 +118,15 @@ class Inbox:
         self.old = 0
         self.lost = 0
         self.budget = None
+        self.account = None
         self.held = 0  # bytes of messages that have come in part
         self.most = 0
 
     def start(self, lanes, batch_size, qos, compression, low_latency):
         """The handshake is over: from the next batch on, messages."""
         self.lanes = lanes
+        if self.account is not None:
+            lanes.most = min(lanes.most, self.account.limits[PARTIAL_MESSAGES])
         self.most = lanes.most
         self.batch_size = batch_size
         self.qos = qos
@@ -393,8 +398,12 @@ class Inbox:
 
     def hold(self, size):
         """So much is held from now on."""
+        if size == self.held:
+            return 0
+        if self.account is not None:  # which charges the budget
+            self.account.set(PARTIAL_MESSAGES, size)
         if self.budget is not None:
-            self.budget.add(size - self.held, size - self.held)
+            self.budget.add(0 if self.account is not None else size - self.held, size - self.held)
         self.held = size
         return 0
 

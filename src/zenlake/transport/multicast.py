@@ -10,9 +10,11 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 
 from zenlake.errors import CloseReason, DecodeError, ProtocolError
+from zenlake.limits import Account, Resource
 from zenlake.record import dataclass, field
 from zenlake.session.lanes import mask_of
 from zenlake.session.session import Session
+from zenlake.transport.budget import Budget
 from zenlake.transport.config import Settings
 from zenlake.transport.handshake import close_reason
 from zenlake.transport.inbox import Arena, Inbox, Sink
@@ -25,8 +27,9 @@ from zenlake.wire.reader import messages
 __all__ = ["Joined", "Left", "Multicast", "Peer"]
 
 VERSION = 9
-MOST_PEERS = 1024
 MTU = 65535
+MEMBER_SIZE = 8 << 10  # bytes that a member takes: its session, its lanes and its face
+MAX_LEASE = 300.0  # seconds; a member repeats JOIN, so one that promises more and is silent is gone
 
 
 class Peer:
@@ -40,9 +43,10 @@ class Peer:
         self.session = Session()
         self.session.joined(join)
         self.session.opener.lanes.most = group.settings.max_message_size
-        self.lease: float = join.lease_ms / 1000
+        self.lease: float = min(join.lease_ms / 1000, MAX_LEASE)
         self.last_received = now
         self.inbox = Inbox(group.arena, self, group.sink(self), 0)
+        self.inbox.budget = group.budget
         self.inbox.start(self.session.opener.lanes, MTU, self.session.qos, False, False)
         self._terms = _terms(join)
         self.left: CloseReason | None = None
@@ -61,7 +65,7 @@ class Peer:
         if join.zid.value != self.zid or _terms(join) != self._terms:
             self.left = CloseReason.INVALID
             self.inbox.stop()
-        self.lease = join.lease_ms / 1000
+        self.lease = min(join.lease_ms / 1000, MAX_LEASE)
 
     def on_close(self, reason: int, session: bool) -> None:
         self.left = close_reason(reason)
@@ -89,6 +93,8 @@ class Counters:
     """JOINs whose parameters are not ours."""
     broken: int = field(default=0)
     """Datagrams that cannot be read."""
+    refused: int = 0
+    """JOINs beyond the number of members or their memory."""
 
 
 class Multicast:
@@ -103,8 +109,13 @@ class Multicast:
         sink: Callable[[Peer], Sink] | None = None,
         arena: Arena | None = None,
         mtu: int = MTU,
+        budget: Budget | None = None,
+        account: Account | None = None,
     ) -> None:
         self.settings = settings
+        self.budget = budget
+        self.account = account or Account()
+        """The memory of all members together."""
         self.arena = arena or Arena()
         self.sink = sink or (lambda peer: Sink())
         self.peers: dict[Hashable, Peer] = {}
@@ -144,13 +155,18 @@ class Multicast:
         except (DecodeError, IndexError):
             self.counters.broken += 1
             return None
-        if not isinstance(first, Join) or len(self.peers) >= MOST_PEERS:
+        if not isinstance(first, Join):
             self.counters.strangers += 1
             return None
         if _terms(first)[:3] != self._own_terms() or (first.lanes is not None and not self.settings.multicast_qos):
             self.counters.foreign += 1
             return None
         if first.zid.value == self.settings.zid:
+            return None
+        if len(self.peers) >= self.settings.multicast_max_sessions or not self.account.charge(
+            Resource.MULTICAST_MEMBERS, MEMBER_SIZE
+        ):
+            self.counters.refused += 1
             return None
         peer = self.peers[source] = Peer(self, source, first, now)
         self._events.append(Joined(peer))
@@ -162,6 +178,8 @@ class Multicast:
 
     def _forget(self, peer: Peer, reason: CloseReason) -> None:
         del self.peers[peer.source]
+        peer.inbox.stop()
+        self.account.release(Resource.MULTICAST_MEMBERS, MEMBER_SIZE)
         self._events.append(Left(peer, reason))
 
     # Out
@@ -212,6 +230,9 @@ class Multicast:
             self.is_closed = True
             self.queue.end()
             self.queue.discard()
+            for peer in self.peers.values():
+                peer.inbox.stop()
+            self.account.close()
             self.queue.control(Close(reason=CloseReason.GENERIC).encode())
 
     # Time
@@ -220,6 +241,10 @@ class Multicast:
         if self.is_closed:
             return None
         return min([self._next_join, *(peer.last_received + peer.lease for peer in self.peers.values())])
+
+    def is_join_due(self, now: float) -> bool:
+        """Return whether our next JOIN is to be sent."""
+        return now >= self._next_join
 
     def on_timeout(self, now: float) -> None:
         """Forget who was silent too long. (JOIN comes out of `data`.)"""

@@ -23,10 +23,16 @@ cdef class Unicast:
     cdef object _waiting_first
     cdef double _last_received
     cdef double _last_sent
+    cdef double _stall_began
+    cdef double _stall_ended
     cdef double _keep_alive
     cdef double _peer_lease
     cpdef space(self)
     cpdef filled(self, Py_ssize_t size, double now)
+    cdef _heard(self, double now)
+    cpdef bint is_silent(self, double now) except -1
+    cpdef excuse(self, double now)
+    cpdef double silent_since(self, double now) except? -1
     cpdef data(self, double now)
     cpdef bint sent(self, Py_ssize_t size, double now) except -1
     cpdef bint has_data(self) except -1

@@ -27,6 +27,7 @@ from typing import Protocol
 import cython
 
 from zenlake.errors import CloseReason, DecodeError, LocalError, ProtocolError, RemoteError
+from zenlake.limits import Account
 from zenlake.record import dataclass
 from zenlake.session.lanes import mask_of
 from zenlake.session.session import Session
@@ -84,7 +85,7 @@ class Unicast:
 
     def __init__(
         self, handshake: Opener | Acceptor, *, stream: bool, sink: Sink | None = None, arena: Arena | None = None,
-        budget: Budget | None = None,
+        budget: Budget | None = None, account: Account | None = None,
     ) -> None:  # fmt: skip
         self.settings = handshake.settings
         self.session = handshake.session
@@ -97,6 +98,7 @@ class Unicast:
         self._plain: Queue | None = self.queue  # the same, for as long as it is the compiled one
         self.inbox = Inbox(arena or Arena(), self, sink or Sink(), 2 if stream else 0)
         self.queue.budget = self.inbox.budget = budget
+        self.inbox.account = account
         self._handshake = handshake
         self._own = 0 if isinstance(handshake, Opener) else 1
         self._events: list[Opened | Closed] = []
@@ -105,6 +107,8 @@ class Unicast:
         self._waiting_first = set[int]()
         self._last_received = 0.0
         self._last_sent = 0.0
+        self._stall_began = 0.0
+        self._stall_ended = 0.0
         self._keep_alive = 0.0
         self._peer_lease = 0.0
 
@@ -143,7 +147,7 @@ class Unicast:
 
     def receive(self, data: bytes | bytearray | memoryview, now: float) -> None:
         """Bytes of a stream, in pieces of any size; or one datagram."""
-        self._last_received = self._now = now
+        self._heard(now)
         try:
             self.inbox.receive(data)
         except (DecodeError, ProtocolError) as error:
@@ -155,7 +159,7 @@ class Unicast:
 
     def filled(self, size: int, now: float) -> None:
         """That many bytes were read into `space`."""
-        self._last_received = self._now = now
+        self._heard(now)
         try:
             self.inbox.filled(size)
         except (DecodeError, ProtocolError) as error:
@@ -181,6 +185,13 @@ class Unicast:
         if not self.inbox.sink.suspended:
             self.paused = False
             self._last_received = now
+
+    def _heard(self, now: float) -> None:
+        """Note the time of the last bytes. After more than a lease of silence, this node itself did not read."""
+        if self.is_open and now - self._last_received > self._peer_lease:
+            self._stall_began = self._last_received
+            self._stall_ended = now
+        self._last_received = self._now = now
 
     def on_batch(self, batch: bytes) -> None:
         with self.guard:
@@ -298,6 +309,18 @@ class Unicast:
         if self.paused:
             return self._last_sent + self._keep_alive
         return min(self._last_sent + self._keep_alive, self._last_received + self._peer_lease)
+
+    def is_silent(self, now: float) -> bool:
+        """Whether the lease of the peer is over. Read once more before `on_timeout`: this node may have been stopped."""
+        return self.is_open and now >= self._last_received + self._peer_lease
+
+    def excuse(self, now: float) -> None:
+        """Restart the lease: the peer was not heard because this node does not read."""
+        self._last_received = now
+
+    def silent_since(self, now: float) -> float:
+        """Return when the peer was last heard, before the stall of this node if one has just ended."""
+        return self._stall_began if now - self._stall_ended <= self._peer_lease else self._last_received
 
     def on_timeout(self, now: float) -> None:
         if self.is_closed:
