@@ -375,7 +375,7 @@ class Engine:
         log.debug("%s failed", place, exc_info=error)
 
     def _blame(self, port: Port, error: Exception) -> None:
-        """Somebody's code failed on this port: that ends the port, not the loop.
+        """End a port on which our own code failed. The loop goes on.
 
         The owner of a link reports its end, with the error as the reason.
         """
