@@ -322,6 +322,22 @@ def test_puts_without_a_subscriber_on_long_keys_take_no_memory() -> None:
     assert len(client.face.routes) == 1
 
 
+def test_samples_of_the_application_that_must_not_be_dropped_close_a_client_at_its_limit() -> None:
+    mesh = Mesh()
+    node = router(mesh, control_backlog=20_000)
+    deaf = mesh.hand(node)
+    deaf.say(subscribe("k", 1))
+    deaf.wire.room = 0
+    woken: list[None] = []
+    node.wake = lambda: woken.append(None)
+    for _ in range(1000):
+        node.application.put(b"k", b"", congestion=1)
+    assert used(deaf, Resource.CONTROL_BACKLOG) <= 20_000
+    assert woken
+    node.flush()
+    assert deaf.wire.closed is CloseReason.UNRESPONSIVE
+
+
 def test_when_all_memory_is_used_the_client_that_uses_most_is_closed() -> None:
     mesh = Mesh()
     node = router(mesh)
@@ -447,7 +463,7 @@ def test_cleanup_after_a_client_runs_in_slices() -> None:
     assert len(taken_back) == 1999
 
 
-def test_a_neighbour_that_hears_everything_is_told_in_slices() -> None:
+def test_a_neighbour_that_hears_everything_receives_it_in_slices() -> None:
     mesh = Ticking()
     node = mesh.node(PEER)
     client = mesh.hand(node)
@@ -455,7 +471,7 @@ def test_a_neighbour_that_hears_everything_is_told_in_slices() -> None:
         client.say(subscribe(f"k/{id}", id))
     peer = Hand(mesh, node, PEER, mesh.zid(), 1 << 16)
     assert 0 < len(peer.face.told[SUBSCRIBER]) < 2000
-    assert not peer.wire.paused  # two nodes that tell each other much both go on to read
+    assert not peer.wire.paused  # two nodes with many declarations for each other both continue to read
     knowledge = Knowledge()
     knowledge.learn([message for message in peer.heard() if isinstance(message, Declare)])
     assert len(knowledge.known) == knowledge.received == 2000
