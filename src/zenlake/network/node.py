@@ -187,6 +187,7 @@ class Node:
         face.suspend(face)
         log.warning("%s is closed: %s (counter %r)", describe(face), why, counter)
         self.later(lambda: face.outlet.close(CloseReason.UNRESPONSIVE))
+        self.wake()
 
     # Messages
 
@@ -448,6 +449,7 @@ class Node:
 
     def flush(self) -> None:
         """In the thread that sends: send what was queued or kept."""
+        self.run_calls()
         for face in list(self.dirty):
             is_empty = face.drain()
             if not face.is_full:
