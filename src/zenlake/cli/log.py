@@ -40,8 +40,8 @@ def info(path: PATH, as_json: Json = False) -> int:
                 "blocks": sum(part.last - part.first for part in parts),
                 "rows": sum(part.rows for part in parts),
                 "bytes": sum(part.size for part in parts),
-                "since": _time(parts[0].since) if parts else None,
-                "until": _time(parts[-1].until) if parts else None,
+                "since": _time(min(part.since for part in parts)) if parts else None,
+                "until": _time(max(part.until for part in parts)) if parts else None,
                 "earliest": str(found.earliest()[writer]),
                 "latest": str(found.latest()[writer]),
             }

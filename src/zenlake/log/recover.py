@@ -15,7 +15,7 @@ import pyarrow as pa
 from zenlake.errors import LogError
 from zenlake.log.block import DAMAGE, END, about, checksum, prefix_size
 from zenlake.log.disk import Disk
-from zenlake.log.layout import FORMAT, INDEX_HEAD, RECORD, ROWS, SEALED, WRITER, Record, described, segment_name
+from zenlake.log.layout import FORMAT, INDEX_HEAD, NEVER, RECORD, ROWS, SEALED, WRITER, Record, described, segment_name
 
 __all__ = ["Found", "Torn", "head_size", "index_records", "recover", "repair_segment", "segments", "whole_blocks"]
 
@@ -36,6 +36,7 @@ class Found:
     last_time: int = 0
     end: tuple[int, int] = (0, 0)
     removed: tuple[int, int] = (0, 0)
+    clock_steps: list[int] = field(default_factory=list)
     torn: list[Torn] = field(default_factory=list)
 
     @property
@@ -53,6 +54,7 @@ def recover(folder: Path, disk: Disk) -> Found:
         found.first_segment = about_writer["first"]
         found.next_segment = about_writer["segment"] + 1
         found.removed = (about_writer["removed"][0], about_writer["removed"][1])
+        found.clock_steps = list(about_writer.get("clock_steps", ()))
     except FileNotFoundError:
         pass
     there = segments(folder)
@@ -184,10 +186,23 @@ def whole_blocks(path: Path, at: int) -> Iterator[Record]:
             at += size
 
 
+def clock_steps(folder: Path) -> list[int]:
+    """Return the segments that begin before the end of the segment before them: the clock was set back between the two."""
+    found, last = [], NEVER
+    for segment in segments(folder):
+        records = [each for each in index_records(folder / segment_name(segment, "index")) if each.kind != SEALED]
+        if records:
+            if records[0].first < last:
+                found.append(segment)
+            last = records[-1].last
+    return found
+
+
 def mark_writer(folder: Path, disk: Disk) -> None:
     """A description of the writer made from its segments, where it was lost."""
     there = segments(folder)
     epochs = [int(head(folder / segment_name(segment)).metadata[b"epoch"]) for segment in there]
     known = {"format": FORMAT, "writer": folder.name, "epoch": max(epochs, default=0)}
     known |= {"first": min(there, default=1), "segment": max(there, default=0), "removed": [0, 0]}
+    known["clock_steps"] = clock_steps(folder)
     disk.replace(folder / WRITER, json.dumps(known).encode())
