@@ -73,8 +73,8 @@ def verify_command(path: PATH) -> int:
 def repair_command(path: FOLDER) -> int:
     """Seal what a crash left open, cut what is not whole, make lost indices again.
 
-    A damaged block goes with all that follows it in its segment, for that cannot be read without it. What was cut is kept in a file
-    that ends in .cut, and a row of `events` (`log cut`) counts the batches. Stop the writer first.
+    A damaged block is cut out, and a row of `events` (`log cut`) counts its batches. The blocks behind it stay, unless what the
+    damaged block changed cannot be read. The bytes are kept in a file that ends in .cut. Stop the writer first.
 
     $ zenlake log repair lake/log
     """

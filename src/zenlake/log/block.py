@@ -32,6 +32,7 @@ __all__ = [
     "aligned",
     "block_pieces",
     "checksum",
+    "crc32",
     "custom_metadata",
     "flags",
     "head_bytes",
@@ -151,14 +152,23 @@ class Pieces:
 
 def block_pieces(
     rows: pa.RecordBatch, row: int, notes: int, faces: int, changes: bytes | None, withheld: bytes | None,
-    options: pa.ipc.IpcWriteOptions,
+    options: pa.ipc.IpcWriteOptions, cut: int = 0,
 ) -> list[memoryview]:  # fmt: skip
-    """A block, ready to be written; so many of its rows are notes, so many faces are new in it. The rows' bytes are not copied."""
+    """Encode a block. The bytes of its rows are not copied.
+
+    Args:
+        row: Number of its first row in the segment.
+        notes: How many of its rows are notes.
+        faces: How many faces are new in it.
+        cut: Of a block with one note in place of a damaged block: the rows of that block.
+    """
     times = rows.column("received").view(pa.int64())
     facts = {"row": row, "rows": rows.num_rows, "first": times[0].as_py(), "last": times[-1].as_py(), "notes": notes}
     facts["faces"] = faces
     facts["crc"] = checksum(rows, changes, withheld)
     facts["changes_crc"] = crc32(changes or b"")  # changes are also read without the rows
+    if cut:
+        facts["cut"] = cut
     metadata = {"block": json.dumps(facts, separators=(",", ":")).encode()}
     if changes is not None:
         metadata["changes"] = changes
@@ -219,6 +229,8 @@ def about(prefix: bytes | memoryview) -> About:
         if len(found[b"block"]) > MAX_FACTS:
             raise LogError(f"its description has more than {MAX_FACTS} bytes")
         facts = json.loads(found[b"block"])
+        if not all(isinstance(facts.get(name, 0), int) for name in ("cut", "changes_crc")):
+            raise LogError("its description is damaged")
         if not all(isinstance(facts[name], int) for name in FACTS):
             raise LogError("its description is damaged")
         changes = found.get(b"changes")

@@ -153,6 +153,9 @@ class Decoding:
                 notes = rows.filter(is_note)
                 rows = rows.filter(pc.invert(is_note))
             self.decoder.decode(rows)
+            if "cut" in about.facts and about.changes is not None:
+                segment.apply(about.changes, block, state)
+                self.decoder.sessions[:] = state.sessions
             if notes is not None and "events" in self.tables:
                 notes = notes.set_column(0, "received", notes.column("received").cast(pa.int64()))
                 try:

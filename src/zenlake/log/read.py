@@ -432,16 +432,19 @@ class Segment:
         except (LogError, *DAMAGE) as error:
             raise LogError(f"{self.where}: {error}; `zenlake log repair` sets it aside") from None
         for earlier in range(block):
-            changes = self.about(earlier).changes
-            if changes is not None:
-                try:
-                    changed = unpack(changes)
-                    for face in changed["faces"]:
-                        state.introduce(Face(**face))
-                    state.apply(changed)
-                except (LogError, *DAMAGE) as error:
-                    raise self._damaged(earlier, error) from None
+            about = self.about(earlier)
+            if about.changes is not None:
+                for face in self.introduced(earlier, about):
+                    state.introduce(face)
+                self.apply(about.changes, earlier, state)
         return state
+
+    def apply(self, changes: bytes, block: int, state: State) -> None:
+        """Apply the changes of a block, whose new faces the state has already."""
+        try:
+            state.apply(unpack(changes))
+        except (LogError, *DAMAGE) as error:
+            raise self._damaged(block, error) from None
 
     def introduced(self, block: int, about: About) -> list[Face]:
         """The faces that are new in a block, which tells this of itself."""

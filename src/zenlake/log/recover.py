@@ -13,11 +13,21 @@ from pathlib import Path
 import pyarrow as pa
 
 from zenlake.errors import LogError
-from zenlake.log.block import DAMAGE, END, about, checksum, prefix_size
+from zenlake.log.block import DAMAGE, END, MAX_INFLATED, about, checksum, inflated_size, prefix_size
 from zenlake.log.disk import Disk
 from zenlake.log.layout import FORMAT, INDEX_HEAD, NEVER, RECORD, ROWS, SEALED, WRITER, Record, described, segment_name
 
-__all__ = ["Found", "Torn", "head_size", "index_records", "recover", "repair_segment", "segments", "whole_blocks"]
+__all__ = [
+    "Found",
+    "Torn",
+    "check_block",
+    "head_size",
+    "index_records",
+    "recover",
+    "repair_segment",
+    "segments",
+    "whole_blocks",
+]
 
 
 @dataclass
@@ -166,24 +176,34 @@ def whole_blocks(path: Path, at: int) -> Iterator[Record]:
         data = file.read_buffer()
         row = None
         while at + 8 < data.size:
-            try:
-                prefix = data[at : at + prefix_size(bytes(data[at : at + 8]))]
-                facts, changes, withheld, body = about(prefix)
-                size = prefix.size + body
-                if at + size > data.size or (row is not None and facts["row"] != row):
-                    return
-                rows = pa.ipc.read_record_batch(pa.ipc.read_message(data[at : at + size]), schema)
-                rows.validate(full=True)
-                times = rows.column("received").cast(pa.int64())
-                if facts["rows"] != rows.num_rows or checksum(rows, changes, withheld) != facts["crc"]:
-                    return
-                if (facts["first"], facts["last"]) != (times[0].as_py(), times[-1].as_py()):
-                    return
-            except (LogError, *DAMAGE):
+            record, skipped = check_block(data, at, schema)
+            if record is None or (row is not None and record.row != row):
                 return
-            yield Record(at, size, facts["first"], facts["last"], facts["row"], facts["rows"])
-            row = facts["row"] + facts["rows"]
-            at += size
+            yield record
+            row = record.row + record.rows + skipped
+            at += record.size
+
+
+def check_block(data: pa.Buffer, at: int, schema: pa.Schema) -> tuple[Record | None, int]:
+    """Return the record of the block that begins there, or None if it is not whole, and the rows that a repair left out of it."""
+    try:
+        prefix = data[at : at + prefix_size(bytes(data[at : at + 8]))]
+        facts, changes, withheld, body = about(prefix)
+        size = prefix.size + body
+        view = memoryview(data)[at : at + size]
+        if body < 0 or len(view) < size or inflated_size(view[8 : prefix.size], view[prefix.size :]) > MAX_INFLATED:
+            return None, 0
+        rows = pa.ipc.read_record_batch(pa.ipc.read_message(data[at : at + size]), schema)
+        rows.validate(full=True)
+        times = rows.column("received").cast(pa.int64())
+        if facts["rows"] != rows.num_rows or checksum(rows, changes, withheld) != facts["crc"]:
+            return None, 0
+        if (facts["first"], facts["last"]) != (times[0].as_py(), times[-1].as_py()):
+            return None, 0
+        record = Record(at, size, facts["first"], facts["last"], facts["row"], facts["rows"])
+        return record, facts.get("cut", 1) - 1
+    except (LogError, *DAMAGE):
+        return None, 0
 
 
 def clock_steps(folder: Path) -> list[int]:
