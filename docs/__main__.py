@@ -47,7 +47,7 @@ EVENT_KINDS = """\
 | redeclared | a key id was declared again with another meaning, or on an unknown prefix | |
 | log torn | bytes behind the last whole block of a log were cut after a crash; `count` is how many | what they held |
 | log cut | `zenlake log repair` cut a damaged block, or also what followed it in its segment; `count` is how many batches | |
-| key ids dropped | a face of a log had too many bytes of key ids; `count` is how many ids | their keys: samples are unresolved from here on |
+| key ids dropped | a face of a log had too many bytes of key ids; `count` is how many ids | their keys, from here on |
 | faces dropped | a log had too many faces for a segment's head; `count` is how many | what their sessions had agreed on |
 | clock stepped | the clock of a log's writer was set back by more than a second; `detail` says how far | a step forward |
 | log unreadable | a part of a log could not be read and was left out; `count` is how many batches | what they held |
