@@ -43,7 +43,7 @@ EVENT_KINDS = """\
 | closed | a CLOSE; `count` is the reason's code, `detail` its name | a connection that broke without one |
 | gap | `count` sequence numbers from `sn` on are missing in a lane | what a congested sender dropped before it numbered |
 | duplicate | a frame not newer than the last one of its lane: receivers ignore it | |
-| lost | a fragmented message could not be put together | what it was |
+| lost | a fragmented message could not be put together; a second row counts the fragments that followed | what it was |
 | redeclared | a key id was declared again with another meaning, or on an unknown prefix | |
 | log torn | bytes behind the last whole block of a log were cut after a crash; `count` is how many | what they held |
 | log cut | `zenlake log repair` cut a damaged block, or also what followed it in its segment; `count` is how many batches | |
