@@ -43,10 +43,13 @@ EVENT_KINDS = """\
 | closed | a CLOSE; `count` is the reason's code, `detail` its name | a connection that broke without one |
 | gap | `count` sequence numbers from `sn` on are missing in a lane | what a congested sender dropped before it numbered |
 | duplicate | a frame not newer than the last one of its lane: receivers ignore it | |
-| lost | a fragmented message could not be put together | what it was |
+| lost | a fragmented message could not be put together; a second row counts the fragments that followed | what it was |
 | redeclared | a key id was declared again with another meaning, or on an unknown prefix | |
 | log torn | bytes behind the last whole block of a log were cut after a crash; `count` is how many | what they held |
-| log cut | `zenlake log repair` cut a damaged block and what followed it in its segment; `count` is how many batches | |
+| log cut | `zenlake log repair` cut a damaged block, or also what followed it in its segment; `count` is how many batches | |
+| key ids dropped | a face of a log had too many bytes of key ids; `count` is how many ids | their keys, from here on |
+| faces dropped | a log had too many faces for a segment's head; `count` is how many | what their sessions had agreed on |
+| clock stepped | the clock of a log's writer was set back by more than a second; `detail` says how far | a step forward |
 | log unreadable | a part of a log could not be read and was left out; `count` is how many batches | what they held |
 | log lost | batches that found no room in the recorder's buffer; `count` is how many | |
 | log retired | a segment was removed before a registered reader had read it; `count` is its blocks | |

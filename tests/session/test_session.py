@@ -75,7 +75,7 @@ def test_fragments_join_in_order():
 
 def test_without_first_they_are_lost_under_patch_1_and_join_under_patch_0():
     lanes = Lanes()
-    assert joined(lanes, pieces(2, first=False)) == [-2, -2]
+    assert joined(lanes, pieces(2, first=False)) == [-2, -7]
     lanes.patch = 0
     assert joined(lanes, pieces(2, first=False)) == [0, 1]
 

@@ -41,8 +41,8 @@ def info(path: PATH, as_json: Json = False) -> int:
                 "blocks": sum(part.last - part.first for part in parts),
                 "rows": sum(part.rows for part in parts),
                 "bytes": sum(part.size for part in parts),
-                "since": _time(parts[0].since) if parts else None,
-                "until": _time(parts[-1].until) if parts else None,
+                "since": _time(min(part.since for part in parts)) if parts else None,
+                "until": _time(max(part.until for part in parts)) if parts else None,
                 "earliest": str(found.earliest()[writer]),
                 "latest": str(found.latest()[writer]),
             }
@@ -74,8 +74,8 @@ def verify_command(path: PATH) -> int:
 def repair_command(path: FOLDER) -> int:
     """Seal what a crash left open, cut what is not whole, make lost indices again.
 
-    A damaged block goes with all that follows it in its segment, for that cannot be read without it. What was cut is kept in a file
-    that ends in .cut, and a row of `events` (`log cut`) counts the batches. Stop the writer first.
+    A damaged block is cut out, and a row of `events` (`log cut`) counts its batches. The blocks behind it stay, unless what the
+    damaged block changed cannot be read. The bytes are kept in a file that ends in .cut. Stop the writer first.
 
     $ zenlake log repair lake/log
     """

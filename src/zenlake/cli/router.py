@@ -110,7 +110,9 @@ def router(
             page = MetricsPage(
                 metrics,
                 lambda: figures(running, recorder),
-                lambda: "" if recorder is None else str(recorder.trouble or "") or lagging(copy),
+                lambda: (
+                    "" if recorder is None else str(recorder.trouble or "") or lagging(copy) or recorder.clock_warning
+                ),
             )
             stack.callback(page.close)
         recorded = "" if log is None else f", recording into {log}"

@@ -131,6 +131,8 @@ def tap(
                 if sys.stderr.isatty():
                     live.update(_line(stats, before, now - then, lagging(copy)), refresh=True)
                 before, then = stats, now
+                if stats.failed:  # closing the tap raises the error
+                    break
     done = running.stats()
     size = filesize.decimal(done.bytes)
     typer.echo(f"{done.messages} messages in {done.batches} batches, {size}; {log} is sealed", err=True)
@@ -161,7 +163,7 @@ def _line(now: Stats, before: Stats, seconds: float, uncopied: str) -> Text:
 
 
 def _trouble(stats: Stats) -> str:
-    return stats.trouble or ("" if stats.connected else "not connected")
+    return stats.trouble or ("" if stats.connected else "not connected") or stats.clock_warning
 
 
 def _figures(stats: Stats, name: str) -> Iterable[Figure]:
@@ -178,4 +180,5 @@ def _figures(stats: Stats, name: str) -> Iterable[Figure]:
     )
     yield "zenlake_tap_lost_batches_total", "Batches that found no room before a slow disk.", labels, stats.lost
     yield "zenlake_tap_reconnects_total", "Sessions opened after the first.", labels, stats.reconnects
+    yield "zenlake_tap_clock_steps_total", "How often the clock was set back.", labels, stats.clock_steps
     yield "zenlake_tap_waiting_bytes", "Bytes received and not yet written.", labels, stats.waiting

@@ -21,7 +21,7 @@ if cython.compiled:
     from cython.cimports.zenlake.columns.samples import Samples
     from cython.cimports.zenlake.columns.usual import list_usual, note_usual
     from cython.cimports.zenlake.session.keys import KeyMemory
-    from cython.cimports.zenlake.session.lanes import JOINED, OUT_OF_RANGE, WAITING, Lanes, lane_of
+    from cython.cimports.zenlake.session.lanes import ENDED, JOINED, OUT_OF_RANGE, SKIPPED, WAITING, Lanes, lane_of
     from cython.cimports.zenlake.session.session import Session, Side
     from cython.cimports.zenlake.wire.cursor import Blob
     from cython.cimports.zenlake.wire.message import Message
@@ -31,7 +31,7 @@ else:
     from zenlake.columns.samples import Samples
     from zenlake.columns.usual import list_usual, note_usual
     from zenlake.session.keys import KeyMemory
-    from zenlake.session.lanes import JOINED, OUT_OF_RANGE, WAITING, Lanes, lane_of
+    from zenlake.session.lanes import ENDED, JOINED, OUT_OF_RANGE, SKIPPED, WAITING, Lanes, lane_of
     from zenlake.session.session import Session, Side
     from zenlake.wire import ids
     from zenlake.wire.cursor import Blob
@@ -322,8 +322,12 @@ class Decoder:
             self.complete()
             self.rejoined.bind(b"")
             self.place.fragments = 0
-        elif joined != WAITING and self.events.on:
-            self.event("lost", priority=f.priority, reliable=f.reliable, sn=f.sn, count=1, detail=Lanes.MISSES[joined])
+        elif joined not in (WAITING, SKIPPED) and self.events.on:
+            first = f.sn if joined != ENDED else (f.sn - lanes.rest + 1) & lanes.mask
+            count = 1 if joined != ENDED else lanes.rest
+            self.event(
+                "lost", priority=f.priority, reliable=f.reliable, sn=first, count=count, detail=Lanes.MISSES[joined]
+            )
         return 0
 
     def network(self, session, reader, kind):

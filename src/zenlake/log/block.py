@@ -32,9 +32,11 @@ __all__ = [
     "aligned",
     "block_pieces",
     "checksum",
+    "crc32",
     "custom_metadata",
     "flags",
     "head_bytes",
+    "inflated_size",
     "numbers",
     "pack",
     "prefix_size",
@@ -49,6 +51,10 @@ LARGE = 1 << 16  # bytes; to write less than these by themselves costs more than
 CONTINUATION = 0xFFFFFFFF
 MAX_STATE = 64 << 20  # bytes of JSON in a segment's head or in a block's changes
 MAX_VALUES = 4 << 20  # separators in that JSON: each may become a Python object
+MAX_COMPRESSED_BLOCK = 256 << 20  # bytes of batches in a block that is compressed
+MAX_INFLATED = MAX_COMPRESSED_BLOCK + (64 << 20)  # with the other columns, and what a last batch adds
+MAX_FACTS = 1024  # bytes of JSON
+MAX_PAIRS = 16  # in the metadata of a block
 ZSTD = pa.Codec("zstd", compression_level=3)
 
 
@@ -146,13 +152,23 @@ class Pieces:
 
 def block_pieces(
     rows: pa.RecordBatch, row: int, notes: int, faces: int, changes: bytes | None, withheld: bytes | None,
-    options: pa.ipc.IpcWriteOptions,
+    options: pa.ipc.IpcWriteOptions, cut: int = 0,
 ) -> list[memoryview]:  # fmt: skip
-    """A block, ready to be written; so many of its rows are notes, so many faces are new in it. The rows' bytes are not copied."""
+    """Encode a block. The bytes of its rows are not copied.
+
+    Args:
+        row: Number of its first row in the segment.
+        notes: How many of its rows are notes.
+        faces: How many faces are new in it.
+        cut: Of a block with one note in place of a damaged block: the rows of that block.
+    """
     times = rows.column("received").view(pa.int64())
     facts = {"row": row, "rows": rows.num_rows, "first": times[0].as_py(), "last": times[-1].as_py(), "notes": notes}
     facts["faces"] = faces
     facts["crc"] = checksum(rows, changes, withheld)
+    facts["changes_crc"] = crc32(changes or b"")  # changes are also read without the rows
+    if cut:
+        facts["cut"] = cut
     metadata = {"block": json.dumps(facts, separators=(",", ":")).encode()}
     if changes is not None:
         metadata["changes"] = changes
@@ -210,45 +226,75 @@ def about(prefix: bytes | memoryview) -> About:
     """What a block says about itself, from the bytes before its body."""
     try:
         found, body = custom_metadata(memoryview(prefix)[8:])
+        if len(found[b"block"]) > MAX_FACTS:
+            raise LogError(f"its description has more than {MAX_FACTS} bytes")
         facts = json.loads(found[b"block"])
+        if not all(isinstance(facts.get(name, 0), int) for name in ("cut", "changes_crc")):
+            raise LogError("its description is damaged")
         if not all(isinstance(facts[name], int) for name in FACTS):
             raise LogError("its description is damaged")
-    except DAMAGE:
+        changes = found.get(b"changes")
+        if facts.get("changes_crc", 0) != (crc32(changes or b"") if "changes_crc" in facts else 0):
+            raise LogError("the checksum of its changes does not match")
+    except (RecursionError, *DAMAGE):
         raise LogError("no whole block") from None
-    return About(facts, found.get(b"changes"), found.get(b"withheld"), body)
+    return About(facts, changes, found.get(b"withheld"), body)
 
 
 def custom_metadata(message: memoryview) -> tuple[dict[bytes, bytes], int]:
     """The custom metadata and the body length in the flatbuffer of an IPC message (org.apache.arrow.flatbuf.Message)."""
 
-    def number(format: str, at: int) -> int:
-        if at < 0:
-            raise ValueError
-        value: int = struct.unpack_from(format, message, at)[0]
-        return value
-
-    def field(table: int, index: int) -> int:
-        vtable = table - number("<i", table)
-        if number("<H", vtable) <= 4 + 2 * index:
-            return 0
-        offset = number("<H", vtable + 4 + 2 * index)
-        return table + offset if offset else 0
-
     def text(at: int) -> bytes:
-        at += number("<I", at)
-        size = number("<I", at)
+        at += _number(message, "<I", at)
+        size = _number(message, "<I", at)
         if at + 4 + size > len(message):
             raise ValueError
         return bytes(message[at + 4 : at + 4 + size])
 
-    root = number("<I", 0)
-    length = field(root, 3)
-    pairs = field(root, 4)
+    root = _number(message, "<I", 0)
+    length = _field(message, root, 3)
+    pairs = _field(message, root, 4)
     found = {}
     if pairs:
-        vector = pairs + number("<I", pairs)
-        for i in range(number("<I", vector)):
+        vector = pairs + _number(message, "<I", pairs)
+        count = _number(message, "<I", vector)
+        if count > MAX_PAIRS:
+            raise ValueError
+        for i in range(count):
             at = vector + 4 + 4 * i
-            pair = at + number("<I", at)
-            found[text(field(pair, 0))] = text(field(pair, 1))
-    return found, number("<q", length) if length else 0
+            pair = at + _number(message, "<I", at)
+            found[text(_field(message, pair, 0))] = text(_field(message, pair, 1))
+    return found, _number(message, "<q", length) if length else 0
+
+
+def inflated_size(message: memoryview, body: memoryview) -> int:
+    """Return the bytes that Arrow would allocate to decompress a record batch; 0 if it is not compressed."""
+    root = _number(message, "<I", 0)
+    header = _field(message, root, 2)
+    batch = header + _number(message, "<I", header)
+    buffers, compression = _field(message, batch, 2), _field(message, batch, 3)
+    if not compression or not buffers:
+        return 0
+    vector = buffers + _number(message, "<I", buffers)
+    total = 0
+    for i in range(_number(message, "<I", vector)):
+        at, size = (_number(message, "<q", vector + 4 + 16 * i + half) for half in (0, 8))
+        if size:
+            total += max(_number(body, "<q", at), 0)  # -1: this buffer is not compressed
+    return total
+
+
+def _number(data: memoryview, format: str, at: int) -> int:
+    if at < 0:
+        raise ValueError
+    value: int = struct.unpack_from(format, data, at)[0]
+    return value
+
+
+def _field(message: memoryview, table: int, index: int) -> int:
+    """Return where a field of a flatbuffer's table lies; 0 if the table does not have it."""
+    vtable = table - _number(message, "<i", table)
+    if _number(message, "<H", vtable) <= 4 + 2 * index:
+        return 0
+    offset = _number(message, "<H", vtable + 4 + 2 * index)
+    return table + offset if offset else 0

@@ -6,6 +6,7 @@ Any range of blocks gives the rows that the whole log gives for these blocks, wh
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 from zenlake.columns import Decoder
 from zenlake.columns.schemas import chosen
 from zenlake.errors import LogError
-from zenlake.log.block import numbers, unpack
+from zenlake.log.block import DAMAGE, About, numbers, unpack
 from zenlake.log.layout import NOTE
 from zenlake.log.read import Log, Range, Segment
 from zenlake.log.state import Pointer, State
@@ -127,10 +128,17 @@ class Decoding:
             if removed and part.first == 0:
                 yield from self._told_with([self._removed(segment, lane, state) for lane in removed])
         state = self._state
+        with closing(segment.blocks(part.first, part.last)) as blocks:
+            yield from self._decode(part, segment, state, blocks)
+        self._before = (part.writer, part.segment, part.last)
+
+    def _decode(
+        self, part: Range, segment: Segment, state: State, blocks: Iterator[tuple[pa.RecordBatch, About]]
+    ) -> Found:
+        """Decode the blocks of a range, before which the faces stand as `state` says."""
         for block in range(part.first, part.last):
             self._block = block
-            rows = segment.rows(block)
-            about = segment.about(block)
+            rows, about = next(blocks)
             for face in segment.introduced(block, about):
                 state.introduce(face)
                 self.decoder.sessions.append(state.sessions[-1])
@@ -145,13 +153,20 @@ class Decoding:
                 notes = rows.filter(is_note)
                 rows = rows.filter(pc.invert(is_note))
             self.decoder.decode(rows)
+            if "cut" in about.facts and about.changes is not None:
+                segment.apply(about.changes, block, state)
+                self.decoder.sessions[:] = state.sessions
             if notes is not None and "events" in self.tables:
                 notes = notes.set_column(0, "received", notes.column("received").cast(pa.int64()))
-                yield from self._told_with([self._note(row) for row in notes.to_pylist()])
+                try:
+                    events = [self._note(row) for row in notes.to_pylist()]
+                    pa.RecordBatch.from_pylist(events, schema=chosen("events"))
+                except (RecursionError, *DAMAGE) as error:
+                    raise LogError(f"{segment.where}, block {block}: a note that no writer wrote: {error}") from None
+                yield from self._told_with(events)
             yield from self._told(self.decoder.take())
             if self._shown is not None and len(self._shown) > MOST_WITHHELD:
                 yield from self.finish()
-        self._before = (part.writer, part.segment, part.last)
 
     def finish(self) -> Found:
         """The rows that wait for their record batch to be full."""

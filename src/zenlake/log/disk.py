@@ -91,6 +91,19 @@ class Disk:
     def sync(self, file: int) -> None:
         os.fdatasync(file)
 
+    def check_in_place(self, file: int, path: Path, size: int) -> str:
+        """Return what another process did to an open file: it was removed, moved, replaced or cut. "" if nothing."""
+        held = os.fstat(file)
+        try:
+            there = os.stat(path)
+        except OSError as error:
+            return f"{path.name} is gone ({error.strerror})"
+        if (there.st_dev, there.st_ino) != (held.st_dev, held.st_ino):
+            return f"{path.name} was replaced by another file"
+        if held.st_size != size:
+            return f"{path.name} has {held.st_size} bytes where {size} were written"
+        return ""
+
     def truncate(self, file: int, size: int) -> None:
         os.ftruncate(file, size)
 

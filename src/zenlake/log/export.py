@@ -72,12 +72,15 @@ def packets(log: Log, removal: Removal) -> Iterator[tuple[int, bytes]]:
         tracker = Tracker()
         tracker.sessions[:] = state.sessions
         for block in range(part.first, part.last):
-            about = segment.about(block)
+            rows, about = segment.read(block)
             for face in segment.introduced(block, about):
                 state.introduce(face)
                 tracker.sessions.append(state.sessions[-1])
-            rows = segment.checked(segment.rows(block), block, len(state.faces))
+            rows = segment.checked(rows, block, len(state.faces))
             removal.expect(unpack(about.withheld) if about.withheld is not None else ())
+            if "cut" in about.facts and about.changes is not None:
+                segment.apply(about.changes, block, state)
+                tracker.sessions[:] = state.sessions
             is_batch = pc.greater(rows.column("direction"), NOTE)
             numbers = pc.indices_nonzero(is_batch).to_pylist()
             rows = rows.filter(is_batch)

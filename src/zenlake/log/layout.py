@@ -32,6 +32,7 @@ __all__ = [
     "FORMAT",
     "INDEX_HEAD",
     "MARKER",
+    "NEVER",
     "NOTE",
     "READERS",
     "RECORD",
@@ -55,6 +56,7 @@ ROWS = pa.schema(
     [BATCHES_SCHEMA.field(name) for name in ("received", "face", "direction", "batch", "wire_size", "compressed")]
 )
 NOTE = -1
+NEVER = -(1 << 63)  # before all times
 
 INDEX_HEAD = b"ZLINDEX1"
 RECORD = struct.Struct("<QQqqQIII")

@@ -17,12 +17,12 @@ import time
 from collections.abc import Callable
 from typing import Any, Literal
 
-from zenlake.errors import InvalidValue, LogError, LogFull
+from zenlake.errors import InvalidValue, LogError
 from zenlake.log.layout import NOTE
 from zenlake.log.retain import Retention, retain
 from zenlake.log.rows import Rows
 from zenlake.log.state import Face
-from zenlake.log.write import Writer, note_text
+from zenlake.log.write import CLOCK_STEP, Writer, note_text
 from zenlake.session.session import Session
 
 __all__ = ["FaceTee", "Recorder"]
@@ -32,6 +32,7 @@ logger = logging.getLogger("zenlake.log")
 LOSING = 64 << 20  # bytes that a slow disk may leave waiting until some are lost
 WAITING = 32 << 20  # where nothing is lost, more would only pass through the processor's caches
 AGAIN = 1.0  # seconds until a full disk is tried again
+CLOCK_WARNING = 60.0  # seconds for which a step of the clock is reported
 
 
 class Recorder:
@@ -61,6 +62,10 @@ class Recorder:
         """Batches that found no room, since the beginning."""
         self.trouble: LogError | None = None
         """Why nothing is written now; None if all is well."""
+        self.clock_steps = 0
+        """How often the clock was set back."""
+        self._clock_stepped = (0.0, "")
+        writer.on_clock_step = self._note_clock_step
         self._retention = retention
         self._retained = writer.segment
         self._blocks = when_full == "block"
@@ -79,6 +84,23 @@ class Recorder:
         self._work = threading.Condition(self._lock)
         self._thread = threading.Thread(target=self._run, name="zenlake-log", daemon=True)
         self._thread.start()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether recording has ended with an error: nothing that comes is written any more."""
+        return self.writer.has_failed
+
+    @property
+    def clock_warning(self) -> str:
+        """What happened to the clock in the last minute; empty if nothing."""
+        when, why = self._clock_stepped
+        return why if why and time.monotonic() - when < CLOCK_WARNING else ""
+
+    def _note_clock_step(self, back: int) -> None:
+        why = f"the clock was set back by {back / 1e9:.3f} s"
+        self.clock_steps += 1
+        self._clock_stepped = (time.monotonic(), why)
+        logger.warning("%s: %s; times begin again in a new segment", self.writer.folder, why)
 
     @property
     def waiting(self) -> int:
@@ -103,7 +125,7 @@ class Recorder:
             self._flushes.append(done)
             self._asked = True
             self._work.notify()
-        if not done.wait(timeout):
+        if not done.wait(timeout) or self.has_failed:
             raise self.trouble or LogError(f"{self.writer.folder}: not written after {timeout:g} s")
         return self.writer.acknowledged
 
@@ -144,6 +166,10 @@ class Recorder:
             if self._stopping:
                 self._lose(size)
                 return
+            times = self._rows.times
+            if times and now < times[-1] - CLOCK_STEP:
+                self._full.append(self._rows)
+                self._rows = self.writer.fresh_rows()
             full = self._rows.add(now, face, direction, data, wire_size, compressed)
             self._held += size
             if direction != NOTE:
@@ -176,16 +202,17 @@ class Recorder:
                 stopping = self._stopping
                 blocks, flushes = self._taken()
             for rows in blocks:
-                size = rows.size
+                size, count = rows.size, len(rows) - rows.notes
                 self._attempt(self.writer.append_rows, rows)
                 with self._lock:
                     self._held -= size
+                    self.lost += count if self.has_failed else 0
                     self._room.notify_all()
             self._attempt(self.writer.flush)
             if self._retention is not None and self.writer.segment != self._retained:
                 self._retained = self.writer.segment
                 self._attempt(retain, self.writer, self._retention)
-            if self.trouble is None:
+            if self.trouble is None or self.has_failed:
                 for event in flushes:
                     event.set()
             if stopping:
@@ -215,28 +242,25 @@ class Recorder:
         self._held += len(note)
 
     def _attempt(self, what: Callable[..., object], *arguments: Any) -> None:
-        """Do it; while the disk is full, wait, and let the buffer fill meanwhile."""
+        """Do it; while the disk is full or cannot be written, wait, and let the buffer fill meanwhile."""
         while True:
             try:
                 what(*arguments)
-                if self.trouble is not None:
+                if self.trouble is not None and not self.has_failed:
                     logger.warning("%s: writing again", self.writer.folder)
-                self.trouble = None
+                    self.trouble = None
                 return
-            except LogFull as error:
+            except (LogError, OSError) as error:
                 if self.trouble is None:
                     logger.error("%s", error)
-                self.trouble = error
+                self.trouble = error if isinstance(error, LogError) else LogError(str(error))
+                if self.has_failed or what == self.writer.close:
+                    return
                 what, arguments = self.writer.flush, ()  # the row itself has been taken in
                 with self._lock:
                     if self._stopping:
                         return
                     self._work.wait(AGAIN)
-            except (LogError, OSError) as error:
-                if self.trouble is None:
-                    logger.error("%s", error)
-                self.trouble = error if isinstance(error, LogError) else LogError(str(error))
-                return
 
 
 class FaceTee:

@@ -13,11 +13,21 @@ from pathlib import Path
 import pyarrow as pa
 
 from zenlake.errors import LogError
-from zenlake.log.block import DAMAGE, END, about, checksum, prefix_size
+from zenlake.log.block import DAMAGE, END, MAX_INFLATED, about, checksum, inflated_size, prefix_size
 from zenlake.log.disk import Disk
-from zenlake.log.layout import FORMAT, INDEX_HEAD, RECORD, ROWS, SEALED, WRITER, Record, described, segment_name
+from zenlake.log.layout import FORMAT, INDEX_HEAD, NEVER, RECORD, ROWS, SEALED, WRITER, Record, described, segment_name
 
-__all__ = ["Found", "Torn", "head_size", "index_records", "recover", "repair_segment", "segments", "whole_blocks"]
+__all__ = [
+    "Found",
+    "Torn",
+    "check_block",
+    "head_size",
+    "index_records",
+    "recover",
+    "repair_segment",
+    "segments",
+    "whole_blocks",
+]
 
 
 @dataclass
@@ -36,6 +46,7 @@ class Found:
     last_time: int = 0
     end: tuple[int, int] = (0, 0)
     removed: tuple[int, int] = (0, 0)
+    clock_steps: list[int] = field(default_factory=list)
     torn: list[Torn] = field(default_factory=list)
 
     @property
@@ -53,6 +64,7 @@ def recover(folder: Path, disk: Disk) -> Found:
         found.first_segment = about_writer["first"]
         found.next_segment = about_writer["segment"] + 1
         found.removed = (about_writer["removed"][0], about_writer["removed"][1])
+        found.clock_steps = list(about_writer.get("clock_steps", ()))
     except FileNotFoundError:
         pass
     there = segments(folder)
@@ -164,24 +176,46 @@ def whole_blocks(path: Path, at: int) -> Iterator[Record]:
         data = file.read_buffer()
         row = None
         while at + 8 < data.size:
-            try:
-                prefix = data[at : at + prefix_size(bytes(data[at : at + 8]))]
-                facts, changes, withheld, body = about(prefix)
-                size = prefix.size + body
-                if at + size > data.size or (row is not None and facts["row"] != row):
-                    return
-                rows = pa.ipc.read_record_batch(pa.ipc.read_message(data[at : at + size]), schema)
-                rows.validate(full=True)
-                times = rows.column("received").cast(pa.int64())
-                if facts["rows"] != rows.num_rows or checksum(rows, changes, withheld) != facts["crc"]:
-                    return
-                if (facts["first"], facts["last"]) != (times[0].as_py(), times[-1].as_py()):
-                    return
-            except (LogError, *DAMAGE):
+            record, skipped = check_block(data, at, schema)
+            if record is None or (row is not None and record.row != row):
                 return
-            yield Record(at, size, facts["first"], facts["last"], facts["row"], facts["rows"])
-            row = facts["row"] + facts["rows"]
-            at += size
+            yield record
+            row = record.row + record.rows + skipped
+            at += record.size
+
+
+def check_block(data: pa.Buffer, at: int, schema: pa.Schema) -> tuple[Record | None, int]:
+    """Return the record of the block that begins there, or None if it is not whole, and the rows that a repair left out of it."""
+    try:
+        prefix = data[at : at + prefix_size(bytes(data[at : at + 8]))]
+        facts, changes, withheld, body = about(prefix)
+        size = prefix.size + body
+        view = memoryview(data)[at : at + size]
+        if body < 0 or len(view) < size or inflated_size(view[8 : prefix.size], view[prefix.size :]) > MAX_INFLATED:
+            return None, 0
+        rows = pa.ipc.read_record_batch(pa.ipc.read_message(data[at : at + size]), schema)
+        rows.validate(full=True)
+        times = rows.column("received").cast(pa.int64())
+        if facts["rows"] != rows.num_rows or checksum(rows, changes, withheld) != facts["crc"]:
+            return None, 0
+        if (facts["first"], facts["last"]) != (times[0].as_py(), times[-1].as_py()):
+            return None, 0
+        record = Record(at, size, facts["first"], facts["last"], facts["row"], facts["rows"])
+        return record, facts.get("cut", 1) - 1
+    except (LogError, *DAMAGE):
+        return None, 0
+
+
+def clock_steps(folder: Path) -> list[int]:
+    """Return the segments that begin before the end of the segment before them: the clock was set back between the two."""
+    found, last = [], NEVER
+    for segment in segments(folder):
+        records = [each for each in index_records(folder / segment_name(segment, "index")) if each.kind != SEALED]
+        if records:
+            if records[0].first < last:
+                found.append(segment)
+            last = records[-1].last
+    return found
 
 
 def mark_writer(folder: Path, disk: Disk) -> None:
@@ -190,4 +224,5 @@ def mark_writer(folder: Path, disk: Disk) -> None:
     epochs = [int(head(folder / segment_name(segment)).metadata[b"epoch"]) for segment in there]
     known = {"format": FORMAT, "writer": folder.name, "epoch": max(epochs, default=0)}
     known |= {"first": min(there, default=1), "segment": max(there, default=0), "removed": [0, 0]}
+    known["clock_steps"] = clock_steps(folder)
     disk.replace(folder / WRITER, json.dumps(known).encode())

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from zenlake.errors import InvalidValue
 from zenlake.log.disk import Disk
-from zenlake.log.layout import FORMAT, READERS, checked_name, described, segment_name
+from zenlake.log.layout import BLOCK, FORMAT, READERS, Record, checked_name, described, segment_name
 from zenlake.log.recover import index_records, segments
 from zenlake.log.write import Writer
 
@@ -73,9 +73,11 @@ def retain(writer: Writer, limits: Retention, clock: Callable[[], int] = time.ti
     behind = sum(sizes.values())
     gone: list[int] = []
     end = (0, 0)
-    for number in sealed:
-        records = index_records(writer.folder / segment_name(number, "index"))
-        age = (clock() - records[-1].last) / 1e9 if records else 0.0
+    kept = {number: index_records(writer.folder / segment_name(number, "index")) for number in sizes}
+    ends = end_times(list(kept.values()))
+    for number, ended in zip(sealed, ends, strict=False):
+        records = kept[number]
+        age = (clock() - ended) / 1e9 if records else 0.0
         if not limits.is_over(age, behind, hard=False):
             break
         blocks = len(records) - 1
@@ -100,6 +102,21 @@ def retain(writer: Writer, limits: Retention, clock: Callable[[], int] = time.ti
                 writer.disk.remove(writer.folder / segment_name(number, kind))
         writer.disk.sync_folder(writer.folder)
     return gone
+
+
+def end_times(segments: Sequence[Sequence[Record]]) -> list[int]:
+    """Return when each segment ended (ns), from the records of their indices, oldest segment first.
+
+    A clock that was wrong for a while must not keep a segment too long, or remove it too soon. So a segment ended not later than
+    the next one began, and not earlier than the one before it.
+    """
+    found: list[int] = []
+    for i, records in enumerate(segments):
+        ended = records[-1].last if records else 0
+        if i + 1 < len(segments) and segments[i + 1] and segments[i + 1][0].kind == BLOCK:
+            ended = min(ended, segments[i + 1][0].first)
+        found.append(max([ended, *found[-1:]]))
+    return found
 
 
 def _size(folder: Path, number: int) -> int:

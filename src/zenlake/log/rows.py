@@ -38,6 +38,8 @@ class Rows:
         self.size = 0
         """Bytes of batches and notes."""
         self.notes = 0
+        self.stepped = 0
+        """Nanoseconds by which the clock stepped back before these rows: they begin a segment."""
         self.leaving: list[Face] = []
         """Faces that say no more behind these rows; without a row they stay until there is one."""
         self.times: list[int] = []

@@ -74,6 +74,9 @@ class State:
             if "last" in of:
                 for direction, lasts in enumerate(of["last"]):
                     session.sides[direction].lanes.restore({"last": lasts, "parts": {}})
+            for direction, skipped in enumerate(of.get("skipped", ())):
+                lanes = session.sides[direction].lanes
+                lanes.restore({**lanes.save(), "skipped": skipped})
             if "waiting" in of:
                 self._wait(i, of["waiting"])
 
@@ -173,6 +176,9 @@ class Followed:
                 found["keys"] = [[d, id, _text(tables[d].get(id))] for d, id in sorted(declared)]
             if lasts != self._lasts[i]:
                 found["last"] = lasts
+                skipped = [side.lanes.skips() for side in session.sides]
+                if any(skipped):
+                    found["skipped"] = skipped
         self._terms[i], self._lasts[i] = terms, lasts
         open_lanes = [(d, lane) for d, side in enumerate(session.sides) for lane in side.lanes.waiting()]
         known = {lane: pointer for lane, pointer in self._waiting.items() if lane[0] == i}
@@ -220,6 +226,7 @@ def _saved(session: Session) -> dict[str, Any]:
     for side, of in zip(session.sides, saved["sides"], strict=True):
         of["keys"] = {id: _text(key) for id, key in side.keys.save().items()}
         of["last"] = side.lanes.lasts()
+        of["skipped"] = side.lanes.skips()
     if session.keys_dropped:
         saved["keys_dropped"] = True
     return saved
@@ -235,7 +242,7 @@ def _restored(saved: dict[str, Any], memory: KeyMemory) -> Session:
         {
             **_side(of),
             "keys": {id: _bytes(text) for id, text in of["keys"].items()},
-            "lanes": {"last": of["last"], "parts": {}},
+            "lanes": {"last": of["last"], "parts": {}, "skipped": of.get("skipped", ())},
         }
         for of in saved["sides"]
     ]

@@ -9,16 +9,40 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pyarrow as pa
+
 from zenlake.errors import LogError
-from zenlake.log.block import unpack
+from zenlake.log.block import DAMAGE, about, block_pieces, prefix_size, unpack
 from zenlake.log.disk import Disk
-from zenlake.log.layout import INDEX_HEAD, MARKER, READERS, SEALED, WRITER, Record, described, new_marker, segment_name
+from zenlake.log.layout import (
+    INDEX_HEAD,
+    MARKER,
+    NEVER,
+    NOTE,
+    READERS,
+    SEALED,
+    WRITER,
+    Record,
+    described,
+    new_marker,
+    segment_name,
+)
 from zenlake.log.read import Log, Segment, unseen
-from zenlake.log.recover import head, head_size, index_records, mark_writer, repair_segment, segments, whole_blocks
-from zenlake.log.write import Writer
+from zenlake.log.recover import (
+    check_block,
+    head,
+    head_size,
+    index_records,
+    mark_writer,
+    repair_segment,
+    segments,
+    whole_blocks,
+)
+from zenlake.log.rows import Rows
+from zenlake.log.write import Writer, note_text
 
 __all__ = ["Checked", "repair", "verify"]
 
@@ -40,26 +64,25 @@ class Checked:
 def verify(log: Log) -> Iterator[Checked]:
     """Every visible block, read and compared with its checksum, its index and its neighbours."""
     for writer in log.writers():
-        last = 0
         for gap in log.gaps(writer):
             yield Checked(writer, gap.before + 1, 0, 0, str(gap))
         for number in log.unindexed(writer):
             yield Checked(writer, number, 0, 0, unseen(writer, number))
         for number in log.segments(writer):
             blocks = rows = 0
+            last = NEVER  # the clock may have been set back between two segments
             index: Sequence[Record] = ()
             try:
                 index = log.index(writer, number)
                 segment = Segment(log.files, writer, number)
                 for record in index:
-                    found = segment.rows(blocks, check=True)
-                    facts = segment.about(blocks).facts
-                    if (facts["row"], facts["rows"]) != (record.row, record.rows) or record.row != rows:
-                        raise LogError(f"block {blocks}: the index tells other rows than the block")
+                    found, about_block = segment.read(blocks, full=True)
+                    if record.row != rows:
+                        raise LogError(f"block {blocks}: its rows do not follow those of the block before")
                     if not last <= record.first <= record.last:
                         raise LogError(f"block {blocks}: received before the block before it")
                     last = record.last
-                    rows += found.num_rows
+                    rows += found.num_rows + about_block.facts.get("cut", 1) - 1
                     blocks += 1
                 segment.state(blocks)
                 wrong = ""
@@ -74,8 +97,9 @@ def verify(log: Log) -> Iterator[Checked]:
 def repair(path: Path) -> Iterator[Checked]:
     """Seal what was not ended, cut what is not whole, make lost indices again; what was done, a line each.
 
-    A block that is damaged ends its segment: what lies behind it depends on what it changed. The bytes cut off are kept
-    beside the segment, in a file that ends in `.cut`; a row of `events` says how many batches that were.
+    A damaged block gives way to a row of `events` (`log cut`), which counts its batches. Blocks behind it keep their numbers. If
+    what the block changed cannot be read, the blocks behind it cannot be read either: the segment ends there. Bytes that were taken
+    away are kept beside the segment, in a new file that ends in `.cut`.
     """
     disk = Disk()
     marker = path / MARKER
@@ -124,23 +148,36 @@ def _mended(folder: Path, number: int, disk: Disk) -> Checked | None:
         unpack(head(arrow).metadata[b"state"])
         found = list(whole_blocks(arrow, head_size(arrow)))
     except LogError as error:
+        where = _cut_path(arrow)
         if size:
-            arrow.rename(arrow.with_suffix(".cut"))
+            arrow.rename(where)
         disk.remove(arrow)
         disk.remove(index)
         disk.sync_folder(folder)
         lost = f"its head is damaged, and without it nothing in it can be read: {_amount(len(seen), _rows(seen))} went"
         note = ("log cut", _rows(seen), f"segment {number}: {lost}") if seen else None
-        return Checked(folder.name, number, 0, 0, f"{lost if seen else error}; set aside in {arrow.stem}.cut", note)
+        return Checked(folder.name, number, 0, 0, f"{lost if seen else error}; set aside in {where.name}", note)
     if sealed and found == seen and size == known[-1].size:
         return None
+    salvaged = _salvage(arrow, seen, found)
+    if salvaged.damaged:
+        disk.replace(_cut_path(arrow), b"".join(salvaged.damaged))
+        disk.remove(index)  # offsets change: a crash from here on leaves a segment that the next repair indexes again
+        disk.sync_folder(folder)
+        disk.replace(arrow, salvaged.data)
+        found = salvaged.records
     end = found[-1].offset + found[-1].size if found else head_size(arrow)
     tail = arrow.read_bytes()[end:]
     disk.replace(index, INDEX_HEAD + b"".join(record.pack() for record in found))
     torn = repair_segment(folder, number, disk)
+    where = _cut_path(arrow)
     if torn is not None:
-        disk.replace(arrow.with_suffix(".cut"), tail)
+        disk.replace(where, tail)
     rows, lost_rows = _rows(found), _rows(seen) - _rows(found)
+    if salvaged.damaged and lost_rows <= 0:
+        blocks = f"{len(salvaged.damaged)} damaged block{'' if len(salvaged.damaged) == 1 else 's'}"
+        why = f"{blocks} cut out: {salvaged.lost} rows went, and the blocks behind stay"
+        return Checked(folder.name, number, len(found), rows, why)
     if lost_rows > 0:  # readers have seen them
         behind = len(seen) - len(found) - 1
         why = f"block {len(found)} is damaged, and was cut off"
@@ -148,12 +185,83 @@ def _mended(folder: Path, number: int, disk: Disk) -> Checked | None:
             why += f" with the {behind} behind it, which cannot be read without it"
         why += f": {lost_rows} rows went"
         note = ("log cut", lost_rows, f"segment {number}: {why}")
-        return Checked(
-            folder.name, number, len(found), rows, f"{why}; what is left of them is in {arrow.stem}.cut", note
-        )
+        return Checked(folder.name, number, len(found), rows, f"{why}; what is left of them is in {where.name}", note)
     if torn is not None:
         return Checked(folder.name, number, len(found), rows, torn.why, ("log torn", torn.cut, torn.why))
     return Checked(folder.name, number, len(found), rows, "sealed, and its index made again")
+
+
+@dataclass
+class Salvaged:
+    """A segment in which damaged blocks have given way to notes."""
+
+    data: bytes
+    records: list[Record]
+    damaged: list[bytes]
+    lost: int
+
+
+def _salvage(arrow: Path, seen: Sequence[Record], whole: Sequence[Record]) -> Salvaged:
+    """Keep the whole blocks behind damaged ones, as far as the changes of the damaged ones can be read.
+
+    Args:
+        seen: The blocks that the index names.
+        whole: Those before the first damaged one.
+    """
+    schema = head(arrow)
+    data = pa.py_buffer(arrow.read_bytes())
+    end = whole[-1].offset + whole[-1].size if whole else head_size(arrow)
+    out, records, damaged, lost = [bytes(data[:end])], list(whole), [], 0
+    kept = Salvaged(out[0], list(whole), [], 0)
+    for record in seen[len(whole) :]:
+        is_whole = check_block(data, record.offset, schema)[0] == record
+        if is_whole:
+            out.append(bytes(data[record.offset : record.offset + record.size]))
+        else:
+            replacement = _replace_block(data, record)
+            if replacement is None:
+                break
+            out.append(replacement)
+            damaged.append(bytes(data[record.offset : record.offset + record.size]))
+            lost += record.rows
+            record = replace(record, last=record.first, rows=1)
+        records.append(replace(record, offset=end, size=len(out[-1])))
+        end += len(out[-1])
+        if is_whole:  # a replacement at the end of a segment is of no use
+            kept = Salvaged(b"".join(out), records.copy(), damaged.copy(), lost)
+    return kept
+
+
+def _replace_block(data: pa.Buffer, record: Record) -> bytes | None:
+    """Return a block with a note in place of a damaged block and with its changes; None if those cannot be read."""
+    try:
+        prefix = prefix_size(bytes(data[record.offset : record.offset + 8]))
+        old = about(data[record.offset : record.offset + prefix])
+        if old.changes is not None:
+            changed = unpack(old.changes)
+            if len(changed["faces"]) != old.facts["faces"] or (old.facts["row"], old.facts["rows"]) != (
+                record.row,
+                record.rows,
+            ):
+                return None
+    except (LogError, *DAMAGE):
+        return None
+    note = note_text("log cut", {"count": record.rows, "detail": "a damaged block was cut out by `zenlake log repair`"})
+    rows = Rows(1)
+    rows.add(record.first, None, NOTE, note, 0, False)
+    options = pa.ipc.IpcWriteOptions()
+    pieces = block_pieces(
+        rows.as_arrow(lambda face: -1), record.row, 1, old.facts["faces"], old.changes, None, options, record.rows
+    )
+    return b"".join(pieces)
+
+
+def _cut_path(arrow: Path) -> Path:
+    """Return a name for what is taken from a segment, beside it, that no earlier repair has used."""
+    path, count = arrow.with_suffix(".cut"), 2
+    while path.exists():
+        path, count = arrow.with_suffix(f".{count}.cut"), count + 1
+    return path
 
 
 def _rows(records: list[Record]) -> int:

@@ -26,7 +26,7 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 
 from zenlake.errors import InvalidValue, LogError, LogFull
-from zenlake.log.block import END, StateTooLarge, aligned, block_pieces, head_bytes, pack
+from zenlake.log.block import END, MAX_COMPRESSED_BLOCK, StateTooLarge, aligned, block_pieces, crc32, head_bytes, pack
 from zenlake.log.disk import PAGE, Disk
 from zenlake.log.layout import (
     FORMAT,
@@ -54,6 +54,8 @@ LEAST_DIRECT = 1 << 20  # bytes of a block that are worth a write of their own
 FEW_CHANGES = 4 << 20  # bytes of changes that are no reason to seal
 LARGE_HEAD = 20  # a segment is at least this many times as large as its head, before its size is a reason to seal
 NOTED = {"direction": int, "priority": int, "reliable": bool, "sn": int, "count": int, "detail": str}
+CLOCK_STEP = 1_000_000_000  # nanoseconds that the clock may go back before that is a step, and times follow it
+LOOK = 1.0  # seconds between two looks at the files while nothing is synced
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -107,6 +109,8 @@ class Writer:
             raise InvalidValue(f"sync is 'block', 'sealed' or a number of seconds, not {sync!r}")
         if not 0 < block_size <= 1 << 30:
             raise InvalidValue("a block has between 1 byte and 1 GiB")
+        if compression is not None and block_size > MAX_COMPRESSED_BLOCK:
+            raise InvalidValue(f"invalid block_size={block_size}; a compressed block has at most 256 MiB")
         self.root = Path(path)
         self.name = checked_name(name)
         self.folder = self.root / self.name
@@ -126,6 +130,8 @@ class Writer:
         self._options = pa.ipc.IpcWriteOptions(compression=compression)
         self._closed = False
         self._last = 0
+        self._looked = time.monotonic()
+        self.on_clock_step: Callable[[int], None] = lambda back: None
         self._serial = 0
         self._live: dict[str, Face] = {}
         self._followed = Followed()
@@ -169,6 +175,7 @@ class Writer:
         self.block = 0
         self._first_segment = found.first_segment
         self._removed = found.removed
+        self._clock_steps = found.clock_steps
         self._batch = found.next_batch
         self._last = found.last_time
         self.acknowledged: Offset = found.end
@@ -180,7 +187,7 @@ class Writer:
     def _describe(self, segment: int) -> None:
         about = {
             "format": FORMAT, "writer": self.name, "epoch": self.epoch, "first": self._first_segment, "segment": segment,
-            "removed": self._removed,
+            "removed": self._removed, "clock_steps": [each for each in self._clock_steps if each >= self._first_segment],
         }  # fmt: skip
         self.disk.replace(self.folder / WRITER, json.dumps(about).encode())
 
@@ -202,7 +209,10 @@ class Writer:
         self, face: Face, direction: int, batch: bytes, wire_size: int | None = None, compressed: bool = False,
         received: int | None = None,
     ) -> None:  # fmt: skip
-        """One batch: 0 = from who opened, 1 = from who accepted. `received` never goes back: a clock that does is ignored."""
+        """One batch: 0 = from who opened, 1 = from who accepted.
+
+        `received` never goes back within a segment. A clock that goes back by more than CLOCK_STEP begins a segment.
+        """
         self._add(face, direction, batch, len(batch) + 2 if wire_size is None else wire_size, compressed, received)
 
     def note(self, kind: str, face: Face | None = None, received: int | None = None, **values: Any) -> None:
@@ -217,7 +227,11 @@ class Writer:
         self, face: Face | None, direction: int, data: bytes, wire_size: int, compressed: bool, received: int | None
     ) -> None:
         self._check_open()
-        self._last = max(self._last, self._clock() if received is None else received)
+        now = self._clock() if received is None else received
+        if now < self._last - CLOCK_STEP:
+            self._complete()
+            self._step_clock(self._rows, now)
+        self._last = max(self._last, now)
         full = self._rows.add(self._last, face, direction, data, wire_size, compressed)
         if full and self._failed is None:
             self._cut()
@@ -235,9 +249,21 @@ class Writer:
         if self._failed is not None:
             raise LogError(self._failed)
         self._complete()
+        if rows.times[0] < self._last - CLOCK_STEP:
+            self._step_clock(rows, rows.times[0])
         self._last = rows.put_in_order(self._last)
         self._whole.append(rows)
         self._cut()
+
+    def _step_clock(self, rows: Rows, now: int) -> None:
+        """The clock was set back before these rows: they follow it, in a new segment, with a row of `events`."""
+        back, self._last = self._last - now, now
+        rows.stepped = back
+        why = f"the clock was set back by {back / 1e9:.3f} s: times begin again in this segment"
+        rows.add(
+            rows.times[-1] if rows.times else now, None, NOTE, note_text("clock stepped", {"detail": why}), 0, False
+        )
+        self.on_clock_step(back)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -262,6 +288,8 @@ class Writer:
         """Cut a block of what there is, and sync as the policy says. What lies before the returned offset is durable."""
         if self._failed is not None:
             raise LogError(self._failed)
+        if time.monotonic() - self._looked >= LOOK:
+            self._check_in_place()
         if self._rows or self._whole or self._prepared is not None:
             self._cut()
         elif self._file is not None and self._is_old():
@@ -277,10 +305,11 @@ class Writer:
             if self._prepared is not None:
                 self._write_block()
             while self._whole:
-                if self._file is not None and self._is_over():
+                stepped = self._whole[0].stepped > 0
+                if self._file is not None and (self._is_over() or (stepped and self.block > 0)):
                     self.seal()
                 if self._file is None:
-                    self._begin_segment()
+                    self._begin_segment(stepped)
                 self._prepare_block(self._whole.popleft())
                 self._write_block()
                 self._complete()  # a new segment may have added notes
@@ -300,12 +329,14 @@ class Writer:
                 ) from error
             raise LogError(f"{self.folder}: {error.strerror}") from error
 
-    def _begin_segment(self) -> None:
+    def _begin_segment(self, stepped: bool) -> None:
         segment = self.segment + 1
+        if stepped and segment not in self._clock_steps:
+            self._clock_steps.append(segment)
         followed, state = self._head_state()
         metadata = {
             "zenlake.log.format": FORMAT, "writer": self.name, "epoch": self.epoch, "segment": segment,
-            "batch": self._batch, "created": self._clock(),
+            "batch": self._batch, "created": self._clock(), "state_crc": crc32(state),
         }  # fmt: skip
         if self._withholding is not None:
             metadata["metadata_only"] = json.dumps([str(key) for key in self._withholding.keys])
@@ -332,6 +363,7 @@ class Writer:
         self._size = self._head_size = len(head)
         self._followed = followed
         self._row = self._changed = 0
+        self._last_written = self._last
         self._opened = self._synced = time.monotonic()
 
     def _head_state(self) -> tuple[Followed, bytes]:
@@ -418,6 +450,7 @@ class Writer:
             raise
         self.disk.reached("written")
         self._unsynced.append(record)
+        self._last_written = record.last
         self._prepared = None
         self._use_again(rows)
         self._size += record.size
@@ -436,18 +469,48 @@ class Writer:
         """Sync, and then let readers see it."""
         if self._file is None or not self._unsynced:
             return
-        try:
-            self.disk.sync(self._file)
-        except OSError as error:
-            # What the system does with pages that it failed to write is not known: nothing more goes behind them.
-            self._failed = f"{self.folder}: syncing failed ({error.strerror}); what was not acknowledged may be lost"
-            raise LogError(self._failed) from error
+        self._sync(self._file)
+        self._check_in_place()
         self.disk.reached("synced")
         self._synced = time.monotonic()
         with self._explained():
             self._tell(b"".join(record.pack() for record in self._unsynced))
         self._unsynced.clear()
         self.acknowledged = (self.segment, self.block)
+
+    def _sync(self, file: int) -> None:
+        try:
+            self.disk.sync(file)
+        except OSError as error:
+            # What the system does with pages that it failed to write is not known: nothing more goes behind them.
+            self._fail(f"syncing failed ({error.strerror}); what was not acknowledged may be lost", error)
+
+    def _fail(self, why: str, error: OSError | None = None) -> None:
+        """End the writer: what it writes from here on could not be read."""
+        self._failed = f"{self.folder}: {why}"
+        raise LogError(self._failed) from error
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the writer has ended with an error, and writes no more."""
+        return self._failed is not None
+
+    def _check_in_place(self, written: int = 0) -> None:
+        """End the writer if another process has removed, moved, replaced or cut one of its files.
+
+        Args:
+            written: Bytes that were written behind the blocks.
+        """
+        self._looked = time.monotonic()
+        files = [(self._lock, self.folder / "lock", 0)]
+        if self._file is not None:
+            path = self.folder / segment_name(self.segment)
+            files += [
+                (self._file, path, self._size + written), (self._index, path.with_suffix(".index"), self._index_size),
+            ]  # fmt: skip
+        for file, path, size in files:
+            if why := self.disk.check_in_place(file, path, size):
+                self._fail(f"{why}: another process changed the log; check the folder and start the writer again")
 
     def _tell(self, records: bytes) -> None:
         try:
@@ -470,14 +533,15 @@ class Writer:
         if self._file is None:
             return
         records = b"".join(record.pack() for record in self._unsynced)
-        seal = Record(self._size, self._size + len(END), 0, self._last, self._row, 0, SEALED)
+        seal = Record(self._size, self._size + len(END), 0, self._last_written, self._row, 0, SEALED)
         with self._explained():
             self.disk.write(self._file, END, self._size)
             self.disk.reached("ended")
-            self.disk.sync(self._file)
+            self._sync(self._file)
+            self._check_in_place(len(END))
             self.disk.reached("synced")
             self._tell(records + seal.pack())
-            self.disk.sync(self._index)
+            self._sync(self._index)
         self._unsynced.clear()
         self.acknowledged = (self.segment, self.block)
         self._close_files()

@@ -11,6 +11,8 @@ cdef enum:
     NOT_NEXT = -3
     DROPPED = -4
     TOO_LARGE = -5
+    SKIPPED = -6
+    ENDED = -7
 
 cpdef int lane_of(int priority, bint reliable) noexcept nogil
 
@@ -23,10 +25,13 @@ cdef class Lanes:
     cdef public Py_ssize_t most
     cdef list parts
     cdef readonly list pieces
+    cdef int skipped[16]
+    cdef readonly long long rest
     cpdef start(self, unsigned long long initial_sn)
     cpdef start_lane(self, int priority, bint reliable, unsigned long long next_sn)
     cpdef long long accept(self, int lane, unsigned long long sn) noexcept nogil
     cpdef int join(self, int lane, Fragment fragment) except -1
+    cdef int skip(self, int lane, Fragment fragment, int why) except -1
     cpdef Py_ssize_t held(self) except -1
     cpdef bytearray take(self, int lane)
     cdef lose(self, int lane)

@@ -22,6 +22,8 @@ if not cython.compiled:  # compiled: constants of C, in the .pxd
     NOT_NEXT = -3
     DROPPED = -4
     TOO_LARGE = -5
+    SKIPPED = -6
+    ENDED = -7
 
 LANES = cython.declare(cython.int, 16)
 GIB = cython.declare(cython.Py_ssize_t, 1 << 30)
@@ -43,6 +45,7 @@ class Lanes:
         -3: "a fragment is missing",
         -4: "the sender dropped the rest",
         -5: "longer than the largest message allowed",
+        -7: "the rest of a message that was lost",
     }
 
     def __init__(self):
@@ -53,12 +56,15 @@ class Lanes:
         self.most = GIB
         self.parts = [None] * LANES
         self.pieces = [0] * LANES
+        self.skipped = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+        self.rest = 0
 
     def start(self, initial_sn):
         """Every lane begins at the initial number that OPEN tells."""
         for lane in range(LANES):
             self.last[lane] = (initial_sn - 1) & self.mask
             self.lose(lane)
+            self.skipped[lane] = 0
 
     def start_lane(self, priority, reliable, next_sn):
         """JOIN may tell a number for each lane."""
@@ -80,30 +86,42 @@ class Lanes:
         return gap - 1
 
     def join(self, lane, fragment):
-        """Add an accepted fragment to its message: JOINED when that was the last one, WAITING, or why it was lost."""
+        """Add an accepted fragment to its message: JOINED when that was the last one, WAITING, or why it was lost.
+
+        The first fragment that is lost gives the reason. The others of that message are SKIPPED, up to the last, which is ENDED;
+        `rest` then has their number.
+        """
         lane &= 15
         if self.patch > 0:
             if fragment.first:
                 self.lose(lane)
+                self.skipped[lane] = 0
             elif self.parts[lane] is None:
-                return NO_START
+                return self.skip(lane, fragment, NO_START)
             if fragment.drop:
-                self.lose(lane)
-                return DROPPED
+                return self.skip(lane, fragment, DROPPED)
         if self.parts[lane] is None:
             self.parts[lane] = bytearray()
             self.pieces[lane] = 0
         elif self.expected[lane] != fragment.sn:
-            self.lose(lane)
-            return NOT_NEXT
+            return self.skip(lane, fragment, NOT_NEXT)
         message: bytearray = self.parts[lane]
         if self.held() + len(fragment.payload) > self.most:
-            self.lose(lane)
-            return TOO_LARGE
+            return self.skip(lane, fragment, TOO_LARGE)
         message += fragment.payload.view
         self.pieces[lane] += 1
         self.expected[lane] = (fragment.sn + 1) & self.mask
         return WAITING if fragment.more else JOINED
+
+    def skip(self, lane, fragment, why):
+        """Lose a message with this fragment, or one more fragment of a message that is lost already."""
+        before: cython.int = self.skipped[lane]
+        self.lose(lane)
+        self.skipped[lane] = before + 1 if fragment.more and self.patch > 0 else 0
+        self.rest = before
+        if before == 0:
+            return why
+        return SKIPPED if fragment.more else ENDED
 
     def held(self):
         """The bytes of all half-received messages: a sender may not fill our memory by beginning one on every lane."""
@@ -133,9 +151,14 @@ class Lanes:
         """The lanes in the middle of a message."""
         return [lane for lane in range(LANES) if self.parts[lane] is not None]
 
+    def skips(self):
+        """Return the fragments of lost messages so far, of lanes in the middle of one, as [lane, count]."""
+        return [[lane, self.skipped[lane]] for lane in range(LANES) if self.skipped[lane] > 0]
+
     def save(self):
         return {
             "last": self.lasts(),
+            "skipped": self.skips(),
             "parts": {
                 lane: [self.expected[lane], self.pieces[lane], bytes(self.parts[lane])]
                 for lane in range(LANES)
@@ -147,6 +170,9 @@ class Lanes:
         for lane in range(LANES):
             self.last[lane] = saved["last"][lane]
             self.lose(lane)
+            self.skipped[lane] = 0
+        for lane, count in saved.get("skipped", ()):
+            self.skipped[lane & 15] = count
         for lane, (expected, pieces, part) in saved["parts"].items():
             self.expected[int(lane)] = expected
             self.pieces[int(lane)] = pieces

@@ -153,7 +153,7 @@ def readable(log: Log, part: Range) -> list[Range]:
     block = part.first
     try:
         for block in range(part.first, part.last):
-            segment.rows(block, check=True)
+            segment.rows(block)
     except LogError as error:
         logger.warning("zenoh: %s; the rest of the segment is skipped, as failOnDataLoss is false", error)
         part = replace(part, last=block)

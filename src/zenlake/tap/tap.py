@@ -60,6 +60,12 @@ class Stats:
     """Bytes that are not on the disk yet."""
     trouble: str
     """Why nothing is written now; empty if all is well."""
+    failed: bool
+    """Whether recording has ended with an error, and nothing that comes is written any more."""
+    clock_steps: int
+    """How often the clock was set back."""
+    clock_warning: str
+    """What happened to the clock in the last minute; empty if nothing."""
 
 
 class Tap(Node):
@@ -118,7 +124,8 @@ class Tap(Node):
             missing += face.transport.inbox.missing
         return Stats(
             face is not None, messages, recorder.batches, recorder.bytes, missing, recorder.lost, self._reconnects,
-            recorder.waiting, str(recorder.trouble or ""),
+            recorder.waiting, str(recorder.trouble or ""), recorder.has_failed, recorder.clock_steps,
+            recorder.clock_warning,
         )  # fmt: skip
 
     def wait(self, timeout: float | None = None) -> bool:
