@@ -121,6 +121,7 @@ def test_endpoints_hide_secrets() -> None:
     [
         "password=hunter2", "PASSWORD = hunter2", "db_password: hunter2, x", '{"password": "hunter2"}', "{password:'hunter2'}",
         '"password":"a\\"hunter2"', "--set transport/auth/usrpwd/password=hunter2", "x#a_base64=hunter2;b=1", "api_token=hunter2",
+        "s3://key:hunter2@bucket/log: no", "s3://bucket?secret_key=hunter2&region=x",
     ],
 )  # fmt: skip
 def test_redaction_of_texts(text: str) -> None:

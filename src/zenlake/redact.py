@@ -2,7 +2,8 @@
 """Keep secrets out of errors, `repr`, logs, reports and query plans: one rule for all of them.
 
 A secret is the value of a name that ends in one of ENDINGS, in a configuration (JSON5, YAML), in an endpoint
-(`tls/host:7447#connect_private_key_base64=...`) or in an option of the command line (`password=...`).
+(`tls/host:7447#connect_private_key_base64=...`) or in an option of the command line (`password=...`). User and password of an
+address (`s3://key:secret@bucket`) are secrets too.
 """
 
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 __all__ = ["HIDDEN", "is_secret", "mentions_secret", "redact", "redact_value"]
 
 HIDDEN = "***"
-ENDINGS = ("password", "passwd", "secret", "token", "private_key_pem", "_base64")
+ENDINGS = ("password", "passwd", "secret", "secret_key", "token", "private_key_pem", "_base64")
 # A name, a sign and a value in quotes or up to a separator. Compiled on first use: most programs never need it.
+_USER = r"://[^/\s@]+@"
 _NAME = rf"[\w/.-]* (?:{'|'.join(ENDINGS)}) [\"']? \s* [=:] \s*"
 _PAIR = rf"""(?ix) ({_NAME}) (?: "(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*' | [^\s;,#"'`}}]+ )"""
 
@@ -29,10 +31,13 @@ def mentions_secret(text: str) -> bool:
 
 def redact(text: str) -> str:
     """Return the text with HIDDEN in the place of each secret."""
-    if not mentions_secret(text):
+    has_user = "://" in text and "@" in text
+    if not has_user and not mentions_secret(text):
         return text
     import re
 
+    if has_user:
+        text = re.sub(_USER, f"://{HIDDEN}@", text)
     return re.sub(_PAIR, rf"\1{HIDDEN}", text)
 
 
