@@ -11,6 +11,7 @@ import zenlake
 
 ROOT = Path(zenlake.__file__).parent
 LEAVES = {
+    "redact",
     "errors",
     "values",
     "choices",

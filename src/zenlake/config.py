@@ -14,6 +14,7 @@ from zenlake import json5
 from zenlake.choices import WhatAmI
 from zenlake.config_keys import KEYS, ROLES, Key
 from zenlake.errors import ConfigError
+from zenlake.redact import is_secret, redact_value
 
 __all__ = ["Config"]
 
@@ -72,7 +73,7 @@ class Config:
         path = key.strip("/")
         node = _find(path)
         try:
-            found = json5.loads(value)
+            found = json5.loads(value, quote=not is_secret(path))
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
         if node is None:  # inside of a plugin's own configuration, of which nothing is known
@@ -130,11 +131,12 @@ class Config:
         return self._set.get(path, node.default)
 
     def __str__(self) -> str:
-        return json5.dumps(self._value("", KEYS), separators=(",", ":"), sort_keys=True)
+        """Return the configuration as JSON, without secrets. `get_json` returns the value of one key as it is."""
+        return json5.dumps(redact_value(self._value("", KEYS)), separators=(",", ":"), sort_keys=True)
 
     def __repr__(self) -> str:
         """What was set, and no secrets."""
-        shown = {path: "***" if _hidden(path) else value for path, value in self._set.items()}
+        shown = {path: redact_value(value, path) for path, value in self._set.items()}
         return f"Config({json5.dumps(shown)})"
 
     def __eq__(self, other: object) -> bool:
@@ -165,11 +167,9 @@ def _from_yaml(text: str) -> Any:
     try:
         return json5.loads(json5.dumps(yaml.safe_load(text), default=str))  # what JSON has no word for, as text
     except yaml.YAMLError as error:
-        raise ConfigError(f"not YAML: {' '.join(str(error).split())}") from None
-
-
-def _hidden(path: str) -> bool:
-    return path.endswith(("password", "private_key_pem", "_base64"))
+        mark = getattr(error, "problem_mark", None)  # the error itself quotes the text, which may contain a secret
+        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark is not None else "the text cannot be read"
+        raise ConfigError(f"not YAML: {where}") from None
 
 
 def _find(path: str) -> Any:
@@ -217,12 +217,13 @@ def _check(path: str, node: Any, value: Any) -> None:
     if isinstance(node, Key):
         why = node.kind.check(value)
         if why is not None:
-            shown = "***" if _hidden(path) else json5.dumps(value)
+            shown = json5.dumps(redact_value(value, path))
+            why = "is not valid" if is_secret(path) and not why.startswith("is ") else why
             raise ConfigError(f"{path}: {shown} {why}" if why.startswith("is ") else f"{path}: {why}")
         return
     if not isinstance(value, dict):
         raise ConfigError(
-            f"{path or 'the configuration'} is a section: write an object {{...}}, not {json5.dumps(value)}"
+            f"{path or 'the configuration'} is a section: write an object {{...}}, not a value of type {type(value).__name__}"
         )
     for name, each in value.items():
         below = f"{path}/{name}" if path else name

@@ -9,6 +9,7 @@ protocol that we have not: it is kept, and nobody connects to it.
 """
 
 from zenlake.errors import EndpointError
+from zenlake.redact import redact
 
 __all__ = ["Locator", "EndPoint", "PROTOCOLS"]
 
@@ -103,7 +104,7 @@ class Locator:
         return f"{self._protocol}/{self._address}{_as_text('?', self._metadata)}"
 
     def __repr__(self) -> str:
-        return f"Locator({str(self)!r})"
+        return f"Locator({redact(str(self))!r})"
 
     def __eq__(self, other: object) -> bool:
         return str(self) == str(other) if isinstance(other, Locator) else NotImplemented
@@ -165,7 +166,7 @@ class EndPoint:
         return f"{self._locator}{_as_text('#', self._config)}"
 
     def __repr__(self) -> str:
-        return f"EndPoint({str(self)!r})"
+        return f"EndPoint({redact(str(self))!r})"
 
     def __eq__(self, other: object) -> bool:
         return str(self) == str(other) if isinstance(other, EndPoint) else NotImplemented

@@ -26,6 +26,8 @@ in a CLOSE that they cause. All of them survive a pickle, so a Spark task can te
 
 from enum import IntEnum
 
+from zenlake.redact import redact
+
 __all__ = [
     "CloseReason",
     "ZenlakeError",
@@ -63,7 +65,13 @@ class CloseReason(IntEnum):
 
 
 class ZenlakeError(Exception):
-    """Catches everything below."""
+    """Catches everything below. Secrets in the message are hidden."""
+
+    def __str__(self) -> str:
+        return redact(super().__str__())
+
+    def __repr__(self) -> str:
+        return redact(super().__repr__())
 
 
 class InvalidValue(ZenlakeError, ValueError):
@@ -151,7 +159,7 @@ class LinkError(ZenlakeError):
         self.why = why
 
     def __str__(self) -> str:
-        return f"{self.endpoint}: {self.why}"
+        return redact(f"{self.endpoint}: {self.why}")
 
 
 class LogError(ZenlakeError):

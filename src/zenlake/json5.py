@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 from zenlake.errors import ConfigError
+from zenlake.redact import mentions_secret
 
 __all__ = ["dumps", "loads"]
 
@@ -30,14 +31,17 @@ _WORDS = {"true": True, "false": False, "null": None}
 _END = ("end", "", -1)
 
 
-def loads(text: str) -> Any:
-    """The value that the text stands for. ConfigError tells the line and column of the first thing that is not JSON5."""
+def loads(text: str, quote: bool = True) -> Any:
+    """Return the value of the text. ConfigError has the line and column of the first character that is not JSON5.
+
+    The error quotes the text there, unless `quote` is false or the text may contain a secret.
+    """
     from json import loads as read
 
     try:
         return read(text)
     except ValueError:
-        return _Reader(text).document()
+        return _Reader(text, quote and not mentions_secret(text)).document()
     except RecursionError:
         raise ConfigError("nested too deeply") from None
 
@@ -50,8 +54,9 @@ def dumps(value: Any, **options: Any) -> str:
 
 
 class _Reader:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, quote: bool) -> None:
         self._text = text
+        self._quote = quote
         self._match = re.compile(_TOKEN, re.VERBOSE | re.DOTALL).match
         self._at = 0
         self._depth = 0
@@ -83,9 +88,12 @@ class _Reader:
             return ConfigError(f"the JSON5 text ends where {expected} should be: a bracket or a quote is not closed")
         line = self._text.count("\n", 0, at) + 1
         column = at - self._text.rfind("\n", 0, at)
+        where = f"line {line}, column {column} of the JSON5 text"
+        if not self._quote:
+            return ConfigError(f"{where}: expected {expected}; a text needs quotes")
         rest = re.split(r"\s", self._text[at : at + 20], maxsplit=1)[0]
         hint = f', a text needs quotes: "{rest}"' if rest[:1].isalpha() else ""
-        return ConfigError(f"line {line}, column {column} of the JSON5 text: `{rest}` where {expected} should be{hint}")
+        return ConfigError(f"{where}: `{rest}` where {expected} should be{hint}")
 
     def _value(self) -> Any:
         kind, text, _ = self._next

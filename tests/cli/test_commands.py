@@ -96,7 +96,7 @@ except SystemExit:
         (2, "put a --delete 1", "--delete sends no value"),
         (2, "get a --target any -e tcp/127.0.0.1:1", "'--target'"),
         (2, "sub a --mode robot", "'robot' is not one of 'client', 'peer', 'router'"),
-        (2, "sub a --set lease", "is not like transport/link/tx/lease=5000"),
+        (2, "sub a --set lease", "expected KEY=VALUE, like transport/link/tx/lease=5000"),
         (2, "hz a --window 1", "'--window'"),
         (2, "sup a", "No such command 'sup'"),
         (1, "put a 1 --listen tcp/127.0.0.1:0 --set scouting/multicast/enabled=false", "nobody was found"),

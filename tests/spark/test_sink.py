@@ -252,3 +252,24 @@ def test_nobody_there_fails_the_write(spark, thread):
         pytest.raises(Exception, match=r"tcp/127\.0\.0\.1:1: refused: nobody listens there"),
     ):
         pool.submit(write).result() if thread else write()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_password_is_in_no_plan(spark, tmp_path, stream, capfd):
+    config = "{transport: {auth: {usrpwd: {user: 'robot', password: 'hunter2'}}}}"
+    reader = (spark.readStream if stream else spark.read).format("zenoh").option("connect", "tcp/127.0.0.1:1")
+    reader = reader.option("config", config).option("subscribe" if stream else "selector", "a/**")
+    rows = reader.load(str(tmp_path / "log")) if stream else reader.load()
+    rows.explain(True)
+    assert "hunter2" not in rows._jdf.queryExecution().toString() + capfd.readouterr().out
+
+
+def test_a_password_is_in_no_error():
+    options = {
+        "connect": "tcp/127.0.0.1:1",
+        "selector": "a/**",
+        "config": "{transport: {auth: {usrpwd: {password: hunter2}}}}",
+    }
+    with pytest.raises(ValueError, match="line 1, column") as refused:
+        ZenohSource(options).reader(StructType([]))
+    assert "hunter2" not in str(refused.value)

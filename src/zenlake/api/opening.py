@@ -2,6 +2,7 @@
 """From a configuration to a live node, with what a session needs besides: errands, pauses, news of connections."""
 
 import math
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["Attempt", "SessionNode", "open_node"]
 
 log = logger("zenlake.node")
+
+PASSWORD_ENV = "ZENLAKE_PASSWORD"
 
 # Without effect, but not without a word.
 PLUGINS = "plugins"
@@ -453,12 +456,20 @@ def _transport(config: Config) -> dict[str, Any]:
         "multicast_qos": config.get("transport/multicast/qos/enabled"),
         "join_interval": (config.get("transport/multicast/join_interval") or 2500) / 1000,
         "user": config.get("transport/auth/usrpwd/user"),
-        "password": (config.get("transport/auth/usrpwd/password") or "").encode(),
+        "password": _password(config).encode(),
     }
     dictionary = config.get("transport/auth/usrpwd/dictionary_file")
     if dictionary is not None:
         settings["users"] = _users(dictionary)
     return settings
+
+
+def _password(config: Config) -> str:
+    """Return the password of the configuration, or that of the environment if only a user is configured."""
+    password = config.get("transport/auth/usrpwd/password")
+    if password is None and config.get("transport/auth/usrpwd/user") is not None:
+        password = os.environ.get(PASSWORD_ENV)
+    return password or ""
 
 
 def _users(path: str) -> dict[str, bytes]:

@@ -111,6 +111,7 @@ def _protect_output() -> None:
     import logging
 
     from zenlake.cli.lines import escaped, json_escape
+    from zenlake.redact import redact
 
     def replace(error: UnicodeError) -> tuple[str, int]:
         assert isinstance(error, UnicodeEncodeError)
@@ -122,7 +123,7 @@ def _protect_output() -> None:
 
     class SafeFormatter(logging.Formatter):
         def formatMessage(self, record: logging.LogRecord) -> str:
-            return escaped(super().formatMessage(record))
+            return escaped(redact(super().formatMessage(record)))
 
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(SafeFormatter())

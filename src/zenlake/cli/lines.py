@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from zenlake.choices import SampleKind
+from zenlake.redact import redact
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -167,7 +168,7 @@ def json_line(value: dict[str, Any]) -> str:
 
 def complain(problem: str) -> None:
     """Print an error as one line of the standard error."""
-    typer.echo(f"zenlake: {escaped(' '.join(problem.split()))}", err=True)
+    typer.echo(f"zenlake: {escaped(redact(' '.join(problem.split())))}", err=True)
 
 
 def described(sample: "Sample") -> dict[str, Any]:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Literal, ParamSpec
 
@@ -31,6 +31,7 @@ __all__ = [
     "Limit",
     "Listen",
     "Network",
+    "PasswordFile",
     "Seconds",
     "Set",
     "alone",
@@ -99,6 +100,16 @@ Limit = Annotated[
         rich_help_panel=NETWORK,
     ),
 ]
+PasswordFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--password-file",
+        metavar="FILE",
+        help="Read the password of transport/auth/usrpwd/user from the first line of FILE; `-` prompts for it.",
+        show_default="$ZENLAKE_PASSWORD",
+        rich_help_panel=NETWORK,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="A line of JSON for each.")]
 Count = Annotated[int | None, typer.Option("--count", "-n", metavar="N", help="End after so many.", min=1)]
 Seconds = Annotated[float | None, typer.Option("--seconds", "-s", help="End after so many seconds.", min=0.0)]
@@ -118,8 +129,9 @@ def configuration(
     connect: list[str] | None = None,
     listen: list[str] | None = None,
     values: list[str] | None = None,
+    password_file: Path | None = None,
 ) -> Config:
-    """The file, and over it what the command line says."""
+    """Return the configuration file with the options of the command line applied."""
     for endpoint in (*(connect or ()), *(listen or ())):
         _check(endpoint)
     found = Config.from_file(str(config)) if config is not None else Config()
@@ -132,13 +144,27 @@ def configuration(
     for value in values or ():
         key, equals, text = value.partition("=")
         if not equals:
-            raise typer.BadParameter(f"`{value}` is not like transport/link/tx/lease=5000", param_hint="--set")
+            raise typer.BadParameter("expected KEY=VALUE, like transport/link/tx/lease=5000", param_hint="--set")
         try:
             json.loads(text)
         except ValueError:
             text = json.dumps(text)
         found.insert_json5(key, text)
+    if password_file is not None:
+        found.insert_json5("transport/auth/usrpwd/password", json.dumps(_read_password(password_file)))
     return found
+
+
+def _read_password(path: Path) -> str:
+    """Return the first line of the file. For `-`, prompt on a terminal, or read a line of the standard input."""
+    if str(path) != "-":
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return lines[0] if lines else ""
+    if sys.stdin.isatty():
+        from getpass import getpass
+
+        return getpass("Zenoh password: ")
+    return sys.stdin.readline().rstrip("\r\n")
 
 
 def _check(endpoint: str) -> None:
@@ -173,7 +199,8 @@ class Network:
     listen: list[str] | None = None
     mode: str | None = None
     config: Path | None = None
-    set: list[str] | None = None
+    set: list[str] | None = field(default=None, repr=False)
+    password_file: Path | None = None
 
     def open(self) -> "Session":
         """A session there. Who only connects somewhere is a client: it listens nowhere."""
@@ -182,7 +209,7 @@ class Network:
         mode = self.mode
         if mode is None and self.config is None and self.connect and not self.listen:
             mode = "client"
-        return open(configuration(self.config, mode, self.connect, self.listen, self.set))
+        return open(configuration(self.config, mode, self.connect, self.listen, self.set, self.password_file))
 
     def join(self) -> "Session":
         """A session for who waits for others: if nobody is there yet, that is no mistake, but worth a line."""
@@ -195,7 +222,14 @@ class Network:
 def on_network(verb: Callable[Concatenate[Network, P], int]) -> Callable[..., int]:
     """A verb that is given a Network, made of options that every such verb has besides its own."""
     own = list(inspect.signature(verb).parameters.values())[1:]
-    every = {"connect": Connect, "listen": Listen, "mode": Mode, "config": ConfigFile, "set": Set}
+    every = {
+        "connect": Connect,
+        "listen": Listen,
+        "mode": Mode,
+        "config": ConfigFile,
+        "set": Set,
+        "password_file": PasswordFile,
+    }
     options = [inspect.Parameter(name, POSITIONAL, default=None, annotation=of) for name, of in every.items()]
 
     def command(**given: Any) -> int:

@@ -17,7 +17,17 @@ from rich.live import Live
 from rich.text import Text
 
 from zenlake.api.opening import open_node
-from zenlake.cli.network import ConfigFile, Connect, Limit, Listen, Set, configuration, limits, until_stopped
+from zenlake.cli.network import (
+    ConfigFile,
+    Connect,
+    Limit,
+    Listen,
+    PasswordFile,
+    Set,
+    configuration,
+    limits,
+    until_stopped,
+)
 from zenlake.cli.recording import Metrics, MirrorTo, lagging, local, mirror, named
 from zenlake.cli.terminal import status_line
 from zenlake.keyexpr import KeyExpr
@@ -40,6 +50,7 @@ def router(
     connect: Connect = None,
     config: ConfigFile = None,
     set: Set = None,
+    password_file: PasswordFile = None,
     log: Annotated[
         Path | None,
         typer.Option("--log", metavar="DIR", callback=local, help="Record everything that passes into this wire log."),
@@ -85,7 +96,7 @@ def router(
         if given and log is None:
             raise typer.BadParameter("nothing is recorded without --log", param_hint=option)
     bounds = limits(limit)
-    chosen = configuration(config, "router", connect, listen, set)
+    chosen = configuration(config, "router", connect, listen, set, password_file)
     copy = None if log is None else mirror(log, name, mirror_to)
     with ExitStack() as stack:
         stop = stack.enter_context(until_stopped())

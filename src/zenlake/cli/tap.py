@@ -15,10 +15,11 @@ from rich.live import Live
 from rich.text import Text
 
 from zenlake.api.opening import node_config
-from zenlake.cli.network import ConfigFile, Limit, Set, configuration, limits, until_stopped
+from zenlake.cli.network import ConfigFile, Limit, PasswordFile, Set, configuration, limits, until_stopped
 from zenlake.cli.recording import Metrics, MirrorTo, lagging, local, mirror, named
 from zenlake.cli.terminal import status_line
 from zenlake.log.retain import Retention
+from zenlake.redact import redact
 from zenlake.runtime.metrics import Figure, MetricsPage
 from zenlake.tap.tap import CACHED, Stats, Tap
 
@@ -78,6 +79,7 @@ def tap(
     config: ConfigFile = None,
     set: Set = None,
     limit: Limit = None,
+    password_file: PasswordFile = None,
 ) -> int:
     """Record what is published into a wire log, until Ctrl-C or SIGTERM.
 
@@ -86,7 +88,7 @@ def tap(
     $ zenlake tap tls/router.example:7447 -c robots.json5 --metrics localhost:9447
     $ zenlake tap tcp/localhost:7447 --log lake/log --mirror 's3://bucket/log?region=eu-central-1'
     """
-    network = node_config(configuration(config, "client", [endpoint], None, set))
+    network = node_config(configuration(config, "client", [endpoint], None, set, password_file))
     retention = Retention(
         None if keep_hours is None else keep_hours * 3600,
         None if keep_gigabytes is None else int(keep_gigabytes * 1e9),
@@ -123,7 +125,9 @@ def tap(
             )
             stack.callback(page.close)
         copied = "" if copy is None else f", copied to {copy.there.path}"
-        typer.echo(f"recording {', '.join(keys or ['**'])} of {endpoint} into {log}{copied} (Ctrl-C ends it)", err=True)
+        typer.echo(
+            f"recording {', '.join(keys or ['**'])} of {redact(endpoint)} into {log}{copied} (Ctrl-C ends it)", err=True
+        )
         before, then = running.stats(), time.monotonic()
         with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
             while not stop.wait(REFRESH):

@@ -70,7 +70,7 @@ class NodeConfig:
     """None: a peer on a free port of the loopback interface, a router on its port 7447, a client nowhere."""
     zid: bytes | None = None
     """As it travels (little end first); None makes one up."""
-    transport: dict[str, Any] = field(default_factory=dict)
+    transport: dict[str, Any] = field(default_factory=dict, repr=False)  # it has the password
     """Fields of `transport.config.Settings`: lease, qos, user, users ..."""
     tls: Tls | None = None
     protocols: frozenset[str] | None = None

@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import NoReturn
 
+from zenlake.redact import redact
+
 # How Spark passes load([...]), and zenlake.spark its own wishes; nobody types them.
 HIDDEN = ("paths", "needs", "pace", "lake", "tables", "already")
 
@@ -32,7 +34,7 @@ class Options:
         self.given = {name.lower(): value for name, value in given.items()}
 
     def refuse(self, why: str) -> NoReturn:
-        raise ValueError(f"{self.source}: {why}")
+        raise ValueError(redact(f"{self.source}: {why}"))
 
     def refuse_option(self, name: str, why: object) -> NoReturn:
         self.refuse(f"option {name!r}: {why}")

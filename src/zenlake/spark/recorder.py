@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from zenlake.errors import LogError, ZenlakeError
+from zenlake.redact import redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +63,9 @@ def until_closed(told: IO[str], over: threading.Event) -> None:
 @contextmanager
 def place(log: Path, asked: dict[str, Any], over: threading.Event, tell: IO[str]) -> "Iterator[bool]":
     """Wait until nobody else records into this log; whether it is ours then."""
-    about = {name: asked[name] for name in ("connect", "subscribe")}
+    about = {
+        name: [redact(each) for each in asked[name]] for name in ("connect", "subscribe")
+    }  # it is written to a file
     file = os.open(log / PLACE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         while not over.is_set():
