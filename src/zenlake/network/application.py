@@ -309,6 +309,7 @@ class Application(Face):
             source=source, encoding=encoding, attachment=attachment,
             body=b"" if payload is None and encoding is not None else payload,
         )  # fmt: skip
+        matches = node.run(node.queries.match(key)) if destination is not LOCAL else []
         with node.lock:
             get.id = self.next_get()
             self.gets[get.id] = get
@@ -320,7 +321,7 @@ class Application(Face):
                 queryable.origin is not REMOTE for those in self.queryables.matching(key) for queryable in those
             )
             sends, shown = node.queries.request(
-                self, get.id, key, request, True, node.now(), local, destination is not LOCAL
+                self, get.id, key, request, True, node.now(), matches, local, destination is not LOCAL
             )
             get.question = self.questions.get(get.id)
             if listener is not None:
