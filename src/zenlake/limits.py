@@ -6,13 +6,14 @@ the node's budget, which bounds all peers together. `docs/design/limits.md` has 
 that table with `Resource` and `DEFAULT_LIMITS`.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Protocol
 
 from zenlake.errors import ConfigError
 
-__all__ = ["Account", "Budget", "DEFAULT_LIMITS", "Resource", "merge_limits"]
+__all__ = ["Account", "Budget", "DEFAULT_LIMITS", "Resource", "merge_limits", "parse_limits"]
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
@@ -71,6 +72,26 @@ def merge_limits(changes: Mapping[str, int]) -> dict[Resource, int]:
             raise ConfigError(f"limit {name} = {size}: expected at least 1 byte")
         limits[resource] = size
     return limits
+
+
+def parse_limits(texts: Iterable[str]) -> dict[str, int]:
+    """Return bytes by resource name from texts like `routes=16MiB`.
+
+    Args:
+        texts: Each is a name, `=` and a number of bytes, with an optional unit KiB, MiB or GiB.
+
+    Raises:
+        ConfigError: A text has another form, or its name is not a resource.
+    """
+    found = {}
+    for text in texts:
+        match = re.fullmatch(r"(\w+)=(\d+) ?(|[KMG]iB)", text.strip())
+        if match is None:
+            raise ConfigError(f"invalid limit {text!r}; expected NAME=SIZE, like routes=16MiB")
+        name, number, unit = match.groups()
+        found[name] = int(number) * {"": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB}[unit]
+    merge_limits(found)
+    return found
 
 
 class Budget(Protocol):

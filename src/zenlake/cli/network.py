@@ -17,7 +17,8 @@ import typer
 
 from zenlake.config import Config
 from zenlake.endpoint import EndPoint
-from zenlake.errors import ClosedError, EndpointError, LinkError
+from zenlake.errors import ClosedError, ConfigError, EndpointError, LinkError
+from zenlake.limits import parse_limits
 
 if TYPE_CHECKING:
     from zenlake.api.session import Session
@@ -27,6 +28,7 @@ __all__ = [
     "Connect",
     "Count",
     "Json",
+    "Limit",
     "Listen",
     "Network",
     "Seconds",
@@ -34,6 +36,7 @@ __all__ = [
     "alone",
     "configuration",
     "following",
+    "limits",
     "on_network",
     "until_stopped",
 ]
@@ -87,9 +90,26 @@ Set = Annotated[
         rich_help_panel=NETWORK,
     ),
 ]
+Limit = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit",
+        metavar="NAME=SIZE",
+        help="Memory that one neighbour may use, like routes=16MiB; may be repeated. See docs/design/limits.md.",
+        rich_help_panel=NETWORK,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="A line of JSON for each.")]
 Count = Annotated[int | None, typer.Option("--count", "-n", metavar="N", help="End after so many.", min=1)]
 Seconds = Annotated[float | None, typer.Option("--seconds", "-s", help="End after so many seconds.", min=0.0)]
+
+
+def limits(texts: list[str] | None) -> dict[str, int]:
+    """Return the values of `--limit`."""
+    try:
+        return parse_limits(texts or ())
+    except ConfigError as error:
+        raise typer.BadParameter(str(error), param_hint="--limit") from None
 
 
 def configuration(

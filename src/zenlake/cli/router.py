@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.live import Live
 
 from zenlake.api.opening import open_node
-from zenlake.cli.network import ConfigFile, Connect, Listen, Set, configuration, until_stopped
+from zenlake.cli.network import ConfigFile, Connect, Limit, Listen, Set, configuration, limits, until_stopped
 from zenlake.cli.recording import Metrics, MirrorTo, lagging, local, mirror, named
 from zenlake.keyexpr import KeyExpr
 from zenlake.log.record import Recorder
@@ -67,9 +67,10 @@ def router(
     memory: Annotated[
         int,
         typer.Option(
-            "--memory", metavar="MIB", min=1, help="MiB that may wait in all connections together.", show_default=True
+            "--memory", metavar="MIB", min=1, help="MiB that all neighbours together may use.", show_default=True
         ),
     ] = MEMORY >> 20,
+    limit: Limit = None,
     metrics: Metrics = None,
 ) -> int:
     """Run a Zenoh router, until Ctrl-C or SIGTERM. Unless told where, it listens on this machine only.
@@ -81,6 +82,7 @@ def router(
     for given, option in ((record, "--record"), (metadata_only, "--metadata-only"), (mirror_to, "--mirror")):
         if given and log is None:
             raise typer.BadParameter("nothing is recorded without --log", param_hint=option)
+    bounds = limits(limit)
     chosen = configuration(config, "router", connect, listen, set)
     copy = None if log is None else mirror(log, name, mirror_to)
     with ExitStack() as stack:
@@ -93,7 +95,7 @@ def router(
         if copy is not None and recorder is not None:
             copy.follow(recorder.writer)
         recording = None if recorder is None else Recording(recorder)
-        running = open_node(chosen, recording=recording, max_memory=memory << 20)
+        running = open_node(chosen, recording=recording, max_memory=memory << 20, limits=bounds)
         stack.callback(running.close)
         for key in (record or ["**"]) if recorder is not None else ():
             running.declare_subscriber(KeyExpr(key).utf8, None)

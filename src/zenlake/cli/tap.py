@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.live import Live
 
 from zenlake.api.opening import node_config
-from zenlake.cli.network import ConfigFile, Set, configuration, until_stopped
+from zenlake.cli.network import ConfigFile, Limit, Set, configuration, limits, until_stopped
 from zenlake.cli.recording import Metrics, MirrorTo, lagging, local, mirror, named
 from zenlake.log.retain import Retention
 from zenlake.runtime.metrics import Figure, MetricsPage
@@ -75,6 +75,7 @@ def tap(
     metrics: Metrics = None,
     config: ConfigFile = None,
     set: Set = None,
+    limit: Limit = None,
 ) -> int:
     """Record what is published into a wire log, until Ctrl-C or SIGTERM.
 
@@ -109,6 +110,7 @@ def tap(
                 tls=network.tls,
                 timeout=network.connect_timeout,
                 backoff=network.backoff,
+                limits=limits(limit),
             )
         )
         if copy is not None:

@@ -174,8 +174,9 @@ class LiveNode(Node):
             self.node, f"zenlake {__version__}", config.mode is WhatAmI.ROUTER if config.admin is None else config.admin
         )
         self.runtime = Runtime(
-            settings, self, config.tls, config.max_sessions, config.max_pending, config.max_memory, config.protocols
-        )
+            settings, self, config.tls, config.max_sessions, config.max_pending, config.max_memory, config.protocols,
+            limits,
+        )  # fmt: skip
         self.node.budget = self.runtime.budget
         self.node.limits = limits
 

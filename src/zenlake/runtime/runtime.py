@@ -6,13 +6,14 @@ Threads: the loop, and, while a host name is being asked for, one more; however 
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from zenlake import link as links
 from zenlake.endpoint import EndPoint
 from zenlake.errors import CloseReason, EndpointError, LinkError, ZenlakeError
+from zenlake.limits import DEFAULT_LIMITS, Resource
 from zenlake.link.base import Link, Listener
 from zenlake.record import dataclass
 from zenlake.runtime.engine import Engine, Timer
@@ -158,6 +159,7 @@ class Runtime(Node):
         max_pending: int = 100,
         max_memory: int = MEMORY,
         protocols: frozenset[str] | None = None,
+        limits: Mapping[Resource, int] = DEFAULT_LIMITS,
     ) -> None:
         self.settings = settings
         self.node = node
@@ -167,6 +169,8 @@ class Runtime(Node):
         """Handshakes that may be under way with those who came to us."""
         self.protocols = protocols
         """Of links that may be made; None: all."""
+        self.limits = limits
+        """Bytes of each resource that one peer may use."""
         self.budget = Budget(max_memory, threading.Lock())
         """What may wait in all connections together; while it is used up, nobody new is let in."""
         self.engine = Engine()

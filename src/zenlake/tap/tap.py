@@ -10,7 +10,7 @@ how long that was.
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from zenlake.errors import InvalidValue
 from zenlake.keyexpr import KeyExpr
+from zenlake.limits import merge_limits
 from zenlake.link import Tls
 from zenlake.log.record import Recorder
 from zenlake.log.retain import Retention
@@ -82,9 +83,11 @@ class Tap(Node):
         tls: Tls | None = None,
         timeout: float = 10.0,
         backoff: Backoff | None = None,
+        limits: Mapping[str, int] | None = None,
     ) -> None:
         if not keys:
             raise InvalidValue("a tap needs a key expression to subscribe to, like '**'")
+        bounds = merge_limits(limits or {})
         self._keys = [KeyExpr(key) for key in keys]
         self._liveliness = liveliness
         self._face: Face | None = None
@@ -99,7 +102,7 @@ class Tap(Node):
         self._recording = Recording(self.recorder)
         self._runtime: Runtime | None = None
         try:
-            self._runtime = Runtime(Settings(new_zid(), WhatAmI.CLIENT, **(transport or {})), self, tls)
+            self._runtime = Runtime(Settings(new_zid(), WhatAmI.CLIENT, **(transport or {})), self, tls, limits=bounds)
             self._runtime.connect_first(connect, timeout, backoff or Backoff())
         except BaseException:
             self.close()
