@@ -6,9 +6,11 @@ import time
 from collections.abc import Iterator
 
 from tests.network.mesh import ROUTER, Hand
-from tests.network.test_limits import Ticking, router, subscribe
+from tests.network.test_limits import Ticking, router, subscribe, unsubscribe
+from zenlake.network.entities import Watcher
 from zenlake.network.face import QUERYABLE, SUBSCRIBER
 from zenlake.network.node import Node
+from zenlake.network.tree import Walk
 from zenlake.transport.inbox import RETRY
 from zenlake.wire.data import Put, Query
 from zenlake.wire.message import Message
@@ -106,3 +108,30 @@ def test_the_application_frees_the_lock_while_it_computes_a_route() -> None:
     thread.join()
     assert len(waits) > 3
     assert max(waits) < whole * 0.7
+
+
+def test_matching_is_searched_once_for_many_declarations_that_end() -> None:
+    mesh = Ticking()
+    node = router(mesh)
+    client = mesh.hand(node)
+    states: list[bool] = []
+    publisher = node.application.declare_publisher(b"k/**")
+    publisher.on_matching = states.append
+    for id in range(1, COUNT):
+        client.say(subscribe(f"k/{id}", id))
+    assert publisher.matching
+    searches = 0
+    match = node.application.match
+
+    def counted(watcher: Watcher) -> Walk[bool]:
+        nonlocal searches
+        searches += 1
+        return match(watcher)
+
+    node.application.match = counted  # type: ignore[method-assign]
+    for id in range(1, COUNT):
+        mesh.hear(node, client.face, unsubscribe(id).encode())
+    mesh.settle()
+    assert not publisher.matching
+    assert states == [True, False]
+    assert searches < COUNT / 2

@@ -15,6 +15,7 @@ from zenlake.limits import Resource
 from zenlake.network.asking import Get, LivelinessGet, Query
 from zenlake.network.consolidation import Consolidation
 from zenlake.network.declarations import COMPLETE, passes
+from zenlake.network.declarations import Resource as DeclaredKey
 from zenlake.network.entities import (
     Declared,
     Deliver,
@@ -32,9 +33,10 @@ from zenlake.network.entities import (
 )  # fmt: skip
 from zenlake.network.face import CURRENT, FUTURE, QUERYABLE, RESTRICTED, SUBSCRIBER, TOKEN, Face, Outlet
 from zenlake.network.forward import Listener
+from zenlake.network.jobs import Job
 from zenlake.network.namespace import Namespace
 from zenlake.network.publishing import Post
-from zenlake.network.tree import KeyTree
+from zenlake.network.tree import MAX_STEPS, KeyTree, Walk
 from zenlake.values import ConsolidationMode, Locality, SourceInfo, Timestamp, WhatAmI
 from zenlake.wire import ids
 from zenlake.wire.data import Query as QueryBody
@@ -61,6 +63,9 @@ class Application(Face):
         self.subscribers: KeyTree[list[Subscriber]] = KeyTree()
         self.queryables: KeyTree[list[Queryable]] = KeyTree()
         self.watchers: dict[int, KeyTree[list[Watcher]]] = {SUBSCRIBER: KeyTree(), QUERYABLE: KeyTree()}
+        self._stale: dict[Watcher, None] = {}
+        """Watchers that must be matched again, because a declaration that they matched has ended."""
+        self._is_searching = False
         self.liveliness: dict[int, LivelinessSubscriber] = {}
         self.liveliness_gets: dict[int, LivelinessGet] = {}
         self.gets: dict[int, Get] = {}
@@ -122,7 +127,7 @@ class Application(Face):
         with node.lock:
             self._add(watcher)
             listed(self.watchers[watcher.kind], watcher)
-            watcher.last = self.is_matched(watcher)
+            self._search_soon(watcher)
             options = option | RESTRICTED
             node.interests.interest(self, watcher.id, CURRENT | FUTURE, options, watcher.key, node.now())
         node._after()
@@ -396,30 +401,65 @@ class Application(Face):
 
     # What the tables say
 
-    def is_matched(self, watcher: Watcher) -> bool:
-        """With the lock held: whether anybody has what it watches for."""
-        for resource in self.node.declarations.tables[watcher.kind].matching(watcher.key):
-            if watcher.complete and not includes(resource.key, watcher.key):
+    def match(self, watcher: Watcher) -> Walk[bool]:
+        """Find whether any resource matches a watcher. Each slice needs the lock."""
+        found = yield from self.node.declarations.tables[watcher.kind].walk(watcher.key)
+        for number, resource in enumerate(found, 1):
+            if number % MAX_STEPS == 0:
+                yield
+            if self._matches(watcher, resource):
+                return True
+        return False
+
+    def _matches(self, watcher: Watcher, resource: DeclaredKey) -> bool:
+        """Return whether a resource, which intersects the key of a watcher, is of use to it."""
+        if watcher.complete and not includes(resource.key, watcher.key):
+            return False
+        for face, infos in resource.holders.items():
+            if watcher.complete and not any(info & COMPLETE for info in infos.values()):
                 continue
-            for face, infos in resource.holders.items():
-                if watcher.complete and not any(info & COMPLETE for info in infos.values()):
-                    continue
-                if watcher.destination is not (REMOTE if face is self else LOCAL) and passes(self, face):
-                    return True
+            if watcher.destination is not (REMOTE if face is self else LOCAL) and passes(self, face):
+                return True
         return False
 
     def changed(self, kind: int, key: bytes) -> None:
-        """With the lock held: something was declared on a key, or taken back."""
+        """With the lock held: update the watchers after a change of the declarations on a key.
+
+        A declaration that matches decides at once. The end of one needs a search, which a job does for each watcher once.
+        """
         if kind not in self.watchers:
             return
+        resource = self.node.declarations.tables[kind].get(key)
         for those in self.watchers[kind].matching(key):
             for watcher in those:
-                now = self.is_matched(watcher)
-                if now != watcher.last:
-                    watcher.last = now
-                    if watcher.on_matching is not None:
-                        listener = watcher.on_matching
-                        self.node.later(lambda listener=listener, now=now: listener(now))  # type: ignore[misc]
+                if resource is not None and self._matches(watcher, resource):
+                    self._set_matched(watcher, True)
+                elif watcher.last:
+                    self._search_soon(watcher)
+
+    def _search_soon(self, watcher: Watcher) -> None:
+        self._stale[watcher] = None
+        if not self._is_searching:
+            self._is_searching = True
+            self.node.jobs.start(self, self._search(), suspend=False)
+
+    def _search(self) -> Job:
+        try:
+            while self._stale:
+                watcher = next(iter(self._stale))
+                del self._stale[watcher]
+                matched = yield from self.match(watcher)
+                if watcher not in self._stale:  # else it has changed meanwhile
+                    self._set_matched(watcher, matched)
+        finally:
+            self._is_searching = False
+
+    def _set_matched(self, watcher: Watcher, matched: bool) -> None:
+        if matched != watcher.last and watcher.is_declared:
+            watcher.last = matched
+            if watcher.on_matching is not None:
+                listener = watcher.on_matching
+                self.node.later(lambda: listener(matched))
 
     def declare(self, kind: int, id: int, key: bytes, info: int, interest_id: int | None = None) -> None:
         """Told of a declaration: of tokens we want to hear."""
