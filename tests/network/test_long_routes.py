@@ -123,7 +123,7 @@ def test_matching_is_searched_once_for_many_declarations_that_end() -> None:
     searches = 0
     match = node.application.match
 
-    def counted(watcher: Watcher) -> Walk[bool]:
+    def counted(watcher: Watcher) -> Walk[bytes | None]:
         nonlocal searches
         searches += 1
         return match(watcher)

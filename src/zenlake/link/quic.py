@@ -35,7 +35,7 @@ from zenlake.errors import LinkError
 from zenlake.link.base import Address, Link, Listener, Port, describe, locator
 from zenlake.link.certificates import Tls
 from zenlake.link.tcp import bind
-from zenlake.link.udp import Served, UdpPort
+from zenlake.link.udp import HELD, Served, UdpPort
 
 __all__ = ["connect", "listen"]
 
@@ -65,6 +65,9 @@ class QuicLink(Served):
         self._written = 0
         self._starved = False
         self._closed = False
+        self._kept: list[bytes] = []
+        self._kept_size = 0
+        self._ended = False
         self.local = local
         self.remote = remote
 
@@ -118,6 +121,34 @@ class QuicLink(Served):
     def fail(self, error: Exception) -> None:
         self._udp.blame(self, error)
 
+    def arrived(self, data: bytes | memoryview, source: tuple[object, ...], now: float) -> None:
+        """Handle datagrams also while the link is paused: they acknowledge what we write. Data of the stream waits."""
+        if self._waiting is None or self._kept_size > HELD:
+            return super().arrived(data, source, now)
+        try:
+            self.take(data, source, now)
+        except Exception as error:
+            self.fail(error)
+
+    def resume(self) -> None:
+        kept, self._kept, self._kept_size = self._kept, [], 0
+        waiting, self._waiting, self._held = self._waiting or [], None, 0
+        for piece in kept:
+            self._deliver(piece)
+        for data, source in waiting:
+            self.arrived(data, source, monotonic())
+        if self._ended and self._waiting is None and not self._closed:
+            self._lose(None)
+
+    def _deliver(self, data: bytes) -> None:
+        if self._closed:
+            return
+        if self._waiting is None:
+            self.owner.receive(data)
+        else:
+            self._kept.append(data)
+            self._kept_size += len(data)
+
     def take(self, data: bytes | memoryview, source: tuple[object, ...], now: float) -> None:
         self._quic.receive_datagram(data, source, now)
         self.react()
@@ -130,8 +161,9 @@ class QuicLink(Served):
                     self._stream = event.stream_id
                 if event.stream_id == self._stream:
                     if event.data:
-                        self.owner.receive(event.data)
-                    if event.end_stream:
+                        self._deliver(event.data)
+                    self._ended = event.end_stream
+                    if self._ended and self._waiting is None:
                         self._lose(None)
             elif isinstance(event, HandshakeCompleted):
                 if isinstance(self._quic, AskingConnection) and not self._is_trusted():

@@ -8,14 +8,13 @@ the record is good until they return. `docs/design/network.md` lists the whole i
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from zenlake import limits
 from zenlake.encoding import Encoding
 from zenlake.errors import LocalError
 from zenlake.keyexpr import includes, intersects
-from zenlake.limits import Resource
 from zenlake.network.asking import Get, LivelinessGet, Query
 from zenlake.network.consolidation import Consolidation
-from zenlake.network.declarations import COMPLETE, passes
-from zenlake.network.declarations import Resource as DeclaredKey
+from zenlake.network.declarations import COMPLETE, Resource, passes
 from zenlake.network.entities import (
     Declared,
     Deliver,
@@ -401,26 +400,27 @@ class Application(Face):
 
     # What the tables say
 
-    def match(self, watcher: Watcher) -> Walk[bool]:
-        """Find whether any resource matches a watcher. Each slice needs the lock."""
+    def match(self, watcher: Watcher) -> Walk[bytes | None]:
+        """Find the key of a declaration that a watcher matches, or None. Each slice needs the lock."""
         found = yield from self.node.declarations.tables[watcher.kind].walk(watcher.key)
-        for number, resource in enumerate(found, 1):
+        middle = len(found) // 2  # declarations often end in their order: then the one in the middle is searched seldom
+        for number, resource in enumerate((*found[middle:], *found[:middle]), 1):
             if number % MAX_STEPS == 0:
                 yield
-            if self._matches(watcher, resource):
-                return True
-        return False
+            if self._is_match(watcher, resource):
+                return resource.key
+        return None
 
-    def _matches(self, watcher: Watcher, resource: DeclaredKey) -> bool:
-        """Return whether a resource, which intersects the key of a watcher, is of use to it."""
+    def _is_match(self, watcher: Watcher, resource: Resource) -> bool:
         if watcher.complete and not includes(resource.key, watcher.key):
             return False
-        for face, infos in resource.holders.items():
-            if watcher.complete and not any(info & COMPLETE for info in infos.values()):
-                continue
-            if watcher.destination is not (REMOTE if face is self else LOCAL) and passes(self, face):
-                return True
-        return False
+        return any(
+            watcher.destination is not (REMOTE if face is self else LOCAL)
+            and face.is_open
+            and passes(self, face)
+            and (not watcher.complete or any(info & COMPLETE for info in infos.values()))
+            for face, infos in resource.holders.items()
+        )
 
     def changed(self, kind: int, key: bytes) -> None:
         """With the lock held: update the watchers after a change of the declarations on a key.
@@ -432,12 +432,16 @@ class Application(Face):
         resource = self.node.declarations.tables[kind].get(key)
         for those in self.watchers[kind].matching(key):
             for watcher in those:
-                if resource is not None and self._matches(watcher, resource):
+                if watcher.last and watcher.witness not in (None, key):
+                    continue  # the other declaration still matches
+                if resource is not None and self._is_match(watcher, resource):
+                    watcher.witness = key
                     self._set_matched(watcher, True)
                 elif watcher.last:
                     self._search_soon(watcher)
 
     def _search_soon(self, watcher: Watcher) -> None:
+        watcher.witness = None
         self._stale[watcher] = None
         if not self._is_searching:
             self._is_searching = True
@@ -448,9 +452,10 @@ class Application(Face):
             while self._stale:
                 watcher = next(iter(self._stale))
                 del self._stale[watcher]
-                matched = yield from self.match(watcher)
-                if watcher not in self._stale:  # else it has changed meanwhile
-                    self._set_matched(watcher, matched)
+                witness = yield from self.match(watcher)
+                if watcher not in self._stale and watcher.witness is None:  # else it has changed meanwhile
+                    watcher.witness = witness
+                    self._set_matched(watcher, witness is not None)
         finally:
             self._is_searching = False
 
@@ -499,11 +504,11 @@ class Application(Face):
     def control(self, message: bytes) -> None:
         """Nothing is written to ourselves."""
 
-    def charge(self, resource: Resource, size: int) -> bool:
+    def charge(self, resource: limits.Resource, size: int) -> bool:
         """The memory of the application is its own."""
         return True
 
-    def refund(self, resource: Resource, size: int) -> None:
+    def refund(self, resource: limits.Resource, size: int) -> None:
         """Nothing was charged."""
 
 

@@ -77,11 +77,13 @@ class Watcher(Entity):
         self.on_matching: Callable[[bool], object] | None = None
         """Called with the new state at each change."""
         self.last = False
+        self.witness: bytes | None = None
+        """The key of a declaration that matches."""
 
     @property
     def matching(self) -> bool:
         """Whether anybody is there now."""
-        return self.application.node.run(self.application.match(self))
+        return self.application.node.run(self.application.match(self)) is not None
 
 
 class Publisher(Watcher):
