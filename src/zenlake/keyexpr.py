@@ -50,6 +50,7 @@ INVALID = cython.declare(cython.int, 2)
 
 MAX_PASSES = cython.declare(cython.Py_ssize_t, 2)  # over both expressions, before `Text` takes over
 MAX_SINGLES = cython.declare(cython.int, 8)  # candidates that are compared one by one
+MAX_SHORT = cython.declare(cython.Py_ssize_t, 256)  # bytes of a chunk that is searched without a look at its letters
 MAX_MASKS = cython.declare(cython.Py_ssize_t, 1 << 24)  # bytes of masks that a search keeps
 
 
@@ -235,9 +236,10 @@ class Text:
                 self.wild = [position for position in self.all if b"*" in self.chunks[position]]
         size: cython.Py_ssize_t = len(piece)
         last: cython.Py_ssize_t = len(self.chunks) - size
-        width: cython.Py_ssize_t = 64
+        width: cython.Py_ssize_t = 16
         left: cython.int
         i: cython.Py_ssize_t
+        group: cython.Py_ssize_t
         chunk: bytes
         indexes: list
         groups: list = self.groups(piece)
@@ -246,13 +248,15 @@ class Text:
             width = min(width, last + 1 - at)
             candidates: bytearray = bytearray(((one << width) - 1).to_bytes((width + 63) // 64 * 8, "little"))
             left = MAX_SINGLES + 1
-            for chunk, indexes in groups:
+            for group in range(len(groups)):
+                chunk, indexes = groups[group]
                 mask: bytearray = self.mask(chunk, at + indexes[len(indexes) - 1] + width)
                 for i in indexes:
                     left = _narrow(candidates, mask, at + i)
                     if left <= MAX_SINGLES:
                         break
                 if left <= MAX_SINGLES:
+                    groups.insert(0, groups.pop(group))  # what fails here is likely to fail further on
                     break
             bits = int.from_bytes(candidates, "little")
             while bits:
@@ -297,12 +301,18 @@ class Text:
             for position in self.places.get(chunk, ()):
                 mask.bits[position >> 3] |= 1 << (position & 7)
         others: list = self.all if b"*" in chunk else self.wild
+        letters: object = None
+        if b"*" not in chunk and len(chunk) > MAX_SHORT:
+            letters = frozenset(chunk)
         while mask.next < len(others):
             position = others[mask.next]
             if position >= end:
                 break
             mask.next += 1
-            if self.relates(chunk, self.chunks[position]):
+            other: bytes = self.chunks[position]
+            if letters is not None and b"$" in other and not letters.issuperset(other.replace(b"$*", b"")):
+                continue
+            if self.relates(chunk, other):
                 mask.bits[position >> 3] |= 1 << (position & 7)
         return mask.bits
 

@@ -46,7 +46,7 @@ DEFAULT_LIMITS: Mapping[Resource, int] = {
     Resource.INTERESTS: 32 * MIB,
     Resource.QUERIES: 64 * MIB,
     Resource.ROUTES: 64 * MIB,
-    Resource.LINK_STATES: 16 * MIB,
+    Resource.LINK_STATES: 64 * MIB,
     Resource.MULTICAST_MEMBERS: 16 * MIB,
 }
 """Bytes of each resource that one peer may use."""

@@ -32,9 +32,10 @@ from zenlake.network.entities import (
 )  # fmt: skip
 from zenlake.network.face import CURRENT, FUTURE, QUERYABLE, RESTRICTED, SUBSCRIBER, TOKEN, Face, Outlet
 from zenlake.network.forward import Listener
+from zenlake.network.jobs import Job
 from zenlake.network.namespace import Namespace
 from zenlake.network.publishing import Post
-from zenlake.network.tree import KeyTree
+from zenlake.network.tree import MAX_STEPS, KeyTree, Walk
 from zenlake.values import ConsolidationMode, Locality, SourceInfo, Timestamp, WhatAmI
 from zenlake.wire import ids
 from zenlake.wire.data import Query as QueryBody
@@ -61,6 +62,9 @@ class Application(Face):
         self.subscribers: KeyTree[list[Subscriber]] = KeyTree()
         self.queryables: KeyTree[list[Queryable]] = KeyTree()
         self.watchers: dict[int, KeyTree[list[Watcher]]] = {SUBSCRIBER: KeyTree(), QUERYABLE: KeyTree()}
+        self._stale: dict[Watcher, None] = {}
+        """Watchers that must be matched again, because a declaration that they matched has ended."""
+        self._is_searching = False
         self.liveliness: dict[int, LivelinessSubscriber] = {}
         self.liveliness_gets: dict[int, LivelinessGet] = {}
         self.gets: dict[int, Get] = {}
@@ -122,7 +126,7 @@ class Application(Face):
         with node.lock:
             self._add(watcher)
             listed(self.watchers[watcher.kind], watcher)
-            watcher.last = self.is_matched(watcher)
+            self._search_soon(watcher)
             options = option | RESTRICTED
             node.interests.interest(self, watcher.id, CURRENT | FUTURE, options, watcher.key, node.now())
         node._after()
@@ -309,6 +313,7 @@ class Application(Face):
             source=source, encoding=encoding, attachment=attachment,
             body=b"" if payload is None and encoding is not None else payload,
         )  # fmt: skip
+        matches = node.run(node.queries.match(key)) if destination is not LOCAL else []
         with node.lock:
             get.id = self.next_get()
             self.gets[get.id] = get
@@ -320,7 +325,7 @@ class Application(Face):
                 queryable.origin is not REMOTE for those in self.queryables.matching(key) for queryable in those
             )
             sends, shown = node.queries.request(
-                self, get.id, key, request, True, node.now(), local, destination is not LOCAL
+                self, get.id, key, request, True, node.now(), matches, local, destination is not LOCAL
             )
             get.question = self.questions.get(get.id)
             if listener is not None:
@@ -395,13 +400,16 @@ class Application(Face):
 
     # What the tables say
 
-    def is_matched(self, watcher: Watcher) -> bool:
-        """With the lock held: whether there is a declaration that it watches for. `watcher.witness` is its key then."""
-        found = self.node.declarations.tables[watcher.kind].matching(watcher.key)
+    def match(self, watcher: Watcher) -> Walk[bytes | None]:
+        """Find the key of a declaration that a watcher matches, or None. Each slice needs the lock."""
+        found = yield from self.node.declarations.tables[watcher.kind].walk(watcher.key)
         middle = len(found) // 2  # declarations often end in their order: then the one in the middle is searched seldom
-        those = (*found[middle:], *found[:middle])
-        watcher.witness = next((each.key for each in those if self._is_match(watcher, each)), None)
-        return watcher.witness is not None
+        for number, resource in enumerate((*found[middle:], *found[:middle]), 1):
+            if number % MAX_STEPS == 0:
+                yield
+            if self._is_match(watcher, resource):
+                return resource.key
+        return None
 
     def _is_match(self, watcher: Watcher, resource: Resource) -> bool:
         if watcher.complete and not includes(resource.key, watcher.key):
@@ -415,7 +423,10 @@ class Application(Face):
         )
 
     def changed(self, kind: int, key: bytes) -> None:
-        """With the lock held: something was declared on a key, or taken back."""
+        """With the lock held: update the watchers after a change of the declarations on a key.
+
+        A declaration that matches decides at once. The end of one needs a search, which a job does for each watcher once.
+        """
         if kind not in self.watchers:
             return
         resource = self.node.declarations.tables[kind].get(key)
@@ -423,16 +434,37 @@ class Application(Face):
             for watcher in those:
                 if watcher.last and watcher.witness not in (None, key):
                     continue  # the other declaration still matches
-                now = resource is not None and self._is_match(watcher, resource)
-                if now:
+                if resource is not None and self._is_match(watcher, resource):
                     watcher.witness = key
+                    self._set_matched(watcher, True)
                 elif watcher.last:
-                    now = self.is_matched(watcher)
-                if now != watcher.last:
-                    watcher.last = now
-                    if watcher.on_matching is not None:
-                        listener = watcher.on_matching
-                        self.node.later(lambda listener=listener, now=now: listener(now))  # type: ignore[misc]
+                    self._search_soon(watcher)
+
+    def _search_soon(self, watcher: Watcher) -> None:
+        watcher.witness = None
+        self._stale[watcher] = None
+        if not self._is_searching:
+            self._is_searching = True
+            self.node.jobs.start(self, self._search(), suspend=False)
+
+    def _search(self) -> Job:
+        try:
+            while self._stale:
+                watcher = next(iter(self._stale))
+                del self._stale[watcher]
+                witness = yield from self.match(watcher)
+                if watcher not in self._stale and watcher.witness is None:  # else it has changed meanwhile
+                    watcher.witness = witness
+                    self._set_matched(watcher, witness is not None)
+        finally:
+            self._is_searching = False
+
+    def _set_matched(self, watcher: Watcher, matched: bool) -> None:
+        if matched != watcher.last and watcher.is_declared:
+            watcher.last = matched
+            if watcher.on_matching is not None:
+                listener = watcher.on_matching
+                self.node.later(lambda: listener(matched))
 
     def declare(self, kind: int, id: int, key: bytes, info: int, interest_id: int | None = None) -> None:
         """Told of a declaration: of tokens we want to hear."""

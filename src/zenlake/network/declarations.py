@@ -292,7 +292,7 @@ class Declarations:
                     face.declare(kind, 0, interest.key, 0, interest.id)
                 continue
             table = self.tables[kind]
-            found = table.values() if interest.key is None else table.matching(interest.key)
+            found = table.values() if interest.key is None else (yield from table.walk(interest.key))
             for number, resource in enumerate(found):
                 if number % STEP == STEP - 1:
                     yield face if face.is_full else None

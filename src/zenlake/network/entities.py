@@ -83,8 +83,7 @@ class Watcher(Entity):
     @property
     def matching(self) -> bool:
         """Whether anybody is there now."""
-        with self.application.node.lock:
-            return self.application.is_matched(self)
+        return self.application.node.run(self.application.match(self)) is not None
 
 
 class Publisher(Watcher):

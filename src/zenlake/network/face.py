@@ -14,7 +14,7 @@ from zenlake.limits import Account, Resource
 from zenlake.network.forward import Lane
 from zenlake.network.publishing import Way
 from zenlake.network.roles import Stand, group, stand
-from zenlake.network.tree import KeyTree
+from zenlake.network.tree import MAX_DEPTH, KeyTree
 from zenlake.record import dataclass, field
 from zenlake.session.keys import KeyTable
 from zenlake.transport.inbox import RETRY, SUSPEND, Sink
@@ -51,8 +51,10 @@ CHUNK = 360
 
 
 def weigh_key(key: bytes | None) -> int:
-    """Return the bytes that a key takes in the tables and in a `KeyTree`."""
-    return 0 if key is None else 2 * len(key) + CHUNK * (1 + key.count(b"/"))
+    """Return the bytes that a key takes in the tables and in a `KeyTree`, where at least two keys share each branch."""
+    if key is None:
+        return 0
+    return 2 * len(key) + CHUNK * (2 + min(key.count(b"/"), MAX_DEPTH) + min(key.count(b"$"), MAX_DEPTH)) // 2
 
 
 class Outlet:
@@ -182,6 +184,8 @@ class Face:
         self.sink: Sink | None = None
         """What receives its messages, if that can be suspended."""
         self.jobs: deque[Job] = deque()
+        self.computed: tuple[object, Any] | None = None
+        """The result of a job for the message that is handled again: the name of the message, and the result."""
         self.dirty: set[Face] = set()
         """The node's: faces with something to send."""
         self.dropped = 0

@@ -25,6 +25,7 @@ from zenlake.network.face import (
     Interest,
 )
 from zenlake.network.jobs import Job
+from zenlake.network.tree import MAX_STEPS, Walk
 
 __all__ = ["Interests"]
 
@@ -186,9 +187,15 @@ class Interests:
             self.declarations.epoch.number += 1
 
     @staticmethod
-    def covers(face: Face, key: bytes) -> bool:
-        """Whether we know all subscribers behind this face that this key could reach."""
-        return any(includes(those[0].interest.key or b"", key) for those in face.covered.matching(key))
+    def covers(face: Face, key: bytes) -> Walk[bool]:
+        """Find whether we know all subscribers behind this face that this key could reach."""
+        found = yield from face.covered.walk(key)
+        for number, those in enumerate(found, 1):
+            if number % MAX_STEPS == 0:
+                yield
+            if those and includes(those[0].interest.key or b"", key):
+                return True
+        return False
 
     # Faces come and go
 

@@ -28,6 +28,7 @@ from zenlake.network.queries import Queries, Send
 from zenlake.network.roles import Stand
 from zenlake.network.routers import Routers
 from zenlake.network.routes import Routes
+from zenlake.network.tree import Result, Walk
 from zenlake.telling import logger
 from zenlake.transport.budget import Budget
 from zenlake.values import Timestamp, WhatAmI, ZenohId
@@ -340,7 +341,10 @@ class Node:
                 final = ResponseFinal(id=request.id, qos=request.qos).encode()
                 sends, shown = [Send(face, final, request.qos, reliable)], list[tuple[Face, int]]()
             else:
-                sends, shown = self.queries.request(face, request.id, key, raw(reader), reliable, self.now())
+                matches = self.compute(face, ("request", request.id), self.queries.match(key))
+                if matches is None:
+                    return
+                sends, shown = self.queries.request(face, request.id, key, raw(reader), reliable, self.now(), matches)
         self._perform(sends)
         for _, id in shown:
             self.application.show(id, key, reader)
@@ -355,6 +359,43 @@ class Node:
                     return
             sends = self.queries.response(face, reader.response.id, key, raw(reader))
         self._perform(sends)
+
+    # Long computations
+
+    def compute(self, face: Face, name: object, walk: Walk[Result]) -> Result | None:
+        """With the lock held: compute the result for the message at hand of a face, which has a name.
+
+        Returns:
+            The result. None if it takes long: then the face is suspended, a job continues, and the message is handled again.
+            The result is used then, even if it is old.
+        """
+        computed, face.computed = face.computed, None
+        if computed is not None and computed[0] == name:
+            walk.close()
+            result: Result = computed[1]
+            return result
+        try:
+            next(walk)
+        except StopIteration as end:
+            result = end.value
+            return result
+        if self.jobs.start(face, self._compute(face, name, walk), retry=True):
+            return self.compute(face, name, walk)
+        return None
+
+    @staticmethod
+    def _compute(face: Face, name: object, walk: Walk[object]) -> Job:
+        face.computed = name, (yield from walk)
+
+    def run(self, walk: Walk[Result]) -> Result:
+        """Compute a result in the thread of the caller. The lock is free between slices."""
+        while True:
+            with self.lock:
+                try:
+                    next(walk)
+                except StopIteration as end:
+                    result: Result = end.value
+                    return result
 
     # What follows from a message
 

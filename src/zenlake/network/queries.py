@@ -17,10 +17,12 @@ from zenlake.limits import Resource
 from zenlake.network.access import EGRESS
 from zenlake.network.answers import Answers
 from zenlake.network.declarations import COMPLETE, STEP, Declarations, passes
+from zenlake.network.declarations import Resource as Declared
 from zenlake.network.face import QUERYABLE, Face
 from zenlake.network.roles import Stand
 from zenlake.network.router import Router
 from zenlake.network.routers import Routers
+from zenlake.network.tree import MAX_SIZE, MAX_STEPS, Walk
 from zenlake.values import EntityGlobalId, ZenohId
 from zenlake.wire.cursor import Cursor
 from zenlake.wire.data import Err
@@ -33,6 +35,9 @@ NOT_COMPLETE = 1 << 16
 QUERY = 1000  # bytes that are charged for a pending query
 MAX_TIMEOUT = 86400.0  # seconds; a longer timeout that is requested is shortened
 TIMEOUT = b"Timeout"
+
+Matches = list[tuple[Declared, bool]]
+"""Resources that intersect a key, and whether they include it."""
 
 
 class Question:
@@ -86,13 +91,21 @@ class Queries:
 
     # Where a query goes
 
+    def match(self, key: bytes) -> Walk[Matches]:
+        """Find the resources that a query on a key concerns. Each slice needs the lock."""
+        matches: Matches = []
+        for number, resource in enumerate((yield from self.declarations.tables[QUERYABLE].walk(key)), 1):
+            if number % MAX_STEPS == 0 or len(key) + len(resource.key) > MAX_SIZE:
+                yield
+            matches.append((resource, includes(resource.key, key)))
+        return matches
+
     def route(
-        self, source: Face, root: Router, key: bytes, target: int, local: bool = True, remote: bool = True
-    ) -> list[Face]:
+        self, source: Face, root: Router, key: bytes, target: int, matches: Matches, local: bool = True, remote: bool = True
+    ) -> list[Face]:  # fmt: skip
         """The faces that a query is passed to, along the tree of a router."""
         infos: dict[Face, int] = {}  # of each face, the nearest complete or else any
-        for resource in self.declarations.tables[QUERYABLE].matching(key) if remote else ():
-            whole = includes(resource.key, key)
+        for resource, whole in matches if remote else ():
             for holder, ids in resource.holders.items():
                 face: Face | None = holder
                 if isinstance(holder, Router):
@@ -122,7 +135,7 @@ class Queries:
         return own + list(infos)
 
     def request(
-        self, source: Face, id: int, key: bytes, message: bytes, reliable: bool, now: float,
+        self, source: Face, id: int, key: bytes, message: bytes, reliable: bool, now: float, matches: Matches,
         local: bool = True, remote: bool = True,
     ) -> tuple[list[Send], list[tuple[Face, int]]]:  # fmt: skip
         """A query comes: what to send, and to which application it is to be shown, under which id."""
@@ -139,7 +152,7 @@ class Queries:
         question = Question(source, id, request.qos, reliable, now + timeout, request.budget)
         sends, shown = [], []
         root = self.routers.root(source, request.node_id)
-        for face in self.route(source, root, key, request.target, local, remote) if root is not None else ():
+        for face in self.route(source, root, key, request.target, matches, local, remote) if root is not None else ():
             new = face.next_request()
             if new is None:
                 self.counters["requests dropped: no request id free"] += 1

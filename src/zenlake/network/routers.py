@@ -33,6 +33,7 @@ __all__ = ["Routers"]
 NUMBERS = 1 << 16  # a NodeId has 16 bits
 MAX_ROUTERS = 16_384
 MAX_LINK_STATES = 1 << 18  # bytes of one message
+ROUTER, LINK, PSID = 11_000, 120, 200  # bytes that are charged for a router, a link or locator, and a number
 MAX_TREES = 64  # roots for which it is known who is below us
 MAX_AT_ONCE = 64  # routers whose trees are computed without slices
 MOST_GONE = 1024
@@ -124,7 +125,7 @@ class Routers:
             if router.parent is face:
                 router.parent = None
             if router.payer is face:
-                router.payer, router.paid = None, 0
+                router.payer = None
         self.own.sn += 1
         self._prune()
         self._tell_all([self.own])
@@ -179,8 +180,11 @@ class Routers:
             self.node.counters["link states not understood"] += 1
             return
         for entry in entries:
-            if entry.zid is not None and (entry.psid in face.psids or len(face.psids) < NUMBERS):
-                face.psids[entry.psid] = entry.zid.to_wire()
+            if entry.zid is None:
+                continue
+            if entry.psid not in face.psids and not face.charge(Resource.LINK_STATES, PSID):
+                return
+            face.psids[entry.psid] = entry.zid.to_wire()
         new: dict[Router, None] = {}  # to those that a neighbour has no number of ours for
         changed: dict[Router, None] = {}
         for entry in entries:
@@ -233,7 +237,22 @@ class Routers:
                     self.node.counters["link states over their limit"] += 1
                     continue
                 new[self._number(other)] = None
+                if not self._pay(face, self.known[other]):
+                    return
             router.links[other] = weight
+        self._pay(face, router)
+
+    @staticmethod
+    def _pay(face: Face, router: Router) -> bool:
+        """Charge a router to the neighbour that speaks of it last. At its limit, the neighbour is closed."""
+        if router.payer is not None:
+            router.payer.refund(Resource.LINK_STATES, router.paid)
+        router.payer = None
+        router.paid = ROUTER + LINK * len(router.links) + sum(LINK + len(locator) for locator in router.locators or ())
+        if not face.charge(Resource.LINK_STATES, router.paid):
+            return False
+        router.payer = face
+        return True
 
     def _remember(self, new: dict[Router, None]) -> None:
         """Of those that were only spoken of, have what they said before we lost sight of them.
@@ -258,6 +277,9 @@ class Routers:
             router = self._gone[zid] = self.known.pop(zid)
             self._psids.discard(router.psid)
             self._trees.pop(router, None)
+            if router.payer is not None:
+                router.payer.refund(Resource.LINK_STATES, router.paid)
+                router.payer = None
             router.lose()
             self.node.jobs.start(router, self.node.declarations.forget(router), suspend=False)
             self._unsettle()

@@ -17,6 +17,7 @@ from zenlake.network.forward import Route, Target
 from zenlake.network.interests import Interests
 from zenlake.network.roles import Stand
 from zenlake.network.router import Router
+from zenlake.network.tree import MAX_STEPS, Walk
 from zenlake.wire import ids
 from zenlake.wire.cursor import Blob, Cursor
 from zenlake.wire.network import Push
@@ -61,20 +62,28 @@ class Routes:
             root = node.routers.root(face, node_id)
             if root is None:
                 return None
-            routes = face.tree_routes.setdefault(node_id, {}) if node_id else face.routes
-            route = self.route(face, root, key)
-            old = routes.pop(name, None)
-            if old is not None:
-                face.account.release(Resource.ROUTES, weigh(old))
-            if len(key) > MAX_UNUSED and not route.targets and not route.receivers:
-                return route  # nothing is sent there: not worth its memory
-            size = weigh(route)
-            if len(routes) >= MOST or not face.account.charge(Resource.ROUTES, size):
-                self.forget(face)
-                if not face.account.charge(Resource.ROUTES, size):
-                    return route
-            (face.tree_routes.setdefault(node_id, {}) if node_id else face.routes)[name] = route
-            return route
+            walk = self.walk(face, root, key)
+            if not face.is_application:
+                route = node.compute(face, (name, node_id), walk)
+                return None if route is None else self._remember(face, name, node_id, key, route)
+        route = node.run(walk)
+        with node.lock:
+            return self._remember(face, name, node_id, key, route)
+
+    def _remember(self, face: Face, name: object, node_id: int, key: bytes, route: Route) -> Route:
+        routes = face.tree_routes.setdefault(node_id, {}) if node_id else face.routes
+        old = routes.pop(name, None)
+        if old is not None:
+            face.account.release(Resource.ROUTES, weigh(old))
+        if len(key) > MAX_UNUSED and not route.targets and not route.receivers:
+            return route  # nothing is sent there: not worth its memory
+        size = weigh(route)
+        if len(routes) >= MOST or not face.account.charge(Resource.ROUTES, size):
+            self.forget(face)
+            if not face.account.charge(Resource.ROUTES, size):
+                return route
+        (face.tree_routes.setdefault(node_id, {}) if node_id else face.routes)[name] = route
+        return route
 
     @staticmethod
     def forget(face: Face) -> None:
@@ -83,28 +92,38 @@ class Routes:
         face.tree_routes.clear()
         face.account.release(Resource.ROUTES, face.account.used.get(Resource.ROUTES, 0))
 
-    def route(self, source: Face, root: Router, key: bytes) -> Route:
-        """With the lock held: where a sample on a key from a face goes, along the tree of a router."""
+    def walk(self, source: Face, root: Router, key: bytes) -> Walk[Route]:
+        """Find where a sample on a key from a face goes, along the tree of a router. Each slice needs the lock."""
         if not self.node.is_guarded:
             return self._route(source, root, key)
-        return self._guarded(source, root, key, "put", self._guarded(source, root, key, "delete"))
+        return self._guarded_both(source, root, key)
 
-    def _guarded(self, source: Face, root: Router, key: bytes, message: str, deleting: Route | None = None) -> Route:
+    def _guarded_both(self, source: Face, root: Router, key: bytes) -> Walk[Route]:
+        deleting = yield from self._guarded(source, root, key, "delete")
+        return (yield from self._guarded(source, root, key, "put", deleting))
+
+    def _guarded(
+        self, source: Face, root: Router, key: bytes, message: str, deleting: Route | None = None
+    ) -> Walk[Route]:
         """The same where some may not send or see it."""
         if source.guard is not None and not source.guard.allows(INGRESS, message, key):
             nowhere = Target(None, *head((0, True, key)))
             return Route(self.node.declarations.epoch.number, key, (), (), nowhere, deleting, f"denied: {message}")
-        route = self._route(source, root, key)
+        route = yield from self._route(source, root, key)
         targets = tuple(
             target for target in route.targets
             if target.face.guard is None or target.face.guard.allows(EGRESS, message, key)
         )  # fmt: skip
         return Route(route.epoch, key, route.receivers, targets, route.whole, deleting, shown=route.shown)
 
-    def _route(self, source: Face, root: Router, key: bytes) -> Route:
+    def _route(self, source: Face, root: Router, key: bytes) -> Walk[Route]:
         declarations, elected = self.node.declarations, self.node.routers.elected
+        epoch = declarations.epoch.number  # a change meanwhile makes the route old
         faces: dict[Face, None] = {}
-        for resource in declarations.tables[SUBSCRIBER].matching(key):
+        found = yield from declarations.tables[SUBSCRIBER].walk(key)
+        for number, resource in enumerate(found, 1):
+            if number % MAX_STEPS == 0:
+                yield
             for face in resource.holders:
                 if isinstance(face, Router):
                     if face.zid in root.below and elected(source, root, face):
@@ -113,10 +132,10 @@ class Routes:
                     continue
                 elif passes(source, face) and elected(source, root, face):
                     faces[face] = None
-        for face in declarations.faces:
+        for face in list(declarations.faces):
             if face in faces or not passes(source, face):
                 continue
-            if face.hears_all or (face.is_asked and not Interests.covers(face, key)):
+            if face.hears_all or (face.is_asked and not (yield from Interests.covers(face, key))):
                 faces[face] = None  # nobody told us that there is nobody
         shown = self.node.application.namespace.own(key)
         receivers = () if shown is None else self.node.application.receivers(key, source)
@@ -131,7 +150,7 @@ class Routes:
             if name not in heads:
                 heads[name] = head(*name)
             targets.append(Target(face, *heads[name]))
-        return Route(declarations.epoch.number, key, receivers, tuple(targets), whole, shown=shown)
+        return Route(epoch, key, receivers, tuple(targets), whole, shown=shown)
 
     # What the application publishes
 
