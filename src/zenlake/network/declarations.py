@@ -10,8 +10,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from zenlake.keyexpr import intersects
-from zenlake.network.access import DECLARING, EGRESS
-from zenlake.network.face import AGGREGATE, CURRENT, FUTURE, KINDS, QUERYABLE, SUBSCRIBER, TOKEN, Face, Interest
+from zenlake.network.access import EGRESS
+from zenlake.network.face import (
+    AGGREGATE,
+    CURRENT,
+    DECLARING,
+    FUTURE,
+    KINDS,
+    QUERYABLE,
+    SUBSCRIBER,
+    TOKEN,
+    Face,
+    Interest,
+)
 from zenlake.network.forward import Epoch
 from zenlake.network.tree import KeyTree
 
@@ -119,8 +130,8 @@ class Declarations:
 
     @staticmethod
     def _hides(face: Face, kind: int, key: bytes) -> bool:
-        """Whether a face may not know of such a thing."""
-        return face.guard is not None and not face.guard.allows(EGRESS, DECLARING[kind], key)
+        """Return whether a deny rule hides a key from a face, also inside an aggregate. `Face.declare` checks the rest."""
+        return face.guard is not None and face.guard.denies(EGRESS, DECLARING[kind], key)
 
     def current(self, face: Face, kind: int, key: bytes | None) -> list[tuple[bytes, int]]:
         """What a face could be told now that intersects a key."""
@@ -161,7 +172,7 @@ class Declarations:
 
     def _tell_end(self, face: Face, key: bytes, loser: Face) -> None:
         """Nobody has a token any more: by key, as 1.10.2, to one who asked for news only and so never knew of it."""
-        if passes(loser, face) and not self._hides(face, TOKEN, key):
+        if passes(loser, face):
             face.undeclare(TOKEN, 0, key)
 
     def tell_aggregate(self, face: Face, kind: int, key: bytes, interest_id: int | None = None) -> None:

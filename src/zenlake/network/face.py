@@ -9,6 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from zenlake.errors import CloseReason
+from zenlake.network.access import EGRESS, Guard
 from zenlake.network.forward import Lane
 from zenlake.network.publishing import Way
 from zenlake.network.roles import Stand, group, stand
@@ -20,14 +21,17 @@ from zenlake.wire.declare import Declare, DeclareEntity, DeclareFinal, Undeclare
 from zenlake.wire.declare import Interest as InterestMessage
 
 if TYPE_CHECKING:
-    from zenlake.network.access import Guard
     from zenlake.network.queries import Question
 
-__all__ = ["Asked", "Face", "Interest", "KINDS", "Outlet", "QUERYABLE", "SUBSCRIBER", "TOKEN"]
+__all__ = [
+    "Asked", "DECLARING", "Face", "Interest", "KINDS", "Outlet", "QUERYABLE", "SUBSCRIBER", "TOKEN", "name_interest",
+]  # fmt: skip
 
 # The kinds of what is declared, by the id of the declaration's body; and their bits in an interest's options.
 SUBSCRIBER, QUERYABLE, TOKEN = 0x02, 0x04, 0x06
 KINDS = {SUBSCRIBER: 0x02, QUERYABLE: 0x04, TOKEN: 0x08}
+# The names of declarations in access control.
+DECLARING = {SUBSCRIBER: "declare_subscriber", QUERYABLE: "declare_queryable", TOKEN: "liveliness_token"}
 
 CURRENT, FUTURE = 1, 2
 AGGREGATE = 0x80
@@ -91,6 +95,13 @@ class Asked:
     id: int
     interest: Interest
     final: bool = False
+
+
+def name_interest(mode: int, options: int) -> str | None:
+    """Return the name of an interest in access control, which judges interests in tokens only."""
+    if not options & KINDS[TOKEN]:
+        return None
+    return "liveliness_query" if mode == CURRENT else "declare_liveliness_subscriber"
 
 
 class Face:
@@ -196,30 +207,47 @@ class Face:
                 end = key.rfind(b"/", 0, end)
         return 0, True, key
 
-    # Messages out; the application overrides these
+    # Messages out; the application overrides these. Each message on a key passes access control here.
 
-    def declare(self, kind: int, id: int, key: bytes, info: int, interest_id: int | None = None) -> None:
+    def allows_egress(self, message: str, key: bytes | None) -> bool:
+        """Return whether access control lets a message on a key leave to this neighbour."""
+        return self.guard is None or self.guard.allows(EGRESS, message, key)
+
+    def declare(
+        self, kind: int, id: int, key: bytes, info: int, interest_id: int | None = None, node_id: int = 0
+    ) -> None:  # fmt: skip
+        """Send a declaration. `node_id` is the root of the tree that it follows, between routers."""
+        if not self.allows_egress(DECLARING[kind], key):
+            return
         scope, sender, suffix = self.wire_key(key)
         text = None if suffix is None else suffix.decode()
         body = DeclareEntity(kind=kind, id=id, key=(scope, sender, text), info=info)
-        self.control(Declare(interest_id=interest_id, qos=CONTROL_QOS, body=body).encode())
+        self.control(Declare(interest_id=interest_id, qos=CONTROL_QOS, node_id=node_id, body=body).encode())
 
-    def undeclare(self, kind: int, id: int, key: bytes) -> None:
+    def undeclare(self, kind: int, id: int, key: bytes, node_id: int = 0) -> None:
+        """Take a declaration back: by its id, or by its key if the id is 0."""
+        if not self.allows_egress(DECLARING[kind], key):
+            return
         told: tuple[int, bool, str | None] | None = None
-        if id == 0:  # it was not told of it
+        if id == 0:
             scope, sender, suffix = self.wire_key(key)
             told = scope, sender, None if suffix is None else suffix.decode()
         elif kind != SUBSCRIBER:
             told = 0, False, None  # as 1.10.2: the extension says nothing
         body = UndeclareEntity(kind=kind + 1, id=id, key=told)
-        self.control(Declare(qos=CONTROL_QOS, body=body).encode())
+        self.control(Declare(qos=CONTROL_QOS, node_id=node_id, body=body).encode())
 
     def final(self, interest_id: int) -> None:
         self.control(Declare(interest_id=interest_id, qos=CONTROL_QOS, body=DeclareFinal()).encode())
 
-    def ask(self, id: int, mode: int, options: int, key: bytes | None) -> None:
+    def ask(self, id: int, mode: int, options: int, key: bytes | None) -> bool:
+        """Send an interest. Return False if access control stops it."""
+        message = name_interest(mode, options)
+        if message is not None and not self.allows_egress(message, key or b"**"):
+            return False
         text = None if key is None else key.decode()
         self.control(InterestMessage(mode=mode, id=id, options=options, key=text, qos=CONTROL_QOS).encode())
+        return True
 
     def unask(self, id: int) -> None:
         self.control(InterestMessage(mode=0, id=id, qos=CONTROL_QOS).encode())

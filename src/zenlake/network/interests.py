@@ -79,14 +79,16 @@ class Interests:
 
     def _ask(self, north: Face, interest: Interest) -> None:
         id = north.next_id()
+        options = interest.options & (ALL_KINDS | AGGREGATE)
+        # The keys' own declarations are of no use to us: we say keys in full, or by the other's ids.
+        options |= RESTRICTED if interest.key is not None else 0
+        if not north.ask(id, interest.mode, options, interest.key):
+            return
         asked = Asked(north, id, interest)
         north.asked[id] = asked
         interest.asked.append(asked)
         if interest.mode & CURRENT and not interest.answered:
             interest.waiting.add(asked)
-        options = interest.options & (ALL_KINDS | AGGREGATE)
-        # The keys' own declarations are of no use to us: we say keys in full, or by the other's ids.
-        north.ask(id, interest.mode, options | (RESTRICTED if interest.key is not None else 0), interest.key)
 
     def _answer(self, interest: Interest) -> None:
         if interest.answered:

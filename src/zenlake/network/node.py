@@ -15,10 +15,10 @@ from typing import Any
 from zenlake.clock import HybridClock
 from zenlake.errors import CloseReason, KeyExprError
 from zenlake.keyexpr import validate
-from zenlake.network.access import DECLARING, INGRESS
+from zenlake.network.access import INGRESS
 from zenlake.network.application import Application
 from zenlake.network.declarations import Declarations
-from zenlake.network.face import CURRENT, KINDS, RESTRICTED, TOKEN, Face
+from zenlake.network.face import DECLARING, RESTRICTED, TOKEN, Face, name_interest
 from zenlake.network.forward import Reading
 from zenlake.network.gossip import Gossip
 from zenlake.network.interests import Interests
@@ -190,7 +190,7 @@ class Node:
             return None
         return key
 
-    def _denies(self, face: Face, message: str, key: bytes) -> bool:
+    def _denies(self, face: Face, message: str, key: bytes | None) -> bool:
         """Whether a face may not send that; if so, it is counted."""
         if face.guard is None or face.guard.allows(INGRESS, message, key):
             return False
@@ -199,10 +199,8 @@ class Node:
 
     def _hides(self, face: Face, interest: Any, key: bytes | None) -> bool:
         """Whether a face may not ask who is alive there."""
-        if not interest.options & KINDS[TOKEN]:
-            return False
-        message = "liveliness_query" if interest.mode == CURRENT else "declare_liveliness_subscriber"
-        return self._denies(face, message, key or b"**")
+        message = name_interest(interest.mode, interest.options)
+        return message is not None and self._denies(face, message, key or b"**")
 
     def _declare(self, face: Face, declare: Any) -> None:
         body = declare.body
@@ -276,7 +274,7 @@ class Node:
                 self.interests.end(face, interest.id)
             elif (key is not None or not interest.options & RESTRICTED) and not self._hides(face, interest, key):
                 self.interests.interest(face, interest.id, interest.mode, interest.options, key, self.now())
-            elif interest.mode & CURRENT:
+            else:
                 face.final(interest.id)
         self._after()
 

@@ -13,10 +13,9 @@ parent has, and by that all have what the root has.
 
 from typing import NamedTuple
 
-from zenlake.network.face import CONTROL_QOS, Face, Outlet
+from zenlake.network.face import Face, Outlet
 from zenlake.network.roles import Stand
 from zenlake.values import WhatAmI
-from zenlake.wire.declare import Declare, DeclareEntity, UndeclareEntity
 
 __all__ = ["NOTHING", "Own", "Router"]
 
@@ -99,14 +98,10 @@ class Router(Face):
 
     def tell(self, child: Face, kind: int, key: bytes, info: int | None) -> None:
         """Between routers there are no ids: the key says which it is."""
-        scope, sender, suffix = child.wire_key(key)
-        written = (scope, sender, None if suffix is None else suffix.decode())
-        body: DeclareEntity | UndeclareEntity
         if info is None:
-            body = UndeclareEntity(kind=kind + 1, id=0, key=written)
+            child.undeclare(kind, 0, key, self.psid)
         else:
-            body = DeclareEntity(kind=kind, id=0, key=written, info=info)
-        child.control(Declare(qos=CONTROL_QOS, node_id=self.psid, body=body).encode())
+            child.declare(kind, 0, key, info, node_id=self.psid)
 
 
 class Own(Router):
@@ -117,10 +112,12 @@ class Own(Router):
         self.sn = 1
         self.stand = Stand.BESIDE
 
-    def declare(self, kind: int, id: int, key: bytes, info: int, interest_id: int | None = None) -> None:
+    def declare(
+        self, kind: int, id: int, key: bytes, info: int, interest_id: int | None = None, node_id: int = 0
+    ) -> None:  # fmt: skip
         self.has[kind, key] = id, info
         self.pass_on(kind, key, info)
 
-    def undeclare(self, kind: int, id: int, key: bytes) -> None:
+    def undeclare(self, kind: int, id: int, key: bytes, node_id: int = 0) -> None:
         del self.has[kind, key]
         self.pass_on(kind, key, None)
