@@ -128,11 +128,14 @@ def busy(mesh: Mesh, node: Node, spy: Hand, staff: Hand, audit: Audit) -> None:
             if isinstance(message, Request):
                 staff.say(Response(id=message.id, key=f"{area}/staff/4", body=Reply(body=Put(payload=b"v"))))
                 staff.say(Response(id=message.id, key=f"{area}/staff/4", body=Err(payload=b"v")))
+                staff.say(Response(id=message.id, key=(0, True, None), body=Err(payload=b"v")))
         audit.check()
         for kind in KINDS:
             staff.say(Declare(body=UndeclareEntity(kind=kind + 1, id=kind)))
         for thing in things:
             thing.undeclare()
+        audit.check()
+        mesh.pass_time(11)
         audit.check()
 
 
@@ -242,3 +245,32 @@ def test_an_interest_in_tokens_is_judged_where_it_leaves() -> None:
     assert (found, ended) == ([], [False]), "not asked, so there is no reply to wait for"
     node.application.liveliness_get(b"pub/**", found.append, ended.append)
     assert [m.key for m in router.heard()] == [(0, True, "pub/**")]
+
+
+@pytest.mark.parametrize("judged", ["the asker", "the queryable"])
+@pytest.mark.parametrize(
+    "body", [Err(payload=b"e"), Reply(body=Put(payload=b"v"))], ids=["an error", "a reply"]
+)  # fmt: skip
+def test_a_reply_without_a_key_passes_no_access_control(judged: str, body: Err | Reply) -> None:
+    """Finding 20. 1.10.2 stops these in both directions, whatever the rules are."""
+    mesh = Mesh()
+    node = mesh.node(ROUTER)
+    rules = Guard(True, [Rule(False, flow, "reply", b"other/**") for flow in (INGRESS, EGRESS)])
+    asker = mesh.hand(node, guard=rules if judged == "the asker" else None)
+    queryable = mesh.hand(node, guard=rules if judged == "the queryable" else None)
+    queryable.say(declare(QBL, 1, "k"))
+    asker.say(Request(id=3, key="k", body=Query()))
+    [request] = [m for m in queryable.heard() if isinstance(m, Request)]
+    queryable.say(Response(id=request.id, key=(0, True, None), body=body), ResponseFinal(id=request.id))
+    assert [type(m) for m in asker.heard()] == [ResponseFinal]
+    assert node.counters["denied: reply"] == 1
+
+
+def test_the_error_of_a_timeout_has_no_key_and_is_denied() -> None:
+    mesh = Mesh()
+    node = mesh.node(ROUTER)
+    asker, queryable = mesh.hand(node, guard=guard("**")), mesh.hand(node)
+    queryable.say(declare(QBL, 1, "k"))
+    asker.say(Request(id=3, key="k", body=Query()))
+    mesh.pass_time(11)
+    assert [type(m) for m in asker.heard()] == [ResponseFinal]

@@ -300,8 +300,10 @@ class Node:
             key = None
             if wire.scope or wire.suffix.size >= 0:
                 key = self._key(face, wire)
-                if key is None or self._denies(face, "reply", key):
+                if key is None:
                     return
+            if self._denies(face, "reply", key):
+                return
             sends = self.queries.response(face, reader.response.id, key, raw(reader))
         self._perform(sends)
 

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from zenlake.keyexpr import includes
-from zenlake.network.access import EGRESS
 from zenlake.network.answers import Answers
 from zenlake.network.declarations import COMPLETE, Declarations, passes
 from zenlake.network.face import QUERYABLE, Face
@@ -101,7 +100,7 @@ class Queries:
             if face.is_asked and face not in infos and passes(source, face):
                 infos[face] = NOT_COMPLETE  # it may know somebody that we did not ask about
         for face in list(infos):
-            if face.guard is not None and not face.guard.allows(EGRESS, "query", key):
+            if not face.allows_egress("query", key):
                 del infos[face]
         own = [source] if local and source.is_application else []  # in any case, as 1.10.2
         if target == ALL:
@@ -161,9 +160,7 @@ class Queries:
         if question is None:
             self.counters["answers to no question"] += 1
             return []
-        guard = question.source.guard
-        if guard is not None and key is not None and not guard.allows(EGRESS, "reply", key):
-            self.counters["denied: reply"] += 1
+        if not self._allows(question, key):
             return []
         response = Response().decode(Cursor(message))
         response.id = question.id
@@ -176,6 +173,13 @@ class Queries:
             if not question.budget:
                 sends.append(self._over(question))
         return sends
+
+    def _allows(self, question: Question, key: bytes | None) -> bool:
+        """Return whether a reply may leave to the face that sent the query. Count it if not."""
+        if question.source.allows_egress("reply", key):
+            return True
+        self.counters["denied: reply"] += 1
+        return False
 
     def final(self, face: Face, id: int) -> list[Send]:
         """A face has no more answers."""
@@ -222,11 +226,13 @@ class Queries:
             if question.is_over:
                 continue
             for face in question.outstanding:
+                self.counters["queries timed out"] += 1
+                if not self._allows(question, None):
+                    continue
                 silent = EntityGlobalId(ZenohId.from_wire(face.zid), 0)  # as 1.10.2: it names who did not answer
                 error = Response(
                     id=question.id, key=(0, True, None), qos=question.qos, responder=silent, body=Err(payload=TIMEOUT)
                 ).encode()  # fmt: skip
-                self.counters["queries timed out"] += 1
                 sends.append(Send(question.source, error, question.qos, question.reliable))
             sends.append(self._over(question))
         return sends
