@@ -165,8 +165,7 @@ class Queries:
         response = Response().decode(Cursor(message))
         response.id = question.id
         if key is not None:
-            whole = question.source.is_application
-            response.key.set((0, True, key.decode()) if whole else _text(question.source.wire_key(key)))
+            response.key.set((0, True, key.decode()))  # always in full: 1.7.2 and older do not know our ids here
         sends = [Send(question.source, response.encode(), question.qos, question.reliable)]
         if question.budget:
             question.budget -= 1
