@@ -2,29 +2,31 @@
 """Who has what: subscribers, queryables and tokens of every face, and telling those who are to know.
 
 A declaration is told to a face under its own key expression, once however many have it, and taken back when the last of
-them is gone. A face never hears of what it declared itself (the application does: it may publish to itself).
+them is gone. A face never hears of what it declared itself, with two exceptions: the application, which may publish to itself,
+and the tokens of a client.
 """
 
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from zenlake.keyexpr import intersects
+from zenlake.keyexpr import includes, intersects
 from zenlake.network.access import EGRESS
 from zenlake.network.face import (
-    AGGREGATE,
     CURRENT,
     DECLARING,
     FUTURE,
     KINDS,
-    QUERYABLE,
     SUBSCRIBER,
     TOKEN,
+    Aggregate,
     Face,
     Interest,
 )
 from zenlake.network.forward import Epoch
+from zenlake.network.roles import Stand
 from zenlake.network.tree import KeyTree
+from zenlake.values import WhatAmI
 
 if TYPE_CHECKING:
     from zenlake.network.aggregation import Aggregation
@@ -49,6 +51,13 @@ class Resource:
 def passes(source: Face, target: Face) -> bool:
     """Whether messages of one face may go to another."""
     return source.group != target.group or (source is target and source.is_application)
+
+
+def shares(holder: Face, face: Face, kind: int) -> bool:
+    """Return whether a face may be sent the declarations of another. A client is sent its own tokens too, since 1.9."""
+    if passes(face, holder):
+        return True
+    return kind == TOKEN and holder is face and face.stand is Stand.SOUTH and face.whatami is WhatAmI.CLIENT
 
 
 def merged(infos: list[int]) -> int:
@@ -124,7 +133,7 @@ class Declarations:
         if self._hides(face, kind, resource.key):
             return None
         infos = [
-            info for holder, ids in resource.holders.items() if passes(face, holder) for info in ids.values()
+            info for holder, ids in resource.holders.items() if shares(holder, face, kind) for info in ids.values()
         ]  # fmt: skip
         return merged(infos) if infos else None
 
@@ -158,30 +167,67 @@ class Declarations:
         known = key in face.told[kind]
         asked, tells = False, is_news or known or kind != TOKEN
         for interest in face.interests.values():
-            if not (interest.answered and interest.mode & FUTURE and interest.wants(kind)):
+            if not (interest.answered and interest.mode & FUTURE and interest.wants(kind)) or interest.is_aggregate:
                 continue
-            if interest.key is not None and not intersects(interest.key, key):
-                continue
-            if interest.options & AGGREGATE and interest.key is not None:
-                self.tell_aggregate(face, kind, interest.key)
-            else:
+            if interest.key is None or intersects(interest.key, key):
                 asked, tells = True, tells or interest.mode & CURRENT != 0
-        self._settle(face, kind, key, info, asked and tells)
+        for aggregate in face.aggregates.matching(key):
+            if kind in aggregate.kinds and aggregate.key != key:
+                self._settle_aggregate(face, kind, aggregate, False)
+        self._settle_own(face, kind, key, info, asked and tells)
         if kind == TOKEN and loser is not None and info is None and asked and not known:
             self._tell_end(face, key, loser)
 
     def _tell_end(self, face: Face, key: bytes, loser: Face) -> None:
         """Nobody has a token any more: by key, as 1.10.2, to one who asked for news only and so never knew of it."""
-        if passes(loser, face):
+        if shares(loser, face, TOKEN):
             face.undeclare(TOKEN, 0, key)
 
-    def tell_aggregate(self, face: Face, kind: int, key: bytes, interest_id: int | None = None) -> None:
-        """One declaration, on the interest's own key, stands for all that intersect it."""
-        infos = [info for _, info in self.current(face, kind, key)]
-        info = None
-        if infos:  # a queryable is complete for the whole only if it covers it, which a part cannot say
-            info = 0 if kind == QUERYABLE else merged(infos)
-        self._settle(face, kind, key, info, True, interest_id)
+    # Aggregates: one declaration, on the key of the interest, for all that intersect it
+
+    def begin_aggregate(self, face: Face, interest: Interest) -> None:
+        """Remember the key of an aggregate interest, for news."""
+        assert interest.key is not None
+        aggregate = face.aggregates.get(interest.key)
+        if aggregate is None:
+            aggregate = Aggregate(interest.key)
+            face.aggregates.insert(interest.key, aggregate)
+        for kind in KINDS:
+            if interest.wants(kind):
+                aggregate.kinds[kind] = True
+
+    def aggregate_info(self, face: Face, kind: int, key: bytes) -> int | None:
+        """Merge what intersects a key. A queryable is complete for the key only if its own key includes it."""
+        infos = []
+        for resource in self.tables[kind].matching(key):
+            info = self.info(face, kind, resource)
+            if info is not None:
+                infos.append(info if includes(resource.key, key) else info & ~COMPLETE)
+        return merged(infos) if infos else None
+
+    def _settle_own(
+        self, face: Face, kind: int, key: bytes, info: int | None, wanted: bool, interest_id: int | None = None
+    ) -> None:
+        """Settle a declaration under its own key, which may be the key of an aggregate too: then the aggregate's info holds."""
+        aggregate = face.aggregates.get(key)
+        if aggregate is not None and kind in aggregate.kinds:
+            self._settle_aggregate(face, kind, aggregate, wanted, interest_id)
+        else:
+            self._settle(face, kind, key, info, wanted, interest_id)
+
+    def _settle_aggregate(
+        self, face: Face, kind: int, aggregate: Aggregate, wanted: bool, interest_id: int | None = None
+    ) -> None:
+        key, is_asked = aggregate.key, aggregate.kinds[kind]
+        self._settle(face, kind, key, self.aggregate_info(face, kind, key), wanted or is_asked, interest_id)
+        if not is_asked and key not in face.told[kind]:
+            self._forget_aggregate(face, kind, aggregate)
+
+    @staticmethod
+    def _forget_aggregate(face: Face, kind: int, aggregate: Aggregate) -> None:
+        del aggregate.kinds[kind]
+        if not aggregate.kinds:
+            face.aggregates.remove(aggregate.key)
 
     def _settle(
         self, face: Face, kind: int, key: bytes, info: int | None, wanted: bool, interest_id: int | None = None
@@ -207,29 +253,43 @@ class Declarations:
         for kind in KINDS:
             if not interest.wants(kind):
                 continue
-            if interest.options & AGGREGATE and interest.key is not None:
+            if interest.is_aggregate and interest.key is not None:
+                info = self.aggregate_info(face, kind, interest.key)
                 if interest.mode & FUTURE:
-                    self.tell_aggregate(face, kind, interest.key, interest.id)
-                elif self.current(face, kind, interest.key):
-                    face.declare(kind, 0, interest.key, 0, interest.id)
+                    self._settle(face, kind, interest.key, info, True, interest.id)
+                elif info is not None:
+                    face.declare(kind, 0, interest.key, info, interest.id)
                 continue
             for key, info in self.current(face, kind, interest.key):
                 if interest.mode & FUTURE:
-                    self._settle(face, kind, key, info, True, interest.id)
+                    self._settle_own(face, kind, key, info, True, interest.id)
                 else:
                     face.declare(kind, 0, key, info, interest.id)  # as 1.10.2 does: it cannot be taken back
 
     def stop_telling(self, face: Face, interest: Interest) -> None:
-        """The interest has ended. A token that no other one asked for is known to nobody any more, nor is what stood for many;
-        whatever else it was told of is still taken back when it is gone: the face may go on to believe in it, as ours do."""
+        """End an interest. Tokens and aggregates that no other interest intersects are forgotten, without an undeclaration.
+
+        All other declarations are still withdrawn when they end: the face may go on to believe in them, as ours do.
+        """
         others = [other for other in face.interests.values() if other is not interest and other.mode & FUTURE]
-        for kind, told in face.told.items():
-            if not interest.wants(kind):
-                continue
+
+        def is_wanted(kind: int, key: bytes) -> bool:
+            return any(o.wants(kind) and (o.key is None or intersects(o.key, key)) for o in others)
+
+        if interest.wants(TOKEN):
+            told = face.told[TOKEN]
             for key in list(told):
-                if interest.key is not None and not intersects(interest.key, key):
-                    continue
-                if kind != TOKEN and not (interest.options & AGGREGATE and key == interest.key):
-                    continue
-                if not any(o.wants(kind) and (o.key is None or intersects(o.key, key)) for o in others):
+                if (interest.key is None or intersects(interest.key, key)) and not is_wanted(TOKEN, key):
                     del told[key]
+        aggregate = face.aggregates.get(interest.key) if interest.is_aggregate and interest.key is not None else None
+        if aggregate is None:
+            return
+        same = [other for other in others if other.is_aggregate and other.key == aggregate.key and other.answered]
+        for kind in list(aggregate.kinds):
+            if not interest.wants(kind) or any(other.wants(kind) for other in same):
+                continue
+            aggregate.kinds[kind] = False
+            if not is_wanted(kind, aggregate.key):
+                face.told[kind].pop(aggregate.key, None)
+            if aggregate.key not in face.told[kind]:
+                self._forget_aggregate(face, kind, aggregate)

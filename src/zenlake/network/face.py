@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from zenlake.network.queries import Question
 
 __all__ = [
-    "Asked", "DECLARING", "Face", "Interest", "KINDS", "Outlet", "QUERYABLE", "SUBSCRIBER", "TOKEN", "name_interest",
+    "Aggregate", "Asked", "DECLARING", "Face", "Interest", "KINDS", "Outlet", "QUERYABLE", "SUBSCRIBER", "TOKEN", "name_interest",
 ]  # fmt: skip
 
 # The kinds of what is declared, by the id of the declaration's body; and their bits in an interest's options.
@@ -86,6 +86,21 @@ class Interest:
     def wants(self, kind: int) -> bool:
         return self.options & KINDS[kind] != 0
 
+    @property
+    def is_aggregate(self) -> bool:
+        """Whether one declaration, on the key of the interest, stands for all that intersect it."""
+        return self.options & AGGREGATE != 0 and self.key is not None
+
+
+class Aggregate:
+    """The key of aggregate interests. For each kind: whether an interest is left, or only its declaration to withdraw."""
+
+    __slots__ = ("key", "kinds")
+
+    def __init__(self, key: bytes) -> None:
+        self.key = key
+        self.kinds: dict[int, bool] = {}
+
 
 @dataclass(eq=False, slots=True)
 class Asked:
@@ -130,6 +145,7 @@ class Face:
         self.declared: dict[int, dict[int, bytes]] = {kind: {} for kind in KINDS}
         self.told: dict[int, dict[bytes, tuple[int, int]]] = {kind: {} for kind in KINDS}
         self.interests: dict[int, Interest] = {}
+        self.aggregates: KeyTree[Aggregate] = KeyTree()
         self.asked: dict[int, Asked] = {}
         self.covered: KeyTree[list[Asked]] = KeyTree()
         """Of a neighbour that we ask: the keys whose subscribers it told us of, all of them."""

@@ -96,6 +96,8 @@ class Interests:
         interest.answered = True
         interest.waiting.clear()
         face = interest.face
+        if interest.mode & FUTURE and interest.is_aggregate:
+            self.declarations.begin_aggregate(face, interest)
         if interest.mode & CURRENT:
             self.declarations.answer(face, interest)
         face.final(interest.id)  # 1.10.2 says it also where only the future was asked for
