@@ -29,9 +29,12 @@ class State(NamedTuple):
     sn: int
     links: dict[bytes, int]
     locators: tuple[str, ...] | None
+    marks: tuple[bool, int]
+    """The options of its link state that have no field. Gateways of a region find each other by them."""
 
 
-NOTHING = State(0, {}, None)
+NO_MARKS = (False, 0)
+NOTHING = State(0, {}, None, NO_MARKS)
 
 
 class Router(Face):
@@ -45,6 +48,7 @@ class Router(Face):
         """The version of what it said; 0: only others spoke of it."""
         self.links: dict[bytes, int] = {}
         self.locators: tuple[str, ...] | None = None
+        self.marks = NO_MARKS
         self.before = NOTHING
         """The same, as it was when we lost sight of it."""
         self.has: dict[What, tuple[int, int]] = {}
@@ -77,8 +81,8 @@ class Router(Face):
 
     def lose(self) -> None:
         """It is out of sight: for us nothing is behind it. Neighbours that still see it may go on telling."""
-        self.before = State(self.sn, self.links, self.locators)
-        self.sn, self.links, self.locators = 0, {}, None
+        self.before = State(self.sn, self.links, self.locators, self.marks)
+        self.sn, self.links, self.locators, self.marks = NOTHING._replace(links={})
         self.below = {}
         self.stand_between(None)
         self.has.clear()

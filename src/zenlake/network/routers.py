@@ -136,7 +136,8 @@ class Routers:
             locators = self.node.gossip.locators
         zid = ZenohId.from_wire(router.zid)
         return LinkState(
-            router.psid, router.sn, zid, WhatAmI.ROUTER, locators, links, weights if any(weights) else None
+            router.psid, router.sn, zid, WhatAmI.ROUTER, locators, links, weights if any(weights) else None,
+            *router.marks,
         )  # fmt: skip
 
     def _tell(self, face: Face, routers: list[Router]) -> None:
@@ -194,6 +195,7 @@ class Routers:
             return
         (changed if router.sn else new)[router] = None
         router.sn, router.before = entry.sn, NOTHING
+        router.marks = entry.marks
         if entry.locators is not None:
             router.locators = entry.locators
         router.links = {}
@@ -214,7 +216,7 @@ class Routers:
         unheard = [router for router in new if not router.sn]
         while unheard:
             router = unheard.pop()
-            router.sn, router.links, router.locators = router.before
+            router.sn, router.links, router.locators, router.marks = router.before
             router.before = NOTHING
             for zid in router.links:
                 if zid not in self.known:
