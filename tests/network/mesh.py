@@ -45,12 +45,13 @@ class Hand:
     """The other end of a node's face, in the test's hands."""
 
     def __init__(
-        self, mesh: "Mesh", node: Node, whatami: WhatAmI, zid: bytes, request_ids: int, guard: Guard | None
+        self, mesh: "Mesh", node: Node, whatami: WhatAmI, zid: bytes, request_ids: int,
+        guard: Guard | None, is_gateway: bool,
     ) -> None:  # fmt: skip
         self.mesh = mesh
         self.node = node
         self.wire = Wire()
-        self.face = Face(self.wire, zid, node.whatami, whatami, request_ids=request_ids)
+        self.face = Face(self.wire, zid, node.whatami, whatami, request_ids=request_ids, is_gateway=is_gateway)
         self.face.guard = guard
         node.is_guarded |= guard is not None
         node.opened(self.face)
@@ -98,9 +99,10 @@ class Mesh:
         raise error
 
     def hand(
-        self, node: Node, whatami: WhatAmI = CLIENT, request_ids: int = 0xFFFFFFFF, guard: Guard | None = None
+        self, node: Node, whatami: WhatAmI = CLIENT, request_ids: int = 0xFFFFFFFF, guard: Guard | None = None,
+        is_gateway: bool = False,
     ) -> Hand:  # fmt: skip
-        return Hand(self, node, whatami, self.zid(), request_ids, guard)
+        return Hand(self, node, whatami, self.zid(), request_ids, guard, is_gateway)
 
     def link(self, a: Node, b: Node, settle: bool = True) -> None:
         there, back = Wire(), Wire()

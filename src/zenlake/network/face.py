@@ -128,12 +128,13 @@ class Face:
     def __init__(
         self, outlet: Outlet, zid: bytes, own: WhatAmI, whatami: WhatAmI,
         theirs: KeyTable | None = None, mine: KeyTable | None = None, request_ids: int = 0xFFFFFFFF,
+        is_gateway: bool = False,
     ) -> None:  # fmt: skip
         self.outlet = outlet
         self.zid = zid
         self.whatami = whatami
-        self.stand = stand(own, whatami)
-        self.group: object = group(own, whatami) or self
+        self.stand = stand(own, whatami, is_gateway)
+        self.group: object = group(own, whatami, is_gateway) or self
         self.is_application = False
         self.is_open = True
         self.guard: Guard | None = None

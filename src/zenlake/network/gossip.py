@@ -68,7 +68,7 @@ class Gossip:
 
     def _tell_routers(self) -> None:
         """As a peer: ourselves, and the routers that we are connected with, to each of them."""
-        routers = [face for face in self.node.faces if face.stand is Stand.NORTH]
+        routers = [face for face in self.node.faces if face.stand is Stand.NORTH and self._gossips(face)]
         numbered = [(face.zid, self._numbered(face.zid, face.whatami)) for face in routers]
         entries = [self._self(tuple(known.psid for _, known in numbered))]
         for zid, known in numbered:
