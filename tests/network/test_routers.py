@@ -15,7 +15,7 @@ from zenlake.network.forward import Lane
 from zenlake.network.node import Node
 from zenlake.network.routers import SETTLED
 from zenlake.transport.queue import Queue
-from zenlake.values import ConsolidationMode, Timestamp, ZenohId
+from zenlake.values import ConsolidationMode, Timestamp, WhatAmI, ZenohId
 from zenlake.wire import linkstate
 from zenlake.wire.data import Del, Put
 from zenlake.wire.declare import Declare, DeclareEntity, UndeclareEntity
@@ -449,3 +449,26 @@ def test_the_marks_of_a_gossip_entry_are_kept_when_it_is_passed_on() -> None:
     one.say(Oam(id=1, body=linkstate.encode([entry])))
     [passed] = [found for message in other.heard() if isinstance(message, Oam) for found in linkstates(message)]
     assert (passed.zid, passed.marks) == (entry.zid, (True, 0x20))
+
+
+@pytest.mark.parametrize("sn", [2**63 + 1, 2**64 - 1])
+def test_a_version_of_ours_that_leaves_no_room_for_the_next_is_ignored(sn: int) -> None:
+    """Ours would be one above it, and beyond 64 bits after some changes."""
+    mesh = Mesh()
+    node = mesh.node(ROUTER)
+    hand = mesh.hand(node, ROUTER)
+    hand.heard()
+    before = node.routers.own.sn
+    hand.say(Oam(id=1, body=linkstate.encode([LinkState(1, sn, ZenohId.from_wire(node.zid), ROUTER)])))
+    assert hand.heard() == []
+    assert node.routers.own.sn == before
+    assert node.counters["link states not understood"] == 1
+
+
+@pytest.mark.parametrize("body", [None, 5])
+@pytest.mark.parametrize("whatami", [PEER, ROUTER])
+def test_a_link_state_that_is_not_bytes_is_counted(whatami: WhatAmI, body: int | None) -> None:
+    mesh = Mesh()
+    hand = mesh.hand(mesh.node(ROUTER), whatami)
+    hand.say(Oam(id=1, body=body))
+    assert hand.node.counters["link states not understood"] == 1

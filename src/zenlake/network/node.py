@@ -164,7 +164,10 @@ class Node:
             elif kind == INTEREST:
                 self._interest(face, reader.interest)
             elif kind == OAM and reader.oam.id == OAM_ID:
-                body = reader.oam.body.value or b""
+                body = reader.oam.body.value
+                if not isinstance(body, bytes):  # nothing, or a number
+                    self.counters["link states not understood"] += 1
+                    return
                 with self.lock:
                     if face.stand is Stand.TREE:
                         found = []

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Routers"]
 
+MAX_SN = 1 << 63  # of our own link state: our next changes must fit into 64 bits too
 NUMBERS = 1 << 16  # a NodeId has 16 bits
 MOST_GONE = 1024
 MOST_HEARD = 1_000_000  # declarations behind one router, of one neighbour
@@ -166,7 +167,9 @@ class Routers:
             if zid is None:
                 self.node.counters["link states of unknown nodes"] += 1
             elif zid == self.node.zid:
-                if entry.sn > self.own.sn:  # of an earlier life of ours
+                if entry.sn > MAX_SN:
+                    self.node.counters["link states not understood"] += 1
+                elif entry.sn > self.own.sn:  # of an earlier life of ours
                     self.own.sn = entry.sn + 1
                     changed[self.own] = None
             else:
