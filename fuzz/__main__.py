@@ -23,6 +23,7 @@ TARGETS = {
     "keyexpr": 20,
     "capture": 1,
     "segment": 1,
+    "node": 1,
 }
 
 

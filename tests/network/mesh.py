@@ -5,6 +5,7 @@ from collections import deque
 from typing import Any
 
 from zenlake.errors import CloseReason
+from zenlake.network.access import Guard
 from zenlake.network.face import Face, Outlet
 from zenlake.network.forward import Door
 from zenlake.network.node import Node
@@ -43,11 +44,16 @@ class Wire(Outlet):
 class Hand:
     """The other end of a node's face, in the test's hands."""
 
-    def __init__(self, mesh: "Mesh", node: Node, whatami: WhatAmI, zid: bytes, request_ids: int) -> None:
+    def __init__(
+        self, mesh: "Mesh", node: Node, whatami: WhatAmI, zid: bytes, request_ids: int,
+        guard: Guard | None, is_gateway: bool,
+    ) -> None:  # fmt: skip
         self.mesh = mesh
         self.node = node
         self.wire = Wire()
-        self.face = Face(self.wire, zid, node.whatami, whatami, request_ids=request_ids)
+        self.face = Face(self.wire, zid, node.whatami, whatami, request_ids=request_ids, is_gateway=is_gateway)
+        self.face.guard = guard
+        node.is_guarded |= guard is not None
         node.opened(self.face)
 
     def say(self, *messages: Message | bytes) -> None:
@@ -92,8 +98,11 @@ class Mesh:
     def _raise(error: Exception) -> None:
         raise error
 
-    def hand(self, node: Node, whatami: WhatAmI = CLIENT, request_ids: int = 0xFFFFFFFF) -> Hand:
-        return Hand(self, node, whatami, self.zid(), request_ids)
+    def hand(
+        self, node: Node, whatami: WhatAmI = CLIENT, request_ids: int = 0xFFFFFFFF, guard: Guard | None = None,
+        is_gateway: bool = False,
+    ) -> Hand:  # fmt: skip
+        return Hand(self, node, whatami, self.zid(), request_ids, guard, is_gateway)
 
     def link(self, a: Node, b: Node, settle: bool = True) -> None:
         there, back = Wire(), Wire()

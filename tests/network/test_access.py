@@ -78,10 +78,10 @@ def test_nobody_is_asked_where_everything_is_allowed() -> None:
 
 
 def test_a_decision_is_remembered_and_the_memory_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zenlake.network.access.MOST", 3)
+    monkeypatch.setattr("zenlake.network.access.MAX_DECISIONS", 3)
     found = guard("deny", rule("r", "allow", "a/*"))
     assert all(found.allows(INGRESS, "put", b"a/%d" % n) for n in range(10))
-    assert len(found._known) <= 3
+    assert len(found._decisions) <= 3
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from zenlake.network.forward import Lane
 from zenlake.network.node import Node
 from zenlake.network.routers import SETTLED
 from zenlake.transport.queue import Queue
-from zenlake.values import ConsolidationMode, Timestamp, ZenohId
+from zenlake.values import ConsolidationMode, Timestamp, WhatAmI, ZenohId
 from zenlake.wire import linkstate
 from zenlake.wire.data import Del, Put
 from zenlake.wire.declare import Declare, DeclareEntity, UndeclareEntity
@@ -404,3 +404,71 @@ def test_peers_that_are_connected_with_several_routers_hear_and_are_heard_once()
     check()
     mesh.cut(peers[0], greater)  # it says so to the other router, who passes on from now
     check()
+
+
+def test_the_marks_of_a_link_state_are_kept_when_it_is_passed_on() -> None:
+    """Two gateways above one router find each other by option 0x10. Without it each put goes round and round."""
+    mesh = Mesh()
+    node = mesh.node(ROUTER)
+    gateway, other = mesh.hand(node, ROUTER), mesh.hand(node, ROUTER)
+    other.heard()
+    zid = gateway.face.zid.hex()
+    itself = f"37 00 02 01{zid} 01 01 05 7463702f78 01 01"  # zid, whatami, locators, gateway, and 0x20, unknown
+    us = f"03 01 00 01{node.zid.hex()} 01 00"
+    gateway.say(Oam(id=1, qos=8, body=bytes.fromhex(f"02 {itself} {us}")))
+    [told] = [m.body.value for m in other.heard()]
+    assert told == bytes.fromhex(f"01 37 01 02 01{zid} 01 01 05 7463702f78 01 00")  # our number 1 for it
+    gateway.say(Oam(id=1, qos=8, body=bytes.fromhex(f"01 03 00 03 01{zid} 01 01 01")))
+    [told] = [m.body.value for m in other.heard()]
+    assert told[1] & 0x30 == 0, "a mark that the router takes back"
+
+
+def test_the_marks_of_a_router_that_comes_back_are_known_again() -> None:
+    """A neighbour that never lost sight of a router has nothing new to say of it."""
+    mesh = Mesh()
+    node = mesh.node(ROUTER)
+    between, far = mesh.hand(node, ROUTER), b"\x63"
+    own, ours, other = (ZenohId.from_wire(zid) for zid in (between.face.zid, node.zid, far))
+    us = LinkState(1, 0, ours)
+    with_far = LinkState(0, 2, own, ROUTER, None, (1, 2))
+    between.say(
+        Oam(id=1, body=linkstate.encode([with_far, us, LinkState(2, 9, other, ROUTER, None, (0,), None, True, 0x40)]))
+    )
+    between.say(Oam(id=1, body=linkstate.encode([LinkState(0, 3, own, ROUTER, None, (1,)), us])))
+    assert far not in node.routers.known
+    between.say(Oam(id=1, body=linkstate.encode([LinkState(0, 4, own, ROUTER, None, (1, 2)), us])))
+    assert node.routers.known[far].marks == (True, 0x40)
+
+
+def test_the_marks_of_a_gossip_entry_are_kept_when_it_is_passed_on() -> None:
+    mesh = Mesh()
+    node = mesh.node(PEER)
+    one, other = mesh.hand(node, PEER), mesh.hand(node, PEER)
+    other.heard()
+    entry = LinkState(0, 5, ZenohId.from_wire(one.face.zid), PEER, ("tcp/x",), (), None, True, 0x20)
+    one.say(Oam(id=1, body=linkstate.encode([entry])))
+    [passed] = [found for message in other.heard() if isinstance(message, Oam) for found in linkstates(message)]
+    assert (passed.zid, passed.marks) == (entry.zid, (True, 0x20))
+
+
+@pytest.mark.parametrize("sn", [2**63 + 1, 2**64 - 1])
+def test_a_version_of_ours_that_leaves_no_room_for_the_next_is_ignored(sn: int) -> None:
+    """Ours would be one above it, and beyond 64 bits after some changes."""
+    mesh = Mesh()
+    node = mesh.node(ROUTER)
+    hand = mesh.hand(node, ROUTER)
+    hand.heard()
+    before = node.routers.own.sn
+    hand.say(Oam(id=1, body=linkstate.encode([LinkState(1, sn, ZenohId.from_wire(node.zid), ROUTER)])))
+    assert hand.heard() == []
+    assert node.routers.own.sn == before
+    assert node.counters["link states not understood"] == 1
+
+
+@pytest.mark.parametrize("body", [None, 5])
+@pytest.mark.parametrize("whatami", [PEER, ROUTER])
+def test_a_link_state_that_is_not_bytes_is_counted(whatami: WhatAmI, body: int | None) -> None:
+    mesh = Mesh()
+    hand = mesh.hand(mesh.node(ROUTER), whatami)
+    hand.say(Oam(id=1, body=body))
+    assert hand.node.counters["link states not understood"] == 1

@@ -74,7 +74,7 @@ class MemoryLink(Bell, Link):
         self.held = 0
         self.ended = False
         self.starved = False
-        self.is_paused = False
+        self._paused = False
 
     @classmethod
     def pair(cls, name: str) -> tuple["MemoryLink", "MemoryLink"]:
@@ -89,11 +89,15 @@ class MemoryLink(Bell, Link):
 
     def pause(self) -> None:
         """Keep polling: the bell also rings when the other end has made room."""
-        self.is_paused = True
+        self._paused = True
 
     def resume(self) -> None:
-        self.is_paused = False
+        self._paused = False
         self.ring()
+
+    @property
+    def is_paused(self) -> bool:
+        return self._paused
 
     def write(self, data: memoryview) -> int:
         other = self.other
@@ -109,7 +113,7 @@ class MemoryLink(Bell, Link):
         return max(size, 0)
 
     def on_ring(self) -> None:
-        while self.inbound and not self.is_paused:
+        while self.inbound and not self._paused:
             with self.lock:
                 data = self.inbound.popleft()
                 self.held -= len(data)

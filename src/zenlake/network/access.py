@@ -14,14 +14,13 @@ from typing import Any
 
 from zenlake.errors import ConfigError
 from zenlake.keyexpr import includes
-from zenlake.network.face import QUERYABLE, SUBSCRIBER, TOKEN
 from zenlake.record import dataclass
 
-__all__ = ["DECLARING", "EGRESS", "INGRESS", "AccessControl", "Guard", "Who"]
+__all__ = ["EGRESS", "INGRESS", "AccessControl", "Guard", "Who"]
 
 INGRESS, EGRESS = "ingress", "egress"
-DECLARING = {SUBSCRIBER: "declare_subscriber", QUERYABLE: "declare_queryable", TOKEN: "liveliness_token"}
-MOST = 1 << 16  # decisions remembered for one neighbour
+MAX_DECISIONS = 1024  # in the cache of one neighbour
+MAX_CACHED_KEY = 256  # bytes; decisions on longer keys are not cached
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +51,31 @@ class Guard:
         self._rules: dict[tuple[str, str], list[Rule]] = {}
         for rule in rules:
             self._rules.setdefault((rule.flow, rule.message), []).append(rule)
-        self._known: dict[tuple[str, str, bytes], bool] = {}
+        self._decisions: dict[tuple[str, str, bytes], bool | None] = {}
 
-    def allows(self, flow: str, message: str, key: bytes) -> bool:
+    def allows(self, flow: str, message: str, key: bytes | None) -> bool:
+        """Return whether a message may pass. A message without a key never may, as in 1.10.2."""
+        if key is None:
+            return False
+        decision = self._decide(flow, message, key)
+        return self._default if decision is None else decision
+
+    def denies(self, flow: str, message: str, key: bytes) -> bool:
+        """Return whether a deny rule applies. False also where only the default permission denies."""
+        return self._decide(flow, message, key) is False
+
+    def _decide(self, flow: str, message: str, key: bytes) -> bool | None:
+        """Return the decision of the rules, or None if no rule applies."""
         name = (flow, message, key)
-        known = self._known.get(name)
-        if known is None:
-            if len(self._known) >= MOST:
-                self._known.clear()
-            known = self._known[name] = self._decide(flow, message, key)
-        return known
-
-    def _decide(self, flow: str, message: str, key: bytes) -> bool:
-        said = {rule.allow for rule in self._rules.get((flow, message), ()) if includes(rule.key, key)}
-        return False not in said and (self._default or True in said)
+        if name in self._decisions:
+            return self._decisions[name]
+        applicable = {rule.allow for rule in self._rules.get((flow, message), ()) if includes(rule.key, key)}
+        decision = min(applicable, default=None)
+        if len(key) <= MAX_CACHED_KEY:
+            if len(self._decisions) >= MAX_DECISIONS:
+                self._decisions.clear()
+            self._decisions[name] = decision
+        return decision
 
 
 class AccessControl:

@@ -466,7 +466,9 @@ class Application(Face):
                 listener = watcher.on_matching
                 self.node.later(lambda: listener(matched))
 
-    def declare(self, kind: int, id: int, key: bytes, info: int, interest_id: int | None = None) -> None:
+    def declare(
+        self, kind: int, id: int, key: bytes, info: int, interest_id: int | None = None, node_id: int = 0
+    ) -> None:  # fmt: skip
         """Told of a declaration: of tokens we want to hear."""
         if kind != TOKEN:
             return
@@ -484,7 +486,7 @@ class Application(Face):
                 subscriber.alive.add(key)
                 self.node.later(lambda deliver=subscriber.deliver: deliver(own, True))  # type: ignore[misc]
 
-    def undeclare(self, kind: int, id: int, key: bytes) -> None:
+    def undeclare(self, kind: int, id: int, key: bytes, node_id: int = 0) -> None:
         if kind != TOKEN:
             return
         own = self.namespace.own(key)

@@ -2,32 +2,36 @@
 """Who has what: subscribers, queryables and tokens of every face, and telling those who are to know.
 
 A declaration is told to a face under its own key expression, once however many have it, and taken back when the last of
-them is gone. A face never hears of what it declared itself (the application does: it may publish to itself).
+them is gone. A face never hears of what it declared itself, with two exceptions: the application, which may publish to itself,
+and the tokens of a client.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING
 
 from zenlake import limits
-from zenlake.keyexpr import intersects
-from zenlake.network.access import DECLARING, EGRESS
+from zenlake.keyexpr import includes, intersects
+from zenlake.network.access import EGRESS
 from zenlake.network.face import (
-    AGGREGATE,
     CURRENT,
     DECLARATION,
+    DECLARING,
     FUTURE,
+    INTEREST,
     KINDS,
-    QUERYABLE,
     SUBSCRIBER,
     TOKEN,
+    Aggregate,
     Face,
     Interest,
     weigh_key,
 )
 from zenlake.network.forward import Epoch
 from zenlake.network.jobs import Job, Jobs
+from zenlake.network.roles import Stand
 from zenlake.network.tree import KeyTree
+from zenlake.values import WhatAmI
 
 if TYPE_CHECKING:
     from zenlake.network.aggregation import Aggregation
@@ -36,8 +40,8 @@ __all__ = ["Declarations", "Resource", "passes"]
 
 COMPLETE = 1
 
-Wanting = dict[Face, tuple[dict[Interest, None], dict[Interest, None]]]
-"""Interests on one key by face: plain ones, and those that want an aggregate."""
+Wanting = dict[Face, dict[Interest, None]]
+"""Plain interests on one key, by face."""
 STEP = 32  # declarations in one step of a job
 
 
@@ -57,6 +61,13 @@ def passes(source: Face, target: Face) -> bool:
     return source.group != target.group or (source is target and source.is_application)
 
 
+def shares(holder: Face, face: Face, kind: int) -> bool:
+    """Return whether a face may be sent the declarations of another. A client is sent its own tokens too, since 1.9."""
+    if passes(face, holder):
+        return True
+    return kind == TOKEN and holder is face and face.stand is Stand.SOUTH and face.whatami is WhatAmI.CLIENT
+
+
 def merged(infos: list[int]) -> int:
     """What several queryables are together: complete if one is, at the distance of the nearest such."""
     complete = [info for info in infos if info & COMPLETE]
@@ -74,6 +85,8 @@ class Declarations:
         """Interests in future declarations, by kind and key."""
         self.wanted_all: dict[int, Wanting] = {kind: {} for kind in KINDS}
         """Interests without a key."""
+        self.aggregates: KeyTree[dict[Face, Aggregate]] = KeyTree()
+        """Aggregate interests in future declarations, by key."""
         self.epoch = Epoch()
         self.counters = counters
         self.aggregation: "Aggregation | None" = None
@@ -130,6 +143,10 @@ class Declarations:
                     self.undeclare(face, kind, id)
                 if number % STEP == STEP - 1:
                     yield None
+        for number, aggregate in enumerate(list(face.aggregates.values())):
+            self._forget_aggregate(face, aggregate)
+            if number % STEP == STEP - 1:
+                yield None
 
     # Who is told
 
@@ -139,14 +156,14 @@ class Declarations:
             return None
         infos = [
             info for holder, ids in resource.holders.items()
-            if holder.is_open and passes(face, holder) for info in ids.values()
+            if holder.is_open and shares(holder, face, kind) for info in ids.values()
         ]  # fmt: skip
         return merged(infos) if infos else None
 
     @staticmethod
     def _hides(face: Face, kind: int, key: bytes) -> bool:
-        """Whether a face may not know of such a thing."""
-        return face.guard is not None and not face.guard.allows(EGRESS, DECLARING[kind], key)
+        """Return whether a deny rule hides a key from a face, also inside an aggregate. `Face.declare` checks the rest."""
+        return face.guard is not None and face.guard.denies(EGRESS, DECLARING[kind], key)
 
     def current(self, face: Face, kind: int, key: bytes | None) -> list[tuple[bytes, int]]:
         """What a face could be told now that intersects a key."""
@@ -157,13 +174,17 @@ class Declarations:
 
     def _changed(self, kind: int, resource: Resource, is_news: bool = True, loser: Face | None = None) -> None:
         self.epoch.number += 1
-        interests: dict[Face, list[tuple[Iterable[Interest], Iterable[Interest]]]] = {}
+        interests: dict[Face, list[Iterable[Interest]]] = {}
         for by_face in self._wanting(kind, resource.key):
             for face, those in by_face.items():
                 interests.setdefault(face, []).append(those)
         for face in self.faces:
             if face.is_told_all or face in interests or resource.key in face.told[kind]:
                 self.tell(face, kind, resource, is_news, loser, interests.get(face, ()))
+        for aggregates in self.aggregates.matching(resource.key):
+            for face, aggregate in aggregates.items():
+                if kind in aggregate.kinds:
+                    self._refresh(face, kind, aggregate.key)
         self.on_change(kind, resource.key)
 
     def _wanting(self, kind: int, key: bytes) -> list[Wanting]:
@@ -173,15 +194,15 @@ class Declarations:
         return [*found, everything] if everything else found
 
     def want(self, interest: Interest) -> None:
-        """Add an interest in future declarations to the index."""
+        """Add a plain interest in future declarations to the index. `begin_aggregate` adds the others."""
         for kind in KINDS:
-            if not interest.wants(kind):
+            if not interest.wants(kind) or interest.is_aggregate:
                 continue
             by_face = self.wanted_all[kind] if interest.key is None else self.wanted[kind].get(interest.key)
             if by_face is None:
                 by_face = {}
                 self.wanted[kind].insert(interest.key or b"", by_face)
-            by_face.setdefault(interest.face, ({}, {}))[interest.wants_aggregate][interest] = None
+            by_face.setdefault(interest.face, {})[interest] = None
 
     def unwant(self, interest: Interest) -> None:
         """Remove an interest from the index."""
@@ -191,16 +212,15 @@ class Declarations:
             by_face = self.wanted_all[kind] if interest.key is None else self.wanted[kind].get(interest.key)
             if by_face is None or interest.face not in by_face:
                 continue
-            those = by_face[interest.face]
-            those[interest.wants_aggregate].pop(interest, None)
-            if not any(those):
+            by_face[interest.face].pop(interest, None)
+            if not by_face[interest.face]:
                 del by_face[interest.face]
             if not by_face and interest.key is not None:
                 self.wanted[kind].remove(interest.key)
 
     def tell(
         self, face: Face, kind: int, resource: Resource, is_news: bool = True, loser: Face | None = None,
-        interests: Iterable[tuple[Iterable[Interest], Iterable[Interest]]] = (),
+        interests: Iterable[Iterable[Interest]] = (),
     ) -> None:  # fmt: skip
         """Bring what a face knows of a resource up to date. `interests`: those of the face in it, by their keys."""
         key, info = resource.key, self.info(face, kind, resource)
@@ -209,28 +229,71 @@ class Declarations:
             return
         known = key in face.told[kind]
         asked, tells = False, is_news or known or kind != TOKEN
-        for plain, aggregates in interests:
-            for interest in () if asked and tells else plain:
-                if interest.answered:
-                    asked, tells = True, tells or interest.mode & CURRENT != 0
-                    if tells:
-                        break
-            for interest in aggregates:
-                if interest.answered and interest.key is not None:
-                    self._refresh(face, kind, interest.key)
+        for interest in (interest for those in interests for interest in those):
+            if interest.answered:
+                asked, tells = True, tells or interest.mode & CURRENT != 0
+                if tells:
                     break
-        self._settle(face, kind, key, info, asked and tells)
+        aggregate = face.aggregates.get(key)
+        if aggregate is not None and kind in aggregate.kinds:
+            self._refresh(face, kind, key, asked and tells)
+        else:
+            self._settle(face, kind, key, info, asked and tells)
         if kind == TOKEN and loser is not None and info is None and asked and not known:
             self._tell_end(face, key, loser)
 
     def _tell_end(self, face: Face, key: bytes, loser: Face) -> None:
         """Nobody has a token any more: by key, as 1.10.2, to one who asked for news only and so never knew of it."""
-        if passes(loser, face) and not self._hides(face, TOKEN, key):
+        if shares(loser, face, TOKEN):
             face.undeclare(TOKEN, 0, key)
 
-    def _refresh(self, face: Face, kind: int, key: bytes) -> None:
-        """Bring an aggregate up to date, soon: each costs a search in the tables."""
-        face.stale[kind, key] = None
+    # Aggregates: one declaration, on the key of the interest, for all that intersect it
+
+    def begin_aggregate(self, face: Face, interest: Interest) -> None:
+        """Count an aggregate interest in future declarations."""
+        key = interest.key
+        assert key is not None
+        aggregate = face.aggregates.get(key)
+        if aggregate is None:
+            if not face.charge(limits.Resource.INTERESTS, INTEREST + weigh_key(key)):
+                return
+            aggregate = face.aggregates[key] = Aggregate(key)
+            by_face = self.aggregates.get(key)
+            if by_face is None:
+                by_face = {}
+                self.aggregates.insert(key, by_face)
+            by_face[face] = aggregate
+        interest.is_counted = True
+        for kind in KINDS:
+            if interest.wants(kind):
+                aggregate.kinds[kind] = aggregate.kinds.get(kind, 0) + 1
+
+    def _forget_aggregate(self, face: Face, aggregate: Aggregate) -> None:
+        key = aggregate.key
+        if face.aggregates.pop(key, None) is None:
+            return
+        face.refund(limits.Resource.INTERESTS, INTEREST + weigh_key(key))
+        by_face = self.aggregates.get(key)
+        if by_face is not None:
+            by_face.pop(face, None)
+            if not by_face:
+                self.aggregates.remove(key)
+
+    def _aggregate_info(self, face: Face, kind: int, key: bytes) -> Generator[Face | None, None, int | None]:
+        """Merge what intersects a key, in steps. A queryable is complete for the key only if its own key includes it."""
+        infos = []
+        found = yield from self.tables[kind].walk(key)
+        for number, resource in enumerate(found):
+            if number % STEP == STEP - 1:
+                yield None
+            info = self.info(face, kind, resource)
+            if info is not None:
+                infos.append(info if includes(resource.key, key) else info & ~COMPLETE)
+        return merged(infos) if infos else None
+
+    def _refresh(self, face: Face, kind: int, key: bytes, wanted: bool = False) -> None:
+        """Update the declaration of an aggregate in a job: each costs a search in the tables."""
+        face.stale[kind, key] = wanted or face.stale.get((kind, key), False)
         if not face.is_refreshing:
             face.is_refreshing = True
             self.jobs.start(face, self._refresh_all(face))
@@ -238,20 +301,30 @@ class Declarations:
     def _refresh_all(self, face: Face) -> Job:
         while face.stale:
             kind, key = next(iter(face.stale))
-            del face.stale[kind, key]
-            if face in (self.wanted[kind].get(key) or ()):
-                self.tell_aggregate(face, kind, key)
+            wanted = face.stale.pop((kind, key))
+            yield from self._settle_aggregate(face, kind, key, wanted)
             if face.stale:
                 yield face if face.is_full else None
         face.is_refreshing = False
 
-    def tell_aggregate(self, face: Face, kind: int, key: bytes, interest_id: int | None = None) -> None:
-        """One declaration, on the interest's own key, stands for all that intersect it."""
-        infos = [info for _, info in self.current(face, kind, key)]
-        info = None
-        if infos:  # a queryable is complete for the whole only if it covers it, which a part cannot say
-            info = 0 if kind == QUERYABLE else merged(infos)
-        self._settle(face, kind, key, info, True, interest_id)
+    def _settle_aggregate(
+        self, face: Face, kind: int, key: bytes, wanted: bool, interest_id: int | None = None
+    ) -> Job:  # fmt: skip
+        aggregate = face.aggregates.get(key)
+        if aggregate is None or kind not in aggregate.kinds:
+            return
+        info = yield from self._aggregate_info(face, kind, key)
+        if kind not in aggregate.kinds:  # the interest ended during the search
+            return
+        self._settle(face, kind, key, info, wanted or aggregate.kinds[kind] > 0, interest_id)
+        self._forget_kind(face, kind, aggregate)
+
+    def _forget_kind(self, face: Face, kind: int, aggregate: Aggregate) -> None:
+        """Forget a kind that has neither an interest nor a declaration to withdraw."""
+        if not aggregate.kinds[kind] and aggregate.key not in face.told[kind]:
+            del aggregate.kinds[kind]
+            if not aggregate.kinds:
+                self._forget_aggregate(face, aggregate)
 
     def _settle(
         self, face: Face, kind: int, key: bytes, info: int | None, wanted: bool, interest_id: int | None = None
@@ -285,36 +358,61 @@ class Declarations:
                 yield face
             if not interest.wants(kind):
                 continue
-            if interest.options & AGGREGATE and interest.key is not None:
+            if interest.is_aggregate and interest.key is not None:
                 if interest.mode & FUTURE:
-                    self.tell_aggregate(face, kind, interest.key, interest.id)
-                elif self.current(face, kind, interest.key):
-                    face.declare(kind, 0, interest.key, 0, interest.id)
+                    yield from self._settle_aggregate(face, kind, interest.key, True, interest.id)
+                    continue
+                info = yield from self._aggregate_info(face, kind, interest.key)
+                if info is not None:
+                    face.declare(kind, 0, interest.key, info, interest.id)
                 continue
             table = self.tables[kind]
             found = table.values() if interest.key is None else (yield from table.walk(interest.key))
             for number, resource in enumerate(found):
                 if number % STEP == STEP - 1:
                     yield face if face.is_full else None
-                info = self.info(face, kind, resource)
+                key, info = resource.key, self.info(face, kind, resource)
                 if info is None:
                     continue
                 if not interest.mode & FUTURE:
-                    face.declare(kind, 0, resource.key, info, interest.id)  # as 1.10.2 does: it cannot be taken back
-                elif resource.key not in face.told[kind] or face.told[kind][resource.key][0] <= last_id:
-                    self._settle(face, kind, resource.key, info, True, interest.id)
+                    face.declare(kind, 0, key, info, interest.id)  # as 1.10.2 does: it cannot be taken back
+                elif key not in face.told[kind] or face.told[kind][key][0] <= last_id:
+                    if key in face.aggregates and kind in face.aggregates[key].kinds:
+                        yield from self._settle_aggregate(face, kind, key, True, interest.id)
+                    else:
+                        self._settle(face, kind, key, info, True, interest.id)
 
     def stop_telling(self, face: Face, interest: Interest) -> Job:
-        """The interest has ended. A token that no other one asked for is known to nobody any more, nor is what stood for many;
-        whatever else it was told of is still taken back when it is gone: the face may go on to believe in it, as ours do."""
-        for kind, told in face.told.items():
-            if not interest.wants(kind):
-                continue
-            keys = list(told) if kind == TOKEN else [interest.key] if interest.options & AGGREGATE else []
-            for number, key in enumerate(keys):
+        """End an interest. Tokens and aggregates that no other interest intersects are forgotten, without an undeclaration.
+
+        All other declarations are still withdrawn when they end: the face may go on to believe in them, as ours do.
+        """
+        if interest.wants(TOKEN):
+            told = face.told[TOKEN]
+            for number, key in enumerate(list(told)):
                 if number % STEP == STEP - 1:
                     yield None
-                if key is None or key not in told or not (interest.key is None or intersects(interest.key, key)):
+                if key not in told or not (interest.key is None or intersects(interest.key, key)):
                     continue
-                if not any(face in by_face for by_face in self._wanting(kind, key)):
+                if not self._is_wanted(face, TOKEN, key):
                     del told[key]
+        aggregate = face.aggregates.get(interest.key) if interest.is_counted and interest.key is not None else None
+        if aggregate is None:
+            return
+        interest.is_counted = False
+        for kind in list(aggregate.kinds):
+            if not interest.wants(kind) or not aggregate.kinds[kind]:
+                continue
+            aggregate.kinds[kind] -= 1
+            if aggregate.kinds[kind]:
+                continue
+            if not self._is_wanted(face, kind, aggregate.key):
+                face.told[kind].pop(aggregate.key, None)
+            self._forget_kind(face, kind, aggregate)
+
+    def _is_wanted(self, face: Face, kind: int, key: bytes) -> bool:
+        """Return whether an interest of a face in future declarations intersects a key."""
+        if any(face in by_face for by_face in self._wanting(kind, key)):
+            return True
+        found = (by_face.get(face) for by_face in self.aggregates.matching(key))
+        return any(aggregate is not None and aggregate.kinds.get(kind) for aggregate in found)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from zenlake.errors import CloseReason
 from zenlake.limits import Account, Resource
+from zenlake.network.access import EGRESS, Guard
 from zenlake.network.forward import Lane
 from zenlake.network.publishing import Way
 from zenlake.network.roles import Stand, group, stand
@@ -23,15 +24,18 @@ from zenlake.wire.declare import Declare, DeclareEntity, DeclareFinal, Undeclare
 from zenlake.wire.declare import Interest as InterestMessage
 
 if TYPE_CHECKING:
-    from zenlake.network.access import Guard
     from zenlake.network.jobs import Job
     from zenlake.network.queries import Question
 
-__all__ = ["Asked", "Face", "Interest", "KINDS", "Outlet", "QUERYABLE", "SUBSCRIBER", "TOKEN"]
+__all__ = [
+    "Aggregate", "Asked", "DECLARING", "Face", "Interest", "KINDS", "Outlet", "QUERYABLE", "SUBSCRIBER", "TOKEN", "name_interest",
+]  # fmt: skip
 
 # The kinds of what is declared, by the id of the declaration's body; and their bits in an interest's options.
 SUBSCRIBER, QUERYABLE, TOKEN = 0x02, 0x04, 0x06
 KINDS = {SUBSCRIBER: 0x02, QUERYABLE: 0x04, TOKEN: 0x08}
+# The names of declarations in access control.
+DECLARING = {SUBSCRIBER: "declare_subscriber", QUERYABLE: "declare_queryable", TOKEN: "liveliness_token"}
 
 CURRENT, FUTURE = 1, 2
 AGGREGATE = 0x80
@@ -98,6 +102,8 @@ class Interest:
     """What we asked others on its behalf and have had no end of yet: it is not answered before."""
     answered: bool = False
     replying: bool = False
+    is_counted: bool = False
+    """Whether an `Aggregate` counts it."""
     asked: list["Asked"] = field(default_factory=list)
 
     @property
@@ -109,9 +115,22 @@ class Interest:
         return self.options & KINDS[kind] != 0
 
     @property
-    def wants_aggregate(self) -> bool:
-        """Whether one declaration on its key stands for all that intersect it."""
+    def is_aggregate(self) -> bool:
+        """Whether one declaration, on the key of the interest, stands for all that intersect it."""
         return self.options & AGGREGATE != 0 and self.key is not None
+
+
+class Aggregate:
+    """The key of aggregate interests of one face, and the number of these interests by kind.
+
+    A kind with no interest left stays until its declaration is withdrawn.
+    """
+
+    __slots__ = ("key", "kinds")
+
+    def __init__(self, key: bytes) -> None:
+        self.key = key
+        self.kinds: dict[int, int] = {}
 
 
 @dataclass(eq=False, slots=True)
@@ -124,6 +143,13 @@ class Asked:
     final: bool = False
 
 
+def name_interest(mode: int, options: int) -> str | None:
+    """Return the name of an interest in access control, which judges interests in tokens only."""
+    if not options & KINDS[TOKEN]:
+        return None
+    return "liveliness_query" if mode == CURRENT else "declare_liveliness_subscriber"
+
+
 class Face:
     """One neighbour. Guarded by the node's lock, but for `send`."""
 
@@ -133,12 +159,13 @@ class Face:
     def __init__(
         self, outlet: Outlet, zid: bytes, own: WhatAmI, whatami: WhatAmI,
         theirs: KeyTable | None = None, mine: KeyTable | None = None, request_ids: int = 0xFFFFFFFF,
+        is_gateway: bool = False,
     ) -> None:  # fmt: skip
         self.outlet = outlet
         self.zid = zid
         self.whatami = whatami
-        self.stand = stand(own, whatami)
-        self.group: object = group(own, whatami) or self
+        self.stand = stand(own, whatami, is_gateway)
+        self.group: object = group(own, whatami, is_gateway) or self
         self.is_application = False
         self.is_open = True
         self.account = Account()
@@ -157,8 +184,9 @@ class Face:
         self.declared: dict[int, dict[int, bytes]] = {kind: {} for kind in KINDS}
         self.told: dict[int, dict[bytes, tuple[int, int]]] = {kind: {} for kind in KINDS}
         self.interests: dict[int, Interest] = {}
-        self.stale: dict[tuple[int, bytes], None] = {}
-        """Aggregates to bring up to date: kind and key."""
+        self.aggregates: dict[bytes, Aggregate] = {}
+        self.stale: dict[tuple[int, bytes], bool] = {}
+        """Aggregates to update: kind and key, and whether a plain interest wants the declaration too."""
         self.is_refreshing = False
         self.asked: dict[int, Asked] = {}
         self.covered: KeyTree[list[Asked]] = KeyTree()
@@ -288,30 +316,47 @@ class Face:
                 end = key.rfind(b"/", 0, end)
         return 0, True, key
 
-    # Messages out; the application overrides these
+    # Messages out; the application overrides these. Each message on a key passes access control here.
 
-    def declare(self, kind: int, id: int, key: bytes, info: int, interest_id: int | None = None) -> None:
+    def allows_egress(self, message: str, key: bytes | None) -> bool:
+        """Return whether access control lets a message on a key leave to this neighbour."""
+        return self.guard is None or self.guard.allows(EGRESS, message, key)
+
+    def declare(
+        self, kind: int, id: int, key: bytes, info: int, interest_id: int | None = None, node_id: int = 0
+    ) -> None:  # fmt: skip
+        """Send a declaration. `node_id` is the root of the tree that it follows, between routers."""
+        if not self.allows_egress(DECLARING[kind], key):
+            return
         scope, sender, suffix = self.wire_key(key)
         text = None if suffix is None else suffix.decode()
         body = DeclareEntity(kind=kind, id=id, key=(scope, sender, text), info=info)
-        self.control(Declare(interest_id=interest_id, qos=CONTROL_QOS, body=body).encode())
+        self.control(Declare(interest_id=interest_id, qos=CONTROL_QOS, node_id=node_id, body=body).encode())
 
-    def undeclare(self, kind: int, id: int, key: bytes) -> None:
+    def undeclare(self, kind: int, id: int, key: bytes, node_id: int = 0) -> None:
+        """Take a declaration back: by its id, or by its key if the id is 0."""
+        if not self.allows_egress(DECLARING[kind], key):
+            return
         told: tuple[int, bool, str | None] | None = None
-        if id == 0:  # it was not told of it
+        if id == 0:
             scope, sender, suffix = self.wire_key(key)
             told = scope, sender, None if suffix is None else suffix.decode()
         elif kind != SUBSCRIBER:
             told = 0, False, None  # as 1.10.2: the extension says nothing
         body = UndeclareEntity(kind=kind + 1, id=id, key=told)
-        self.control(Declare(qos=CONTROL_QOS, body=body).encode())
+        self.control(Declare(qos=CONTROL_QOS, node_id=node_id, body=body).encode())
 
     def final(self, interest_id: int) -> None:
         self.control(Declare(interest_id=interest_id, qos=CONTROL_QOS, body=DeclareFinal()).encode())
 
-    def ask(self, id: int, mode: int, options: int, key: bytes | None) -> None:
+    def ask(self, id: int, mode: int, options: int, key: bytes | None) -> bool:
+        """Send an interest. Return False if access control stops it."""
+        message = name_interest(mode, options)
+        if message is not None and not self.allows_egress(message, key or b"**"):
+            return False
         text = None if key is None else key.decode()
         self.control(InterestMessage(mode=mode, id=id, options=options, key=text, qos=CONTROL_QOS).encode())
+        return True
 
     def unask(self, id: int) -> None:
         self.control(InterestMessage(mode=0, id=id, qos=CONTROL_QOS).encode())

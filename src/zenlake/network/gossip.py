@@ -38,6 +38,7 @@ class Known:
     whatami: WhatAmI
     sn: int = 0
     locators: tuple[str, ...] | None = None
+    marks: tuple[bool, int] = (False, 0)
 
 
 class Gossip:
@@ -67,7 +68,7 @@ class Gossip:
 
     def _tell_routers(self) -> None:
         """As a peer: ourselves, and the routers that we are connected with, to each of them."""
-        routers = [face for face in self.node.faces if face.stand is Stand.NORTH]
+        routers = [face for face in self.node.faces if face.stand is Stand.NORTH and self._gossips(face)]
         numbered = [(face.zid, self._numbered(face.zid, face.whatami)) for face in routers]
         entries = [self._self(tuple(known.psid for _, known in numbered))]
         for zid, known in numbered:
@@ -77,7 +78,8 @@ class Gossip:
 
     @staticmethod
     def _entry(zid: bytes, known: Known) -> LinkState:
-        return LinkState(known.psid, known.sn, ZenohId.from_wire(zid), known.whatami, known.locators)
+        zenoh_id = ZenohId.from_wire(zid)
+        return LinkState(known.psid, known.sn, zenoh_id, known.whatami, known.locators, (), None, *known.marks)
 
     def opened(self, face: Face) -> bool:
         """A new neighbour: tell it who is there. Whether it heard of others, to which it may now connect."""
@@ -150,6 +152,7 @@ class Gossip:
                 continue
             fresh = known.locators != entry.locators
             known.sn, known.locators, known.whatami = entry.sn, entry.locators, entry.whatami
+            known.marks = entry.marks
             if not fresh:
                 continue
             found.append((zid, entry.whatami, entry.locators))

@@ -83,14 +83,16 @@ class Interests:
 
     def _ask(self, north: Face, interest: Interest) -> None:
         id = north.next_id()
+        options = interest.options & (ALL_KINDS | AGGREGATE)
+        # The keys' own declarations are of no use to us: we say keys in full, or by the other's ids.
+        options |= RESTRICTED if interest.key is not None else 0
+        if not north.ask(id, interest.mode, options, interest.key):
+            return
         asked = Asked(north, id, interest)
         north.asked[id] = asked
         interest.asked.append(asked)
         if interest.mode & CURRENT and not interest.answered:
             interest.waiting.add(asked)
-        options = interest.options & (ALL_KINDS | AGGREGATE)
-        # The keys' own declarations are of no use to us: we say keys in full, or by the other's ids.
-        north.ask(id, interest.mode, options | (RESTRICTED if interest.key is not None else 0), interest.key)
 
     def _answer(self, interest: Interest) -> None:
         if not interest.answered and not interest.replying:
@@ -106,6 +108,8 @@ class Interests:
         if interest.answered:  # it has ended
             return
         interest.answered = True
+        if interest.mode & FUTURE and interest.is_aggregate:
+            self.declarations.begin_aggregate(face, interest)
         if interest.mode & CURRENT:
             yield from self.declarations.answer(face, interest)
         if face.interests.get(interest.id) is not interest:

@@ -16,10 +16,10 @@ from zenlake.clock import HybridClock
 from zenlake.errors import CloseReason, KeyExprError
 from zenlake.keyexpr import validate
 from zenlake.limits import DEFAULT_LIMITS, Account, Resource
-from zenlake.network.access import DECLARING, INGRESS
+from zenlake.network.access import INGRESS
 from zenlake.network.application import Application
 from zenlake.network.declarations import Declarations
-from zenlake.network.face import CURRENT, KEY_ID, KINDS, RESTRICTED, TOKEN, Face
+from zenlake.network.face import DECLARING, KEY_ID, RESTRICTED, TOKEN, Face, name_interest
 from zenlake.network.forward import Reading
 from zenlake.network.gossip import Gossip
 from zenlake.network.interests import Interests
@@ -213,7 +213,10 @@ class Node:
             elif kind == INTEREST:
                 self._interest(face, reader.interest)
             elif kind == OAM and reader.oam.id == OAM_ID:
-                body = reader.oam.body.value or b""
+                body = reader.oam.body.value
+                if not isinstance(body, bytes):  # nothing, or a number
+                    self.counters["link states not understood"] += 1
+                    return
                 with self.lock:
                     if face.stand is Stand.TREE:
                         found = []
@@ -239,7 +242,7 @@ class Node:
             return None
         return key
 
-    def _denies(self, face: Face, message: str, key: bytes) -> bool:
+    def _denies(self, face: Face, message: str, key: bytes | None) -> bool:
         """Whether a face may not send that; if so, it is counted."""
         if face.guard is None or face.guard.allows(INGRESS, message, key):
             return False
@@ -248,10 +251,8 @@ class Node:
 
     def _hides(self, face: Face, interest: Any, key: bytes | None) -> bool:
         """Whether a face may not ask who is alive there."""
-        if not interest.options & KINDS[TOKEN]:
-            return False
-        message = "liveliness_query" if interest.mode == CURRENT else "declare_liveliness_subscriber"
-        return self._denies(face, message, key or b"**")
+        message = name_interest(interest.mode, interest.options)
+        return message is not None and self._denies(face, message, key or b"**")
 
     def _declare(self, face: Face, declare: Any) -> None:
         body = declare.body
@@ -326,7 +327,7 @@ class Node:
                 self.interests.end(face, interest.id)
             elif (key is not None or not interest.options & RESTRICTED) and not self._hides(face, interest, key):
                 self.interests.interest(face, interest.id, interest.mode, interest.options, key, self.now())
-            elif interest.mode & CURRENT:
+            else:
                 face.final(interest.id)
         self._after()
 
@@ -355,8 +356,10 @@ class Node:
             key = None
             if wire.scope or wire.suffix.size >= 0:
                 key = self._key(face, wire)
-                if key is None or self._denies(face, "reply", key):
+                if key is None:
                     return
+            if self._denies(face, "reply", key):
+                return
             sends = self.queries.response(face, reader.response.id, key, raw(reader))
         self._perform(sends)
 

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from zenlake.keyexpr import includes
 from zenlake.limits import Resource
-from zenlake.network.access import EGRESS
 from zenlake.network.answers import Answers
 from zenlake.network.declarations import COMPLETE, STEP, Declarations, passes
 from zenlake.network.declarations import Resource as Declared
@@ -122,7 +121,7 @@ class Queries:
             if face.is_asked and face not in infos and passes(source, face):
                 infos[face] = NOT_COMPLETE  # it may know somebody that we did not ask about
         for face in list(infos):
-            if face.guard is not None and not face.guard.allows(EGRESS, "query", key):
+            if not face.allows_egress("query", key):
                 del infos[face]
         own = [source] if local and source.is_application else []  # in any case, as 1.10.2
         if target == ALL:
@@ -185,21 +184,25 @@ class Queries:
         if question is None:
             self.counters["answers to no question"] += 1
             return []
-        guard = question.source.guard
-        if guard is not None and key is not None and not guard.allows(EGRESS, "reply", key):
-            self.counters["denied: reply"] += 1
+        if not self._allows(question, key):
             return []
         response = Response().decode(Cursor(message))
         response.id = question.id
         if key is not None:
-            whole = question.source.is_application
-            response.key.set((0, True, key.decode()) if whole else _text(question.source.wire_key(key)))
+            response.key.set((0, True, key.decode()))  # always in full: 1.7.2 and older do not know our ids here
         sends = [Send(question.source, response.encode(), question.qos, question.reliable)]
         if question.budget:
             question.budget -= 1
             if not question.budget:
                 sends.append(self._over(question))
         return sends
+
+    def _allows(self, question: Question, key: bytes | None) -> bool:
+        """Return whether a reply may leave to the face that sent the query. Count it if not."""
+        if question.source.allows_egress("reply", key):
+            return True
+        self.counters["denied: reply"] += 1
+        return False
 
     def final(self, face: Face, id: int) -> list[Send]:
         """A face has no more answers."""
@@ -261,11 +264,13 @@ class Queries:
                 continue
             question.is_timed = False
             for face in question.outstanding:
+                self.counters["queries timed out"] += 1
+                if not self._allows(question, None):
+                    continue
                 silent = EntityGlobalId(ZenohId.from_wire(face.zid), 0)  # as 1.10.2: it names who did not answer
                 error = Response(
                     id=question.id, key=(0, True, None), qos=question.qos, responder=silent, body=Err(payload=TIMEOUT)
                 ).encode()  # fmt: skip
-                self.counters["queries timed out"] += 1
                 sends.append(Send(question.source, error, question.qos, question.reliable))
             sends.append(self._over(question))
         return sends

@@ -29,17 +29,17 @@ UP = "up"
 PEERS = "peers"
 
 
-def stand(own: WhatAmI, other: WhatAmI) -> Stand:
-    """Where the other stands, seen from us."""
-    if own is WhatAmI.CLIENT:
+def stand(own: WhatAmI, other: WhatAmI, is_gateway: bool = False) -> Stand:
+    """Where the other stands, seen from us. `is_gateway`: in OPEN it placed us south of itself (since 1.9)."""
+    if own is WhatAmI.CLIENT or (own is WhatAmI.PEER and is_gateway):
         return Stand.NORTH
     if own is other:
         return Stand.TREE if own is WhatAmI.ROUTER else Stand.BESIDE
     return Stand.NORTH if other is WhatAmI.ROUTER else Stand.SOUTH
 
 
-def group(own: WhatAmI, other: WhatAmI) -> str | None:
+def group(own: WhatAmI, other: WhatAmI, is_gateway: bool = False) -> str | None:
     """The group of a face; None if it is one of its own."""
-    if stand(own, other) is not Stand.SOUTH:
+    if stand(own, other, is_gateway) is not Stand.SOUTH:
         return UP
     return PEERS if other is WhatAmI.PEER else None

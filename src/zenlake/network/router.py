@@ -15,10 +15,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from zenlake.limits import Resource
-from zenlake.network.face import CONTROL_QOS, DECLARATION, Face, Outlet, weigh_key
+from zenlake.network.face import DECLARATION, Face, Outlet, weigh_key
 from zenlake.network.roles import Stand
 from zenlake.values import WhatAmI
-from zenlake.wire.declare import Declare, DeclareEntity, UndeclareEntity
 
 __all__ = ["NOTHING", "Own", "Router"]
 
@@ -32,9 +31,12 @@ class State(NamedTuple):
     sn: int
     links: dict[bytes, int]
     locators: tuple[str, ...] | None
+    marks: tuple[bool, int]
+    """The options of its link state that have no field. Gateways of a region find each other by them."""
 
 
-NOTHING = State(0, {}, None)
+NO_MARKS = (False, 0)
+NOTHING = State(0, {}, None, NO_MARKS)
 
 
 class Router(Face):
@@ -57,6 +59,7 @@ class Router(Face):
         """The version of what it said; 0: only others spoke of it."""
         self.links: dict[bytes, int] = {}
         self.locators: tuple[str, ...] | None = None
+        self.marks = NO_MARKS
         self.before = NOTHING
         """The same, as it was when we lost sight of it."""
         self.has: dict[What, tuple[int, int]] = {}
@@ -97,8 +100,8 @@ class Router(Face):
 
     def lose(self) -> None:
         """It is out of sight: for us nothing is behind it. Neighbours that still see it may go on telling."""
-        self.before = State(self.sn, self.links, self.locators)
-        self.sn, self.links, self.locators = 0, {}, None
+        self.before = State(self.sn, self.links, self.locators, self.marks)
+        self.sn, self.links, self.locators, self.marks = NOTHING._replace(links={})
         self.stand_between(None, ())
         self.has.clear()
 
@@ -120,14 +123,10 @@ class Router(Face):
 
     def tell(self, child: Face, kind: int, key: bytes, info: int | None) -> None:
         """Between routers there are no ids: the key says which it is."""
-        scope, sender, suffix = child.wire_key(key)
-        written = (scope, sender, None if suffix is None else suffix.decode())
-        body: DeclareEntity | UndeclareEntity
         if info is None:
-            body = UndeclareEntity(kind=kind + 1, id=0, key=written)
+            child.undeclare(kind, 0, key, self.psid)
         else:
-            body = DeclareEntity(kind=kind, id=0, key=written, info=info)
-        child.control(Declare(qos=CONTROL_QOS, node_id=self.psid, body=body).encode())
+            child.declare(kind, 0, key, info, node_id=self.psid)
 
 
 class Own(Router):
@@ -138,10 +137,12 @@ class Own(Router):
         self.sn = 1
         self.stand = Stand.BESIDE
 
-    def declare(self, kind: int, id: int, key: bytes, info: int, interest_id: int | None = None) -> None:
+    def declare(
+        self, kind: int, id: int, key: bytes, info: int, interest_id: int | None = None, node_id: int = 0
+    ) -> None:  # fmt: skip
         self.has[kind, key] = id, info
         self.pass_on(kind, key, info)
 
-    def undeclare(self, kind: int, id: int, key: bytes) -> None:
+    def undeclare(self, kind: int, id: int, key: bytes, node_id: int = 0) -> None:
         del self.has[kind, key]
         self.pass_on(kind, key, None)

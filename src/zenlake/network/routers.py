@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Routers"]
 
+MAX_SN = 1 << 63  # of our own link state: our next changes must fit into 64 bits too
 NUMBERS = 1 << 16  # a NodeId has 16 bits
 MAX_ROUTERS = 16_384
 MAX_LINK_STATES = 1 << 18  # bytes of one message
@@ -157,7 +158,8 @@ class Routers:
             locators = self.node.gossip.locators
         zid = ZenohId.from_wire(router.zid)
         return LinkState(
-            router.psid, router.sn, zid, WhatAmI.ROUTER, locators, links, weights if any(weights) else None
+            router.psid, router.sn, zid, WhatAmI.ROUTER, locators, links, weights if any(weights) else None,
+            *router.marks,
         )  # fmt: skip
 
     def _tell(self, face: Face, routers: list[Router]) -> None:
@@ -192,7 +194,9 @@ class Routers:
             if zid is None:
                 self.node.counters["link states of unknown nodes"] += 1
             elif zid == self.node.zid:
-                if entry.sn > self.own.sn:  # of an earlier life of ours
+                if entry.sn > MAX_SN:
+                    self.node.counters["link states not understood"] += 1
+                elif entry.sn > self.own.sn:  # of an earlier life of ours
                     self.own.sn = entry.sn + 1
                     changed[self.own] = None
             else:
@@ -224,6 +228,7 @@ class Routers:
             return
         (changed if router.sn else new)[router] = None
         router.sn, router.before = entry.sn, NOTHING
+        router.marks = entry.marks
         if entry.locators is not None:
             router.locators = entry.locators
         router.links = {}
@@ -262,7 +267,7 @@ class Routers:
         unheard = [router for router in new if not router.sn]
         while unheard:
             router = unheard.pop()
-            router.sn, router.links, router.locators = router.before
+            router.sn, router.links, router.locators, router.marks = router.before
             router.before = NOTHING
             for zid in router.links:
                 if zid not in self.known and len(self.known) < MAX_ROUTERS:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from zenlake.errors import KeyExprError
 from zenlake.keyexpr import validate
 from zenlake.limits import Resource
-from zenlake.network.access import EGRESS, INGRESS
+from zenlake.network.access import INGRESS
 from zenlake.network.declarations import passes
 from zenlake.network.face import SUBSCRIBER, Face
 from zenlake.network.forward import Route, Target
@@ -111,8 +111,7 @@ class Routes:
             return Route(self.node.declarations.epoch.number, key, (), (), nowhere, deleting, f"denied: {message}")
         route = yield from self._route(source, root, key)
         targets = tuple(
-            target for target in route.targets
-            if target.face.guard is None or target.face.guard.allows(EGRESS, message, key)
+            target for target in route.targets if target.face.allows_egress(message, key)
         )  # fmt: skip
         return Route(route.epoch, key, route.receivers, targets, route.whole, deleting, shown=route.shown)
 

@@ -53,6 +53,7 @@ log = logger("zenlake.node")
 LISTEN = {WhatAmI.ROUTER: ("tcp/127.0.0.1:7447",), WhatAmI.PEER: ("tcp/127.0.0.1:0",), WhatAmI.CLIENT: ()}
 TOLD = 0.5  # seconds that a peer waits for the declarations of those it connected to
 MOMENT = 0.02  # seconds that a real peer needs to begin connecting to those that it was told of
+SOUTH = 1  # RemoteBound of OPEN: the sender is our gateway
 # Seconds that a peer leaves another to connect first: a real one, which waits for nobody; and one of ours with the greater id.
 YIELD_TO_ALL, YIELD = 0.05, 0.5
 NOTED = 10.0  # seconds between two looks at what was dropped, where that is recorded
@@ -337,7 +338,7 @@ class LiveNode(Node):
         outlet = self._outlet(face)
         joined = network.Face(
             outlet, face.zid, self.whatami, WhatAmI.from_wire(theirs.whatami),
-            request_ids=(1 << min(bits, 32)) - 1,
+            request_ids=(1 << min(bits, 32)) - 1, is_gateway=theirs.remote_bound == SOUTH,
         )  # fmt: skip
         if self.config.access is not None:
             joined.guard = self.config.access.guard(_who(face))

@@ -10,6 +10,7 @@ cdef class Side:
     cdef public int whatami
     cdef public unsigned long long lease_ms
     cdef public long long initial_sn
+    cdef public int remote_bound
     cdef public KeyTable keys
     cdef readonly Lanes lanes
 

@@ -29,6 +29,7 @@ class Side:
         self.whatami = -1
         self.lease_ms = 0
         self.initial_sn = -1
+        self.remote_bound = -1  # where it places the other end: 0 north, 1 south, -1 not said
         self.keys = KeyTable()
         self.lanes = Lanes()
 
@@ -109,6 +110,7 @@ class Session:
         side = self.sides[direction]
         side.lease_ms = open.lease_ms
         side.initial_sn = open.initial_sn & side.lanes.mask  # one outside the range is accepted, as on the real network
+        side.remote_bound = open.remote_bound
         side.lanes.start(side.initial_sn)
         self.is_open = self.is_open or open.ack != 0
         return open.ack != 0

@@ -60,6 +60,11 @@ class LinkState:
     gateway: bool = False
     unknown_options: int = 0
 
+    @property
+    def marks(self) -> tuple[bool, int]:
+        """The options without a field, which a node keeps when it passes the entry on: (gateway, unknown_options)."""
+        return self.gateway, self.unknown_options
+
 
 def read(c: Cursor) -> tuple[LinkState, ...]:
     """The entries, from a cursor that ends where they do. An impossible count meets that end before it costs any."""

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A peer south of a gateway (regions, since 1.9): the gateway is above it, as a router is, whatever its own role."""
+
+import pytest
+
+from tests.network.mesh import CLIENT, PEER, ROUTER, Hand, Mesh
+from zenlake.network.roles import Stand, stand
+from zenlake.session import Session
+from zenlake.values import WhatAmI
+from zenlake.wire.cursor import Cursor
+from zenlake.wire.data import Put
+from zenlake.wire.declare import Declare, DeclareEntity, Interest
+from zenlake.wire.handshake import Init, Open
+from zenlake.wire.network import Oam, Push
+
+OPENER, ACCEPTOR = 0, 1
+
+
+def gateway(whatami: WhatAmI) -> Hand:
+    mesh = Mesh()
+    return mesh.hand(mesh.node(PEER), whatami, is_gateway=True)
+
+
+def test_open_says_on_which_side_the_sender_places_the_other_end() -> None:
+    session = Session()
+    session.init(OPENER, Init(whatami=1, zid=b"\x01"))
+    session.init(ACCEPTOR, Init(ack=True, whatami=1, zid=b"\x02"))
+    session.opened(OPENER, Open(lease=10_000))
+    # OPEN, Z and A; lease 10,000 ms; initial_sn 0; RemoteBound: you are south of me
+    session.opened(ACCEPTOR, Open().decode(Cursor(bytes.fromhex("a2904e002701"))))
+    assert [side.remote_bound for side in session.sides] == [-1, 1]
+
+
+def test_only_a_peer_is_placed_by_it() -> None:
+    assert [stand(PEER, other, True) for other in (PEER, CLIENT, ROUTER)] == [Stand.NORTH] * 3
+    assert stand(ROUTER, ROUTER, True) is Stand.TREE
+    assert stand(CLIENT, PEER, True) is Stand.NORTH
+
+
+def test_a_peer_lists_and_marks_its_gateway_and_ends_nothing() -> None:
+    hand = gateway(PEER)
+    [message] = hand.heard()  # no D_FINAL of interest 0
+    own, other = hand.node.zid.hex(), hand.face.zid.hex()
+    # itself with a link to number 1; then number 1, marked as a gateway (0x10)
+    assert message.body.value == bytes.fromhex(f"02 07 00 02 01{own} 02 00 01 01  13 01 00 01{other} 02 00")
+
+
+def test_a_peer_sends_no_link_state_to_a_client_gateway() -> None:
+    assert not [message for message in gateway(CLIENT).heard() if isinstance(message, Oam)]
+
+
+@pytest.mark.parametrize("whatami", [PEER, CLIENT])
+def test_a_peer_declares_to_its_gateway_asks_it_and_sends_until_it_knows(whatami: WhatAmI) -> None:
+    hand = gateway(whatami)
+    application = hand.node.application
+    hand.heard()
+    application.declare_subscriber(b"s", None)
+    [declared] = hand.heard()
+    assert declared.body == DeclareEntity(kind=2, id=1, key="s")
+    application.declare_publisher(b"p")
+    [asked] = hand.heard()
+    assert (type(asked), asked.mode) == (Interest, 3)
+    application.put(b"p", b"v")
+    assert [type(message) for message in hand.heard()] == [Push], "the interest has no reply yet"
+
+
+def test_two_gateways_hear_nothing_of_each_other() -> None:
+    mesh = Mesh()
+    node = mesh.node(PEER)
+    one, other = (mesh.hand(node, PEER, is_gateway=True) for _ in range(2))
+    other.heard()
+    one.say(Declare(body=DeclareEntity(kind=2, id=1, key="s")), Push(key="s", body=Put(payload=b"v")))
+    assert other.heard() == []
