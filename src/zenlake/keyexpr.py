@@ -424,11 +424,21 @@ def _is_double(p, i, n):
 
 
 def _has_double(p, i, n):
-    return _find(b"**", 0, 2, p, i, n) >= 0
+    while i + 1 < n:
+        if p[i] == STAR and p[i + 1] == STAR:
+            return True
+        i += 1
+    return False
 
 
 def _has_dollar(p, i, n):
-    return _find(b"$", 0, 1, p, i, n) >= 0
+    if n - i > 32:
+        return _find(b"$", 0, 1, p, i, n) >= 0
+    while i < n:
+        if p[i] == DOLLAR:
+            return True
+        i += 1
+    return False
 
 
 if cython.compiled:
