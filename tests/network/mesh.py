@@ -46,7 +46,7 @@ class Hand:
 
     def __init__(
         self, mesh: "Mesh", node: Node, whatami: WhatAmI, zid: bytes, request_ids: int,
-        guard: Guard | None, is_gateway: bool,
+        guard: Guard | None = None, is_gateway: bool = False,
     ) -> None:  # fmt: skip
         self.mesh = mesh
         self.node = node

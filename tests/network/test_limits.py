@@ -379,6 +379,7 @@ def test_a_declaration_costs_no_more_with_many_interests_of_others() -> None:
     node = router(mesh)
     client, curious = mesh.hand(node), mesh.hand(node)
     curious.say(Interest(mode=2, id=1, options=6, key="other/1", qos=8))
+    curious.say(Interest(mode=2, id=2001, options=0x86, key="other/2001", qos=8))  # otherwise that index is empty
     few = calls(lambda: client.say(subscribe("k/1", 1), unsubscribe(1)))
     for id in range(2, 2000):
         curious.say(Interest(mode=2, id=id, options=6 | (0x80 if id % 2 else 0), key=f"other/{id}", qos=8))

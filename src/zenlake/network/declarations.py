@@ -182,7 +182,7 @@ class Declarations:
             if face.is_told_all or face in interests or resource.key in face.told[kind]:
                 self.tell(face, kind, resource, is_news, loser, interests.get(face, ()))
         for aggregates in self.aggregates.matching(resource.key):
-            for face, aggregate in aggregates.items():
+            for face, aggregate in list(aggregates.items()):
                 if kind in aggregate.kinds:
                     self._refresh(face, kind, aggregate.key)
         self.on_change(kind, resource.key)
