@@ -178,13 +178,13 @@ class Declarations:
         for by_face in self._wanting(kind, resource.key):
             for face, those in by_face.items():
                 interests.setdefault(face, []).append(those)
-        for face in self.faces:
-            if face.is_told_all or face in interests or resource.key in face.told[kind]:
-                self.tell(face, kind, resource, is_news, loser, interests.get(face, ()))
         for aggregates in self.aggregates.matching(resource.key):
             for face, aggregate in list(aggregates.items()):
                 if kind in aggregate.kinds:
                     self._refresh(face, kind, aggregate.key)
+        for face in self.faces:
+            if face.is_told_all or face in interests or resource.key in face.told[kind]:
+                self.tell(face, kind, resource, is_news, loser, interests.get(face, ()))
         self.on_change(kind, resource.key)
 
     def _wanting(self, kind: int, key: bytes) -> list[Wanting]:
