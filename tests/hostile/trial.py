@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One trial: honest clients alone, then beside an attack, then while the node cleans up; then SIGTERM during an attack."""
 
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -41,7 +42,24 @@ class Form:
     max_growth: int
 
 
-SHORT = Form(1.0, 1.0, ("--memory", "64"), 128 * MIB)
+SMALL_LIMITS = {
+    "link_buffers": "256KiB",
+    "partial_messages": "4MiB",
+    "transmit_queue": "8MiB",
+    "control_backlog": "1MiB",
+    "key_ids": "1MiB",
+    "declarations": "2MiB",
+    "interests": "512KiB",
+    "queries": "256KiB",
+    "routes": "1MiB",
+    "link_states": "256KiB",
+}
+SHORT = Form(
+    1.0,
+    1.0,
+    ("--memory", "32", *(word for name, size in SMALL_LIMITS.items() for word in ("--limit", f"{name}={size}"))),
+    64 * MIB,  # all neighbours together, and as much again for the allocator and the bytes of running calls
+)
 """For `make test`. Limits are small, so that a second suffices to reach them."""
 LONG = Form(20.0, 5.0, ("--memory", "512"), 1024 * MIB)
 """For `make soak`."""
@@ -69,6 +87,16 @@ class Outcome:
         """Bytes that the peak of memory lies above the memory before the attack."""
         return self.peak - self.before
 
+    @property
+    def refusals(self) -> dict[str, float]:
+        """Counters of refusals that are not 0, by cause."""
+        found = {}
+        for name, count in self.metrics.items():
+            cause = re.fullmatch(r'zenlake_router_refused_total\{cause="(.*)"\}', name)
+            if cause and count:
+                found[cause[1]] = count
+        return found
+
     def describe(self) -> str:
         """Return one line for a table."""
         waits = " ".join(
@@ -78,6 +106,8 @@ class Outcome:
         end = f"exit {self.exit_code} after {self.exit_seconds:.1f} s, {self.log.count(chr(10))} lines of log"
         tracebacks = self.log.count("Traceback")
         end += f", {tracebacks} tracebacks" if tracebacks else ""
+        refusals = {cause: int(count) for cause, count in self.refusals.items()}
+        end += f"; counters {refusals}" if refusals else ""
         steps = f"{self.summary.steps} steps, {self.summary.restarts} restarts {self.summary.error}"
         return f"{waits}; slowdown {self.slowdown:.1f}; {memory}; {end}; {steps}"
 
