@@ -20,8 +20,8 @@ MAX_SLOWDOWN = 20.0
 MAX_EXIT = 5.0
 """Seconds between SIGTERM and the end of the process."""
 MAX_LOG_LINES = 500
-BASELINE = 0.4
-AGAIN = 0.3
+BASELINE = 0.25
+AGAIN = 0.2
 """Seconds of the second attack, during which SIGTERM comes."""
 
 
@@ -65,7 +65,7 @@ def limit_options(tiny: str = "") -> tuple[str, ...]:
 
 
 SHORT = Form(
-    1.0,
+    0.8,
     1.0,
     limit_options(),
     96 * MIB,  # all neighbours together, and half as much for the allocator and for calls that run
