@@ -64,7 +64,7 @@ soak: setup
 
 # The compiled modules, built separately with AddressSanitizer, under the fuzzer and the tests of the layers that use them.
 # PYTHONMALLOC: Python's own allocator hides accesses between two objects. detect_leaks=0: CPython leaks at exit by design.
-# Tests that start other processes or compare speeds are left out by their markers; ASAN_SKIP has the rest, with the reason.
+# The markers leave out tests that need real Zenoh, Spark or much time: the sanitizer makes the modules several times slower.
 ASAN := -fsanitize=address -fno-omit-frame-pointer -O1
 ASAN_RUN = LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
 	PYTHONPATH=build/asan $(BIN)/python

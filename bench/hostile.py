@@ -47,6 +47,7 @@ def measure(role: str, attack: str, turns: int) -> list[tuple[float, float]]:
                 total += took
             attacker = Attacker([attack], {"tcp": f"tcp/127.0.0.1:{port}"}, seed=turn, rate=RATE)
             try:
+                pairs.pings(0.05)  # pings that waited while the attacker started are not counted
                 for total, took in zip(beside, pairs.pings(SECONDS), strict=True):
                     total += took
             finally:

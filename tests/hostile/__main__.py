@@ -4,7 +4,8 @@
     python -m tests.hostile [--seconds N] [--scale N] [--seed N] [--together] [--reference] [--list] [--option WORD]... [NAME ...]
 
 NAME is a part of a name in the catalogue. `--together` runs all selected attacks at the same time. `--reference` attacks the
-wheel eclipse-zenoh instead of our router. `--option` is passed to `zenlake router`, as in `--option=--memory=64`.
+wheel eclipse-zenoh instead of our router. `--option` is passed to `zenlake router` after the options of
+the short form, as in `--option=--memory=64`.
 """
 
 import argparse
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from tests.hostile.attacker import CATALOGUE
 from tests.hostile.honest import DIRECT, REFERENCE, ROUTED
-from tests.hostile.trial import attack, is_for_group, start
+from tests.hostile.trial import SHORT, attack, is_for_group, start
 
 
 def main() -> None:
@@ -25,8 +26,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--together", action="store_true")
     parser.add_argument("--reference", action="store_true")
-    parser.add_argument("--option", action="append", default=[])
-    parser.add_argument("--max-growth", type=int, default=256, metavar="MIB")
+    parser.add_argument("--option", action="append", default=list(SHORT.options))
+    parser.add_argument("--max-growth", type=int, default=SHORT.max_growth >> 20, metavar="MIB")
     parser.add_argument("--list", action="store_true", help="print the catalogue and end")
     given = parser.parse_args()
     chosen = [name for name in CATALOGUE if not given.names or any(each in name for each in given.names)]

@@ -23,7 +23,7 @@ from zenlake.wire.network import Oam
 from zenlake.wire.transport import Fragment, Frame, KeepAlive
 
 
-@attack("lanes", "one", "restart", sessions=1, refusal="partial_messages")
+@attack("lanes", "one", "restart", sessions=1)
 def fragments(target: Target, what: str) -> Steps:
     """Begin messages in all lanes, or one message without an end, or begin again and again."""
     link = target.open()
@@ -64,7 +64,7 @@ def compression(target: Target, what: str) -> Steps:
         yield
 
 
-@attack("drop", "block", sessions=3, refusal="transmit_queue")
+@attack("drop", "block", sessions=3)
 def no_reading(target: Target, what: str) -> Steps:
     """Subscribe and never read, while other sessions of the attacker publish."""
     deaf, publisher = target.open(), target.open()
@@ -87,7 +87,7 @@ def keep_alives(target: Target) -> Steps:
         yield
 
 
-@attack("before", "within", needs=("ws",), sessions=1, refusal="link_buffers")
+@attack("before", "within", needs=("ws",), sessions=1)
 def websocket_pings(target: Target, when: str) -> Steps:
     """Send WebSocket pings and never read the pongs, before a session and within one."""
     link = target.raw("ws")

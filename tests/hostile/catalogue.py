@@ -87,7 +87,7 @@ CATALOGUE: dict[str, Attack] = {}
 
 
 def attack(
-    *variants: object, needs: tuple[str, ...] = ("tcp",), sessions: int = 2, refusal: str = ""
+    *variants: object, needs: tuple[str, ...] = ("tcp",), sessions: int = 2, refusal: str | dict[str, str] = ""
 ) -> Callable[[Callable[..., Steps]], Callable[..., Steps]]:
     """Add a generator to the catalogue, once for each variant.
 
@@ -95,7 +95,8 @@ def attack(
         variants: Values of the argument after `target`. The name of the entry ends with the variant.
         needs: Listeners that the attack uses.
         sessions: Sessions that the attack has open at the same time.
-        refusal: Resource whose limit the attack reaches, if it does.
+        refusal: Resource whose limit the attack reaches, for all variants or by variant. The trial makes that limit tiny and
+            expects its counter.
     """
 
     def add(steps: Callable[..., Steps]) -> Callable[..., Steps]:
@@ -103,6 +104,7 @@ def attack(
         about = (steps.__doc__ or "").partition("\n")[0]
         for variant in variants or (None,):
             if variant is None:
+                assert isinstance(refusal, str)
                 CATALOGUE[name] = Attack(name, steps, needs, sessions, refusal, steps.__module__, about)
                 continue
 
@@ -111,7 +113,8 @@ def attack(
 
             links = (str(variant),) if needs == ("variant",) else needs
             full = f"{name}-{variant}"
-            CATALOGUE[full] = Attack(full, chosen, links, sessions, refusal, steps.__module__, about)
+            limit = refusal if isinstance(refusal, str) else refusal.get(str(variant), "")
+            CATALOGUE[full] = Attack(full, chosen, links, sessions, limit, steps.__module__, about)
         return steps
 
     return add

@@ -29,7 +29,7 @@ from zenlake.wire.declare import Declare, DeclareEntity, DeclareKeyExpr, Interes
 from zenlake.wire.network import Push
 
 
-@attack("current", "future", "same-id", "aggregate", "tokens", "restricted", sessions=2, refusal="interests")
+@attack("current", "future", "same-id", "aggregate", "tokens", "restricted", sessions=2)
 def interests(target: Target, what: str) -> Steps:
     """Send interests in everything, with many declarations known, and do not read the replies."""
     yield from declare_many(target.open(), 5_000, "known/{}/" + "y" * 50, TOKEN if what == "tokens" else SUBSCRIBER)
@@ -54,11 +54,11 @@ def declarations(target: Target, what: str) -> Steps:
     yield from declare_many(target.open(), FOREVER, "many/{}", kind)
 
 
-@attack("literal", "deep", "wild", sessions=1, refusal="declarations")
+@attack("literal", "deep", "wild", sessions=1, refusal={"literal": "declarations", "deep": "declarations"})
 def long_declarations(target: Target, what: str) -> Steps:
     """Declare on keys of 60 kB."""
     link = target.open()
-    tail = {"literal": LONG, "deep": "/".join(["y"] * 30_000), "wild": "/".join(["*", "**"] * 12_000)[:-3]}[what]
+    tail = {"literal": LONG, "deep": "/".join(["y"] * 30_000), "wild": "/".join(["*", "x", "**", "y"] * 7_000)}[what]
     for number in itertools.count(1):
         link.say(subscribe(number, f"long{number}/{tail}"), priority=CONTROL)
         yield
@@ -79,7 +79,7 @@ def declaration_churn(target: Target, what: str) -> Steps:
         yield
 
 
-@attack("many", "long", "redefinition", "chain", sessions=1, refusal="key_ids")
+@attack("many", "long", "redefinition", "chain", sessions=1, refusal={"many": "key_ids", "long": "key_ids"})
 def key_ids(target: Target, what: str) -> Steps:
     """Declare key ids: many, long, the same id again and again, or each as a suffix of the one before."""
     link = target.open()
@@ -129,7 +129,7 @@ def disconnect(target: Target, what: str) -> Steps:
         yield
 
 
-@attack("subscribers", "interests", "key-ids", sessions=1)
+@attack("subscribers", "interests", "key-ids", sessions=1, refusal={"interests": "interests"})
 def long_prefix(target: Target, what: str) -> Steps:
     """Declare one key of 60 kB, then name it in messages of 10 bytes; each may cost the node 60 kB."""
     link = target.open()

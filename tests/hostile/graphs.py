@@ -54,7 +54,7 @@ def invent(link: Raw, shape: str, count: int, sn: int, source: random.Random) ->
     return bytes(Oam(id=linkstate.OAM_ID, body=linkstate.encode(nodes)).encode())
 
 
-@attack("chain", "star", "random", sessions=1, refusal="link_states")
+@attack("chain", "star", "random", sessions=1)
 def link_states(target: Target, shape: str) -> Steps:
     """Claim to be a router and send graphs of invented routers, each newer than the one before."""
     link = target.open(ROUTER)
@@ -78,7 +78,7 @@ def fragment(link: Raw, message: bytes) -> Iterator[bytes]:
         yield Fragment(reliable=True, more=more, sn=sn, priority=CONTROL, first=number == 0, payload=piece).encode()
 
 
-@attack(sessions=1, refusal="link_states")
+@attack(sessions=1)
 def link_state_growth(target: Target) -> Steps:
     """Claim to be a router and report new routers without end."""
     link = target.open(ROUTER)
@@ -144,7 +144,7 @@ def scouting(target: Target) -> Steps:
             yield
 
 
-@attack("members", "frames", needs=("group",), sessions=0, refusal="multicast_members")
+@attack("members", "frames", needs=("group",), sessions=0)
 def joins(target: Target, what: str) -> Steps:
     """Join a multicast group from many addresses; `frames` sends messages and partial messages as well."""
     host, port = target.endpoints["group"].removeprefix("udp/").split(":")

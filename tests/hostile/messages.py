@@ -22,7 +22,7 @@ from zenlake.wire.declare import Declare, DeclareKeyExpr
 from zenlake.wire.network import Push, Request, Response, ResponseFinal
 
 
-@attack("long", "many", "deep", sessions=1, refusal="routes")
+@attack("long", "many", "deep", sessions=1)
 def puts(target: Target, what: str) -> Steps:
     """Put on keys that have no subscriber: long keys, many keys, or keys of many chunks."""
     link = target.open()
@@ -67,12 +67,12 @@ def storm(target: Target, what: str) -> Steps:
             link.say(Request(id=number, key="**", timeout=1 << 40, body=Query()))
         else:
             body = Put(payload=b"") if what == "put" else Del()
-            link.say(*(Push(key=f"storm/*/{'$*' if n % 2 else '**'}", body=body) for n in range(20)))
+            link.say(*(Push(key=f"storm/*/{'a$*' if n % 2 else '**'}", body=body) for n in range(20)))
         read_available(declarer)
         yield
 
 
-@attack("pending", "same-id", "no-queryable", sessions=2, refusal="queries")
+@attack("pending", "same-id", "no-queryable", sessions=2, refusal={"pending": "queries"})
 def queries(target: Target, what: str) -> Steps:
     """Ask with timeouts of years; the queryable is ours and does not reply."""
     silent, asker = target.open(), target.open()
@@ -100,7 +100,7 @@ def replies_to_no_query(target: Target) -> Steps:
         yield
 
 
-@attack("put", "get", sessions=1, refusal="routes")
+@attack("put", "get", sessions=1)
 def prefixed(target: Target, what: str) -> Steps:
     """Declare one key of 60 kB, then put and query below it with messages of 10 bytes."""
     link = target.open()
@@ -118,7 +118,7 @@ def prefixed(target: Target, what: str) -> Steps:
         yield
 
 
-@attack("read", "unread", sessions=2, refusal="queries")
+@attack("read", "unread", sessions=2)
 def admin_queries(target: Target, what: str) -> Steps:
     """Query the admin space of the node, with many declarations known."""
     yield from declare_many(target.open(), 2_000, "known/{}")
