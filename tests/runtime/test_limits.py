@@ -15,7 +15,7 @@ from zenlake.link import Tls
 from zenlake.runtime.node import LiveNode, NodeConfig, open_node
 from zenlake.runtime.runtime import Runtime
 from zenlake.transport.config import Settings
-from zenlake.values import WhatAmI
+from zenlake.values import CongestionControl, WhatAmI
 from zenlake.wire.declare import Declare, DeclareEntity, Interest
 
 LINKS = {
@@ -108,3 +108,17 @@ def test_others_are_served_while_a_client_is_removed() -> None:
         assert latency(one, other, 0.5) < 1
         until(lambda: len(node.node.declarations.tables[2]) == 0)
         assert not node.counters()
+
+
+def test_a_client_that_does_not_read_is_closed_at_the_limit_of_its_queue() -> None:
+    with router(transmit_queue=1 << 20) as node, client(node) as publisher, client(node) as slow:
+        slow.declare_subscriber(b"large/**", lambda key, reader: None)
+        until(lambda: any(face.declared[2] for face in node.faces()))
+        slow.runtime.engine.run(lambda: [face.pause() for face in slow.runtime.faces.values()])
+
+        def is_closed() -> bool:
+            publisher.put(b"large/a", bytes(4 << 20), congestion=CongestionControl.BLOCK)
+            return node.counters().get("limit reached: transmit_queue", 0) > 0
+
+        until(is_closed)
+        until(lambda: len(node.faces()) == 1)

@@ -463,6 +463,11 @@ class Node:
         """More waits for this face than should: if writing does not help, read no more from where it came."""
         face.outlet.write()
         if face.lane is not None and face.lane.is_over:
+            if face.lane.waiting > face.account.limits[Resource.TRANSMIT_QUEUE]:
+                with self.lock:
+                    self._end(face, Resource.TRANSMIT_QUEUE)
+                self._after()
+                return
             self.dirty.add(face)
             self._hold(face, source)
             if self.budget is not None and self.budget.is_full:
