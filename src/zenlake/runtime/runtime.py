@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["MEMORY", "Backoff", "Connection", "Runtime", "new_zid"]
 
 MEMORY = 1 << 31  # two of the largest messages that are taken by default
+GRACE = 0.5  # seconds that a handshake has in any case
+BURST = 10  # times the limit: pending handshakes that are younger than that
 HANDSHAKE_SIZE = 128 << 10  # bytes that a pending handshake may take: the state of TLS and the beginning of a batch
 
 
@@ -183,7 +185,7 @@ class Runtime(Node):
         """Links turned away: too many handshakes were under way, or the memory was used up."""
         self._arena = Arena()
         self._secret = os.urandom(32)
-        self._handshakes: dict[Face, Listener] = {}
+        self._handshakes: dict[Face, tuple[Listener, float]] = {}
         self._all: dict[Face, Connection | None] = {}
         self._resolver: "ThreadPoolExecutor | None" = None
         self._gone = threading.Condition()
@@ -380,10 +382,23 @@ class Runtime(Node):
         return len(self._handshakes)
 
     def _accept(self, link: Link, restriction: QosLink | None, listener: Listener) -> None:
-        """Begin a handshake with a peer that connected to us, unless its listener has too many already."""
+        """Begin a handshake with a peer that connected to us. Over the limit of its listener, the oldest handshakes end.
+
+        An honest handshake takes milliseconds, so the oldest ones are most likely stalled. A handshake younger than GRACE stays, up
+        to BURST times the limit: otherwise a burst of connections would end honest handshakes too.
+        """
         account = Account(self.limits, self.budget)
         full = ""
-        if sum(each is listener for each in self._handshakes.values()) >= self.max_pending:
+        now = monotonic()
+        pending = [(began, face) for face, (each, began) in self._handshakes.items() if each is listener]
+        for began, face in pending[: max(0, len(pending) + 1 - self.max_pending)]:
+            if began + GRACE > now:
+                break
+            del self._handshakes[face]
+            self.refused += 1
+            self.engine.reports.report(face.link.remote, "handshake ended", "connections refused: handshake limit")
+            face.abandon()
+        if len(pending) >= BURST * self.max_pending:
             full = "handshake limit"
         elif self.budget.is_full or not account.charge(Resource.HANDSHAKES, HANDSHAKE_SIZE):
             full = "no memory"
@@ -434,7 +449,7 @@ class Runtime(Node):
         )
         self._all[face] = connection
         if listener is not None:
-            self._handshakes[face] = listener
+            self._handshakes[face] = (listener, monotonic())
         if link.port is not None:
             self.engine.add(link.port)
         face.begin()
