@@ -182,6 +182,13 @@ def test_the_smallest_batch_wins_and_the_links_counts() -> None:
     assert answer(accept(batch_size=400), init_syn()).batch_size == 400
 
 
+@pytest.mark.parametrize("size", [0, 16, 63])
+def test_a_tiny_batch_size_is_refused(size: int) -> None:
+    refusal = answer(accept(), Init(zid=OPENER, whatami=2, sized=True, resolution=0x0A, batch_size=size).encode())
+    assert isinstance(refusal, Close)
+    assert refusal.reason == CloseReason.INVALID
+
+
 def test_shared_memory_is_never_answered() -> None:
     syn = Init(whatami=2, zid=OPENER, shm=b"\x07", patch=1)
     assert answer(accept(), syn.encode()).shm.value is None

@@ -89,6 +89,10 @@ class Node:
         self.dirty: set[Face] = set()
         self.wake: Callable[[], None] = lambda: None
         """Asks for a `flush` in the thread that may send."""
+        self.report: Callable[[str, object, str], None] = lambda peer, reason, cause: log.warning(
+            "%s: %s (%s)", peer, reason, cause
+        )
+        """Reports a fault of a peer: the peer, the reason and the counter."""
         self.on_error: Callable[[Exception], None] = lambda error: None
         """Told what a callback of the application raised."""
         self.on_discover: Callable[[bytes, WhatAmI, tuple[str, ...]], None] = lambda zid, whatami, locators: None
@@ -186,7 +190,7 @@ class Node:
             return
         face.is_ending = True
         face.suspend(face)
-        log.warning("%s is closed: %s (counter %r)", describe(face), why, counter)
+        self.report(describe(face), f"closed: {why}", counter)
         self.later(lambda: face.outlet.close(CloseReason.UNRESPONSIVE))
         self.wake()
 

@@ -179,6 +179,7 @@ class LiveNode(Node):
             limits,
         )  # fmt: skip
         self.node.budget = self.runtime.budget
+        self.node.report = self.runtime.engine.reports.report
         self.node.limits = limits
 
     # From any thread

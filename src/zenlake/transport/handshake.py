@@ -27,7 +27,7 @@ from zenlake.errors import CloseReason, DecodeError, ProtocolError, RemoteError
 from zenlake.session.lanes import mask_of
 from zenlake.session.session import Session
 from zenlake.transport import cookie as cookies
-from zenlake.transport.config import Settings
+from zenlake.transport.config import SMALLEST_BATCH, Settings
 from zenlake.wire.auth import Auth, Credentials
 from zenlake.wire.handshake import Close, Init, Open
 from zenlake.wire.qos_link import QosLink
@@ -219,6 +219,7 @@ class Opener(Handshake):
     def send_open_syn(self, ack: Init, now: float) -> None:
         own = self.settings
         code = own.resolution_code
+        _check_batch_size(ack)
         if ack.resolution & 0x03 > code & 0x03 or ack.resolution & 0x0C > code & 0x0C:
             raise RemoteError(
                 f"InitAck.resolution {ack.resolution:#04x} above the {code:#04x} proposed", CloseReason.INVALID
@@ -265,6 +266,7 @@ class Acceptor(Handshake):
         own = self.settings
         if syn.version != VERSION:
             raise RemoteError(f"protocol version {syn.version}: we speak {VERSION}", CloseReason.INVALID)
+        _check_batch_size(syn)
         asked = None if syn.auth.value is None else Auth.decode(syn.auth.value)
         if own.users is not None and (asked is None or not asked.usrpwd):
             raise RemoteError("user and password are required", CloseReason.GENERIC)
@@ -334,6 +336,14 @@ class Acceptor(Handshake):
             raise RemoteError("no such user, or not this password", CloseReason.GENERIC)
         assert given is not None
         self.user = given.user.decode(errors="replace")
+
+
+def _check_batch_size(init: Init) -> None:
+    """Refuse batches so small that a message would become thousands of them."""
+    if init.batch_size < SMALLEST_BATCH:
+        raise RemoteError(
+            f"batch size {init.batch_size} is too small; expected at least {SMALLEST_BATCH}", CloseReason.INVALID
+        )
 
 
 def _settle_link(own: QosLink | None, syn: Init) -> QosLink | None:
