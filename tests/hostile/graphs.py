@@ -110,9 +110,9 @@ def gossip(target: Target) -> Steps:
 def router_declarations(target: Target) -> Steps:
     """Claim to be a router, join the graph and declare for invented routers."""
     link = target.open(ROUTER)
-    link.say(invent(link, "star", 200, 10, target.random), priority=CONTROL)
+    link.say(invent(link, "star", 10, 10, target.random), priority=CONTROL)
     for payload in pack(
-        Declare(node_id=n % 200, body=DeclareEntity(kind=KINDS[n % 3], id=n, key=f"router/{n}")) for n in range(FOREVER)
+        Declare(node_id=n % 10, body=DeclareEntity(kind=KINDS[n % 3], id=n, key=f"router/{n}")) for n in range(FOREVER)
     ):
         link.say(payload, priority=CONTROL)
         read_available(link)

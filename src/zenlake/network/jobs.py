@@ -8,7 +8,7 @@ that suspends it, nothing more of its messages is handled. Jobs of one face run 
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from zenlake.network.face import Face
@@ -22,7 +22,7 @@ SLICE = 0.005  # seconds of all jobs in one turn of the event loop
 BUDGET = 0.005  # seconds of expensive messages of one read, after which the rest waits for the next turn
 MAX_RESUMED = 4  # faces over their budget that continue in one turn
 
-Job = Iterator[Optional["Face"]]
+Job = Iterator["Face | None"]
 
 
 class Jobs:
