@@ -122,7 +122,7 @@ for line in sys.stdin:
 
 START = COMMON + "session.close()\n"
 
-# Without what follows: sessions end in different ways, and so do interpreters.
+# Without the shutdown: sessions and interpreters end in different ways.
 DEFAULT = """
 import importlib, os, sys
 zenoh = importlib.import_module(sys.argv[1])
@@ -132,7 +132,7 @@ os._exit(0)
 
 
 def put_rate(package: str, how: str, seconds: float, size: int = 8) -> float:
-    """Messages a second that arrive, in the middle of a flood."""
+    """Return the messages per second that arrive at the maximum send rate."""
     payload = PAYLOADS[size]
     with socket.create_server(("127.0.0.1", 0)) as listener:
         peer = Peer(OUT, package, listener.getsockname()[1], "out", how, payload.decode())
@@ -141,7 +141,7 @@ def put_rate(package: str, how: str, seconds: float, size: int = 8) -> float:
             peer.ready()
             peer.ask(seconds + 1)
             link.settimeout(5)
-            memory = bytearray(1 << 20)  # used again: who drains must be faster than who sends
+            memory = bytearray(1 << 20)  # reused: the receiver must be faster than the sender
 
             def drain(seconds: float) -> float:
                 """Bytes a second."""

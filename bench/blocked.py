@@ -139,7 +139,7 @@ def run(quick: bool) -> list[Result]:
     for role, whose in (("ours", ""), ("theirs", ", wheel as router")):
         found = measured(role, 2 if quick else TURNS)
         aim = 0.5 if role == "ours" else None
-        results.append(Result(name + whose, "nobody blocked", [Ratio(1 / one, 1 / two) for one, two in found], aim))
+        results.append(Result(name + whose, "no client blocked", [Ratio(1 / one, 1 / two) for one, two in found], aim))
     return results
 
 

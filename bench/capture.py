@@ -164,7 +164,7 @@ for _, batch in decode(sys.argv[1], {"samples": None}, threads=int(sys.argv[2]))
     rows += batch.num_rows
     del batch
 seconds, computed = time.perf_counter() - start, time.process_time() - computed
-with open("/proc/self/status") as status:  # since this program began; getrusage tells of whoever started it, too
+with open("/proc/self/status") as status:  # of this program only; getrusage includes its parent before exec
     peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
 print(seconds, computed, peak >> 10, rows)
 """
@@ -180,8 +180,8 @@ class Decoding(NamedTuple):
 def by_threads(path: Path, count: int) -> Decoding:
     command = [sys.executable, "-c", DECODE, str(path), str(count)]
     env = {**os.environ, "ZENLAKE_CACHE": "off"}
-    told = subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout.split()
-    return Decoding(float(told[0]), float(told[1]), int(told[2]), int(told[3]))
+    fields = subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout.split()
+    return Decoding(float(fields[0]), float(fields[1]), int(fields[2]), int(fields[3]))
 
 
 def measure_flow(size: int, repeats: int) -> Result:

@@ -111,14 +111,14 @@ def declaration() -> bytes:
 
 
 def batches(repeated: bytes, times: int) -> pa.RecordBatch:
-    """These messages about so many times, in batches of the size that TCP sessions use."""
+    """Return these messages about `times` times, in batches of the size that TCP sessions use."""
     each = BATCH // len(repeated)
     data = [declaration()] + [Frame(sn=sn).encode() + repeated * each for sn in range(times // each)]
     return received(pa.array(data, pa.binary()))
 
 
 def received(data: pa.Array) -> pa.RecordBatch:
-    """Batches as whoever read them hands them on."""
+    """Return batches in the schema of a capture or log reader."""
     rows = len(data)
     columns = [
         pa.array(range(rows), pa.int64()).cast(BATCHES_SCHEMA.field("received").type),
@@ -134,10 +134,10 @@ def received(data: pa.Array) -> pa.RecordBatch:
 
 
 class Stream:
-    """Blocks of batches without end, and what decodes them.
+    """An endless stream of blocks of batches, and their decoder.
 
-    All lie in the same memory, as with whoever reads a socket or a file: so they are in the processor's caches when they are
-    decoded, as they are for the peer. From one to the next only the sequence numbers are written.
+    All blocks use the same memory, like the buffer of a socket or file reader. So they are in the CPU caches when they are
+    decoded, as they are for the peer. Only the sequence numbers change from one block to the next.
     """
 
     ROWS = 30_000  # in a block of one to five megabytes

@@ -107,7 +107,7 @@ def idle() -> None:
     print("ready", flush=True)
     sys.stdin.read()
     for link in links:
-        raw.send(link, KeepAlive().encode())  # whoever was dropped in between shows itself here
+        raw.send(link, KeepAlive().encode())  # fails for a client that was dropped meanwhile
         link.close()
     print(len(links), flush=True)
 
@@ -157,20 +157,20 @@ def partner(*words: object) -> tuple[subprocess.Popen[str], str]:
 
 
 def served(role: str, idle: int, pairs: int = PAIRS, seconds: float = SECONDS) -> Served:
-    """Let the pairs ping each other through a router, among so many idle clients, which must all be there at the end."""
+    """Let pairs ping each other through a router with `idle` idle clients. All clients must stay connected."""
     router, port = partner(role)
     crowd, said = partner("idle", port, idle)
     try:
-        assert said == "ready", "the idle ones were not all taken"
+        assert said == "ready", "not all idle clients were accepted"
         computed = processor_time(router.pid)
-        lively, told = partner("busy", port, pairs, seconds)
+        lively, line = partner("busy", port, pairs, seconds)
         computed = processor_time(router.pid) - computed
         lively.communicate()
-        assert crowd.communicate()[0].strip() == str(idle), "an idle one was dropped"
+        assert crowd.communicate()[0].strip() == str(idle), "an idle client was dropped"
     finally:
         crowd.communicate()
         router.communicate()
-    rate, late, count = json.loads(told)
+    rate, late, count = json.loads(line)
     return Served(rate, late, count / max(computed, 0.01))
 
 

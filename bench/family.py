@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this process and all that it has started cost: processor seconds and memory.
+"""CPU seconds and memory of this process and all its descendants.
 
-The system tells a process what those of its children took for which it has waited. Spark's daemon of Python workers waits for none
-(it ignores SIGCHLD), and ends each that had nothing to do for a minute: what such a one took is then nowhere to be found. So
-somebody looks twice a second and remembers; what a process did between the last look and its end is not counted.
+The system reports the CPU time of children only after the parent has waited for them. Spark's daemon of Python workers ignores
+SIGCHLD, and ends workers that are idle for a minute. The CPU time of such a worker is then lost. So a thread samples all processes
+twice per second. The time of a process between the last sample and its end is not counted.
 """
 
 import os

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions for each message, counted by valgrind's callgrind: what a busy machine does not disturb.
+"""Instructions per message, counted by valgrind's callgrind. A busy machine does not affect them.
 
     python -m bench.instructions [NAME ...]
 
-Each work is run once and four times in a process of its own; a third of the difference is what one costs, without the start
-of the interpreter. It takes a minute or two for each; valgrind comes with every distribution (`apt-get install valgrind`). Where
-the instructions go tells `callgrind_annotate`, of the files that `--keep` leaves.
+Each workload runs once and four times, in its own process. A third of the difference is the cost of one run, without the start of
+the interpreter. Each workload takes one or two minutes. valgrind is in every distribution (`apt-get install valgrind`).
+`callgrind_annotate` shows the instructions by line, from the files that `--keep` leaves.
 """
 
 import itertools

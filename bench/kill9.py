@@ -247,7 +247,7 @@ def verdict(lake: Path, storm: Storm, watch: Watch, published: int, kills: int, 
             [files["events"]],
         ).fetchall()
     by_spark = counted_by_spark(lake)
-    told = ", ".join(f"{count} x {kind}" for kind, count in torn) or "none"
+    repaired = ", ".join(f"{count} x {kind}" for kind, count in torn) or "none"
     console.print(f"""
   killed with -9        the tap {storm.kills} times, the landing {kills} times
   published             {published:,}
@@ -257,7 +257,7 @@ def verdict(lake: Path, storm: Storm, watch: Watch, published: int, kills: int, 
   acknowledged, missing {missing:,}
   never acknowledged    {strange:,}
   looks meanwhile       {watch.looks:,}, of these with a row twice {watch.doubled}, with fewer rows than before {watch.fewer}
-  torn tails told       {told}""")
+  torn tails recorded   {repaired}""")
     whole = known > 0 and rows == once == known and by_spark == (rows, rows) and not missing and not strange
     proven = whole and watch.looks > 0 and not watch.doubled and not watch.fewer
     console.print(

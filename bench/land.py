@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Landing a log, against the same rows through Spark's own Parquet writer, against landing with decoding for free, and as it grows.
+"""Landing a log, compared with Spark's own Parquet writer, with landing without decoding, and with larger logs.
 
-One Spark session, the same log, runs in turn. The peer's rows come from the same source and go to the same layout (zstd, a folder a
-day), but not in the order of keys: Spark sorts no stream. "Decoding free" replaces the decoder in the tasks by record batches
-that were prepared before. What a query costs whatever it lands is told too: of a million samples that is the larger part.
+All runs alternate in one Spark session with the same log. The peer reads the same source and writes the same layout (zstd, a folder
+per day), but without sorting by key: Spark does not sort streams. "Decoding free" replaces the decoder in the tasks by prepared
+record batches. The fixed cost of a query is reported too: for a million samples it is the larger part.
 
-Each is measured in seconds and in processor seconds (of this process, the JVM and Spark's workers), which a busy machine disturbs
-least. Then logs of one, two and four parts are landed: time is to grow as they do and memory not at all. And one core lands
-what two cores landed, and micro-batches of one small block each show what a trigger costs, beside Spark's own simplest stream.
+Each run is measured in seconds and in CPU seconds of this process, the JVM and Spark's workers. A busy machine affects CPU seconds
+least. Then logs of one, two and four parts are landed: time must grow linearly, and memory must stay constant. One core lands the
+log of two cores. Micro-batches of one small block show the cost of a trigger, beside the simplest stream of Spark.
 """
 
 import os
@@ -37,7 +37,7 @@ PART = 1 << 30  # bytes of the log that grows
 
 def record(path: Path, samples: int, block_size: int | None = None) -> None:
     """A log of puts of 200 bytes, half of them noise, under 500 keys, 40 to a batch."""
-    # Made anew for 200,000 samples only, which is more than are put in the order of their keys and compressed together.
+    # Only 200,000 different samples: more than are sorted and compressed together.
     bodies = [_body(turn) for turn in range(min(samples // A_BATCH, 5000))]
     with Writer(path, "tap-1", sync="sealed", **({"block_size": block_size} if block_size else {})) as writer:
         face = writer.face("tcp", "10.0.0.1:40000", "10.0.0.2:7447")

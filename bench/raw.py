@@ -39,7 +39,7 @@ def opened(port: int, zid: bytes = b"\x0bench\x01") -> socket.socket:
 
 
 def accepted(listener: socket.socket, zid: bytes = b"\x0brouter\x01") -> socket.socket:
-    """The next session that somebody opens with us, a router."""
+    """Accept the next session, as a router."""
     link, _ = listener.accept()
     receive(link)
     ack = Init(ack=True, whatami=0, zid=zid, cookie=b"c", qos=True, patch=1, sized=True, batch_size=65535)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a benchmark tells its result: a ratio to a peer measured in the same run, with its spread.
+"""The result format of benchmarks: a ratio to a peer in the same run, with its spread.
 
-Every run leaves its results in `bench/results`, which is yours. A figure of a busy machine is worth nothing to others: what
-`docs/bench.json` holds, of which the pages are made, was measured while nobody else was at work.
+Every run writes its results to `bench/results`, which is not in git. Figures of a busy machine are not comparable. The figures of
+`docs/bench.json`, the source of the pages, were measured on an otherwise idle machine.
 """
 
 import json

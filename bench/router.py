@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples per second through a router, as a ratio to the wheel in router mode under the same load; and what matching costs.
+"""Samples per second through a router, as a ratio to the wheel in router mode under the same load, and the cost of matching.
 
-Three processes: the router, a bare socket that writes batches made beforehand, and one that holds all subscribers and
-counts what reaches them. Samples may not be dropped and are stamped by the router. The router is told nothing that the
-wheel is not told.
+There are three processes: the router, a socket that writes prepared batches, and the subscribers, which count the samples.
+Samples must not be dropped, and the router adds timestamps. Both routers have the same configuration.
 
     python -m bench router
 """
@@ -42,7 +41,7 @@ def frame(sn: int, priority: int = 5) -> bytes:
 
 
 def batches(size: int, keys: int, count: int) -> Iterator[bytes]:
-    """The load: `count` samples over so many keys, each batch with its length before it."""
+    """Yield the load: `count` samples over `keys` keys, in batches with length prefixes."""
     samples = itertools.cycle(
         [Push(key=f"bench/router/{n:04}", qos=BLOCKING, body=Put(payload=bytes(size))).encode() for n in range(keys)]
     )
@@ -66,7 +65,7 @@ def declared(link: socket.socket, keys: list[str]) -> None:
 
 
 def drained(link: socket.socket) -> None:
-    """Read and forget what a router tells."""
+    """Read and discard the messages of a router."""
     link.settimeout(0.05)
     try:
         while link.recv(65536):
@@ -76,7 +75,7 @@ def drained(link: socket.socket) -> None:
 
 
 class Subscriber:
-    """Counts samples by the bytes of a batch: all are of one size, which the first batch tells."""
+    """A subscriber that counts samples by bytes. All samples have the size of those in the first batch."""
 
     def __init__(self, port: int, number: int) -> None:
         self.link = raw.opened(port, b"\x0bsub" + bytes([number, 1]))

@@ -172,10 +172,10 @@ def run(quick: bool) -> list[Result]:
         some = samples // (2 if size == 1000 else 1)
         roles = ("count", "tap", "record", "floor")
         found = [[computed(role, size, some) for role in roles] for _ in range(repeats)]
-        told = f"{size} bytes, samples a second of processor time"
+        workload = f"{size} bytes, samples a second of processor time"
         for i, (name, aim) in enumerate([("tap", 4.0), ("recording router", None), ("bytes to the disk", None)], 1):
             ratios = [Ratio(each[i], each[0]) for each in found]
-            results.append(Result(f"{name}, {told}", "zenoh-python counting", ratios, aim))
+            results.append(Result(f"{name}, {workload}", "zenoh-python counting", ratios, aim))
     return results
 
 

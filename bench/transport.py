@@ -70,7 +70,7 @@ def receive_bare() -> None:
 
 
 class Echo(Sink):
-    """Sends back what comes."""
+    """A sink that sends a message back for each one received."""
 
     def __init__(self, face: Face) -> None:
         self.face = face
@@ -86,7 +86,7 @@ class Echoing(Node):
 
 
 class Hear(Sink):
-    """Tells a thread that something came."""
+    """A sink that notifies a thread of each message."""
 
     def __init__(self, heard: "queue.SimpleQueue[None]") -> None:
         self.heard = heard
@@ -140,7 +140,7 @@ def echo_asyncio() -> None:
 
 
 def echoes(count: int) -> float:
-    """Seconds of so many, one after the other."""
+    """Return the seconds for `count` round trips in sequence."""
     process, where = partner("echo", 0)
     node = Hearing()
     runtime = Runtime(Settings(os.urandom(15) + b"\x01"), node)

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records src/zenlake/examples/sample.pcap: a small fleet on real Zenoh (eclipse-zenoh), seen by tcpdump at the router's port.
+"""Record src/zenlake/examples/sample.pcap: a small fleet on eclipse-zenoh, captured by tcpdump at the port of the router.
 
     python -m docs.record_sample OUT.pcap        (as root: tcpdump listens on the loopback interface)
 
-Six robots and an operator, each in a process of its own, for half a minute. What the report should find is put in on purpose:
-robot r6 reaches the router over UDP through a relay that loses one datagram in twelve; r3 dies without a goodbye; r5 answers
-queries slowly, and with an error every fourth time; nobody answers for r9.
+Six robots and an operator run for half a minute, each in its own process. These faults are intentional, so that the report
+finds them:
+
+- r6 connects to the router over UDP, through a relay that drops one datagram in twelve.
+- r3 is killed and sends no CLOSE.
+- r5 replies to queries slowly, and with an error every fourth time.
+- Queries for r9 get no reply.
 """
 
 import json
@@ -47,7 +51,7 @@ def router(stop: Any) -> None:
 
 
 def relay(stop: Any) -> None:
-    """UDP to the router and back, losing some of what the robot sends once it is connected."""
+    """Relay UDP datagrams to the router and back, and drop some datagrams of the connected robot."""
     dice = random.Random(7)
     front, back = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
     front.bind(("127.0.0.1", RELAY))
@@ -125,7 +129,7 @@ def main(out: str) -> None:
     filter_ = f"port {ROUTER}"
     dump = subprocess.Popen(["tcpdump", "-q", "-U", "-i", "lo", "-B", "65536", "-w", out, filter_])
     time.sleep(1.0)
-    many = multiprocessing.get_context("spawn")  # zenoh does not survive a fork
+    many = multiprocessing.get_context("spawn")  # zenoh does not support fork
     stops = {}
     workers = {}
 
@@ -152,8 +156,8 @@ def main(out: str) -> None:
         LOSSY,
         "relay",
         "router",
-    ):  # those who leave first say goodbye to those who are left
-        if name == LOST:  # whoever held the event's lock may be dead
+    ):  # each worker can send its CLOSE to those that still run
+        if name == LOST:  # the killed process may have held the lock of the event
             continue
         stops[name].set()
         workers[name].join(5)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pictures in the documentation, made from a run of the demo: `python -m docs.screenshots` (needs Java and chromium).
+"""Images of the documentation, from a run of the demo: `python -m docs.screenshots` (needs Java and chromium).
 
-The terminal is drawn by rich from what the demo printed, a few of its tables left out; the page is the demo's own report.
+Rich draws the terminal from the output of the demo, without some of its tables. The page is the report of the demo.
 """
 
 import os
@@ -37,7 +37,7 @@ THEMES = {
 
 
 def run_demo(folder: Path) -> str:
-    """What the demo prints, with its colours."""
+    """Run the demo and return its output, with colours."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # as in an activated environment
     env = {**os.environ, "PATH": path, "FORCE_COLOR": "1", "TTY_INTERACTIVE": "0", "COLUMNS": str(COLUMNS)}
     command = [sys.executable, "-c", "from zenlake.cli import main; main()", "demo"]
@@ -45,7 +45,7 @@ def run_demo(folder: Path) -> str:
 
 
 def telling(printed: str) -> Text:
-    """Some of it: a screen, not a scroll."""
+    """Return the part of the output that fits on one screen."""
     paragraphs = re.split(r"\n(?=\n)", printed)
     names = [Text.from_ansi(each).plain.split(maxsplit=1)[:1] for each in paragraphs]
     kept = [each for each, name in zip(paragraphs, names, strict=True) if not name or name[0] not in LEFT_OUT]
@@ -56,9 +56,9 @@ def draw(text: Text, scheme: str, out: Path) -> None:
     with open(os.devnull, "w") as nowhere:
         console = Console(record=True, width=COLUMNS, file=nowhere, force_terminal=True)
         console.print(text, soft_wrap=True)
-        console.print()  # the drawing cuts into the last line
+        console.print()  # the drawing cuts off the last line
         drawing = console.export_svg(title="", theme=THEMES[scheme], unique_id=f"demo-{scheme}")
-    # The drawing would ask for a font from elsewhere: what the reader's machine has will do.
+    # Remove the web font of the drawing and use local fonts.
     drawing = re.sub(r"@font-face \{.*?\}\s*", "", drawing, flags=re.DOTALL)
     out.write_text(
         drawing.replace("Fira Code, monospace", "ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace")

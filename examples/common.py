@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the examples share: the options of a session, as those of zenoh-python name them."""
+"""Session options that all examples share, with the names of zenoh-python."""
 
 import argparse
 import json
@@ -14,7 +14,9 @@ def parser(description):
     made.add_argument("-l", "--listen", action="append", metavar="ENDPOINT", help="like tcp/127.0.0.1:7447")
     made.add_argument("-c", "--config", metavar="FILE", help="a configuration in JSON5")
     made.add_argument("--no-multicast-scouting", action="store_true")
-    made.add_argument("--cfg", action="append", default=[], metavar="KEY:VALUE", help="any other setting, in JSON5")
+    made.add_argument(
+        "--cfg", action="append", default=[], metavar="KEY:VALUE", help="any other setting, in JSON5; repeatable"
+    )
     return made
 
 

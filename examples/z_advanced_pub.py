@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts a value every second, and keeps the newest for those who come late."""
+"""Publish a value every second, with a cache for late subscribers."""
 
 import time
 

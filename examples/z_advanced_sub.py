@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Receives the history of publishers too, and recovers what it missed."""
+"""Subscribe with history, and recover missed samples."""
 
 from common import config, parser
 

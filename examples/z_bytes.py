@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values as bytes and back: text, JSON, buffers, and what every Zenoh binding reads."""
+"""Convert values to bytes and back: text, JSON, buffers, and the serialization that all Zenoh bindings share."""
 
 import array
 import json

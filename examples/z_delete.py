@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deletes a key."""
+"""Delete a key."""
 
 from common import config, parser
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks a question and prints the answers."""
+"""Send a query and print the replies."""
 
 from common import config, parser
 

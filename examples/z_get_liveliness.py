@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints who is alive."""
+"""Print the liveliness tokens that are alive."""
 
 from common import config, parser
 

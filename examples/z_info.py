@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints who we are and whom we are connected to."""
+"""Print the id of the session and of the connected nodes."""
 
 from common import config, parser
 

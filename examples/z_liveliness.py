@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Says that it is alive, for as long as it runs."""
+"""Declare a liveliness token until the program ends."""
 
 import time
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures how long a value takes there and back; needs z_pong on the other side."""
+"""Measure round-trip times. Needs z_pong on the other side."""
 
 import statistics
 import time

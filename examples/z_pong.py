@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends back what z_ping sends."""
+"""Send the values of z_ping back."""
 
 import time
 

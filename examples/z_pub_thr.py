@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts as fast as it can."""
+"""Publish as fast as possible."""
 
 import itertools
 

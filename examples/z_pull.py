@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looks at the newest sample only, when it likes: a ring of one."""
+"""Poll the newest sample, with a ring channel of one."""
 
 import time
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts one value."""
+"""Publish one value."""
 
 from common import config, parser
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks the same question every second."""
+"""Send the same query every second."""
 
 import time
 

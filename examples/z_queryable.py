@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers every question on a key expression."""
+"""Reply to every query on a key expression."""
 
 from common import config, parser
 
@@ -13,6 +13,6 @@ args = options.parse_args()
 with zenlake.open(config(args)) as session, session.declare_queryable(args.key) as queryable:
     print("Press Ctrl-C to quit", flush=True)
     for query in queryable:
-        with query:  # its end tells the asker that this was all
-            print(f">> asked {query.selector}", flush=True)
+        with query:  # leaving the block sends the final reply
+            print(f">> query {query.selector}", flush=True)
             query.reply(args.key, args.payload)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints who answers on the network, for a second."""
+"""Scout for one second, and print the nodes found."""
 
 import threading
 

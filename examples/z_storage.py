@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remembers the newest value of every key, and answers questions about them."""
+"""Store the newest value of every key, and reply to queries."""
 
 from common import config, parser
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints every sample of a key expression, by a callback."""
+"""Print every sample of a key expression, with a callback."""
 
 import time
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints every sample of a key expression, in an event loop."""
+"""Print every sample of a key expression, with asyncio."""
 
 import asyncio
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints who appears and who is gone."""
+"""Print liveliness tokens that appear and disappear."""
 
 from common import config, parser
 

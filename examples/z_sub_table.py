@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Receives samples as Arrow record batches."""
+"""Receive samples as Arrow record batches."""
 
 from common import config, parser
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts what z_pub_thr puts."""
+"""Measure the throughput of z_pub_thr."""
 
 import time
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Any payload is refused with a DecodeError at one of its bytes, or has a value that, written, reads as the same.
-"""What lies in extensions: credentials, keys, timestamp stacks."""
+# Any payload raises a DecodeError at one of its bytes, or decodes to a value that survives a round trip.
+"""The content of extensions: credentials, keys, timestamp stacks."""
 
 from tests.vectors import batches
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Any file is refused as no capture, or gives valid tables; and where no segment is missing, the same rows whether it is read in one
-# pass or packet by packet, each a range of its own.
-"""Capture files: what `zenlake.capture.open` takes."""
+# Any file is rejected or gives valid tables. If no TCP segment is missing, one pass and one range per packet give the same rows.
+"""Capture files, the input of `zenlake.capture.open`."""
 
 import logging
 import tempfile
@@ -26,11 +25,11 @@ CORPUS += [
 FOLDER = tempfile.TemporaryDirectory()
 PATH = Path(FOLDER.name, "fuzz.pcap")
 
-logging.getLogger("zenlake.capture").setLevel(logging.ERROR)  # that a file ends inside a packet is no news here
+logging.getLogger("zenlake.capture").setLevel(logging.ERROR)  # truncated files are expected here
 
 
 def rows(found: Decoded) -> Counter[str]:
-    """In any order: those of two sessions may change places around a cut."""
+    """Return the rows without their order: rows of two sessions may be swapped around a cut."""
     counted: Counter[str] = Counter()
     for table, batch in found:
         batch.validate(full=True)
@@ -45,7 +44,6 @@ def check(data: bytes) -> None:
     except InvalidValue:
         return
     apart = rows(iter(in_ranges(PATH, 1)[0]))
-    if not any(
-        "capture missing" in row for row in whole
-    ):  # what came behind a hole is told late, and what it declares is known late
+    # After a gap, messages are decoded late, and so are the declarations in them.
+    if not any("capture missing" in row for row in whole):
         assert apart == whole

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Any batch gives valid tables, and the same rows and the same errors whether its usual publications are noted at one go or every
-# message is read field by field.
-"""Batches to columns: what `Decoder` takes."""
+# Any batch gives valid tables. The fast path and the decoder of single fields give the same rows and the same errors.
+"""Batches to columns, the input of `Decoder`."""
 
 import pyarrow as pa
 from tests.columns.traffic import OPENER, as_rows

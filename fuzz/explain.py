@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Any bytes are explained: the rows lie in order and side by side, every byte in exactly one of them up to the error, if
-# any; and there is an error exactly where the reader finds one (or in what lies in a field, which it does not open).
+# Any bytes are explained. The rows are ordered and contiguous: each byte up to the error, if any, is in exactly one row.
+# There is an error exactly where the reader finds one, or inside a field that the reader does not open.
 """`zenlake explain`."""
 
 from fuzz import batch

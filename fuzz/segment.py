@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Any bytes in the place of a log's segment are told by verify, or give the rows that were recorded; reading them gives rows or a
-# LogError, and so does reading what repair leaves, of which verify then finds nothing wrong.
+# For any bytes in place of a segment, verify reports damage, or reading gives the recorded rows. Reading gives rows or a LogError,
+# also after repair. After repair, verify finds no damage.
 """Segments of the wire log, as a disk may have changed them."""
 
 import logging
@@ -24,7 +24,7 @@ with Writer(RECORDED, "tap-1", sync="sealed", block_size=400) as writer:
 CORPUS = [(RECORDED / SEGMENT).read_bytes()]
 SAMPLES = rows(decoded(RECORDED)["samples"])
 
-logging.getLogger("zenlake.log").setLevel(logging.ERROR)  # repair tells what it does, as it must
+logging.getLogger("zenlake.log").setLevel(logging.ERROR)  # repair logs its actions
 
 
 def check(data: bytes) -> None:

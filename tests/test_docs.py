@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generated pages are those that the sources give today."""
+"""The generated pages are current."""
 
 import os
 import re
@@ -16,7 +16,7 @@ from docs.figures import TITLES, benchmarks_page, scale_page
 
 from zenlake.wire.memory import COMPILED
 
-# Uncompiled classes also show what is internal, and where nothing is compiled that is no fault of the page.
+# Uncompiled classes also show internal members, so the page is compared only with the compiled classes.
 REFERENCE = pytest.mark.skipif(not COMPILED, reason="the page is made from the compiled classes")
 
 
@@ -63,7 +63,7 @@ def test_the_pages_of_benchmarks_tell_what_was_measured(tmp_path, monkeypatch):
     assert "pyspark" in page
     a_batch = BATCH // len(message(64, False))
     scale = scale_page()
-    assert f"| one core, batches to log (a tap's way out) | {1000 * a_batch:,} |" in scale
+    assert f"| one core, batches to log (write path of a tap) | {1000 * a_batch:,} |" in scale
     assert "| one core, log to columns | 1 | 1 | 3 |" in scale  # 4 million a second each
     assert "| one core of a Spark worker, log to Parquet (samples of 200 bytes) | 1 | 3 | 23 |" in scale  # 450,000 each
     assert "one router" not in scale  # it was not measured

@@ -78,7 +78,7 @@ def test_host_and_port(text, host, port):
         ("tcp/a:1#", "after `#`"),
         ("tcp/a:1?#", "after `?`"),
         ("tcp/a:1?=x", "after `?`"),
-        ("tcp/a:1#y=2?x=1", "?metadata comes before #config"),
+        ("tcp/a:1#y=2?x=1", "?metadata must be before #config"),
         ("TCP/a:1", "did you mean `tcp`?"),
         ("udpp/a:1", "did you mean `udp`?"),
         ("carrier-pigeon/roof", "the known ones are tcp, tls, quic, udp, ws, wss, unixsock-stream"),
@@ -97,7 +97,7 @@ def test_errors_say_how_to_mend_it(text, advice):
 
 
 def test_a_locator_has_no_config():
-    with pytest.raises(EndpointError, match="cannot have a config"):
+    with pytest.raises(EndpointError, match="has a config"):
         Locator.parse("tcp/a:1#iface=lo")
 
 
@@ -114,7 +114,7 @@ class TestWire:
 
     def test_a_locator_of_more_than_255_bytes_cannot_be_sent(self):
         assert len(Locator.parse("tcp/" + "a" * 249 + ":1").to_wire()) == 255
-        with pytest.raises(EndpointError, match="255 is the most"):
+        with pytest.raises(EndpointError, match="at most 255"):
             Locator.parse("tcp/" + "a" * 250 + ":1").to_wire()
 
 

@@ -45,10 +45,10 @@ def test_limits_are_parsed() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("routes", "invalid limit 'routes'; expected NAME=SIZE, like routes=16MiB"),
+        ("routes", "invalid limit 'routes'; expected NAME=SIZE, such as routes=16MiB"),
         ("routes=16MB", "invalid limit 'routes=16MB'"),
         ("rooms=1", "unknown limit 'rooms'; expected one of handshakes, "),
-        ("routes=0", "limit routes = 0: expected at least 1 byte"),
+        ("routes=0", "invalid limit routes=0; expected at least 1 byte"),
     ],
 )
 def test_bad_limits_are_refused(text: str, message: str) -> None:

@@ -85,9 +85,9 @@ class TestParameters:
 
     @pytest.mark.parametrize("entry", [{"": "1"}, {"a;b": "1"}, {"a=b": "1"}, {"a": "1;2"}])
     def test_an_entry_that_would_be_read_as_another_is_refused(self, entry):
-        with pytest.raises(InvalidValue, match="would be read as something else"):
+        with pytest.raises(InvalidValue, match="invalid parameter"):
             Parameters(entry)
-        with pytest.raises(InvalidValue, match="would be read as something else"):
+        with pytest.raises(InvalidValue, match="invalid parameter"):
             Parameters().insert(*next(iter(entry.items())))
 
     def test_order_and_emptiness(self):

@@ -99,7 +99,7 @@ class TestIds:
 
     @pytest.mark.parametrize("text", ["", "0", "01", "xyz", "1" * 33, "1_0", " 1", "-1", "0x1", "٣"])
     def test_odd_text_is_refused(self, text):
-        with pytest.raises(InvalidValue, match="not a ZenohId"):
+        with pytest.raises(InvalidValue, match="invalid ZenohId"):
             ZenohId.parse(text)
 
     def test_the_order_is_that_of_the_wire_bytes(self):
@@ -235,7 +235,7 @@ class TestTimestamp:
     def test_each_parser_refuses_the_other_form(self):
         with pytest.raises(InvalidValue, match="parse_rfc3339"):
             Timestamp.parse("2026-01-01T00:00:00Z/1")
-        with pytest.raises(InvalidValue, match="UTC instant"):
+        with pytest.raises(InvalidValue, match="invalid UTC time"):
             Timestamp.parse_rfc3339("7590176156653977600/1")
 
     @given(u64s, ids)
@@ -313,7 +313,7 @@ class TestChoices:
         assert WhatAmI.PEER in WhatAmIMatcher("peer")
         assert not WhatAmIMatcher("peer").matches(WhatAmI.CLIENT)
         assert list(WhatAmIMatcher("client|router")) == [WhatAmI.ROUTER, WhatAmI.CLIENT]
-        with pytest.raises(InvalidValue, match="'foo' is not a role"):
+        with pytest.raises(InvalidValue, match=r"invalid role .foo."):
             WhatAmIMatcher("foo")
-        with pytest.raises(InvalidValue, match="three bits"):
+        with pytest.raises(InvalidValue, match="expected the bits"):
             WhatAmIMatcher.from_wire(8)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes `import zenlake...` take the `.py` of a chapter although a compiled one lies beside it.
+"""Import hook for ZENLAKE_PURE=1: import the `.py` of a module although a compiled module exists.
 
-Python prefers an extension module; this finder is asked first and knows only sources. The tests use it to run every
-compiled chapter both ways; it also helps when a debugger must step into one.
+Python prefers extension modules. This finder comes first and finds only sources. The tests use it to run every compiled module in
+both modes. It also helps with debuggers.
 """
 
 import sys

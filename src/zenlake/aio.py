@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same session, for asyncio: `async with zenlake.aio.open(config) as session`, `async for sample in subscriber`.
+"""Session API for asyncio: `async with zenlake.aio.open(config) as session`, `async for sample in subscriber`.
 
-Same names, same values. What may have to wait is awaited, and a task that waits can be cancelled; what cannot wait
-(`try_recv`, `zid`, properties) is called as ever.
+Names and values are those of the blocking API. Calls that may wait are awaited, and a waiting task can be cancelled. Calls that
+cannot wait (`try_recv`, `zid`, properties) are not awaited.
 """
 
 from zenlake.api.asynchronous import (

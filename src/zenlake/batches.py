@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schema in which batches travel: from a capture or a wire log to the decoder. A row is one Zenoh batch."""
+"""Arrow schema of raw Zenoh batches, from captures and wire logs to the decoder. One row is one batch."""
 
 import pyarrow as pa
 

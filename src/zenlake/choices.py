@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The choices a message, a query or a node makes, under the names that zenoh-python gives them.
+"""Public enums: priorities, congestion control, query targets, roles and others, with the names of zenoh-python.
 
-They are numbers too (`int(Priority.DATA)`), and print like `Priority.DATA`. The number is also the wire's code, except in
-WhatAmI, where `from_wire` and `to_wire` translate.
+Members are ints (`int(Priority.DATA)`) and print like `Priority.DATA`. The number is the code on the wire, except in
+`WhatAmI`, which has `from_wire` and `to_wire`.
 """
 
 from collections.abc import Iterator
@@ -28,14 +28,14 @@ __all__ = [
 
 
 class _Choice(int, Enum):
-    """An int that prints as `Priority.DATA`, also in an f-string, which an IntEnum would not."""
+    """An int enum that prints as `Priority.DATA`, also in f-strings."""
 
     def __repr__(self) -> str:
         return str(self)
 
 
 class WhatAmI(_Choice):
-    """The role of a node. Made from its text too: `WhatAmI("peer")`."""
+    """The role of a node. Also created from text: `WhatAmI("peer")`."""
 
     ROUTER = 1
     PEER = 2
@@ -45,13 +45,13 @@ class WhatAmI(_Choice):
     def _missing_(cls, value: object) -> "WhatAmI":
         if isinstance(value, str) and value in ("router", "peer", "client"):
             return cls[value.upper()]
-        raise InvalidValue(f"{value!r} is not a role: router, peer or client")
+        raise InvalidValue(f"invalid role {value!r}; expected router, peer or client")
 
     @classmethod
     def from_wire(cls, code: int) -> "WhatAmI":
-        """From the two bits of INIT, JOIN and HELLO. (The link-state of routers uses the enum's own numbers.)"""
+        """Decode the two bits of INIT, JOIN and HELLO. (Link states of routers use the numbers of the enum.)"""
         if code not in (0, 1, 2):
-            raise InvalidValue(f"role code {code} is not 0 (router), 1 (peer) or 2 (client)")
+            raise InvalidValue(f"invalid role code {code}; expected 0 (router), 1 (peer) or 2 (client)")
         return cls(1 << code)
 
     def to_wire(self) -> int:
@@ -68,13 +68,13 @@ class WhatAmI(_Choice):
 
 
 class WhatAmIMatcher:
-    """A set of roles: `WhatAmIMatcher("router|peer")`, `WhatAmI.ROUTER | WhatAmI.PEER`."""
+    """A set of roles: `WhatAmIMatcher("router|peer")` or `WhatAmI.ROUTER | WhatAmI.PEER`."""
 
     __slots__ = ("_bits",)
 
     def __init__(self, matcher: str | None = None) -> None:
         if not (matcher is None or isinstance(matcher, str)):
-            raise TypeError(f"a matcher is a str like router|peer, not {matcher!r}")
+            raise TypeError(f"invalid matcher {matcher!r}; expected a str such as router|peer")
         self._bits = 0
         for role in (matcher or "").split("|"):
             if role.strip():
@@ -82,9 +82,9 @@ class WhatAmIMatcher:
 
     @classmethod
     def from_wire(cls, bits: int) -> "WhatAmIMatcher":
-        """From the three low bits of a SCOUT: 1 router, 2 peer, 4 client."""
+        """Decode the three low bits of a SCOUT: 1 router, 2 peer, 4 client."""
         if not 0 <= bits <= 7:
-            raise InvalidValue(f"matcher {bits} has more than the three bits router, peer, client")
+            raise InvalidValue(f"invalid matcher {bits}; expected the bits 1 (router), 2 (peer) and 4 (client)")
         self = cls.__new__(cls)
         self._bits = bits
         return self
@@ -94,27 +94,27 @@ class WhatAmIMatcher:
 
     @classmethod
     def empty(cls) -> "WhatAmIMatcher":
-        """Nobody."""
+        """Return the empty matcher."""
         return cls.from_wire(0)
 
     def router(self, /) -> "WhatAmIMatcher":
-        """And routers."""
+        """Return this matcher with routers."""
         return self | WhatAmI.ROUTER
 
     def peer(self, /) -> "WhatAmIMatcher":
-        """And peers."""
+        """Return this matcher with peers."""
         return self | WhatAmI.PEER
 
     def client(self, /) -> "WhatAmIMatcher":
-        """And clients."""
+        """Return this matcher with clients."""
         return self | WhatAmI.CLIENT
 
     def is_empty(self, /) -> bool:
-        """Whether nobody matches."""
+        """Return whether the matcher matches no role."""
         return self._bits == 0
 
     def matches(self, /, whatami: WhatAmI) -> bool:
-        """Whether a role is among them."""
+        """Return whether a role matches."""
         return self._bits & whatami != 0
 
     def __contains__(self, whatami: WhatAmI) -> bool:
@@ -146,7 +146,7 @@ class WhatAmIMatcher:
 
 
 class Priority(_Choice):
-    """How urgent a message is; the lower, the sooner. (Zero is Zenoh's own: declarations and other control traffic.)"""
+    """Priority of a message. Lower numbers are sent first. (0 is reserved for control messages.)"""
 
     REAL_TIME = 1
     INTERACTIVE_HIGH = 2
@@ -163,7 +163,7 @@ class Priority(_Choice):
 
 
 class CongestionControl(_Choice):
-    """What a full queue does to a message: lose it, wait for room, or wait only if nothing else of its kind waits."""
+    """Behaviour of a full queue: drop the message, wait for room, or wait only for the first message."""
 
     DROP = 0
     BLOCK = 1
@@ -173,7 +173,7 @@ class CongestionControl(_Choice):
 
 
 class Reliability(_Choice):
-    """The channel a message takes."""
+    """Reliability of the channel of a message."""
 
     BEST_EFFORT = 0
     RELIABLE = 1
@@ -182,14 +182,14 @@ class Reliability(_Choice):
 
 
 class SampleKind(_Choice):
-    """What a sample does to its key."""
+    """Kind of a sample: a value or a deletion."""
 
     PUT = 0
     DELETE = 1
 
 
 class QueryTarget(_Choice):
-    """Which of the matching queryables a query is for."""
+    """The matching queryables that receive a query."""
 
     BEST_MATCHING = 0
     ALL = 1
@@ -199,7 +199,7 @@ class QueryTarget(_Choice):
 
 
 class ConsolidationMode(_Choice):
-    """Which of several replies on one key the querier gets. AUTO is resolved before a query is sent."""
+    """Deduplication of the replies to a query. AUTO is resolved before the query is sent."""
 
     AUTO = 0
     NONE = 1
@@ -210,7 +210,7 @@ class ConsolidationMode(_Choice):
 
 
 class QueryConsolidation:
-    """A ConsolidationMode in the wrapper that zenoh-python puts around it."""
+    """Wrapper of a `ConsolidationMode`, as in zenoh-python."""
 
     __slots__ = ("_mode",)
 
@@ -220,7 +220,8 @@ class QueryConsolidation:
     def __init__(self, mode: ConsolidationMode, /) -> None:
         if not isinstance(mode, ConsolidationMode):
             raise TypeError(
-                f"mode is a ConsolidationMode ({', '.join(each.name for each in ConsolidationMode)}), not {mode!r}"
+                f"invalid mode {mode!r}; expected a ConsolidationMode: "
+                f"{', '.join(each.name for each in ConsolidationMode)}"
             )
         self._mode = mode
 
@@ -245,7 +246,7 @@ QueryConsolidation.AUTO = QueryConsolidation.DEFAULT = QueryConsolidation(Consol
 
 
 class ReplyKeyExpr(_Choice):
-    """Whether replies may be on keys that the query's key expression does not match."""
+    """Whether replies may have keys that do not match the query."""
 
     ANY = 0
     MATCHING_QUERY = 1
@@ -254,7 +255,7 @@ class ReplyKeyExpr(_Choice):
 
 
 class Locality(_Choice):
-    """Whether what is sent or received stays in this session, leaves it, or both."""
+    """Whether samples and queries stay in this session, leave it, or both."""
 
     SESSION_LOCAL = 0
     REMOTE = 1
@@ -264,7 +265,7 @@ class Locality(_Choice):
 
 
 class SetIntersectionLevel(_Choice):
-    """How the keys of one expression relate to those of another, from nothing in common to the very same."""
+    """Relation between the keys of two key expressions, from disjoint to equal."""
 
     DISJOINT = 0
     INTERSECTS = 1
@@ -273,7 +274,7 @@ class SetIntersectionLevel(_Choice):
 
 
 class InterceptionPoint(_Choice):
-    """Where on its way a message was stamped, in a timestamp stack."""
+    """The point at which a message recorded a timestamp, in a timestamp stack."""
 
     SEND = 0
     ROUTE = 1

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Zenoh's time: NTP64 numbers, and (from `hlc`) the hybrid logical clock that makes them unique.
+"""NTP64 timestamps, and (from `hlc`) the hybrid logical clock.
 
-An NTP64 is a u64 whose upper half counts seconds and whose lower half counts 2**-32 s. Zenoh counts from 1970-01-01
-UTC, not from NTP's 1900 (divergence A6). On the wire and in hot paths it is an `int`; the class is what users hold.
+An NTP64 is a 64-bit number: seconds in the upper half, fractions of 2**-32 s in the lower half. Zenoh counts from 1970-01-01
+UTC, not from NTP's 1900 (divergence A6). On the wire and in fast paths it is an `int`.
 
-Nothing here reads a clock: `now` is an argument.
+This module reads no clock: `now` is an argument.
 """
 
 from functools import total_ordering
@@ -24,74 +24,74 @@ U64 = (1 << 64) - 1
 
 
 def ntp64_from_ns(ns: int) -> int:
-    """The NTP64 of `ns` nanoseconds since 1970, rounded down as Zenoh does."""
+    """Return the NTP64 of `ns` nanoseconds since 1970, rounded down as in Zenoh."""
     if not 0 <= ns < NS << 32:
-        raise InvalidValue(f"{ns // NS} s since 1970 does not fit NTP64, which ends in February 2106")
+        raise InvalidValue(f"{ns // NS} s since 1970 is out of range for NTP64, which ends in February 2106")
     return ntp64_of(ns)
 
 
 def ns_from_ntp64(ntp64: int) -> int:
-    """Nanoseconds since 1970, rounded up, so that `ns_from_ntp64(ntp64_from_ns(ns)) == ns`."""
+    """Return nanoseconds since 1970, rounded up, so that `ns_from_ntp64(ntp64_from_ns(ns)) == ns`."""
     return -(-ntp64 * NS >> 32)
 
 
 @total_ordering
 class NTP64:
-    """An instant as users see it: `NTP64(seconds, nanos)`, or `NTP64.from_wire(u64)`; `int()` gives the u64 back."""
+    """A time: `NTP64(seconds, nanos)` or `NTP64.from_wire(u64)`. `int()` returns the 64-bit number."""
 
     __slots__ = ("_ntp64",)
 
     def __init__(self, seconds: int, nanos: int) -> None:
-        if index(seconds) < 0 or index(nanos) < 0:  # refuses what is no whole number
-            raise InvalidValue(f"NTP64({seconds}, {nanos}) lies before 1970")
+        if index(seconds) < 0 or index(nanos) < 0:  # refuses values that are not integers
+            raise InvalidValue(f"NTP64({seconds}, {nanos}) is before 1970")
         self._ntp64 = ntp64_from_ns(seconds * NS + nanos)
 
     @classmethod
     def from_wire(cls, ntp64: int) -> "NTP64":
         if not 0 <= ntp64 <= U64:
-            raise InvalidValue(f"{ntp64} is not an unsigned 64-bit number")
+            raise InvalidValue(f"invalid NTP64 {ntp64}; expected an unsigned 64-bit number")
         self = cls.__new__(cls)
         self._ntp64 = ntp64
         return self
 
     @classmethod
     def from_datetime(cls, time: "datetime") -> "NTP64":
-        """From a datetime that has a time zone."""
+        """Create from a datetime with a time zone."""
         from zenlake.dates import from_datetime
 
         return cls.from_wire(ntp64_from_ns(from_datetime(time)))
 
     @classmethod
     def parse_rfc3339(cls, s: str) -> "NTP64":
-        """Reads `2026-01-01T00:00:00.123456789Z`: UTC only, digits after the ninth are ignored."""
+        """Parse `2026-01-01T00:00:00.123456789Z`: UTC only; digits after the ninth are ignored."""
         from zenlake.dates import from_rfc3339
 
         return cls(*from_rfc3339(s))
 
     def as_secs_f64(self, /) -> float:
-        """Seconds since 1970, with their fraction."""
+        """Return seconds since 1970, with their fraction."""
         return self._ntp64 / (1 << 32)
 
     def as_secs(self, /) -> int:
-        """Whole seconds since 1970."""
+        """Return whole seconds since 1970."""
         return self._ntp64 >> 32
 
     def as_nanos(self, /) -> int:
-        """Nanoseconds since 1970."""
+        """Return nanoseconds since 1970."""
         return ns_from_ntp64(self._ntp64)
 
     def subsec_nanos(self, /) -> int:
-        """The nanoseconds beyond the whole seconds."""
+        """Return the nanoseconds of the fraction of a second."""
         return ns_from_ntp64(self._ntp64) % NS
 
     def to_datetime(self, /) -> "datetime":
-        """To the microsecond, rounded down: that is all a datetime can hold."""
+        """Return a datetime, rounded down to the microsecond."""
         from zenlake.dates import to_datetime
 
         return to_datetime(ns_from_ntp64(self._ntp64))
 
     def to_string_rfc3339_lossy(self, /) -> str:
-        """As 2026-01-01T00:00:00.123456789Z: to the nanosecond, which is less than it holds."""
+        """Format as `2026-01-01T00:00:00.123456789Z`. Nanoseconds are less precise than the NTP64."""
         from zenlake.dates import to_rfc3339
 
         return to_rfc3339(ns_from_ntp64(self._ntp64))

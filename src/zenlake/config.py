@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Config`: a Zenoh configuration, as one writes it for eclipse-zenoh.
+"""`Config`: a Zenoh configuration with the keys of eclipse-zenoh.
 
-A tree of sections and values, read from JSON5 and checked key by key as it comes in (`config_keys` has the tree). What
-is unknown or of the wrong kind is refused at once, with the nearest key that exists.
+A configuration is a tree of sections and values. It is read from JSON5 and validated key by key (`config_keys` has the tree).
+Unknown keys and invalid values are rejected immediately, with the nearest existing key.
 """
 
 import copy
@@ -20,18 +20,22 @@ __all__ = ["Config"]
 
 
 class Config:
-    """What a session is opened with: `Config.from_json5("{mode: 'client'}")`, `config.insert_json5("mode", '"client"')`."""
+    """Configuration of a session: `Config.from_json5("{mode: 'client'}")`, `config.insert_json5("mode", '"client"')`."""
 
     __slots__ = ("_set",)
 
     DEFAULT_CONFIG_PATH_ENV = "ZENOH_CONFIG"
 
     def __init__(self) -> None:
-        self._set: dict[str, Any] = {}  # by path, what somebody set
+        self._set: dict[str, Any] = {}  # path -> configured value
 
     @classmethod
     def from_env(cls) -> Self:
-        """From the file that the environment variable ZENOH_CONFIG names."""
+        """Read the file that the environment variable ZENOH_CONFIG names.
+
+        Raises:
+            ConfigError: The variable is not set, or the file is invalid.
+        """
         path = os.environ.get(cls.DEFAULT_CONFIG_PATH_ENV)
         if path is None:
             raise ConfigError(f"the environment variable {cls.DEFAULT_CONFIG_PATH_ENV} is not set")
@@ -39,14 +43,21 @@ class Config:
 
     @classmethod
     def from_file(cls, path: "str | os.PathLike[str]") -> Self:
-        """From a file of JSON5 (or JSON), or of YAML if it is called so."""
+        """Read a file: YAML if its name ends in `.yaml` or `.yml`, otherwise JSON5 or JSON.
+
+        Args:
+            path: The path of the file.
+
+        Raises:
+            ConfigError: The file cannot be read, or is invalid.
+        """
         try:
             with open(path, encoding="utf-8") as file:
                 text = file.read()
         except (OSError, UnicodeDecodeError) as error:
             why = (
                 getattr(error, "strerror", None) or error
-            )  # the system's words without their number and the path again
+            )  # the text of the system's error, without its number and the path
             raise ConfigError(f"cannot read the configuration {path}: {why}") from None
         is_yaml = os.fspath(path).endswith((".yaml", ".yml"))
         try:
@@ -58,25 +69,47 @@ class Config:
 
     @classmethod
     def from_json5(cls, json: str) -> Self:
-        """From the text of a whole configuration."""
+        """Parse a whole configuration.
+
+        Args:
+            json: The text, in JSON5.
+
+        Raises:
+            ConfigError: The text is not JSON5, or has an unknown key or invalid value.
+        """
         self = cls()
         self._merge("", KEYS, json5.loads(json))
         return self
 
     def get_json(self, /, key: str) -> str:
-        """The value (or the section) at this path, `connect/endpoints` for instance, as JSON."""
+        """Return the value or section at a path as JSON.
+
+        Args:
+            key: The path, such as `connect/endpoints`.
+
+        Raises:
+            ConfigError: The key does not exist.
+        """
         path = key.strip("/")
         return json5.dumps(self._value(path, _find(path)), separators=(",", ":"))
 
     def insert_json5(self, /, key: str, value: str) -> None:
-        """Set the value (or all of a section) at this path to what the JSON5 text says."""
+        """Set the value or section at a path.
+
+        Args:
+            key: The path, such as `connect/endpoints`.
+            value: The value, in JSON5. A section is replaced as a whole.
+
+        Raises:
+            ConfigError: The key does not exist, or the value is invalid.
+        """
         path = key.strip("/")
         node = _find(path)
         try:
             found = json5.loads(value, quote=not is_secret(path))
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
-        if node is None:  # inside of a plugin's own configuration, of which nothing is known
+        if node is None:  # inside a plugin's configuration, whose keys are unknown
             plugins = self.get("plugins")
             *parents, last = path.split("/")[1:]
             inner = plugins
@@ -91,15 +124,15 @@ class Config:
         self._merge(path, node, found)
 
     def get(self, path: str) -> Any:
-        """The value at this path, as Python has it; the default if nobody set one."""
+        """Return the value at a path as a Python object, or its default."""
         return copy.deepcopy(self._value(path, _find(path)))
 
     def changed(self) -> Iterator[tuple[str, Any]]:
-        """The keys that have another value than their default, and the value."""
+        """Iterate over keys and values that differ from the default."""
         return ((path, value) for path, value in self._set.items() if value != _find(path).default)
 
     def of_role(self, path: str, role: WhatAmI | None = None) -> Any:
-        """The same, and where each role can have its own value, that of this role (the configuration's own)."""
+        """Return the value at a path for a mode (default: the configuration's), if each mode can have its own value."""
         value = self.get(path)
         if isinstance(value, dict) and value and all(key in ROLES for key in value):
             return value.get(str(role or self.role))
@@ -135,7 +168,7 @@ class Config:
         return json5.dumps(redact_value(self._value("", KEYS)), separators=(",", ":"), sort_keys=True)
 
     def __repr__(self) -> str:
-        """What was set, and no secrets."""
+        """Return the configured values, without secrets."""
         shown = {path: redact_value(value, path) for path, value in self._set.items()}
         return f"Config({json5.dumps(shown)})"
 
@@ -161,11 +194,11 @@ class Config:
 
 def _from_yaml(text: str) -> Any:
     try:
-        import yaml  # few write their configurations so
+        import yaml  # imported on use, because few configurations are YAML
     except ModuleNotFoundError:
-        raise ConfigError("reading YAML needs the package PyYAML: pip install pyyaml, or write it as JSON5") from None
+        raise ConfigError("reading YAML needs the package PyYAML: pip install pyyaml, or use JSON5") from None
     try:
-        return json5.loads(json5.dumps(yaml.safe_load(text), default=str))  # what JSON has no word for, as text
+        return json5.loads(json5.dumps(yaml.safe_load(text), default=str))  # values without a JSON equivalent, as text
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)  # the error itself quotes the text, which may contain a secret
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark is not None else "the text cannot be read"
@@ -173,16 +206,16 @@ def _from_yaml(text: str) -> Any:
 
 
 def _find(path: str) -> Any:
-    """The section or key at a path; None inside of a plugin's own configuration."""
+    """Return the section or key at a path, or None inside a plugin's configuration."""
     node: Any = KEYS
     done: list[str] = []
     if not path:
-        raise ConfigError("an empty path: name a key, for instance `mode` or `connect/endpoints`")
+        raise ConfigError("the path is empty; expected a key such as `mode` or `connect/endpoints`")
     for part in path.split("/"):
         if done and done[0] == "plugins":
             return None
         if isinstance(node, Key):
-            raise ConfigError(f"`{'/'.join(done)}` is a value and has no `{part}` in it: set it as a whole")
+            raise ConfigError(f"`{'/'.join(done)}` is a value without a key `{part}`: set it as a whole")
         if part not in node:
             raise _unknown("/".join([*done, part]))
         node = node[part]
@@ -191,7 +224,7 @@ def _find(path: str) -> Any:
 
 
 def _unknown(path: str) -> ConfigError:
-    """With the nearest of all keys: of the same section if one looks alike, else wherever the name fits."""
+    """Return an error with the nearest key: of the same section if one is similar, else of the whole tree."""
     from difflib import get_close_matches
 
     section, _, name = path.rpartition("/")
@@ -223,7 +256,7 @@ def _check(path: str, node: Any, value: Any) -> None:
         return
     if not isinstance(value, dict):
         raise ConfigError(
-            f"{path or 'the configuration'} is a section: write an object {{...}}, not a value of type {type(value).__name__}"
+            f"{path or 'the configuration'} is a section; expected an object {{...}}, not a value of type {type(value).__name__}"
         )
     for name, each in value.items():
         below = f"{path}/{name}" if path else name

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every key of a Zenoh configuration: what it may be, and what it is when nobody sets it.
+"""Keys of a Zenoh configuration, with their types and defaults.
 
-The keys and defaults are those that eclipse-zenoh 1.10.2 prints and accepts; `tests/test_config.py` asks it again. A
-key is here even where Zenlake has no use for it, so that one file serves both. A dict is a section, a `Key` a value.
+The keys and defaults are those that eclipse-zenoh 1.10.2 prints and accepts; `tests/test_config.py` compares them. Keys without
+effect in Zenlake are included, so that one file works for both. A dict is a section, a `Key` is a value.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ U64 = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a value may be: `wants` in words, and a check that returns what is wrong with it, or None."""
+    """Type of a value: a description (`wants`), and a check that returns the error or None."""
 
     wants: str
     check: Callable[[Any], str | None]
@@ -54,7 +54,7 @@ def _parsed(wants: str, parse: Callable[[str], object]) -> Kind:
 
 
 def _that(found: str, why: str, joint: str = " that ") -> str:
-    """What was found, and what is wrong with it: told of it, or a sentence of its own."""
+    """Combine a value with its error, as one clause or as two."""
     return f"{found}{joint if why.startswith(('is ', 'has ', 'lacks ')) else ': '}{why}"
 
 
@@ -87,7 +87,7 @@ def list_of(kind: Kind, least: int = 0) -> Kind:
 
 
 def by_role(kind: Kind) -> Kind:
-    """The value, or an object with a value for each role."""
+    """Return the kind of a value, or of an object with a value for each mode."""
 
     def check(value: Any) -> str | None:
         if not isinstance(value, dict):
@@ -103,7 +103,7 @@ def by_role(kind: Kind) -> Kind:
 
 
 def record(needed: dict[str, Kind], optional: dict[str, Kind]) -> Kind:
-    """An object with these entries, and no others."""
+    """Return the kind of an object with these entries and no others."""
 
     def check(value: Any) -> str | None:
         if not isinstance(value, dict):
@@ -136,7 +136,7 @@ def either(*kinds: Kind) -> Kind:
         reasons = [kind.check(value) for kind in kinds]
         if None in reasons:
             return None
-        # Where it is of one kind, but for a fault in it, that fault is told.
+        # If the value has the type of one kind but is invalid, report that error.
         faults = [why for why in reasons if why and not why.startswith("is not ")]
         return faults[0] if len(faults) == 1 else f"is not {wants}"
 
@@ -153,13 +153,15 @@ def _address(text: str) -> None:
     except ValueError:
         is_one = False
     if not is_one:
-        raise ValueError("is not an address and a port, like 224.0.0.224:7446")
+        raise ValueError("is not an address and a port, such as 224.0.0.224:7446")
 
 
 def _literal(text: str) -> None:
     KeyExpr(text)
     if "*" in text:
-        raise ValueError(f"`{text}` has wildcards, so whatever is put would be for all that match them: write one key")
+        raise ValueError(
+            f"`{text}` has wildcards, so puts would be delivered to all matching keys; expected a single key"
+        )
 
 
 anything = Kind("anything", lambda value: None)
@@ -309,7 +311,7 @@ KEYS: dict[str, Any] = {
     "queries_default_timeout": COUNT,
     "routing": {
         "router": {
-            "peers_failover_brokering": Key(or_null(flag), secret=True),  # deprecated: it means nothing any more
+            "peers_failover_brokering": Key(or_null(flag), secret=True),  # deprecated: without effect
             "linkstate": {
                 "transport_weights": Key(
                     list_of(record({"dst_zid": zid, "weight": unsigned(0xFFFF, 1)}, {})), []

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a payload's bytes are: a registered number, or a name of one's own, and optionally a schema.
+"""Encodings of payloads: a registered number or a custom name, and an optional schema.
 
-As text it is `name` or `name;schema`; on the wire a small number and the schema's bytes. The registry was measured on
-the wire (companion encodings.md). A name that is not registered travels as the schema of number 65535. Numbers that are
-not in the registry come from newer peers and are kept as they are.
+The text form is `name` or `name;schema`. On the wire it is a small number and the bytes of the schema. The registry was
+measured on the wire (companion encodings.md). A custom name is sent as the schema of number 65535. Unknown numbers of
+newer peers are preserved.
 """
 
-from __future__ import annotations  # 53 constants say their type: nobody reads it at run time
+from __future__ import annotations  # 53 annotated constants: the types are not needed at run time
 
 from typing import Any, ClassVar
 
@@ -15,18 +15,21 @@ from zenlake.errors import InvalidValue
 __all__ = ["Encoding"]
 
 CUSTOM = 0xFFFF
-LONGEST_SCHEMA = 255  # the length is a z8; a longer one makes the 1.10.2 sender fail hard
+LONGEST_SCHEMA = 255  # the length is one byte; a longer schema makes the 1.10.2 sender panic
 
 
 def _registered(number: int, name: str) -> Any:
-    """Stands in the class body for the constant that the loop below it makes."""
+    """Placeholder of a constant that the loop below creates."""
     return number, name
 
 
 class Encoding:
-    """The type of a payload: `Encoding("text/plain;utf-8")`, `Encoding.APPLICATION_JSON.with_schema("...")`.
+    """The encoding of a payload: `Encoding("text/plain;utf-8")`, `Encoding.APPLICATION_JSON.with_schema("...")`.
 
-    Equal to another one of the same `id` and `schema`, and to a text that means the same.
+    Encodings are equal if `id` and `schema` are equal. An encoding also equals its text.
+
+    Args:
+        encoding: Text of the form `name` or `name;schema`.
     """
 
     __slots__ = ("_id", "_schema")
@@ -87,17 +90,17 @@ class Encoding:
 
     def __init__(self, encoding: str | None = None) -> None:
         if not (encoding is None or isinstance(encoding, str)):
-            raise TypeError(f"an encoding is a str like application/json, not {encoding!r}")
+            raise TypeError(f"invalid encoding {encoding!r}; expected a str such as application/json")
         name, _, schema = (encoding or "zenoh/bytes").partition(";")
         number = _IDS.get(name, CUSTOM)
         if number == CUSTOM:
             schema = encoding or ""
         self._id = number
-        self._schema = _checked(schema.encode()) if schema else None  # `text/plain;` has no schema either
+        self._schema = _checked(schema.encode()) if schema else None  # `text/plain;` has no schema
 
     @classmethod
     def from_wire(cls, id: int, schema: bytes | None = None) -> Encoding:
-        """From the number and the schema's bytes. `b""` is a schema, and differs from None."""
+        """Create from number and schema bytes. `b""` is a schema, None is not."""
         if schema is None and id < len(_CONSTANTS):
             return _CONSTANTS[id]
         self = cls.__new__(cls)
@@ -114,7 +117,11 @@ class Encoding:
         return self._schema
 
     def with_schema(self, /, schema: str) -> Encoding:
-        """The same encoding with this schema instead of the one it has, if any."""
+        """Return this encoding with another schema.
+
+        Args:
+            schema: The schema, at most 255 bytes.
+        """
         if self._id == CUSTOM:
             name = (self._schema or b"").partition(b";")[0]
             return Encoding.from_wire(CUSTOM, _checked(b";".join(filter(None, (name, schema.encode())))))
@@ -134,14 +141,14 @@ class Encoding:
         if isinstance(other, str):
             try:
                 other = Encoding(other)
-            except ValueError:  # no encoding can be equal to what is not one
+            except ValueError:  # an invalid text is not equal to any encoding
                 return False
         elif not isinstance(other, Encoding):
             return NotImplemented
         return self._id == other._id and self._schema == other._schema
 
     def __hash__(self) -> int:
-        return hash(str(self))  # an Encoding and its text find each other in a dict
+        return hash(str(self))  # an Encoding and its text have the same hash
 
     def __reduce__(self) -> tuple[object, ...]:
         return Encoding.from_wire, (self._id, self._schema)
@@ -149,7 +156,7 @@ class Encoding:
 
 def _checked(schema: bytes) -> bytes:
     if len(schema) > LONGEST_SCHEMA:
-        raise InvalidValue(f"an encoding's schema is at most {LONGEST_SCHEMA} bytes, not {len(schema)}")
+        raise InvalidValue(f"schema of an encoding has {len(schema)} bytes; expected at most {LONGEST_SCHEMA}")
     return schema
 
 
@@ -167,5 +174,5 @@ def _constants() -> tuple[list[str], list[Encoding]]:
     return names, constants
 
 
-_NAMES, _CONSTANTS = _constants()  # both indexed by number: the registry has no holes
+_NAMES, _CONSTANTS = _constants()  # both indexed by number: the registry has no gaps
 _IDS = {name: number for number, name in enumerate(_NAMES)}

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a node can be reached: `protocol/address[?metadata][#config]`.
+"""Endpoints: `protocol/address[?metadata][#config]`.
 
-The part before `#` is a *locator*: nodes tell each other theirs (HELLO, gossip), so it has one canonical text, with
-sorted keys. `#config` is for the socket at this end and never travels. Both lists are `key=value` separated by `;`.
+The part before `#` is a *locator*. Nodes exchange locators (HELLO, gossip), so a locator has one canonical text with sorted
+keys. `#config` configures the local socket and is never sent. Both lists have the form `key=value`, separated by `;`.
 
-What a user writes is checked for a protocol we have heard of and an address it can use. What a peer sends may name a
-protocol that we have not: it is kept, and nobody connects to it.
+User input must have a known protocol and a valid address. A peer may send locators of unknown protocols. They are kept but
+not connected to.
 """
 
 from zenlake.errors import EndpointError
@@ -27,13 +27,13 @@ PROTOCOLS = {  # each with an example
     "memory": "memory/name",
 }
 HOST_AND_PORT = ("tcp", "tls", "quic", "udp", "ws", "wss")
-LONGEST = 255  # bytes of a locator on the wire
+LONGEST = 255  # maximum bytes of a locator on the wire
 
 Pairs = tuple[tuple[str, str], ...]
 
 
 class Locator:
-    """An address as nodes tell it each other: `Locator.parse("tcp/[::1]:7447?prio=1-3")`."""
+    """The address of a node: `Locator.parse("tcp/[::1]:7447?prio=1-3")`."""
 
     __slots__ = ("_address", "_metadata", "_protocol")
 
@@ -44,28 +44,28 @@ class Locator:
 
     @classmethod
     def parse(cls, text: str) -> "Locator":
-        """Reads what a user wrote."""
+        """Parse user input."""
         endpoint = EndPoint.parse(text)
         if endpoint._config:
-            raise EndpointError(f"locator `{text}` cannot have a config: remove `#` and what follows")
+            raise EndpointError(f"locator `{text}` has a config; remove `#` and the text after it")
         return endpoint.locator
 
     @classmethod
     def from_wire(cls, utf8: bytes | bytearray | memoryview) -> "Locator":
-        """Reads what a peer sent: canonical, without config, of any protocol."""
+        """Parse a received locator: canonical, without config, any protocol."""
         try:
             text = bytes(utf8).decode()
         except UnicodeDecodeError as error:
             raise EndpointError(f"locator {bytes(utf8)!r} is not UTF-8: {error.reason}") from None
         locator, config = _read(text)
         if config or str(locator) != text:
-            raise EndpointError(f"locator `{text}` is not canonical: keys are sorted and there is no `#`")
+            raise EndpointError(f"locator `{text}` is not canonical; expected sorted keys and no `#`")
         return locator
 
     def to_wire(self) -> bytes:
         utf8 = str(self).encode()
         if len(utf8) > LONGEST:
-            raise EndpointError(f"locator `{self}` has {len(utf8)} bytes, and {LONGEST} is the most that can be sent")
+            raise EndpointError(f"locator `{self}` has {len(utf8)} bytes; expected at most {LONGEST}")
         return utf8
 
     @property
@@ -81,7 +81,7 @@ class Locator:
         return _as_dict(self._metadata)
 
     def host_and_port(self) -> tuple[str, int]:
-        """Of a `host:port` address; an IPv6 host comes without its brackets."""
+        """Return host and port. An IPv6 host has no brackets."""
         host, colon, port = self._address.rpartition(":")
         like = f"it must be like {PROTOCOLS.get(self._protocol, 'tcp/localhost:7447')}"
         if not (colon and host):
@@ -117,7 +117,7 @@ class Locator:
 
 
 class EndPoint:
-    """A locator and how to open or accept there: `EndPoint.parse("tcp/localhost:7447#iface=lo;so_rcvbuf=65536")`."""
+    """A locator with settings of the local socket: `EndPoint.parse("tcp/localhost:7447#iface=lo;so_rcvbuf=65536")`."""
 
     __slots__ = ("_config", "_locator")
 
@@ -127,14 +127,14 @@ class EndPoint:
 
     @classmethod
     def parse(cls, text: str) -> "EndPoint":
-        """Reads what a user wrote, and checks that we know the protocol and that the address suits it."""
+        """Parse user input. Validate the protocol and the address."""
         locator, config = _read(text)
         if locator.protocol not in PROTOCOLS:
             from difflib import get_close_matches
 
             near = get_close_matches(locator.protocol.lower(), PROTOCOLS, 1)
             known = f"did you mean `{near[0]}`?" if near else f"the known ones are {', '.join(PROTOCOLS)}"
-            raise EndpointError(f"endpoint `{text}` has an unknown protocol `{locator.protocol}`: {known}")
+            raise EndpointError(f"endpoint `{text}` has the unknown protocol `{locator.protocol}`; {known}")
         if locator.protocol in HOST_AND_PORT:
             locator.host_and_port()
         return cls(locator, config)
@@ -183,16 +183,16 @@ def _read(text: str) -> tuple[Locator, Pairs]:
     rest, question_mark, metadata = rest.partition("?")
     protocol, slash, address = rest.partition("/")
     if not (protocol and slash and address):
-        raise EndpointError(f"endpoint `{text}` is not of the form protocol/address[?metadata][#config]")
+        raise EndpointError(f"invalid endpoint `{text}`; expected the form protocol/address[?metadata][#config]")
     if not question_mark and "?" in config:
-        raise EndpointError(f"endpoint `{text}` has its parts the wrong way round: ?metadata comes before #config")
+        raise EndpointError(f"invalid endpoint `{text}`; ?metadata must be before #config")
     return Locator(protocol, address, _pairs(text, question_mark, metadata)), _pairs(text, hash_sign, config)
 
 
 def _pairs(text: str, sign: str, part: str) -> Pairs:
     pairs = [entry.partition("=")[::2] for entry in part.split(";") if entry]
     if sign and (not pairs or not all(key for key, _ in pairs)):
-        raise EndpointError(f"endpoint `{text}` has nothing usable after `{sign}`: write {sign}key=value, or remove it")
+        raise EndpointError(f"invalid endpoint `{text}`; expected {sign}key=value after `{sign}`, or remove it")
     return tuple(sorted(pairs, key=lambda pair: pair[0]))
 
 
@@ -201,4 +201,4 @@ def _as_text(sign: str, pairs: Pairs) -> str:
 
 
 def _as_dict(pairs: Pairs) -> dict[str, str]:
-    return dict(reversed(pairs))  # of a key that is there twice, the first counts
+    return dict(reversed(pairs))  # of a repeated key, the first entry applies

@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every exception that Zenlake raises on purpose, and whose fault each one is.
+"""Exceptions of Zenlake, by the party that caused them.
 
     ZenlakeError
-    ├── InvalidValue       the caller's fault: a text, number or byte string that is not what it was passed as
-    │   ├── KeyExprError       a key expression
-    │   ├── EndpointError      a locator or an endpoint
-    │   └── ConfigError        a configuration
-    ├── DecodeError        the sender's fault: bytes that do not say what the protocol says they must
-    ├── EncodeError        the caller's fault: a message that no bytes can express
-    ├── ProtocolError      a well-formed message at the wrong moment, or beyond what was agreed
-    │   ├── LocalError         ours: what we were asked to send would break the protocol
-    │   └── RemoteError        theirs: what we received breaks it
-    ├── QueryError         the other end's: what it answered to a query is an error
-    ├── LinkError          the network's fault: an address out of reach, a certificate that nobody trusts
-    ├── LogError           a wire log that cannot be read or written as it is
-    │   ├── LogFull            the disk is full: free some space and go on, nothing acknowledged is lost
-    │   └── LogRemoved         retention, or somebody, has removed what was asked for
-    ├── LakeError          a lake that cannot be read or landed into as it is
-    ├── ClosedError        the caller's fault: a session, a declaration or a channel used after its end
-    └── DeadlockError      the caller's fault: a wait for what only the thread that waits could bring
+    ├── InvalidValue       the caller: an invalid text, number or byte string
+    │   ├── KeyExprError       an invalid key expression
+    │   ├── EndpointError      an invalid locator or endpoint
+    │   └── ConfigError        an invalid configuration
+    ├── DecodeError        the sender: bytes that violate the wire format
+    ├── EncodeError        the caller: a message that cannot be encoded
+    ├── ProtocolError      a well-formed message in the wrong state, or beyond the negotiated parameters
+    │   ├── LocalError         a call would violate the protocol
+    │   └── RemoteError        a received message violates it
+    ├── QueryError         a queryable: error replies to a query
+    ├── LinkError          the network: an unreachable address, an untrusted certificate
+    ├── LogError           a wire log cannot be read or written
+    │   ├── LogFull            the disk is full; free some space and continue; acknowledged data is safe
+    │   └── LogRemoved         the requested data was removed, by retention or by another process
+    ├── LakeError          a lake cannot be read or landed into
+    ├── ClosedError        the caller: a closed session, declaration or channel was used
+    └── DeadlockError      the caller: a wait that only the waiting thread could end
 
-InvalidValue, DecodeError and EncodeError are ValueErrors too. DecodeError and ProtocolError know the `reason` to give
-in a CLOSE that they cause. All of them survive a pickle, so a Spark task can tell its driver what it met.
+InvalidValue, DecodeError and EncodeError are also ValueErrors. DecodeError and ProtocolError have the `reason` of the CLOSE that
+they cause. All errors can be pickled, so that a Spark task can pass them to its driver.
 """
 
 from enum import IntEnum
@@ -65,7 +65,7 @@ class CloseReason(IntEnum):
 
 
 class ZenlakeError(Exception):
-    """Catches everything below. Secrets in the message are hidden."""
+    """Base class of all errors of Zenlake. Secrets in the message are redacted."""
 
     def __str__(self) -> str:
         return redact(super().__str__())
@@ -75,28 +75,34 @@ class ZenlakeError(Exception):
 
 
 class InvalidValue(ZenlakeError, ValueError):
-    """A value that cannot be what it was passed as; the message quotes it and says how to mend it."""
+    """An invalid value. The message quotes it and states the expected value."""
 
 
 class KeyExprError(InvalidValue):
-    """A text that is not a (canonical) key expression."""
+    """A text is not a canonical key expression."""
 
 
 class EndpointError(InvalidValue):
-    """A text that is neither a locator nor an endpoint."""
+    """A text is not a locator or an endpoint."""
 
 
 class ConfigError(InvalidValue):
-    """A configuration that cannot be read, or that contradicts itself."""
+    """A configuration cannot be read, or contradicts itself."""
 
 
 class DecodeError(ZenlakeError, ValueError):
-    """Received bytes that cannot be read: which `field`, the byte it starts `at`, and `why`."""
+    """Received bytes cannot be decoded.
+
+    Attributes:
+        field: The field.
+        at: Offset of its first byte.
+        why: The reason.
+    """
 
     reason = CloseReason.INVALID
 
     def __init__(self, field: str, at: int, why: str) -> None:
-        super().__init__(field, at, why)  # all three in `args`: that is what pickles
+        super().__init__(field, at, why)  # all three in `args`, which are pickled
         self.field = field
         self.at = at
         self.why = why
@@ -106,7 +112,12 @@ class DecodeError(ZenlakeError, ValueError):
 
 
 class EncodeError(ZenlakeError, ValueError):
-    """A message that cannot be written: which `field`, and `why`."""
+    """A message cannot be encoded.
+
+    Attributes:
+        field: The field.
+        why: The reason.
+    """
 
     def __init__(self, field: str, why: str) -> None:
         super().__init__(field, why)
@@ -118,7 +129,12 @@ class EncodeError(ZenlakeError, ValueError):
 
 
 class ProtocolError(ZenlakeError):
-    """A breach of the protocol: `why`, and the `reason` to give in the CLOSE that ends the session."""
+    """A violation of the protocol.
+
+    Attributes:
+        why: The violation.
+        reason: Reason of the CLOSE that ends the session.
+    """
 
     def __init__(self, why: str, reason: CloseReason = CloseReason.GENERIC) -> None:
         super().__init__(why, reason)
@@ -130,15 +146,20 @@ class ProtocolError(ZenlakeError):
 
 
 class LocalError(ProtocolError):
-    """We were asked to do what the protocol forbids here. Nothing was sent."""
+    """A call would violate the protocol. Nothing was sent."""
 
 
 class RemoteError(ProtocolError):
-    """The other end did what the protocol forbids here."""
+    """The other node violated the protocol."""
 
 
 class QueryError(ZenlakeError):
-    """A query some of whose answers are errors: their `errors` (payloads), and the `table` of those that are not."""
+    """Some replies to a query are errors.
+
+    Attributes:
+        errors: Payloads of the error replies.
+        table: Table of the other replies.
+    """
 
     def __init__(self, errors: tuple[bytes, ...], table: object = None) -> None:
         super().__init__(errors, table)
@@ -151,7 +172,12 @@ class QueryError(ZenlakeError):
 
 
 class LinkError(ZenlakeError):
-    """A link that could not be made, or broke: which `endpoint`, and `why`."""
+    """A link could not be opened, or broke.
+
+    Attributes:
+        endpoint: The endpoint.
+        why: The reason.
+    """
 
     def __init__(self, endpoint: str, why: str) -> None:
         super().__init__(endpoint, why)
@@ -163,27 +189,27 @@ class LinkError(ZenlakeError):
 
 
 class LogError(ZenlakeError):
-    """A wire log that cannot be read or written as it is."""
+    """A wire log cannot be read or written."""
 
 
 class LogFull(LogError):
-    """The disk is full. What was acknowledged is safe, the rest waits; free some space and flush again."""
+    """The disk is full. Acknowledged data is safe and the rest is buffered. Free some space and flush again."""
 
 
 class LogRemoved(LogError):
-    """Retention, or somebody, has removed what was asked for."""
+    """The requested data was removed, by retention or by another process."""
 
 
 class LakeError(ZenlakeError):
-    """A lake that cannot be read or landed into as it is."""
+    """A lake cannot be read or landed into."""
 
 
 class ClosedError(ZenlakeError):
-    """Something that was closed, undeclared, cancelled or dropped before, or that belongs to the process we forked from."""
+    """The object is closed, undeclared, cancelled or dropped, or belongs to the parent process."""
 
 
 class DeadlockError(ZenlakeError):
-    """A wait that would never end: in a callback that runs in the loop, for what the loop is to receive."""
+    """A wait would never end: a callback on the event loop thread waits for the event loop."""
 
 
-ZError = ZenlakeError  # as zenoh-python calls the one error that it has
+ZError = ZenlakeError  # the only error class of zenoh-python

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes beyond a session: values as bytes that every binding reads, and publishers that lose nothing."""
+"""Extensions: serialization that all Zenoh bindings share, and advanced publishers and subscribers."""
 
 from zenlake.api.advanced_publisher import (
     AdvancedPublisher,

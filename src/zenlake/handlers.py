@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where what is received goes: channels and callbacks."""
+"""Handlers of received items: channels and callbacks."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ __all__ = ["Handler", "DefaultHandler", "FifoChannel", "RingChannel", "Callback"
 
 
 def __getattr__(name: str) -> Any:
-    if name == "ArrowChannel":  # only who asks for it pays for Arrow
+    if name == "ArrowChannel":  # imported on use, because Arrow takes long to load
         from zenlake.api.arrow import ArrowChannel
 
         return ArrowChannel

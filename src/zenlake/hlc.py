@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hybrid logical clock: never twice the same time, never behind what was received, close to the real clock.
+"""Hybrid logical clock: unique times, later than every received time, close to the system clock (compiled: runs for every sample).
 
-A chapter of its own because a router asks it for each sample, so it is compiled. It reads no clock: `now` is an argument.
+It reads no clock: `now` is an argument.
 """
 
 import cython
@@ -10,15 +10,14 @@ __all__ = ["MAX_DELTA", "HybridClock", "ntp64_of"]
 
 NS = cython.declare(cython.ulonglong, 1_000_000_000)
 
-MAX_DELTA = 1 << 31  # 500 ms: how far ahead of us a received timestamp may be
+MAX_DELTA = 1 << 31  # 500 ms: maximum lead of a received timestamp
 COUNTER = cython.declare(cython.ulonglong, 0xF)  # the low bits count events within one tick (about 4 ns)
 
 
 class HybridClock:
-    """Times are NTP64 integers.
+    """A clock whose times are NTP64 integers.
 
-    The low four bits of the real clock are cleared and count events instead; when they overflow into the next tick that
-    is harmless, since only growth matters.
+    The low four bits of the system clock are replaced by a counter of events. An overflow into the next tick is harmless.
     """
 
     def __init__(self, max_delta=MAX_DELTA):
@@ -26,13 +25,13 @@ class HybridClock:
         self.max_delta = max_delta
 
     def tick(self, now):
-        """A new time, greater than any before it."""
+        """Return a new time, greater than all previous ones."""
         now -= now & COUNTER
         self.last = now if now > self.last - (self.last & COUNTER) else self.last + 1
         return self.last
 
     def merge(self, received, now):
-        """Learns from a received time. False, and nothing learnt, if it is further ahead of `now` than `max_delta`."""
+        """Merge a received time. Return False, without a change, if it exceeds `now` by more than `max_delta`."""
         now -= now & COUNTER
         if received > now and received - now > self.max_delta:
             return False
@@ -46,5 +45,5 @@ class HybridClock:
 
 
 def ntp64_of(ns):
-    """The NTP64 of a time before 2106, in nanoseconds since 1970, rounded down as Zenoh does."""
+    """Return the NTP64 of a time before 2106, in nanoseconds since 1970, rounded down as in Zenoh."""
     return ns // NS << 32 | (ns % NS << 32) // NS

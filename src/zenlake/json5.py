@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads JSON5: JSON with comments, bare keys, single quotes, trailing commas and a few more ways to write a number.
+"""JSON5 reader: JSON with comments, unquoted keys, single quotes, trailing commas and more number formats.
 
-Zenoh's configurations are written in it. The libraries that read it are either slow enough to be felt when a program
-starts or need a compiler, and the language is one page long, so here it is. Plain JSON goes to Python's own reader, which is loaded
-where there is something to read or (`dumps`) to write.
+Zenoh configurations use JSON5. Available libraries are slow to import or need a compiler, and the grammar is small. Plain JSON
+is passed to the standard library, which is imported on first use.
 """
 
 import re
@@ -15,7 +14,7 @@ from zenlake.redact import mentions_secret
 __all__ = ["dumps", "loads"]
 
 _DEEPEST = 100  # levels of nesting, well below Python's own limit
-# Compiled where they are used: `re` remembers them, and most configurations need neither.
+# Compiled on first use: `re` caches them, and most configurations need neither.
 _TOKEN = r"""
       (?P<space>   (?: [\s\ufeff] | //[^\n\r\u2028\u2029]* | /\*.*?\*/ )+ )
     | (?P<mark>    [{}\[\]:,] )
@@ -32,9 +31,14 @@ _END = ("end", "", -1)
 
 
 def loads(text: str, quote: bool = True) -> Any:
-    """Return the value of the text. ConfigError has the line and column of the first character that is not JSON5.
+    """Parse JSON5 text.
 
-    The error quotes the text there, unless `quote` is false or the text may contain a secret.
+    Args:
+        text: The text.
+        quote: Whether an error may quote the text. Text that may contain a secret is never quoted.
+
+    Raises:
+        ConfigError: The text is not JSON5. The message has line and column.
     """
     from json import loads as read
 
@@ -47,7 +51,7 @@ def loads(text: str, quote: bool = True) -> Any:
 
 
 def dumps(value: Any, **options: Any) -> str:
-    """As JSON."""
+    """Format as JSON."""
     from json import dumps as written
 
     return written(value, **options)
@@ -110,7 +114,7 @@ class _Reader:
             raise self._error("a value")
         self._depth += 1
         if self._depth > _DEEPEST:
-            raise ConfigError(f"the JSON5 text has more than {_DEEPEST} levels of brackets")
+            raise ConfigError(f"the JSON5 text has more than {_DEEPEST} nested levels")
         value = self._object() if text == "{" else self._array()
         self._depth -= 1
         return value

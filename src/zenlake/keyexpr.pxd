@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# C signatures of keyexpr.py. The first three are for other chapters: ranges [i, n) and [j, m) of canonical UTF-8.
+# C signatures of keyexpr.py. The first three are for other modules: ranges [i, n) and [j, m) of canonical UTF-8.
 cimport cython
 
 cdef extern from "string.h" nogil:

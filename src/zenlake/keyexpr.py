@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Key expressions: which texts are one, their canonical form, and how the sets of keys that two stand for relate.
+"""Key expressions: validation, canonical form, and set relations.
 
-An expression is a list of chunks between slashes. `*` stands for one chunk, `**` for any number of chunks, `$*` for any
-bytes within a chunk. A chunk that starts with `@` is *verbatim*: only the very same chunk matches it, no wildcard does.
+An expression is a list of chunks between slashes. `*` matches one chunk, `**` any number of chunks, `$*` any bytes within a
+chunk. A chunk that starts with `@` is *verbatim*: only the identical chunk matches it, no wildcard does.
 
-How two expressions are compared, without a stack and without a bad case:
+Algorithm of the comparison, without a stack and without a bad case:
 
-- Verbatim chunks match nothing but themselves, so both expressions must have the same ones in the same order. Between
-  them lie runs of ordinary chunks, and each run is compared with its counterpart on its own.
-- In two runs, chunks are compared pairwise from the front until a `**`, then pairwise from the back until a `**`.
-  If both runs have a `**` left they have a key in common: put between front and back what one asks for in the middle,
-  then what the other asks for. If only one has, the pieces between its `**` must be found in the rest of the other, in
-  order; taking the first place found is always right, since it leaves the most for the pieces that follow.
-- Within a chunk the same holds again, with bytes for chunks and `$*` for `**`. The segments between `$*` are found by a
+- Verbatim chunks match only themselves, so both expressions must have the same ones in the same order. Between them are runs of
+  ordinary chunks, and each run is compared with its counterpart separately.
+- In two runs, chunks are compared pairwise from the front up to a `**`, then pairwise from the back up to a `**`. If both runs
+  still have a `**`, they have a common key: between front and back, insert the middle of one, then the middle of the other. If
+  only one has, the pieces between its `**` must occur in the rest of the other, in order. Taking the first occurrence is always
+  correct, because it leaves the most for the following pieces.
+- Within a chunk the same algorithm applies, with bytes for chunks and `$*` for `**`. The segments between `$*` are found by a
   linear search.
-- The search for a piece compares chunk by chunk. When it takes more than a few passes over the two expressions, `Text`
-  finishes it: literal pieces by a linear search, pieces with wildcards by bit sets of positions.
-- To *include* is the same, except that the wildcards of the included side are ordinary: only a wildcard at least as
-  wide matches them. So `*/**` does not include `**`, nor `a/*/**` the smaller `a/**/b`: 1.10.2 says the same.
+- The search for a piece compares chunk by chunk. After a few passes over the two expressions, `Text` finishes it: literal pieces by
+  a linear search, pieces with wildcards by bit sets of positions.
+- *Includes* is the same, except that the wildcards of the included side are ordinary: only a wildcard at least as wide matches
+  them. So `*/**` does not include `**`, and `a/*/**` does not include the smaller `a/**/b`, as in Zenoh 1.10.2.
 
-The comparison is meant for routing. The C functions in the `.pxd` need no GIL and work on ranges of any bytes; these
-must be canonical, which `c_scan` tells.
+The comparison is designed for routing. The C functions in the `.pxd` need no GIL and work on ranges of bytes. The ranges must be
+canonical, which `c_scan` checks.
 """
 
 from bisect import bisect_left
@@ -55,7 +55,7 @@ MAX_MASKS = cython.declare(cython.Py_ssize_t, 1 << 24)  # bytes of masks that a 
 
 
 def c_scan(p, i, n):
-    """CANONICAL, VALID or INVALID."""
+    """Return CANONICAL, VALID or INVALID."""
     level: cython.int = CANONICAL
     after_double: cython.bint = False
     e: cython.Py_ssize_t
@@ -71,7 +71,7 @@ def c_scan(p, i, n):
                     return INVALID
                 e += 1
                 if e + 1 < n and p[e + 1] == DOLLAR:
-                    level = VALID  # `$*$*`, unless the next turn says worse
+                    level = VALID  # `$*$*`, unless the next iteration finds an error
             elif c in (HASH, QUESTION) or (c == STAR and p[i] != STAR):
                 return INVALID
             e += 1
@@ -98,7 +98,9 @@ def c_includes(a, i, n, b, j, m):
 def _relates(includes, a, i, n, b, j, m):
     v: cython.Py_ssize_t = i
     w: cython.Py_ssize_t = j
-    while v < n and w < m and a[v] == b[w] and a[v] != STAR:  # most pairs begin alike and then differ: be quick there
+    while (
+        v < n and w < m and a[v] == b[w] and a[v] != STAR
+    ):  # Performance: most pairs have a common start and then differ
         v += 1
         w += 1
         if a[v - 1] == SLASH:
@@ -123,7 +125,7 @@ def _relates(includes, a, i, n, b, j, m):
 
 
 def _run_relates(includes, a, i, n, b, j, m):
-    """Compares two runs of chunks, none of them verbatim."""
+    """Compare two runs of chunks without verbatim chunks."""
     e: cython.Py_ssize_t
     f: cython.Py_ssize_t
     while i < n and j < m:
@@ -152,7 +154,7 @@ def _run_relates(includes, a, i, n, b, j, m):
 
 
 def _chunks_fit(includes, a, i, n, b, j, m):
-    """Whether the pieces between the `**` of a are found in b, in order and apart."""
+    """Return whether the pieces between the `**` of a occur in b, in order and without overlap."""
     e: cython.Py_ssize_t
     f: cython.Py_ssize_t
     x: cython.Py_ssize_t
@@ -175,7 +177,7 @@ def _chunks_fit(includes, a, i, n, b, j, m):
                 return _search(includes, a, i, n, b, j, m)
             if not _chunk_relates(includes, a, x, e, b, y, f):
                 f = _end(b, j, m)
-                j = f + 1 if f < m else m  # try the piece one chunk further on
+                j = f + 1 if f < m else m  # try the piece one chunk later
                 break
             x = e + 1 if e < n else n
             y = f + 1 if f < m else m
@@ -357,7 +359,7 @@ def _narrow(candidates, mask, by):
 
 
 def _chunk_relates(includes, a, i, n, b, j, m):
-    """Compares two chunks that are neither verbatim nor (but for an included b) `**`."""
+    """Compare two chunks that are neither verbatim nor (except an included b) `**`."""
     if a[i] == STAR:
         return not _is_double(b, j, m)
     if b[j] == STAR:
@@ -380,7 +382,7 @@ def _chunk_relates(includes, a, i, n, b, j, m):
 
 
 def _bytes_fit(a, i, n, b, j, m):
-    """Whether the segments between the `$*` of a are found in b, in order and apart."""
+    """Return whether the segments between the `$*` of a occur in b, in order and without overlap."""
     e: cython.Py_ssize_t
     while i < n:
         e = i
@@ -397,21 +399,21 @@ def _bytes_fit(a, i, n, b, j, m):
 
 
 def _end(p, i, n):
-    """Where the chunk at i ends."""
+    """Return the end of the chunk at i."""
     while i < n and p[i] != SLASH:
         i += 1
     return i
 
 
 def _last(p, i, n):
-    """Where the last chunk of [i, n) starts."""
+    """Return the start of the last chunk of [i, n)."""
     while n > i and p[n - 1] != SLASH:
         n -= 1
     return n
 
 
 def _verbatim(p, i, n):
-    """Where the first verbatim chunk of [i, n) starts; n if there is none."""
+    """Return the start of the first verbatim chunk of [i, n), or n."""
     while i < n:
         if p[i] == AT:
             return i
@@ -466,14 +468,14 @@ else:
 
 
 def validate(expression: str | bytes) -> None:
-    """Raises KeyExprError, saying what to mend, unless the text (or its UTF-8) is a canonical key expression."""
+    """Raise KeyExprError, with a suggestion, unless the text (or its UTF-8) is a canonical key expression."""
     utf8: bytes = _utf8(expression)
     if c_scan(utf8, 0, len(utf8)) != CANONICAL:
         raise _error(utf8)
 
 
 def canonize(expression: str | bytes) -> str:
-    """The canonical form, as text, of any valid key expression."""
+    """Return the canonical form of any valid key expression."""
     utf8: bytes = _utf8(expression)
     level: cython.int = c_scan(utf8, 0, len(utf8))
     if level == INVALID:
@@ -482,21 +484,21 @@ def canonize(expression: str | bytes) -> str:
 
 
 def intersects(a: str | bytes, b: str | bytes) -> bool:
-    """Whether two canonical expressions (text or UTF-8, not checked) have a key in common."""
+    """Return whether two canonical expressions (text or UTF-8, not checked) have a common key."""
     p: bytes = _utf8(a)
     q: bytes = _utf8(b)
     return bool(c_intersects(p, 0, len(p), q, 0, len(q)))
 
 
 def includes(a: str | bytes, b: str | bytes) -> bool:
-    """Whether every key of b is one of a. Both canonical, text or UTF-8, not checked."""
+    """Return whether every key of b is a key of a. Both are canonical, text or UTF-8, not checked."""
     p: bytes = _utf8(a)
     q: bytes = _utf8(b)
     return bool(c_includes(p, 0, len(p), q, 0, len(q)))
 
 
 def relation(a: str | bytes, b: str | bytes) -> SetIntersectionLevel:
-    """How the keys of a relate to those of b. Both canonical, text or UTF-8, not checked."""
+    """Return the relation of the keys of a to those of b. Both are canonical, text or UTF-8, not checked."""
     p: bytes = _utf8(a)
     q: bytes = _utf8(b)
     if p == q:
@@ -509,19 +511,26 @@ def relation(a: str | bytes, b: str | bytes) -> SetIntersectionLevel:
 
 
 @cython.cclass
-@cython.annotation_typing(False)  # a subclass of str is a str here
+@cython.annotation_typing(False)  # accepts subclasses of str
 class KeyExpr:
-    """A canonical key expression. Equals, and hashes like, its text; `utf8` is what goes on the wire.
+    """A canonical key expression. It equals its text and has the same hash; `utf8` is its encoded form.
 
-    `KeyExpr("a/**/*")` is refused with the canonical form in the error; `KeyExpr.autocanonize` takes it.
-    Where another expression is expected, its text will do.
+    `KeyExpr("a/**/*")` is rejected with the canonical form in the error; `KeyExpr.autocanonize` accepts it. Functions that expect
+    a key expression also accept its text.
+
+    Args:
+        key_expr: The canonical text.
+
+    Raises:
+        KeyExprError: The text is invalid or not canonical.
+        TypeError: It is not a str.
     """
 
     __slots__ = ("_text", "utf8")
 
     def __init__(self, key_expr: str) -> None:
         if not isinstance(key_expr, str):
-            raise TypeError(f"a key expression is a str, not {type(key_expr).__name__}")
+            raise TypeError(f"invalid key expression of type {type(key_expr).__name__}; expected str")
         self._text = str(key_expr)
         self.utf8 = _utf8(self._text)
         if c_scan(self.utf8, 0, len(self.utf8)) != CANONICAL:
@@ -529,37 +538,86 @@ class KeyExpr:
 
     @classmethod
     def autocanonize(cls, key_expr: str) -> "KeyExpr":
-        """Takes any valid expression and makes it canonical."""
+        """Return the canonical form of any valid expression.
+
+        Args:
+            key_expr: The text, canonical or not.
+
+        Raises:
+            KeyExprError: The text is invalid.
+        """
         return cls(canonize(key_expr))
 
     @classmethod
     def from_wire(cls, utf8: bytes | bytearray | memoryview) -> "KeyExpr":
-        """From the bytes of a message, which must be canonical UTF-8."""
+        """Decode the bytes of a message.
+
+        Args:
+            utf8: Canonical UTF-8.
+
+        Raises:
+            KeyExprError: The bytes are not UTF-8, or the text is invalid or not canonical.
+        """
         try:
             return cls(bytes(utf8).decode())
         except UnicodeDecodeError as error:
             raise KeyExprError(f"key expression {bytes(utf8)!r} is not UTF-8: {error.reason}") from None
 
     def intersects(self, /, other: "KeyExpr | str") -> bool:
-        """Whether some key belongs to both."""
+        """Return whether at least one key matches both expressions.
+
+        Args:
+            other: The other key expression.
+
+        Raises:
+            KeyExprError: `other` is invalid.
+        """
         return intersects(self.utf8, _expression(other).utf8)
 
     def includes(self, /, other: "KeyExpr | str") -> bool:
-        """Whether every key of the other belongs to this one."""
+        """Return whether every key of `other` matches this expression.
+
+        Args:
+            other: The other key expression.
+
+        Raises:
+            KeyExprError: `other` is invalid.
+        """
         return includes(self.utf8, _expression(other).utf8)
 
     def relation_to(self, /, other: "KeyExpr | str") -> SetIntersectionLevel:
-        """How the keys of this one relate to those of the other."""
+        """Return the relation of the keys of this expression to those of `other`.
+
+        Args:
+            other: The other key expression.
+
+        Raises:
+            KeyExprError: `other` is invalid.
+        """
         return relation(self.utf8, _expression(other).utf8)
 
     def join(self, /, other: "KeyExpr | str") -> "KeyExpr":
-        """`self/other`, made canonical."""
+        """Return `self/other` in canonical form.
+
+        Args:
+            other: The chunks to append.
+
+        Raises:
+            KeyExprError: The result is invalid.
+        """
         return KeyExpr(canonize(f"{self}/{other}"))
 
     def concat(self, /, other: str) -> "KeyExpr":
-        """The two texts one after the other, which must give a canonical expression. For chunks, `join` is safer."""
+        """Return the concatenation of both texts. To append chunks, `join` is safer.
+
+        Args:
+            other: The text to append.
+
+        Raises:
+            KeyExprError: The result is not a canonical key expression.
+        """
         if self._text.endswith("*") and other.startswith("*"):
-            raise KeyExprError(f"`{self}` and `{other}` would make another wildcard: put a `/` between them, or `join`")
+            raise KeyExprError(f"`{self}` and `{other}` would form another wildcard: insert a `/`, or use join")
         return KeyExpr(f"{self}{other}")
 
     def __truediv__(self, other: "KeyExpr | str") -> "KeyExpr":
@@ -596,13 +654,13 @@ def _utf8(expression):
     try:
         return str.encode(expression)
     except UnicodeEncodeError:
-        raise KeyExprError(f"key expression {expression!r} holds half of a surrogate pair: no UTF-8 for it") from None
+        raise KeyExprError(f"key expression {expression!r} has a lone surrogate, which UTF-8 cannot encode") from None
 
 
 def _canonical(text):
-    """Collapses repeated `$*`, then orders each row of wildcards: every `*` first, then at most one `**`."""
+    """Collapse repeated `$*`, then sort each sequence of wildcards: every `*` first, then at most one `**`."""
     chunks: list = []
-    owed: cython.bint = False  # a `**` that comes when its row ends
+    owed: cython.bint = False  # a pending `**`, written at the end of its sequence
     for chunk in text.split("/"):
         while "$*$*" in chunk:
             chunk = chunk.replace("$*$*", "$*")
@@ -621,7 +679,7 @@ def _canonical(text):
 
 
 def _error(utf8):
-    """Why an expression is not canonical, and what to write instead."""
+    """Return the error for an expression that is not canonical, with a suggestion."""
     text = utf8.decode(errors="replace")
     if not text:
         return KeyExprError("a key expression cannot be empty: `**` stands for every key")

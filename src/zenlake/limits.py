@@ -19,7 +19,7 @@ KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
 
 class Resource(Enum):
-    """A kind of memory that a peer can make this node use. The value is the name in settings, metrics and messages."""
+    """Kinds of memory that a peer can make this node use. The value is the name in settings, metrics and messages."""
 
     HANDSHAKES = "handshakes"
     LINK_BUFFERS = "link_buffers"
@@ -69,16 +69,19 @@ def merge_limits(changes: Mapping[str, int]) -> dict[Resource, int]:
             known = ", ".join(each.value for each in Resource)
             raise ConfigError(f"unknown limit {name!r}; expected one of {known}") from None
         if size < 1:
-            raise ConfigError(f"limit {name} = {size}: expected at least 1 byte")
+            raise ConfigError(f"invalid limit {name}={size}; expected at least 1 byte")
         limits[resource] = size
     return limits
 
 
 def parse_limits(texts: Iterable[str]) -> dict[str, int]:
-    """Return bytes by resource name from texts like `routes=16MiB`.
+    """Parse limits such as `routes=16MiB`.
 
     Args:
         texts: Each is a name, `=` and a number of bytes, with an optional unit KiB, MiB or GiB.
+
+    Returns:
+        Bytes by resource name.
 
     Raises:
         ConfigError: A text has another form, or its name is not a resource.
@@ -87,7 +90,7 @@ def parse_limits(texts: Iterable[str]) -> dict[str, int]:
     for text in texts:
         match = re.fullmatch(r"(\w+)=(\d+) ?(|[KMG]iB)", text.strip())
         if match is None:
-            raise ConfigError(f"invalid limit {text!r}; expected NAME=SIZE, like routes=16MiB")
+            raise ConfigError(f"invalid limit {text!r}; expected NAME=SIZE, such as routes=16MiB")
         name, number, unit = match.groups()
         found[name] = int(number) * {"": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB}[unit]
     merge_limits(found)
@@ -95,20 +98,20 @@ def parse_limits(texts: Iterable[str]) -> dict[str, int]:
 
 
 class Budget(Protocol):
-    """The memory of all peers together; `transport.budget.Budget` implements it."""
+    """Memory of all peers together. Implemented by `transport.budget.Budget`."""
 
     @property
     def is_full(self) -> bool:
-        """Whether all peers together use the memory that they may use."""
+        """Whether all peers together have reached the limit of the node."""
 
     def charge(self, size: int) -> None:
         """Add `size` bytes, or subtract them if it is negative."""
 
 
 class Account:
-    """The memory that one peer makes this node use, in bytes by resource.
+    """Memory that one peer makes this node use, in bytes by resource.
 
-    Threading: guarded by the lock of its owner. The budget has a lock of its own.
+    Threading: guarded by the lock of its owner. The budget has its own lock.
     """
 
     __slots__ = ("budget", "limits", "refusals", "used")
@@ -121,13 +124,13 @@ class Account:
 
     @property
     def total(self) -> int:
-        """Bytes of all resources together."""
+        """Total bytes of all resources."""
         return sum(self.used.values())
 
     def charge(self, resource: Resource, size: int) -> bool:
         """Charge `size` bytes. Return False, and charge nothing, if the peer would exceed its limit.
 
-        A full budget of the node does not refuse a charge: the peer that uses most is closed then, not the one that comes last.
+        A full budget of the node does not refuse a charge. In that case the peer with the largest usage is closed, not the latest.
         """
         used = self.used.get(resource, 0) + size
         if used > self.limits[resource]:
@@ -139,7 +142,7 @@ class Account:
         return True
 
     def release(self, resource: Resource, size: int) -> None:
-        """Give back bytes that were charged."""
+        """Release charged bytes."""
         self.used[resource] = self.used.get(resource, 0) - size
         if self.budget is not None:
             self.budget.charge(-size)
@@ -149,9 +152,9 @@ class Account:
         return self.used.get(resource, 0) > share * self.limits[resource]
 
     def set(self, resource: Resource, size: int) -> bool:
-        """Record that the peer uses `size` bytes now. Return False, and count a refusal, if that exceeds the limit.
+        """Set the usage to `size` bytes. Return False, and count a refusal, if that exceeds the limit.
 
-        For memory that is in use before its size is known, such as the buffers of a link.
+        For memory that is used before its size is known, such as the buffers of a link.
         """
         before = self.used.get(resource, 0)
         if size != before:
@@ -164,7 +167,7 @@ class Account:
         return False
 
     def close(self) -> None:
-        """Give back all that is charged. The peer is gone."""
+        """Release everything that is charged. Called when the peer is gone."""
         if self.budget is not None:
             self.budget.charge(-self.total)
         self.used.clear()

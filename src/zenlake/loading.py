@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loading a module that brings many others.
+"""Import of modules with many dependencies, without garbage collection.
 
-They are no garbage: looking for some among them, while they are loaded and once more thereafter, is a tenth of a start.
+Modules are not garbage. Collections during and after the import took a tenth of the start-up time.
 """
 
 import gc
@@ -19,7 +19,7 @@ def loaded(name: str) -> ModuleType:
     try:
         return import_module(name)
     finally:
-        if not gc.get_freeze_count():  # else somebody keeps objects from being looked at: they stay so
+        if not gc.get_freeze_count():  # a frozen generation of the program stays frozen
             gc.freeze()
-            gc.unfreeze()  # what was loaded is old from now on, without having been looked at as young
+            gc.unfreeze()  # the imported objects go to the old generation without a collection
         gc.enable()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selectors and their parameters: `key/expression?name=value;other=1|2`.
+"""Selectors and parameters: `key/expression?name=value;other=1|2`.
 
-Zenoh carries the parameters of a query as one text and never looks inside; these are the rules by which both ends read
-it. Entries are separated by `;` (not `&`), a key from its value by the first `=`, several values of one key by `|`.
-Nothing is escaped or trimmed. Keys that begin with `_` are Zenoh's own; `_time` restricts a query to a range of time.
+Zenoh sends the parameters of a query as one text. `;` separates entries (not `&`), the first `=` separates key and value,
+and `|` separates several values of a key. Nothing is escaped or trimmed. Keys that begin with `_` are reserved; `_time`
+restricts a query to a time range.
 """
 
 import re
@@ -19,9 +19,9 @@ __all__ = ["Parameters", "Selector", "TimeExpr", "TimeRange"]
 
 
 class Parameters:
-    """The parameters of a selector: a text that reads like a list of pairs. Of two with the same key the first counts.
+    """Parameters of a selector: `Parameters("a=1;b=2")` or `Parameters({"a": "1"})`.
 
-    `Parameters("a=1;b=2")`, `Parameters({"a": "1"})`. A change rewrites the text: the changed entry moves to the end.
+    Of two entries with the same key, the first applies. A change moves the entry to the end of the text.
     """
 
     __slots__ = ("_text",)
@@ -32,12 +32,12 @@ class Parameters:
         elif isinstance(parameters, Parameters):
             self._text = parameters._text
         elif parameters is None or isinstance(parameters, str):
-            self._text = (parameters or "").rstrip(";=|")  # separators at the end separate nothing
+            self._text = (parameters or "").rstrip(";=|")  # trailing separators are ignored
         else:
-            raise TypeError(f"parameters are a str like a=1;b=2, or a dict of such, not {parameters!r}")
+            raise TypeError(f"invalid parameters {parameters!r}; expected a str such as a=1;b=2, or a dict")
 
     def is_empty(self, /) -> bool:
-        """Whether there is none."""
+        """Return whether there are no parameters."""
         return not self._text
 
     @overload
@@ -45,38 +45,42 @@ class Parameters:
     @overload
     def get(self, /, key: str, default: str | None = None) -> str | None: ...
     def get(self, /, key: str, default: str | None = None) -> str | None:
-        """The value of a name, or the default."""
+        """Return the value of a key, or the default."""
         return next((value for name, value in self if name == key), default)
 
     def values(self, /, key: str) -> list[str]:
-        """The values between `|`; none if the key is not there."""
+        """Return the values of a key, separated by `|`. Empty if the key is missing."""
         value = self.get(key)
         return [] if value is None else value.split("|")
 
     def insert(self, /, key: str, value: str) -> str | None:
-        """Puts the entry at the end, instead of all that have this key. Returns the value it had."""
+        """Set an entry, at the end. Return the previous value.
+
+        Raises:
+            InvalidValue: The key or value contains a separator.
+        """
         before = self.get(key)
         self._text = _joined([*self._without({key}), _checked(key, value)])
         return before
 
     def remove(self, /, key: str) -> str | None:
-        """Removes all entries that have this key. Returns the value it had."""
+        """Remove a key. Return its value."""
         before = self.get(key)
         self._text = _joined(self._without({key}))
         return before
 
     def extend(self, /, parameters: "Parameters | Mapping[str, str] | str") -> None:
-        """Puts these entries at the end, instead of all that have their keys."""
+        """Set several entries, at the end."""
         entries = list(Parameters(parameters))
         self._text = _joined(self._without({key for key, _ in entries}) + entries)
 
     def is_ordered(self, /) -> bool:
-        """Whether they are sorted by name."""
+        """Return whether the entries are sorted by key."""
         keys = [key for key, _ in self]
         return keys == sorted(keys)
 
     def time_range(self) -> "TimeRange | None":
-        """The range of `_time`, if there is one."""
+        """Return the time range of `_time`, or None."""
         text = self.get("_time")
         return None if text is None else TimeRange.parse(text)
 
@@ -111,11 +115,11 @@ class Parameters:
 
 def _checked(key: str, value: str) -> tuple[str, str]:
     if not (isinstance(key, str) and isinstance(value, str)):
-        raise TypeError(f"a parameter's key and value are str, not {key!r} and {value!r}")
+        raise TypeError(f"invalid parameter {key!r}={value!r}; expected str for key and value")
     if not key or ";" in key or "=" in key or ";" in value:
         raise InvalidValue(
-            f"parameter {key!r}={value!r} would be read as something else: a key cannot be empty or hold `;` or `=`, "
-            "a value cannot hold `;`"
+            f"invalid parameter {key!r}={value!r}; a key must not be empty or contain `;` or `=`, and a value must not "
+            "contain `;`"
         )
     return key, value
 
@@ -125,7 +129,11 @@ def _joined(entries: list[tuple[str, str]]) -> str:
 
 
 class Selector:
-    """What a query asks for: a key expression and parameters. `Selector("a/*?x=1")`, `Selector("a/*", {"x": "1"})`."""
+    """Key expression and parameters of a query: `Selector("a/*?x=1")` or `Selector("a/*", {"x": "1"})`.
+
+    Raises:
+        KeyExprError: The key expression is invalid.
+    """
 
     __slots__ = ("_key_expr", "_parameters")
 
@@ -163,7 +171,7 @@ class Selector:
     __hash__ = None  # type: ignore[assignment]  # it can change
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Selector, (self._key_expr, self._parameters)  # so that a copy does not share them
+        return Selector, (self._key_expr, self._parameters)  # a copy must not share the parameters
 
 
 _UNITS = {
@@ -182,14 +190,14 @@ _RANGE = r"([\[\]])(.*?)(?:\.\.(.*)|;(.*))([\[\]])"
 
 @dataclass(frozen=True, slots=True)
 class TimeExpr:
-    """An instant (`ns` since 1970), or one `relative` to now: `2026-01-01T00:00:00Z`, `now()`, `now(-1.5h)`."""
+    """A time, absolute (`ns` since 1970) or relative to now: `2026-01-01T00:00:00Z`, `now()`, `now(-1.5h)`."""
 
     ns: int
     relative: bool = False
 
     def __post_init__(self) -> None:
         if not self.relative:
-            ntp64_from_ns(self.ns)  # refuses what no timestamp can hold
+            ntp64_from_ns(self.ns)  # validates the range of a timestamp
 
     @classmethod
     def parse(cls, text: str) -> "TimeExpr":
@@ -199,7 +207,7 @@ class TimeExpr:
         return cls(NTP64.parse_rfc3339(text).as_nanos())
 
     def resolve(self, now: int) -> int:
-        """Nanoseconds since 1970, where `now` is such a number too."""
+        """Return nanoseconds since 1970. `now` has the same unit."""
         return now + self.ns if self.relative else self.ns
 
     def __str__(self) -> str:
@@ -210,7 +218,7 @@ class TimeExpr:
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """The value of `_time`: `[now(-1h)..now()]`; `]a..b[` excludes its ends, `[a..]` has no end, `[a;5m]` lasts 5m."""
+    """The value of `_time`: `[now(-1h)..now()]`. `]a..b[` excludes its ends, `[a..]` has no end, `[a;5m]` lasts 5 minutes."""
 
     start: TimeExpr | None
     end: TimeExpr | None
@@ -221,19 +229,21 @@ class TimeRange:
     def parse(cls, text: str) -> "TimeRange":
         found = re.fullmatch(_RANGE, text)
         if found is None:
-            raise InvalidValue(f"time range {text!r} is not like [now(-1h)..now()], with `[` or `]` at both ends")
+            raise InvalidValue(
+                f"invalid time range {text!r}; expected the form [now(-1h)..now()], with `[` or `]` at both ends"
+            )
         opening, start_text, end_text, duration, closing = found.groups()
         start = TimeExpr.parse(start_text) if start_text else None
         if duration is None:
             end = TimeExpr.parse(end_text) if end_text else None
         elif start is None:
-            raise InvalidValue(f"time range {text!r} has a duration but no start: write one before the `;`")
+            raise InvalidValue(f"invalid time range {text!r}; a duration needs a start before the `;`")
         else:
             end = TimeExpr(start.ns + _duration(duration), start.relative)
         return cls(start, end, opening == "[", closing == "]")
 
     def contains(self, time: int, now: int) -> bool:
-        """Whether `time` lies in the range; both in nanoseconds since 1970."""
+        """Return whether `time` is in the range. Both are nanoseconds since 1970."""
         if self.start is not None:
             start = self.start.resolve(now)
             if time < start or (time == start and not self.includes_start):
@@ -253,7 +263,7 @@ class TimeRange:
 def _duration(text: str) -> int:
     found = re.fullmatch(_DURATION, text, re.ASCII)
     if found is None:
-        raise InvalidValue(f"duration {text!r} is not a number followed by u, ms, s, m, h, d, w or nothing")
+        raise InvalidValue(f"invalid duration {text!r}; expected a number and u, ms, s, m, h, d or w")
     from decimal import Decimal
 
     return int(Decimal(found[1]) * _UNITS[found[2]])

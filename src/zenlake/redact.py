@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keep secrets out of errors, `repr`, logs, reports and query plans: one rule for all of them.
+"""Redaction of secrets in errors, `repr`, logs, reports and query plans.
 
 A secret is the value of a name that ends in one of ENDINGS, in a configuration (JSON5, YAML), in an endpoint
 (`tls/host:7447#connect_private_key_base64=...`) or in an option of the command line (`password=...`). User and password of an

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What waits, oldest first: a deque without the calls for each item that one from another module costs.
+"""FIFO queue without per-item calls into another module (replaces `collections.deque` in compiled code).
 
-Unlike a list it keeps its memory when it is emptied: most of these are filled and emptied by every message.
+It keeps its memory when emptied, because most queues are filled and emptied by every message.
 
-Compiled, nobody else's code runs between two of its lines, so it needs no lock; but where a list is made the garbage
-collector may run, and with it anybody's. Uncompiled it is `collections.deque`.
+Threading: compiled code holds the GIL between two lines, so no lock is needed. Creating a list may run the garbage collector,
+and finalizers with it. Uncompiled it is `collections.deque`.
 """
 
 from collections import deque
@@ -17,7 +17,7 @@ FEWEST = cython.declare(cython.Py_ssize_t, 16)
 
 
 class Ring:
-    """Oldest first. No item is None."""
+    """A FIFO queue. Items must not be None."""
 
     def __init__(self):
         self.slots = [None] * FEWEST
@@ -34,7 +34,7 @@ class Ring:
     def grow(self):
         larger: list = [None] * (2 * len(self.slots))
         i: cython.Py_ssize_t
-        if len(larger) > len(self.slots):  # nobody else has, meanwhile
+        if len(larger) > len(self.slots):  # unless a finalizer has grown it in the meantime
             for i in range(self.count):
                 larger[i] = self.slots[(self.first + i) & (len(self.slots) - 1)]
             self.slots = larger
@@ -42,7 +42,7 @@ class Ring:
         return 0
 
     def popleft(self):
-        """The oldest; there must be one."""
+        """Remove and return the oldest item. The queue must not be empty."""
         item = self.slots[self.first]
         self.slots[self.first] = None
         self.first = (self.first + 1) & (len(self.slots) - 1)
@@ -50,11 +50,11 @@ class Ring:
         return item
 
     def peek(self):
-        """The oldest, which stays; there must be one."""
+        """Return the oldest item. The queue must not be empty."""
         return self.slots[self.first]
 
     def remove(self, item):
-        """Take it out from wherever it is; ValueError if it is nowhere."""
+        """Remove an item. Raise ValueError if it is missing."""
         found: list = [self.popleft() for _ in range(self.count)]
         try:
             found.remove(item)
@@ -63,7 +63,7 @@ class Ring:
                 self.append(each)
 
     def clear(self):
-        """Forget everything. What that ends may come back here, and finds it empty."""
+        """Remove all items. Finalizers of items see an empty queue."""
         empty: list = [None] * FEWEST
         forgotten = self.slots
         self.slots = empty
@@ -75,11 +75,11 @@ class Ring:
 if not cython.compiled:
 
     class Ring(deque):  # type: ignore[no-redef,type-arg]
-        """As compiled."""
+        """The same interface, uncompiled."""
 
         def peek(self):
             return self[0]
 
     def length(ring):
-        """How many there are. (Compiled: inline, in the .pxd.)"""
+        """Return the number of items. (Compiled: inline, in the .pxd.)"""
         return len(ring)

@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bytes of Zenoh's own serializer: what its numbers, lengths and texts look like, whatever the types are called.
+"""Primitive values of the z_serialize format.
 
-Numbers are little-endian and as wide as their type; a length is LEB128, seven bits a byte, the low ones first; a text or blob is
-its length and its bytes; a sequence its length and its items; a tuple only its items; a map its length, then each key and its
-value. The bytes do not say what they are: a reader must know the type.
+Numbers are little-endian with the width of their type. A length is LEB128. A text or blob is a length and bytes, a sequence
+a length and items, a tuple only items, a map a length and pairs. The format stores no types: a reader must know them.
 """
 
 from zenlake.errors import DecodeError
 
 __all__ = ["Reader", "write_length"]
 
-LONGEST = 10  # bytes of a length: 64 bits, seven a byte
+LONGEST = 10  # maximum bytes of a length: 64 bits, seven per byte
 
 
 class Reader:
-    """Walks over the bytes of one value. Every step is checked against the end; nothing is read ahead of its bytes."""
+    """Reader of one value. Every step is bounds-checked."""
 
     __slots__ = ("at", "data", "end")
 
@@ -24,7 +23,7 @@ class Reader:
         self.end = len(data)
 
     def skip(self, size: int) -> int:
-        """Pass over so many bytes; where they began."""
+        """Skip bytes. Return the offset of the first."""
         at = self.at
         if size > self.end - at:
             raise DecodeError("value", at, f"{size} bytes expected, {self.end - at} left")
@@ -48,7 +47,7 @@ class Reader:
         raise DecodeError("value.length", start, why)
 
     def count(self, least: int) -> int:
-        """The length of a sequence whose items take at least so many bytes each: no more than what is left can hold."""
+        """Return the length of a sequence, bounded by the remaining bytes at `least` bytes per item."""
         start = self.at
         count = self.length()
         if count * least > self.end - self.at:
@@ -72,7 +71,7 @@ class Reader:
             raise DecodeError("value", self.at - len(data) + error.start, f"not UTF-8: {error.reason}") from None
 
     def close(self) -> None:
-        """A value is all of its bytes."""
+        """Check that no bytes are left."""
         if self.at != self.end:
             raise DecodeError("value", self.at, f"{self.end - self.at} bytes left over")
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loggers of the standard library for the chapters that every program loads, and most never use: `logging` is imported when
-something is first told."""
+"""Lazy loggers: `logging` is imported with the first message, because most programs log nothing."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ if TYPE_CHECKING:
 else:
 
     class logger:
-        """As `logging.getLogger(name)`."""
+        """Return a logger like `logging.getLogger(name)`."""
 
         def __init__(self, name):
             self._name = name

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The small values that travel in messages: identifiers and timestamps (and, from `choices`, what a message can choose).
+"""Identifiers and timestamps (and the enums of `choices`), with the names of zenoh-python.
 
-The same objects serve from the wire up to the API, under the names that zenoh-python gives them. They never change once
-made, hash, compare, pickle and copy, and know nothing of messages, sockets or clocks. `from_wire` takes what a decoder
-found, everything else takes what a user typed.
+The same objects are used from the wire up to the API. They are immutable, hashable, comparable, picklable and copyable.
+`from_wire` takes decoded values. The other constructors validate user input.
 """
 
 from functools import total_ordering
@@ -61,10 +60,10 @@ LONGEST_ID = 16
 
 @total_ordering
 class _Identifier:
-    """A number of 1 to 16 bytes, never zero.
+    """A number of 1 to 16 bytes, not zero.
 
-    On the wire: its bytes, lowest first, without the zeros at the high end. As text: the number in lowercase hex.
-    The order is that of the wire bytes, not of the number: so 1.10.2 breaks ties between timestamps, and so must we.
+    On the wire it is little-endian without high zero bytes. As text it is lowercase hexadecimal. The order is that of the wire
+    bytes, not of the number, because 1.10.2 uses that order to compare timestamps.
     """
 
     __slots__ = ("_wire",)
@@ -72,24 +71,24 @@ class _Identifier:
 
     @classmethod
     def from_wire(cls, data: bytes | bytearray | memoryview) -> Self:
-        """From wire bytes (or random ones). Zeros at the high end are trimmed."""
+        """Create from wire bytes or random bytes. High zero bytes are removed."""
         wire = bytes(data).rstrip(b"\0")
         if not wire or len(data) > LONGEST_ID:
             why = "it is zero" if data and not wire else f"it has {len(data)}"
-            raise InvalidValue(f"a {cls.__name__} is 1 to {LONGEST_ID} bytes that are not all zero, and {why}")
+            raise InvalidValue(f"a {cls.__name__} has 1 to {LONGEST_ID} bytes that are not all zero, and {why}")
         self = cls.__new__(cls)
         self._wire = wire
         return self
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From hex without leading zeros, the form that `str` gives."""
+        """Parse hexadecimal digits without leading zeros, the format of `str`."""
         if not 1 <= len(text) <= 2 * LONGEST_ID or text.startswith("0") or not text.isascii() or not text.isalnum():
-            raise InvalidValue(f"{text!r} is not a {cls.__name__}: 1 to 32 hex digits without leading zeros")
+            raise InvalidValue(f"invalid {cls.__name__} {text!r}; expected 1 to 32 hex digits without leading zeros")
         try:
             number = int(text, 16)
         except ValueError:
-            raise InvalidValue(f"{text!r} is not a {cls.__name__}: it has digits that are not hexadecimal") from None
+            raise InvalidValue(f"invalid {cls.__name__} {text!r}; it has digits that are not hexadecimal") from None
         return cls.from_wire(number.to_bytes(LONGEST_ID, "little"))
 
     def to_wire(self) -> bytes:
@@ -117,23 +116,23 @@ class _Identifier:
 
 
 class ZenohId(_Identifier):
-    """The identity of a node: `ZenohId.parse("d64d...")`, `ZenohId.from_wire(random_bytes)`."""
+    """The identifier of a node: `ZenohId.parse("d64d...")` or `ZenohId.from_wire(random_bytes)`."""
 
     __slots__ = ()
 
     def __bytes__(self) -> bytes:
-        """Sixteen bytes, lowest first. The wire has them without the zeros at the end: see `to_wire`."""
+        """Return sixteen bytes, little-endian. `to_wire` omits high zero bytes."""
         return self._wire.ljust(LONGEST_ID, b"\0")
 
 
 class TimestampId(_Identifier):
-    """The identity of the clock that made a timestamp; usually the bytes of its node's ZenohId."""
+    """The identifier of the clock of a timestamp, usually the ZenohID of its node."""
 
     __slots__ = ()
 
     def __init__(self, bytes: bytes | bytearray) -> None:
         if isinstance(bytes, (int, str)):
-            raise TypeError(f"a TimestampId is made of bytes, not of {bytes!r}")
+            raise TypeError(f"invalid TimestampId {bytes!r}; expected bytes")
         self._wire = TimestampId.from_wire(bytes)._wire
 
     def __bytes__(self) -> bytes:
@@ -141,15 +140,15 @@ class TimestampId(_Identifier):
 
 
 class EntityGlobalId:
-    """One publisher, subscriber, queryable... of one node: the node's id and a number that the node gave."""
+    """The global identifier of an entity (publisher, subscriber, queryable ...): ZenohID and entity number."""
 
     __slots__ = ("_eid", "_zid")
 
     def __init__(self, zid: ZenohId, eid: int) -> None:
         if not isinstance(zid, ZenohId):
-            raise TypeError(f"zid is a ZenohId, not {zid!r}")
+            raise TypeError(f"invalid zid {zid!r}; expected a ZenohId")
         if not 0 <= index(eid) <= U32:
-            raise InvalidValue(f"entity id {eid} is not an unsigned 32-bit number")
+            raise InvalidValue(f"invalid entity id {eid}; expected an unsigned 32-bit number")
         self._zid = zid
         self._eid = eid
 
@@ -177,15 +176,15 @@ class EntityGlobalId:
 
 
 class SourceInfo:
-    """Which entity made a sample, and its place among those the entity made."""
+    """The entity that published a sample, and the sample's sequence number."""
 
     __slots__ = ("_source_id", "_source_sn")
 
     def __init__(self, source_id: EntityGlobalId, source_sn: int) -> None:
         if not isinstance(source_id, EntityGlobalId):
-            raise TypeError(f"source_id is an EntityGlobalId, not {source_id!r}")
+            raise TypeError(f"invalid source_id {source_id!r}; expected an EntityGlobalId")
         if not 0 <= index(source_sn) <= U32:
-            raise InvalidValue(f"source sequence number {source_sn} is not an unsigned 32-bit number")
+            raise InvalidValue(f"invalid source sequence number {source_sn}; expected an unsigned 32-bit number")
         self._source_id = source_id
         self._source_sn = source_sn
 
@@ -214,10 +213,10 @@ class SourceInfo:
 
 @total_ordering
 class Timestamp:
-    """When something happened, by a hybrid logical clock, and which clock said so. Ordered by time, then by clock.
+    """A timestamp of a hybrid logical clock: time and clock id. Ordered by time, then by clock id.
 
-    Two text forms: `str` gives `7590176156653977600/1` (exact; `parse` reads it), `to_string_rfc3339_lossy` gives
-    `2026-01-01T00:00:00.000000000Z/1` (readable; `parse_rfc3339` reads it).
+    There are two text formats. `str` returns `7590176156653977600/1`, which is exact; `parse` reads it.
+    `to_string_rfc3339_lossy` returns `2026-01-01T00:00:00.000000000Z/1`; `parse_rfc3339` reads it.
     """
 
     __slots__ = ("_id", "_ntp64")
@@ -235,21 +234,31 @@ class Timestamp:
 
     @classmethod
     def parse(cls, s: str) -> "Timestamp":
-        """From what `str` gives."""
+        """Parse the format of `str`.
+
+        Raises:
+            InvalidValue: The text is not a timestamp.
+        """
         time, id = _split(s)
         if not (time.isascii() and time.isdigit() and len(time) <= 20):
-            raise InvalidValue(f"{s!r} is not a timestamp like 7590176156653977600/1; is it for parse_rfc3339?")
+            raise InvalidValue(
+                f"invalid timestamp {s!r}; expected the form 7590176156653977600/1, or use parse_rfc3339"
+            )
         return cls(NTP64.from_wire(int(time)), TimestampId.parse(id))
 
     @classmethod
     def parse_rfc3339(cls, s: str) -> "Timestamp":
-        """From 2026-01-01T00:00:00.123456789Z/id."""
+        """Parse `2026-01-01T00:00:00.123456789Z/id`.
+
+        Raises:
+            InvalidValue: The text is not a timestamp.
+        """
         time, id = _split(s)
         return cls(NTP64.parse_rfc3339(time), TimestampId.parse(id))
 
     @property
     def ntp64(self) -> int:
-        """The time as it is on the wire."""
+        """The time as NTP64 number."""
         return self._ntp64
 
     @property
@@ -257,25 +266,25 @@ class Timestamp:
         return self._id
 
     def get_time(self, /) -> "datetime":
-        """The time, to the microsecond."""
+        """Return the time as datetime, to the microsecond."""
         return self.get_time_as_ntp64().to_datetime()
 
     def get_time_as_ntp64(self, /) -> NTP64:
-        """The time, as exact as it is."""
+        """Return the exact time."""
         return NTP64.from_wire(self._ntp64)
 
     def get_id(self, /) -> TimestampId:
-        """Whose clock it is."""
+        """Return the identifier of the clock."""
         return self._id
 
     def get_diff_duration(self, /, other: "Timestamp") -> "timedelta":
-        """How long after `other`; negative if before."""
+        """Return the time since `other`, negative if it is later."""
         from datetime import timedelta
 
         return timedelta(microseconds=(self._ntp64 - other._ntp64) * 1_000_000 / (1 << 32))
 
     def to_string_rfc3339_lossy(self, /) -> str:
-        """As 2026-01-01T00:00:00.123456789Z: to the nanosecond, which is less than it holds."""
+        """Format as `2026-01-01T00:00:00.123456789Z`. Nanoseconds are less precise than the timestamp."""
         return f"{self.get_time_as_ntp64().to_string_rfc3339_lossy()}/{self._id}"
 
     def __str__(self) -> str:
@@ -303,5 +312,5 @@ class Timestamp:
 def _split(s: str) -> tuple[str, str]:
     time, slash, id = s.partition("/")
     if not slash:
-        raise InvalidValue(f"{s!r} is not a timestamp: there is no `/` between its time and its id")
+        raise InvalidValue(f"invalid timestamp {s!r}; expected `/` between time and id")
     return time, id

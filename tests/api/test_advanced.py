@@ -128,7 +128,7 @@ def test_what_is_lost_for_good_is_told(both):
 def test_a_cache_without_order_is_refused():
     with zenlake.open(config()) as session, pytest.raises(zenlake.ZError, match="timestamping"):
         declare_advanced_publisher(session, "a/b", cache=CacheConfig())
-    with pytest.raises(ValueError, match="not both"):
+    with pytest.raises(ValueError, match="set only one"):
         RecoveryConfig(heartbeat=True, periodic_queries=1)
 
 
@@ -219,7 +219,7 @@ def test_periodic_queries_recover_what_was_lost_last(publisher, subscriber):
     ],
 )
 def test_what_makes_no_sense_is_refused_when_it_is_said(make):
-    with pytest.raises(ValueError, match=r"leave it out|cannot be negative|recovery by nothing"):
+    with pytest.raises(ValueError, match=r"invalid |no recovery is set"):
         make()
 
 

@@ -219,14 +219,14 @@ def test_waiting_has_a_limit_where_one_asks_for_it():
     async def main():
         async with zenlake.aio.open(config()) as session:
             subscriber = await session.declare_subscriber("t/**")
-            with pytest.raises(TimeoutError, match=r"nothing came in 0.01 s"):
+            with pytest.raises(TimeoutError, match=r"no item arrived within 0.01 s"):
                 await subscriber.recv(timeout=0.01)
             with pytest.raises(TimeoutError):
                 await subscriber.handler.recv(0.01)
             await session.put("t/a", "1")
             assert str((await subscriber.recv(timeout=0)).payload) == "1"
             await session.declare_queryable("q")
-            with pytest.raises(TimeoutError, match=r"nothing came in 0.01 s"):
+            with pytest.raises(TimeoutError, match=r"no item arrived within 0.01 s"):
                 await session.get("q").recv(timeout=0.01)
 
     run(main)

@@ -377,4 +377,4 @@ for number in range(3):
 
 def test_a_callback_that_never_returns_does_not_keep_the_process_alive():
     ended = subprocess.run([sys.executable, "-c", STUCK], capture_output=True, text=True, timeout=30, check=True)
-    assert "a callback has not returned in 0.2 s: the process ends without it; 2 items are lost" in ended.stderr
+    assert "a callback did not return within 0.2 s; exiting without it, 2 items are lost" in ended.stderr

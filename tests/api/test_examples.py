@@ -91,15 +91,20 @@ QUIT = "Press Ctrl-C"
 PAIRS = {
     "put": (("z_sub",), ("z_put", "-p", "hello"), ">> SampleKind.PUT demo/example/put: hello", "Putting"),
     "delete": (("z_sub",), ("z_delete",), ">> SampleKind.DELETE demo/example/put", "Deleting"),
-    "pub": (("z_sub",), ("z_pub", "-n", "2", "--interval", "0.2"), "[   1] Pub from Zenlake! (1)", "somebody listens"),
+    "pub": (
+        ("z_sub",),
+        ("z_pub", "-n", "2", "--interval", "0.2"),
+        "[   1] Pub from Zenlake! (1)",
+        "matching subscribers",
+    ),
     "pull": (("z_pull", "--interval", "0.2"), ("z_put", "-p", "hello"), ">> demo/example/put: hello", "Putting"),
     "get": (
         ("z_queryable",),
         ("z_get",),
-        ">> asked demo/example/**",
+        ">> query demo/example/**",
         ">> demo/example/queryable: Queryable from Zenlake!",
     ),
-    "querier": (("z_queryable",), ("z_querier", "-n", "1"), ">> asked", ">> Queryable from Zenlake!"),
+    "querier": (("z_queryable",), ("z_querier", "-n", "1"), ">> query", ">> Queryable from Zenlake!"),
     "liveliness": (("z_liveliness",), ("z_get_liveliness",), None, ">> alive: group1/zenlake"),
     "ping": (("z_pong",), ("z_ping", "-n", "20"), None, "8 bytes, 20 times"),
     "throughput": (("z_sub_thr", "-s", "1"), ("z_pub_thr", "-n", "20000"), "messages/s", None),

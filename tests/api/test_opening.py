@@ -17,7 +17,7 @@ from zenlake.config_keys import KEYS
 
 def test_plugins_are_warned_about(caplog):
     with zenlake.open(config(plugins={"rest": {"http_port": 8000}})):
-        assert "plugins (rest), of which a session loads none" in caplog.text
+        assert "plugins (rest), but a session does not load plugins" in caplog.text
         assert "zenohd" in caplog.text
 
 
@@ -77,7 +77,7 @@ SET = {
 @pytest.mark.parametrize("path", SET)
 def test_what_has_no_effect_is_told_in_a_line(path, caplog):
     with zenlake.open(config(**{path.replace("/", "__"): SET[path]})):
-        assert caplog.messages == [f"the configuration sets what has no effect here: {path}"]
+        assert caplog.messages == [f"the configuration sets keys without effect: {path}"]
 
 
 def test_what_is_the_default_anyway_is_not_told(caplog):
@@ -102,7 +102,7 @@ def test_only_allowed_protocols_are_connected_to(caplog):
         zenlake.open(config("client", connect=where, transport__link__protocols=["tcp"])).close()
         caplog.clear()
         with zenlake.open(config(connect=where, transport__link__protocols=["tls"])) as alone:
-            assert caplog.messages == [f"transport/link/protocols does not allow {where}, so it is not connected to"]
+            assert caplog.messages == [f"transport/link/protocols does not allow {where}; it is not connected"]
             assert alone.info.peers_zid() == []
 
 

@@ -96,7 +96,7 @@ print(json.dumps([refused(text) for text in json.load(sys.stdin)]))
 
 @pytest.mark.parametrize("text", MIXED)
 def test_items_of_several_types_are_refused(text):
-    with pytest.raises(ValueError, match=r"items of \w+ and \w+ in one list"):
+    with pytest.raises(ValueError, match=r"items of types \w+ and \w+ in one list"):
         z_serialize(eval(text, vars(zenlake.ext)))
 
 
@@ -112,7 +112,7 @@ def test_items_of_several_types_are_refused_by_the_real_one_too():
 
 
 def test_what_does_not_fit_is_refused():
-    with pytest.raises(ValueError, match="does not fit"):
+    with pytest.raises(ValueError, match="out of range"):
         Int8(128)
     with pytest.raises(ValueError, match="Int64"):
         z_serialize(1 << 31)

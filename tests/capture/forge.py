@@ -16,7 +16,7 @@ from zenlake.batches import BATCHES_SCHEMA
 
 ZID = bytes(range(1, 17))
 START = 1_700_000_000_000_000_000  # ns
-STEP = 10_000  # ns between packets, unless told
+STEP = 10_000  # default ns between packets
 
 
 # Batches.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Containers: every flavour gives the same rows; a damaged file keeps what comes before the damage and says so."""
+"""Containers: every format gives the same rows; a damaged file is read up to the damage, with a note."""
 
 import gzip
 import os
@@ -144,7 +144,7 @@ def test_a_compressed_file_in_many_pieces(tmp_path):
 
 
 @pytest.mark.parametrize("flavour", [pcap, pcapng])
-@pytest.mark.parametrize("from_packet", [0, 40])  # midway: who listens is found by looking ahead
+@pytest.mark.parametrize("from_packet", [0, 40])  # midway: the listening end is found by looking ahead
 def test_it_does_not_matter_where_a_window_ends(tmp_path, monkeypatch, flavour, from_packet):
     everything = packets_of(7)[from_packet:]
     everything[20:20] = [b"\0" * 5000]  # larger than most windows, and no packet of anybody
@@ -171,7 +171,7 @@ def test_a_file_that_is_cut_off_while_it_is_read_keeps_what_was_read(tmp_path, m
     table = pa.Table.from_batches([first, *batches])
     assert said(table) == talk[: len(table)]
     assert 40 < len(table) < 60
-    assert "cut off" in troubles(found)[0][1]
+    assert "truncated" in troubles(found)[0][1]
 
 
 def test_what_is_added_to_a_file_while_it_is_read_is_left_for_the_next_reading(tmp_path, monkeypatch):
@@ -247,7 +247,7 @@ def test_an_absurd_length_ends_the_file_and_says_so(tmp_path, flavour):
 def test_a_packet_of_an_interface_that_was_never_described(tmp_path):
     found, table = read(written(tmp_path, pcapng(packets()) + enhanced(b"x" * 60, 1, interface=9)))
     assert said(table) == TALK
-    assert "no interface" in troubles(found)[0][1]
+    assert "its interface is not declared" in troubles(found)[0][1]
 
 
 @pytest.mark.parametrize(

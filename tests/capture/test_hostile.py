@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A capture made to exhaust memory does not: whatever it begins without end is bounded, and what is given up is told."""
+"""Captures made to exhaust memory: every buffer is limited, and dropped bytes are noted."""
 
 import tracemalloc
 

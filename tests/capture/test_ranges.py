@@ -67,7 +67,7 @@ def packets_of(seed, sessions=3):
 
 
 def written(folder, packets, files, seed, **options):
-    """The packets in a rotation of so many files."""
+    """Return the packets in a rotation of this number of files."""
     cuts = sorted(random.Random(seed).choices(range(len(packets) + 1), k=files - 1))
     times = [forge.START + i * forge.STEP for i in range(len(packets))]
     paths = []
@@ -115,7 +115,7 @@ def test_so_do_ranges_of_a_capture_with_loss_reordering_and_twins(tmp_path_facto
     whole = gathered(decode(capture.open(paths), {"messages": None, "events": None}))
     parts, _ = in_ranges(paths, size)
     parts = gathered(parts)
-    # What was told late is sorted into the record batch it is told in, so a cut may change the order of two sessions.
+    # Late rows are sorted within their record batch, so a split may change the order of two sessions.
     assert sorted_rows(parts["messages"].select(["packet", "type", "size"])) == sorted_rows(
         whole["messages"].select(["packet", "type", "size"])
     )

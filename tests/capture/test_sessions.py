@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What kind of session it is: from the handshake if captured, from the bytes if not; and what is no session."""
+"""Kind of a session: from the handshake if captured, otherwise from the bytes; and other protocols."""
 
 import json
 import os
@@ -230,7 +230,7 @@ def test_recorded_scouting(tmp_path):
     assert noted(found) == {}
 
 
-# What is no Zenoh, or cannot be read.
+# Other protocols, and encrypted sessions.
 
 
 def test_tls_is_a_face_without_batches(tmp_path):

@@ -281,7 +281,7 @@ def test_whatever_is_lost_no_batch_is_made_up_and_every_byte_is_accounted_for(tm
     assert places == sorted(set(places))
     sums = noted(found)
     explained = sum(sums.get((kind, 0), (0, 0))[1] for kind in ("missing", "unfinished", "skipped"))
-    last = max(i for i in range(len(packets)) if i not in lost)  # nothing tells of what was lost after it
+    last = max(i for i in range(len(packets)) if i not in lost)  # losses after it cannot be detected
     sent = sum(len(packet) - 54 for packet in packets[3 : last + 1])
     assert sum(table["wire_size"].to_pylist()) + explained == sent
 

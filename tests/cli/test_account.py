@@ -41,18 +41,18 @@ def told(**sent):
 def test_accounts_that_balance_are_told(tmp_path):
     found = lake(tmp_path, {"fleet/r0/imu": range(5), "fleet/r0/camera": [0, 2], "fleet/r9/imu": range(2)}, dropped=4)
     assert list(account(found, told(imu=5, camera=3))) == [
-        "8 samples sent by 2 publishers are in the lake, each once, but for 1 picture that the sender dropped",
-        "fleet/r9 was killed after 3 samples: 2 are in the lake, 1 went with it",
-        "the slow subscriber looked at 1 picture; the router sent it 1 and dropped 4, and says so",
-        "the operator asked 2 times and heard 3 replies and 1 error; the lake has 2, 3 and 1",
+        "8 samples sent by 2 publishers are in the lake, each once, except 1 picture that the sender dropped",
+        "fleet/r9 was killed after 3 samples: 2 are in the lake, 1 lost in its queues",
+        "the slow subscriber looked at 1 picture; the router sent it 1 and recorded 4 as dropped",
+        "the operator sent 2 queries and received 3 replies and 1 error; the lake has 2, 3 and 1",
     ]
 
 
 @pytest.mark.parametrize(
     ("numbers", "why"),
     [
-        (range(4), "not in the lake as often: {'fleet/r0/imu': 1}"),
-        (range(6), "not in the lake as often: {'fleet/r0/imu': -1}"),
+        (range(4), "in the lake, by key: {'fleet/r0/imu': 1}"),
+        (range(6), "in the lake, by key: {'fleet/r0/imu': -1}"),
         ([0, 1, 2, 3, 4, 4], "1 samples are in the lake twice"),
     ],
     ids=["missing", "never sent", "twice"],

@@ -11,7 +11,7 @@ from tests.cli.test_tables_commands import run  # noqa: F401
 from zenlake.examples import sample
 from zenlake.log import Writer
 
-NOT_OURS = "choose a folder that you may write to"
+NOT_OURS = "choose a writable folder"
 
 
 @pytest.fixture
@@ -35,10 +35,10 @@ def test_a_port_in_use(told):
         where = f"tcp/127.0.0.1:{taken.getsockname()[1]}"
         code, line = told("router", "-l", where)
         assert code == 1
-        assert f"{where}: somebody else listens there already" in line
+        assert f"{where}: address already in use" in line
         code, line = told("router", "-l", "tcp/127.0.0.1:0", "--metrics", where.removeprefix("tcp/"))
         assert code == 1
-        assert "somebody else listens there already" in line
+        assert "address already in use" in line
 
 
 def test_no_java(told, tmp_path, monkeypatch):
@@ -49,7 +49,7 @@ def test_no_java(told, tmp_path, monkeypatch):
     Writer(tmp_path / "log", "tap").close()
     code, line = told("land", tmp_path / "log", tmp_path / "lake")
     assert code == 1
-    assert f"JAVA_HOME is {tmp_path}, but there is no working bin/java" in line
+    assert f"JAVA_HOME is {tmp_path}, but bin/java does not work" in line
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a Linux device")
@@ -57,7 +57,7 @@ def test_no_java(told, tmp_path, monkeypatch):
 def test_no_room_on_the_disk(told, format):
     code, line = told("decode", sample(), "--columns", "key", "--format", format, "-o", "/dev/full")
     assert code == 1
-    assert "/dev/full: no space left on device; make room, or choose another place" in line
+    assert "/dev/full: no space left on device; free some disk space, or choose another disk" in line
 
 
 @pytest.mark.parametrize("endpoint", ["router:7447", "tcp/router", "tcp:router:7447", "carrier-pigeon/router:7447"])
@@ -69,10 +69,10 @@ def test_a_wrong_endpoint(told, endpoint):
 
 
 def test_a_forgotten_protocol(told):
-    assert told("tap", "router:7447") == (2, "zenlake: `router:7447` is no endpoint: did you mean tcp/router:7447?")
+    assert told("tap", "router:7447") == (2, "zenlake: invalid endpoint `router:7447`; did you mean tcp/router:7447?")
     assert told("sub", "**", "-e", "router") == (
         2,
-        "zenlake: `router` is no endpoint: write it like tcp/localhost:7447",
+        "zenlake: invalid endpoint `router`; expected an endpoint like tcp/localhost:7447",
     )
 
 
@@ -81,7 +81,7 @@ def test_nobody_at_the_endpoint(told):
         closed.bind(("127.0.0.1", 0))
         code, line = told("tap", f"tcp/127.0.0.1:{closed.getsockname()[1]}")
     assert code == 1
-    assert "refused: nobody listens there" in line
+    assert "connection refused" in line
 
 
 @pytest.mark.parametrize("words", ["sub", "get", "hz", "liveliness sub", "tap tcp/127.0.0.1:1"])
@@ -116,7 +116,7 @@ def test_a_folder_that_is_a_file(told, tmp_path):
 def test_a_log_in_an_object_store(told, tmp_path, words):
     code, line = told(*words.split(), "--log", "s3://bucket/log")
     assert code == 2
-    assert "a log is written to a folder of this machine: add --mirror s3://bucket/log to copy it there" in line
+    assert "a log must be a local folder; use --mirror s3://bucket/log to copy it there" in line
     code, line = told(*words.split(), "--log", "log", "--mirror", "pigeon://bucket/log")
     assert code == 2
     assert "--mirror: pigeon://bucket/log: " in line
@@ -127,7 +127,7 @@ def test_a_log_in_an_object_store(told, tmp_path, words):
 def test_a_wrong_name_of_a_writer(told, tmp_path, words):
     code, line = told(*words.split(), "--name", "a/b")
     assert code == 2
-    assert "a writer or reader is named with letters, digits, `_`, `.` and `-`, not 'a/b'" in line
+    assert "invalid writer or reader name 'a/b'; use letters, digits, `_`, `.` and `-`" in line
     assert list(tmp_path.iterdir()) == []
 
 
@@ -136,7 +136,7 @@ def test_a_wrong_name_of_a_writer(told, tmp_path, words):
 def test_a_wrong_address_for_metrics(told, tmp_path, words, address):
     code, line = told(*words.split(), "--metrics", address)
     assert code == 2
-    assert f"{address} is not like 127.0.0.1:9100 or :9100" in line
+    assert f"invalid address {address}; expected HOST:PORT, like 127.0.0.1:9100 or :9100" in line
     assert list(tmp_path.iterdir()) == []
 
 
@@ -144,13 +144,13 @@ def test_a_wrong_address_for_metrics(told, tmp_path, words, address):
 def test_a_wrong_time_between_syncs(told, sync):
     code, line = told("tap", "tcp/127.0.0.1:1", "--sync", sync)
     assert code == 2
-    assert f"it is block, sealed or a number of seconds, not {sync}" in line
+    assert f"invalid value {sync!r}; expected block, sealed or a number of seconds" in line
 
 
 def test_a_table_that_there_is_not(told):
     code, line = told("sql", "from sample", sample())
     assert code == 1
-    assert "there is no table sample: there are messages, samples, " in line
+    assert "unknown table sample; expected one of messages, samples, " in line
 
 
 def test_a_configuration_that_is_not_there(told):
@@ -161,7 +161,7 @@ def test_a_configuration_that_is_not_there(told):
 def test_what_is_no_log_starts_no_spark(told, tmp_path):
     code, line = told("land", tmp_path, tmp_path / "lake")
     assert code == 1
-    assert line == f"zenlake: {tmp_path} is no log: there is no zenlake-log.json in it"
+    assert line == f"zenlake: {tmp_path} is not a log: zenlake-log.json is missing"
 
 
 @pytest.mark.parametrize("words", ["report", "decode", "sql from(samples)", "replay -e tcp/127.0.0.1:1"])
@@ -170,4 +170,4 @@ def test_a_capture_that_is_none(told, tmp_path, words):
     command, *rest = words.split()
     code, line = told(command, *rest, "notes.pcap")
     assert code == 1
-    assert "notes.pcap is no capture: neither pcap nor pcapng" in line
+    assert "notes.pcap is not a capture: neither pcap nor pcapng" in line

@@ -89,17 +89,17 @@ except SystemExit:
     [
         (2, "put a//b 1 -e tcp/127.0.0.1:1", "chunks cannot be empty"),
         (2, "put a 1 -e 127.0.0.1:1", "did you mean tcp/127.0.0.1:1?"),
-        (1, "put a 1 -e tcp/127.0.0.1:1", "nobody listens there"),
-        (2, "put a", "give a VALUE or --file"),
+        (1, "put a 1 -e tcp/127.0.0.1:1", "connection refused"),
+        (2, "put a", "expected either VALUE or --file"),
         (1, "put a --file there/is/none", "there/is/none: no such file or directory"),
-        (2, "put a 1 --priority urgent", "'urgent' is not a priority: real-time"),
-        (2, "put a --delete 1", "--delete sends no value"),
+        (2, "put a 1 --priority urgent", "invalid priority 'urgent'; expected real-time"),
+        (2, "put a --delete 1", "--delete conflicts with VALUE and --file"),
         (2, "get a --target any -e tcp/127.0.0.1:1", "'--target'"),
         (2, "sub a --mode robot", "'robot' is not one of 'client', 'peer', 'router'"),
         (2, "sub a --set lease", "expected KEY=VALUE, like transport/link/tx/lease=5000"),
         (2, "hz a --window 1", "'--window'"),
         (2, "sup a", "No such command 'sup'"),
-        (1, "put a 1 --listen tcp/127.0.0.1:0 --set scouting/multicast/enabled=false", "nobody was found"),
+        (1, "put a 1 --listen tcp/127.0.0.1:0 --set scouting/multicast/enabled=false", "no node found"),
     ],
 )
 def test_mistakes_are_told_in_one_line(run, code, words, why):  # noqa: F811
@@ -114,7 +114,7 @@ def test_who_waits_alone_is_told(run):  # noqa: F811
     nobody = ("--listen", "tcp/127.0.0.1:0", "--set", "scouting/multicast/enabled=false")
     code, out, err = run("sub", "**", "--seconds", "0.1", *nobody)
     assert (code, out) == (0, b"")
-    assert err == "waiting: nobody is connected yet; -e tcp/HOST:7447 says where to look\n"
+    assert err == "waiting: no node is connected yet; name one with -e tcp/HOST:7447\n"
 
 
 def test_debug_shows_where():

@@ -51,11 +51,9 @@ def test_a_python_on_the_path_that_has_no_zenlake_is_told_as_what_spark_says_of_
     _, found = examined()
     told = found["spark's python"]
     assert told["state"] == "advice"
-    assert told["found"].startswith(
-        f"{other}, which Spark takes if it is not told, cannot import zenlake: ModuleNotFound"
-    )
-    assert told["found"].endswith("there `zenoh` is DATA_SOURCE_NOT_FOUND")
-    assert told["mend"] == f"zenlake.spark.session() tells it; or export PYSPARK_PYTHON={sys.executable}"
+    assert told["found"].startswith(f"{other}, the default of Spark, cannot import zenlake: ModuleNotFound")
+    assert told["found"].endswith("reading `zenoh` fails there with DATA_SOURCE_NOT_FOUND")
+    assert told["mend"] == f"use zenlake.spark.session(), or export PYSPARK_PYTHON={sys.executable}"
 
 
 def test_a_port_in_use_is_told_with_what_to_do():
@@ -96,4 +94,4 @@ def test_a_check_that_breaks_does_not_end_the_examination(monkeypatch):
     monkeypatch.setattr(doctor, "multicast", broken)
     found = {each.check: each for each in doctor.examine()}
     assert list(found) == CHECKS
-    assert found["multicast"].found == "could not be checked: no such thing"
+    assert found["multicast"].found == "check failed: no such thing"

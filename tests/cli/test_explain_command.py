@@ -69,7 +69,8 @@ def test_hex_as_people_paste_it(text):
 
 
 @pytest.mark.parametrize(
-    ("text", "hint"), [("03g9", "'g' is not a hex digit"), ("030", "3 hex digits are no whole bytes")]
+    ("text", "hint"),
+    [("03g9", "'g' is not a hexadecimal digit"), ("030", "3 hexadecimal digits; expected an even number")],
 )
 def test_hex_that_is_none(text, hint):
     with pytest.raises(InvalidValue, match=hint):
@@ -79,11 +80,11 @@ def test_hex_that_is_none(text, hint):
 @pytest.mark.parametrize(
     ("arguments", "code", "hint"),
     [
-        (["explain", "xyz"], 1, "is not a hex digit"),
+        (["explain", "xyz"], 1, "is not a hexadecimal digit"),
         (["explain", "--file", "does/not/exist"], 1, "does/not/exist"),
-        (["explain"], 2, "give either HEX"),
-        (["explain", "04", "--file", "x"], 2, "give either HEX"),
-        (["explain", "--scouting", "--stream", "04"], 2, "use --scouting alone"),
+        (["explain"], 2, "expected either HEX"),
+        (["explain", "04", "--file", "x"], 2, "expected either HEX"),
+        (["explain", "--scouting", "--stream", "04"], 2, "use it alone"),
         (["explian"], 2, "No such command"),
         (["explain", "--sream", "04"], 2, "No such option"),
     ],
@@ -95,7 +96,7 @@ def test_a_mistake_costs_one_line_with_a_hint(zenlake, arguments, code, hint):
     assert len(err.splitlines()) == 1
     assert err.startswith("zenlake: ")
     assert hint in err
-    assert ("--help` tells more)" in err) == (code == 2)
+    assert ("--help`)" in err) == (code == 2)
 
 
 def test_debug_shows_where(capsys):

@@ -33,8 +33,8 @@ NO_CAPTURE = {
     "zeros": (bytes(100_000), "neither pcap nor pcapng"),
     "a packet of 4 GB": (HEAD + struct.pack("<IIII", 1, 1, 0xFFFFFFF0, 0xFFFFFFF0), "packet 1 claims 4294967280 bytes"),
     "a block of 4 GB": (b"\x0a\x0d\x0d\x0a\xf0\xff\xff\xff\x4d\x3c\x2b\x1a" + bytes(99), "a block claims 4294967280"),
-    "no gzip": (b"\x1f\x8b" + b"x" * 100, "the compressed data ends or breaks here"),
-    "no zstd": (b"\x28\xb5\x2f\xfd" + b"x" * 100, "the compressed data ends or breaks here"),
+    "no gzip": (b"\x1f\x8b" + b"x" * 100, "the compressed data is truncated or damaged"),
+    "no zstd": (b"\x28\xb5\x2f\xfd" + b"x" * 100, "the compressed data is truncated or damaged"),
 }
 COMMANDS = [("decode",), ("sql", "select count(*) from samples"), ("report", "-o", "REPORT")]
 
@@ -48,7 +48,7 @@ def test_what_is_no_capture_is_refused_in_one_line(run, tmp_path, name, command)
     command = [str(tmp_path / "report.html") if word == "REPORT" else word for word in command]
     code, out, err = run(*command, str(path))
     assert (code, out) == (1, b"")
-    assert err.startswith(f"zenlake: {path} is no capture: ")
+    assert err.startswith(f"zenlake: {path} is not a capture: ")
     assert why in err
     assert err.count("\n") == 1
 
@@ -102,7 +102,7 @@ def test_a_damaged_description_of_a_log_is_mended(run, tmp_path):  # noqa: F811
     before = log.plan()
     (tmp_path / "log" / "zenlake-log.json").write_bytes(b"{damaged")
     code, _, err = run("decode", str(tmp_path / "log"))
-    assert (code, "is damaged; `zenlake log repair` makes it again" in err) == (1, True)
+    assert (code, "is damaged; run `zenlake log repair` to rebuild it" in err) == (1, True)
     assert run("log", "repair", str(tmp_path / "log"))[0] == 0
     assert run("decode", str(tmp_path / "log"))[0] == 0
     assert log.plan() == before

@@ -39,7 +39,7 @@ def test_repair_cuts_a_damaged_block_out_and_keeps_those_behind_it(run, log, tmp
         end = log.latest()
         code, out, _ = run("log", "repair", log.files.path)
         assert (code, out.decode().splitlines()[-1]) == (0, "1 repaired")
-        assert f"1 damaged block cut out: {record.rows} rows went, and the blocks behind stay" in out.decode()
+        assert f"1 damaged block removed: {record.rows} rows lost; later blocks are kept" in out.decode()
         assert path.with_suffix(".cut" if cut == 4 else ".2.cut").read_bytes() == damaged
         assert log.latest() == end
         assert run("log", "verify", log.files.path)[0] == 0
@@ -63,14 +63,12 @@ def test_verify_finds_a_flipped_bit_and_repair_saves_what_is_before_it(run, log,
     assert code == 1
     index = log.index("w", 1)
     blocks, rows = len(index) - 4, sum(each.rows for each in index) - record.row
-    assert "block 4: no whole block" in out.decode()
+    assert "block 4: incomplete or damaged block" in out.decode()
     assert f"; {blocks} blocks, {rows} rows from there on\n" in out.decode()
     code, out, _ = run("log", "repair", log.files.path)
     assert code == 0
-    why = f"block 4 is damaged, and was cut off with the {blocks - 1} behind it, which cannot be read without it: {rows} rows went"
-    assert (
-        f"w segment 1: 4 blocks, {record.row} rows: {why}; what is left of them is in 0000000001.cut\n" in out.decode()
-    )
+    why = f"block 4 is damaged and was removed with the {blocks - 1} after it, which depend on it: {rows} rows lost"
+    assert f"w segment 1: 4 blocks, {record.row} rows: {why}; the removed bytes are in 0000000001.cut\n" in out.decode()
     assert path.with_suffix(".cut").stat().st_size == len(data) - record.offset
     assert run("log", "verify", log.files.path)[0] == 0
     assert 0 < zenlake.read(log.files.path, "messages").num_rows < before
@@ -104,7 +102,9 @@ def test_of_a_damaged_log_the_readable_part_is_given_and_the_rest_told(run, tmp_
     del segment  # it maps the file
     path.write_bytes(data)
 
-    with pytest.raises(LogError, match=r"w/0000000002.arrow, block 2: .*; `zenlake log repair` saves what is whole"):
+    with pytest.raises(
+        LogError, match=r"w/0000000002.arrow, block 2: .*; run `zenlake log repair` to recover the other blocks"
+    ):
         zenlake.read(log.files.path, "messages")
     told = []
     found = zenlake.read(log.files.path, "messages", columns=columns, damaged=told.append).to_pylist()
@@ -112,7 +112,7 @@ def test_of_a_damaged_log_the_readable_part_is_given_and_the_rest_told(run, tmp_
     assert [row for row in found if row["fragments"] is None] == left
     assert len(left) > 50
     [error] = told
-    assert str(error).endswith(f"`zenlake log repair` saves what is whole; left out: {len(lost)} batches")
+    assert str(error).endswith(f"run `zenlake log repair` to recover the other blocks; {len(lost)} batches skipped")
     events = zenlake.read(log.files.path, "events", damaged=told.append).to_pylist()
     [event] = [row for row in events if row["kind"] == "log unreadable"]
     assert (event["count"], event["packet"], event["detail"]) == (len(lost), min(lost), str(error))
@@ -156,16 +156,15 @@ def test_a_segment_without_its_index_is_told_to_who_reads_and_seen_again_by_repa
     assert code == 1
     for index in gone:
         assert (
-            f"w/{index.stem}.arrow has lost its index, so nobody sees its blocks: `zenlake log repair` makes"
-            in out.decode()
+            f"w/{index.stem}.arrow has no index, so its blocks are invisible; run `zenlake log repair`" in out.decode()
         )
-    assert out.decode().endswith(f"{len(gone)} not whole: `zenlake log repair` saves the rest\n")
+    assert out.decode().endswith(f"{len(gone)} damaged; `zenlake log repair` recovers the readable blocks\n")
     for words in (("decode", log.files.path), ("log", "info", log.files.path)):
         caplog.clear()
         assert run(*words)[0] == 0
-        assert sum("has lost its index" in message for message in caplog.messages) == len(gone)
-        assert not any("somebody has removed" in message for message in caplog.messages)
-    with pytest.raises(LogError, match="has lost its index"):
+        assert sum("has no index" in message for message in caplog.messages) == len(gone)
+        assert not any("removed by another process" in message for message in caplog.messages)
+    with pytest.raises(LogError, match="has no index"):
         log.plan(whole=True)
     run("log", "repair", log.files.path)
     assert run("log", "verify", log.files.path)[0] == 0
@@ -180,7 +179,7 @@ def test_a_segment_that_a_crash_left_before_its_first_block_has_lost_nothing(run
     size = {"an empty file": 0, "half a head": len(head) // 2, "a head": len(head)}[left]
     (tmp_path / "log" / "w" / "0000000002.arrow").write_bytes(head[:size])
     code, out, _ = run("log", "verify", log.files.path)
-    assert (code, out.decode().splitlines()[-1]) == (0, "all is well")
+    assert (code, out.decode().splitlines()[-1]) == (0, "no damage found")
 
 
 @pytest.mark.parametrize("where", ["schema", "state"])
@@ -194,7 +193,7 @@ def test_a_damaged_head_is_told_and_its_segment_set_aside(run, tmp_path, where):
     data[at : at + 4] = b"\xff" * 4
     path.write_bytes(data)
     code, _, err = run("decode", log.files.path)
-    assert (code, "`zenlake log repair` sets it aside" in err) == (1, True), err
+    assert (code, "run `zenlake log repair` to set it aside" in err) == (1, True), err
     assert run("log", "verify", log.files.path)[0] == 1
     rows = sum(part.rows for part in log.plan() if part.segment == 2)
     code, out, _ = run("log", "repair", log.files.path)
@@ -210,15 +209,17 @@ def test_an_index_and_a_description_that_were_lost_are_made_again(run, log, tmp_
     before = zenlake.read(log.files.path, "messages")
     for name in ("w/0000000001.index", "w/writer.json", "zenlake-log.json"):
         (tmp_path / "log" / name).unlink()
-    with pytest.raises(LogError, match=r"is no log: there is no zenlake-log\.json in it, though .* log repair` makes"):
+    with pytest.raises(LogError, match=r"is not a log: zenlake-log\.json is missing, but .* log repair` to rebuild"):
         Log(log.files.path)
-    with pytest.raises(FileNotFoundError, match=r"was a log, and its own file is lost: `zenlake log repair` makes it"):
+    with pytest.raises(
+        FileNotFoundError, match=r"is a log whose log file is missing; recreate it with `zenlake log repair`"
+    ):
         zenlake.read(log.files.path)
     _, out, _ = run("log", "repair", log.files.path)
     assert out.decode().splitlines() == [
-        "zenlake-log.json was made again",
-        "w: writer.json was made again",
-        f"w segment 1: {log.latest()['w'][1]} blocks, {log.plan()[0].rows} rows: sealed, and its index made again",
+        "zenlake-log.json was rebuilt",
+        "w: writer.json was rebuilt",
+        f"w segment 1: {log.latest()['w'][1]} blocks, {log.plan()[0].rows} rows: sealed, and its index rebuilt",
         "3 repaired",
     ]
     assert zenlake.read(log.files.path, "messages") == before

@@ -56,7 +56,7 @@ def test_the_page_opens_by_itself_only_for_somebody_at_a_desktop(run, monkeypatc
 def test_a_file_of_the_users_own_named_like_the_sample_is_the_users(run, tmp_path):
     (tmp_path / "sample.pcap").write_bytes(b"# mine\n")
     code, [line] = run("sample.pcap")
-    assert (code, line.split(" (")[0]) == (1, "zenlake: sample.pcap is no capture: neither pcap nor pcapng")
+    assert (code, line.split(" (")[0]) == (1, "zenlake: sample.pcap is not a capture: neither pcap nor pcapng")
 
 
 @pytest.mark.parametrize(
@@ -64,10 +64,10 @@ def test_a_file_of_the_users_own_named_like_the_sample_is_the_users(run, tmp_pat
     [
         (["nowhere.pcap"], 1, "zenlake: no capture at nowhere.pcap"),
         ([QUERIES, "-o", "nowhere/report.html"], 1, "zenlake: there is no folder nowhere for report.html"),
-        ([QUERIES, "-o", "."], 1, "zenlake: . is a folder; -o names the page to write"),
-        ([QUERIES, QUERIES, QUERIES], 2, "zenlake: Invalid value: 3 recordings; a report is about one or two."),
+        ([QUERIES, "-o", "."], 1, "zenlake: . is a folder; -o expects the name of the output file"),
+        ([QUERIES, QUERIES, QUERIES], 2, "zenlake: Invalid value: 3 recordings; expected one or two."),
         ([], 2, "zenlake: Missing argument"),
-        (["."], 1, "zenlake: . is a folder with neither a lake's tables nor captures in it, and no log"),
+        (["."], 1, "zenlake: . is a folder without captures, and it is neither a lake nor a log"),
     ],
 )
 def test_a_mistake_is_one_line_and_an_exit_code(run, tmp_path, arguments, code, line):

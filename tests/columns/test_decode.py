@@ -138,9 +138,9 @@ def test_the_first_missing_number_is_told_where_numbers_start_again():
 
 
 def test_a_wrong_table_or_column_is_answered_with_the_valid_ones():
-    with pytest.raises(ValueError, match="no decoded table 'queries'; there are"):
+    with pytest.raises(ValueError, match="unknown decoded table 'queries'; expected one of"):
         Decoder({"queries": None})
-    with pytest.raises(ValueError, match=r"samples has no column 'keys'; it has .*key"):
+    with pytest.raises(ValueError, match=r"samples has no column 'keys'; expected one of .*key"):
         Decoder({"samples": ["keys"]})
 
 

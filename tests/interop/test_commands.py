@@ -133,7 +133,7 @@ def test_echo_decodes_by_the_encoding(router: Router) -> None:
     shown = [[line for line in block.splitlines() if line][2:] for block in "\n".join(lines).split("---")[:3]]
     zeros = "00000000  " + " ".join(["00"] * 16) + "  " + "." * 16
     assert code == 0
-    assert shown == [["{", '  "a": [', "    1", "  ]", "}"], ["two", "lines"], [zeros, "... and 4 bytes more"]]
+    assert shown == [["{", '  "a": [', "    1", "  ]", "}"], ["two", "lines"], [zeros, "... and 4 more bytes"]]
 
 
 def test_a_closed_pipe_ends_it_quietly(router: Router) -> None:
@@ -161,10 +161,10 @@ def test_get_prints_the_answers_of_a_real_queryable(router: Router) -> None:
     code, [line], _ = router.run("get", "cli/get/a?x=1", "body", "--json")
     assert (code, json.loads(line)["payload"]) == (0, "of answers")
     assert router.shell.events.wait("query", "answers") == [["cli/get/a", "x=1", "body"]]
-    assert router.run("get", "cli/get/bad") == (1, [], "answered with an error: no errors\n")
+    assert router.run("get", "cli/get/bad") == (1, [], "error reply: no errors\n")
     code, lines, err = router.run("get", "cli/get/none", "--timeout", "2")
     assert (code, lines) == (1, [])
-    assert "nobody answered cli/get/none" in err
+    assert "no replies to cli/get/none" in err
 
 
 def test_queryable_answers_the_real_client(router: Router) -> None:
@@ -289,4 +289,4 @@ def test_scout_finds_the_real_router(namespace: tuple[str, ...]) -> None:
     nobody = [*namespace, ZENLAKE, "scout", "--seconds", "0.3"]
     done = subprocess.run(nobody, capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "nobody answered in 0.3 s" in done.stderr
+    assert "no node replied within 0.3 s" in done.stderr

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""These tests kill processes in thought, never the power: nobody need wait for the disk."""
+"""These tests simulate killed processes, not power failures, so they do not sync to disk."""
 
 import os
 

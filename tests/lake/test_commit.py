@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Landing without Spark: every row once, wherever the work is cut, whoever lands, and however often."""
+"""Landing without Spark: every row once, after a crash at any point, by any query, any number of times."""
 
 import json
 import random
@@ -192,7 +192,7 @@ def test_two_queries_at_once_double_nothing(tmp_path, path):
 def test_landing_twice_can_be_refused(tmp_path, path):
     lake, log = Lake(tmp_path / "lake", create="parquet"), Log(path)
     land(lake, log, Batch("first", 0))
-    land(lake, log, Batch("first", 0), refuse=True)  # the same one again is no second landing
+    land(lake, log, Batch("first", 0), refuse=True)  # a retry is not a second landing
     with pytest.raises(LakeError, match=r"samples has rows of this part of the log already"):
         land(lake, log, Batch("second", 0), refuse=True)
     lake = Lake(tmp_path / "other", create="parquet")
@@ -236,15 +236,15 @@ def test_transformed_rows_land_once_for_each_batch_of_one_query(tmp_path):
         lake.commit(stage_rows(lake.path, "points", [batch], batch.schema, Batch("q", 0), "0"), Batch("q", 0))
     lake.commit(stage_rows(lake.path, "points", [batch], batch.schema, Batch("q", 1), "0"), Batch("q", 1))
     assert sum(pq.ParquetFile(file).metadata.num_rows for file in (lake.path / "points").rglob("*.parquet")) == 6
-    with pytest.raises(LakeError, match=r"points holds rows of query q; .*choose another folder"):
+    with pytest.raises(LakeError, match=r"points has rows of query q; .*choose another folder"):
         lake.commit(stage_rows(lake.path, "points", [batch], batch.schema, Batch("p", 0), "0"), Batch("p", 0))
 
 
 def test_a_lake_says_what_it_is(tmp_path):
-    with pytest.raises(LakeError, match=r"is no lake: there is no zenlake-lake\.json in it"):
+    with pytest.raises(LakeError, match=r"is not a lake: it has no zenlake-lake\.json"):
         Lake(tmp_path)
     Lake(tmp_path, create="parquet")
-    with pytest.raises(LakeError, match=r"is a lake of format parquet; land into it as that"):
+    with pytest.raises(LakeError, match=r"is a lake of format parquet; land into it with that format"):
         Lake(tmp_path, create="delta")
     (tmp_path / layout.MARKER).write_text('{"version": 99, "format": "parquet"}')
     with pytest.raises(LakeError, match=r"has version 99; this version of Zenlake reads up to 1"):

@@ -66,7 +66,7 @@ def test_days_that_are_not_over_and_files_of_others_are_left_alone(tmp_path, log
     assert mine.exists()
     assert [name for name in files(lake) if name.startswith("day=2026-02-01")] == stays
     assert len([name for name in files(lake) if name.startswith("day=2026-01-31")]) == 2
-    with pytest.raises(LakeError, match=r"no table 'queries' in .*; there are events, samples"):
+    with pytest.raises(LakeError, match=r"unknown table 'queries' in .*; expected one of events, samples"):
         compact(lake, ["queries"])
 
 
@@ -102,10 +102,10 @@ def test_a_delta_table_is_compacted_while_it_is_read_and_landed_into(tmp_path, l
     recorded(tmp_path / "more", seed=9, size=10, since=MIDNIGHT + 3 * DAY)
     before = deltalake.DeltaTable(str(lake.path / "samples"))
     old = before.to_pyarrow_table().drop_columns("day")
-    land(lake, Log(tmp_path / "more"), Batch("other", 0))  # behind the back of whoever has read the list of files
+    land(lake, Log(tmp_path / "more"), Batch("other", 0))  # concurrently, after the list of files was read
     done = {each.table: each for each in compact(lake)}
     assert done["samples"].files > 4 > done["samples"].into
-    assert rows(before.to_pyarrow_table().drop_columns("day")) == rows(old), "who reads the old list still can"
+    assert rows(before.to_pyarrow_table().drop_columns("day")) == rows(old), "readers of the old list still work"
     now = deltalake.DeltaTable(str(lake.path / "samples")).to_pyarrow_table().drop_columns("day")
     expected = [decoded(path, ["samples"])["samples"] for path in (log.files.path, tmp_path / "more")]
     assert rows(now) == sorted(rows(expected[0]) + rows(expected[1]))
@@ -122,8 +122,8 @@ def test_the_command_tells_what_it_did(tmp_path, log, capsys):
             main(["lake", arguments[0], str(lake.path), *arguments[1:]])
         assert ended.value.code == 0
     told = capsys.readouterr().out
-    assert f"samples: {count} files became 2" in told
-    assert "samples: nothing to do" in told
+    assert f"samples: merged {count} files into 2" in told
+    assert "samples: nothing to compact" in told
     assert str(landed(lake, "samples").num_rows) in told
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A derived table that a lake keeps is one whole snapshot for whoever reads it, at every moment of its replacement."""
+"""Readers of a stored derived table see one whole snapshot at every moment of its replacement."""
 
 import os
 import threading
@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from zenlake.lake import Lake, delta
-from zenlake.lake import kept as chapter
+from zenlake.lake import kept as module
 from zenlake.lake.kept import ALL, kept
 
 FORMATS = pytest.mark.parametrize("format", ["parquet", "delta"])
@@ -18,7 +18,7 @@ DAYS = ["2026-02-01", "2026-02-02"]
 
 
 def written(folder, version, rows):
-    """A snapshot that tells of every row which one it is, and how many rows there are."""
+    """A snapshot whose rows each have the snapshot's number and the number of rows."""
     path = folder / f"fresh-{version}-{rows}.parquet"
     table = {"version": [version] * rows, "count": [rows] * rows, "noise": [os.urandom(16) for _ in range(rows)]}
     pq.write_table(
@@ -88,7 +88,7 @@ def test_files_that_were_replaced_stay_for_who_knows_them(lake, tmp_path, format
     with duckdb.connect() as engine:
         assert seen(engine, before) == 1
         assert seen(engine, table.snapshot()[1]) == 4
-    monkeypatch.setattr(chapter, "PATIENCE", -1)
+    monkeypatch.setattr(module, "PATIENCE", -1)
     monkeypatch.setattr(delta, "SOON", 0)
     monkeypatch.setattr(delta, "MOST_OLD", 0)
     table.replace({ALL: written(tmp_path, 5, 5)}, 5)
@@ -121,7 +121,7 @@ def test_killed_anywhere_it_is_the_old_or_the_new_and_goes_on(lake, tmp_path, fo
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(chapter, "reached", end)
+        patched.setattr(module, "reached", end)
         with pytest.raises(KeyboardInterrupt):
             table.replace({ALL: written(tmp_path, 2, 20)}, 2)
     with duckdb.connect() as engine:

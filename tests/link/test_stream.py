@@ -34,7 +34,7 @@ def test_without_file_handles_a_listener_pauses_and_says_so_once(caplog: pytest.
     with socket.create_connection(address, 5), caplog.at_level(logging.WARNING):
         with no_file_handle_left():
             listener.on_readable(10.0)
-            assert not listener.wants_read  # else the loop would turn without end: somebody waits there
+            assert not listener.wants_read  # else the pending connection would keep the event loop busy
             retry = listener.next_timeout()
             assert retry is not None
             assert 10.1 <= retry <= 11.0

@@ -53,7 +53,7 @@ def test_what_was_acknowledged_is_there_once_and_the_tail_is_cut_clean(tmp_path,
             offsets.append(tuple(log.latest()["w"]))
         first = 10_000 * (round + 1)
     before = set(numbers(Log(tmp_path))) if power is False else set()
-    with Writer(tmp_path, "w") as writer:  # which mends what the last one left
+    with Writer(tmp_path, "w") as writer:  # repairs the state of the previous one
         assert 2 < writer.epoch <= len(POINTS) + 1  # one that died while it started counts or not
         end = writer.acknowledged
     log = Log(tmp_path)
@@ -86,12 +86,12 @@ def test_a_reader_of_a_log_whose_writer_was_killed_sees_what_was_published(tmp_p
     log = Log(tmp_path)
     assert numbers(log) == list(range(last + 1))
     [done] = repair(tmp_path)  # without starting the writer again
-    assert "index made again" in done.wrong
+    assert "index rebuilt" in done.wrong
     assert len(numbers(log)) > last + 1  # the block that was written but not yet synced
 
 
 def test_repair_keeps_out_of_a_running_writers_way(tmp_path):
-    with Writer(tmp_path, "w"), pytest.raises(LogError, match="is being written: stop its writer first"):
+    with Writer(tmp_path, "w"), pytest.raises(LogError, match="is in use; stop its writer first"):
         list(repair(tmp_path))
 
 
@@ -112,7 +112,7 @@ def test_a_reader_ahead_of_an_index_that_a_power_cut_shortened_waits_and_reads_n
     assert log.latest()["w"] < read["w"]
     assert continued(log, read, log.latest(), fail_on_data_loss=True) == read
     assert log.plan(read, read, whole=True) == []
-    with pytest.raises(LogError, match=r"\[1, 5\].*its index lost it in a power cut: start the writer, or run"):
+    with pytest.raises(LogError, match=r"\[1, 5\].*a power cut truncated its index: start the writer, or run"):
         log.plan(start, read)
     with Writer(tmp_path, "w"):
         pass
@@ -120,7 +120,7 @@ def test_a_reader_ahead_of_an_index_that_a_power_cut_shortened_waits_and_reads_n
     assert log.plan(start, read) == blocks
     assert log.latest()["w"] > read["w"]
     for beyond in ([1, 999], [99, 1]):
-        with pytest.raises(LogError, match="is this the log that was read before"):
+        with pytest.raises(LogError, match="this is the log that was read before"):
             log.plan(start, {"w": beyond})
         with pytest.raises(LogError, match="it was emptied or replaced"):
             continued(log, {"w": beyond}, log.latest() if beyond[0] > 1 else {"w": [1, 5]}, fail_on_data_loss=True)

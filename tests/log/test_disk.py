@@ -127,7 +127,7 @@ def test_a_disk_that_is_read_only_for_a_while_loses_nothing(tmp_path):
 
 
 def stepping(path, seconds, now=NOW):
-    """A log whose clock is off by so many seconds, for ten batches each. A start for each list."""
+    """Return a log with clock offsets in seconds, for ten batches each. Each list is a start of the writer."""
     count = 0
     for start in seconds:
         with Writer(path, "w", disk=Hasty()) as writer:

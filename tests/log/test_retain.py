@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Retention: what goes, what stays for whom, and what readers are told when it went all the same."""
+"""Retention: removed segments, segments kept for readers, and the errors of readers after removal."""
 
 import logging
 
@@ -34,7 +34,9 @@ def test_segments_go_by_age_and_by_size(tmp_path, writer):
     size = sum(path.stat().st_size for path in (tmp_path / "w").glob("0*"))
     assert retain(writer, Retention(size=size - 1)) == [4]
     assert retain(writer, Retention(size=size)) == []
-    with pytest.raises(LogRemoved, match=r"w: retention has removed blocks behind \[3, 1\]; the first is now \[5, 0\]"):
+    with pytest.raises(
+        LogRemoved, match=r"w: retention has removed blocks after \[3, 1\]; the first block is now \[5, 0\]"
+    ):
         log.plan({"w": [3, 1]})
     assert len(log.plan({"w": [4, 3]})) == len(log.plan()) == 2  # all of segment 4 had been read
 
@@ -90,10 +92,10 @@ def test_a_message_whose_beginning_was_removed_says_so(tmp_path):
     [removed, lost] = sorted(events, key=lambda row: row["kind"])
     assert removed["kind"] == "log removed"
     assert removed["session"] == face.name
-    assert "removed by retention: it cannot be put together" in removed["detail"]
+    assert "removed by retention; the message cannot be reassembled" in removed["detail"]
     assert lost["kind"] == "lost"
 
 
 def test_a_hard_limit_stands_behind_the_other():
-    with pytest.raises(InvalidValue, match="a hard limit stands behind a limit"):
+    with pytest.raises(InvalidValue, match="hard_age must be at least age"):
         Retention(age=10, hard_age=5)

@@ -41,7 +41,7 @@ def intersects(pattern, key):
 
 
 def withheld(row, keys):
-    """A sample as the log should tell it."""
+    """A sample as the log should return it."""
     key = row["key"]
     if key is None or not row["payload"] or not any(intersects(each, key) for each in keys):
         return row

@@ -35,14 +35,14 @@ FACES = 100 if COMPILED else 3  # half a million declarations take minutes uncom
 def test_one_writer_a_name_and_each_start_is_an_epoch(tmp_path):
     with Writer(tmp_path, "tap-1") as writer, Writer(tmp_path, "tap-2"):
         assert writer.epoch == 1
-        with pytest.raises(LogError, match=r"another process writes .*tap-1: give this writer a name of its own"):
+        with pytest.raises(LogError, match=r"tap-1 is in use by another process; give this writer a unique name"):
             Writer(tmp_path, "tap-1")
     with Writer(tmp_path, "tap-1") as writer:
         assert writer.epoch == 2
         first = writer.face("tcp", "a:1", "b:2")
         assert first.name == "tcp/a:1->b:2#tap-1.2.1"
     for name in ("", "a/b", "../x", "readers"):
-        with pytest.raises(InvalidValue, match="is named with letters"):
+        with pytest.raises(InvalidValue, match="use letters"):
             Writer(tmp_path, name)
     with pytest.raises(LogError, match="is closed"):
         writer.append(first, 0, BATCH)
@@ -86,7 +86,9 @@ def test_a_writer_whose_folder_was_emptied_uses_no_number_twice(tmp_path):
     read = Log(tmp_path).latest()
     shutil.rmtree(tmp_path / "w")
     assert begun() == (f"tcp/a:1->b:2#w.{STEP + 1}.1", [STEP + 1, STEP + 2, STEP + 3])
-    with pytest.raises(LogRemoved, match=rf"w: blocks behind \[3, 1\] are gone, .* that is there is \[{STEP + 1}, 0\]"):
+    with pytest.raises(
+        LogRemoved, match=rf"w: the segment of block \[3, 1\] was removed .* next existing block is \[{STEP + 1}, 0\]"
+    ):
         Log(tmp_path).plan(read)
     for name in os.listdir(tmp_path / "w"):
         os.remove(tmp_path / "w" / name)
@@ -98,7 +100,9 @@ def test_a_segment_that_somebody_removed_is_missed_by_who_stands_in_it(tmp_path)
     for kind in ("arrow", "index"):
         (tmp_path / "w" / segment_name(2, kind)).unlink()
     log = Log(tmp_path)
-    with pytest.raises(LogRemoved, match=r"blocks behind \[2, 1\] are gone, .* that is there is \[3, 0\]"):
+    with pytest.raises(
+        LogRemoved, match=r"the segment of block \[2, 1\] was removed .* next existing block is \[3, 0\]"
+    ):
         log.plan({"w": [2, 1]})
     assert log.next("w", [2, 1]) == [3, 0]
     assert [part.segment for part in log.plan({"w": [1, 1]})] == [3]
@@ -115,7 +119,7 @@ def test_segments_that_somebody_removed_from_the_middle_are_told(tmp_path, caplo
     for _ in range(2):
         log.plan()
         log.plan({"w": [3, 0]})
-    told = "w: somebody has removed what lay between segments 1 and 3; batches that are gone: 1"
+    told = "w: segments between 1 and 3 were removed by another process; missing batches: 1"
     assert caplog.messages == [told]  # once
     assert [each.wrong for each in verify(log)] == [told, "", ""]
     with pytest.raises(LogRemoved, match=told):
@@ -155,7 +159,7 @@ def test_a_block_that_the_index_lost_is_told_in_one_line(tmp_path):
     parts = log.plan()
     index = tmp_path / "w" / "0000000001.index"
     index.write_bytes(index.read_bytes()[:40])  # as a power cut may leave it
-    with pytest.raises(LogError, match=r"block 0 is not in the index; `zenlake log repair` makes it again"):
+    with pytest.raises(LogError, match=r"block 0 is not in the index; run `zenlake log repair` to rebuild it"):
         list(decode_ranges(log, parts, {"samples": None}))
 
 
@@ -190,7 +194,7 @@ def test_offsets_are_the_same_text_until_there_is_more(tmp_path):
 
 
 class Small(OneByOne):
-    """A disk with room for so many bytes."""
+    """A disk with limited space, in bytes."""
 
     room = 1 << 40
 
@@ -224,7 +228,7 @@ def test_a_full_disk_stops_with_a_clear_error_loses_nothing_and_goes_on(tmp_path
             if full == 3:
                 disk.room = 1 << 40
     assert full >= 3
-    assert all(why.startswith("the disk is full; what was acknowledged is safe") for why in told)
+    assert all(why.startswith("the disk is full; acknowledged data is safe") for why in told)
     writer.close()
     log = Log(tmp_path)
     assert [one.wrong for one in verify(log) if one.wrong] == []
@@ -302,7 +306,7 @@ def test_a_note_that_the_table_could_not_hold_is_refused_when_it_is_made(tmp_pat
     with Writer(tmp_path, "w", disk=Hasty()) as writer:
         writer.note("drop", count=3, detail="the queue was full")
         for wrong in ({"count": "3"}, {"colour": 1}):
-            with pytest.raises(InvalidValue, match="a note has direction, priority"):
+            with pytest.raises(InvalidValue, match="expected direction, priority"):
                 writer.note("drop", **wrong)
     log = Log(tmp_path)
     [row] = tables(log, log.plan(), {"events": ["session", "kind", "count", "detail"]})["events"].to_pylist()

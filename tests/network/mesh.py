@@ -80,7 +80,7 @@ class Mesh:
     def __init__(self) -> None:
         self.now = 0.0
         self.nodes: list[Node] = []
-        self._pairs: list[tuple[Node, Face, Wire]] = []  # what waits in the wire is for that face of that node
+        self._pairs: list[tuple[Node, Face, Wire]] = []  # queued messages in the wire are for that face of that node
         self._reader = Reader()
         self._doors: dict[Face, Door] = {}
         self._zids = iter(range(1, 1000))
@@ -137,7 +137,7 @@ class Mesh:
         door.finish()
 
     def move(self, choice: int) -> bool:
-        """One message of one wire, whichever the choice means. False if there is none."""
+        """Deliver one message of the selected wire. Return False if all wires are empty."""
         for node in self.nodes:
             node.flush()
         waiting = [pair for pair in self._pairs if pair[2].waiting]

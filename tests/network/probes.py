@@ -88,7 +88,7 @@ class Stage:
         self.lines: list[Line] = []
 
     def accept(self) -> Line:
-        """Somebody connects to us."""
+        """Accept a connection."""
         settings = Settings(self.node.zid, self.node.whatami, batch_size=49152)
         acceptor = Acceptor(settings, secret=SECRET, context=LINK, now=self.mesh.now, admit=self._admit)
         self.lines.append(Line(self, acceptor))
@@ -99,7 +99,7 @@ class Stage:
         return CloseReason.MAX_LINKS if any(line.face and line.face.zid == zid for line in self.lines) else None
 
     def connect(self) -> Line:
-        """We connect to somebody."""
+        """Open a connection."""
         settings = Settings(self.node.zid, self.node.whatami, batch_size=65480)
         line = Line(self, Opener(settings, now=self.mesh.now))
         self.lines.append(line)

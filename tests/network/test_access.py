@@ -87,9 +87,9 @@ def test_a_decision_is_remembered_and_the_memory_bounded(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"policies": [{"rules": ["x"], "subjects": ["them"]}]}, "there is no rule `x`"),
-        ({"policies": [{"rules": ["r"], "subjects": ["x"]}]}, "there is no subject `x`"),
-        ({"rules": [rule("r", "deny", "a"), rule("r", "allow", "a")]}, "the id `r` is there twice"),
+        ({"policies": [{"rules": ["x"], "subjects": ["them"]}]}, "unknown rule `x`"),
+        ({"policies": [{"rules": ["r"], "subjects": ["x"]}]}, "unknown subject `x`"),
+        ({"rules": [rule("r", "deny", "a"), rule("r", "allow", "a")]}, "duplicate id `r`"),
     ],
 )
 def test_what_would_not_be_obeyed_is_refused(change: dict[str, object], why: str) -> None:

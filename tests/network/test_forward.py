@@ -24,7 +24,7 @@ LIMIT = 2000
 
 
 class Lock:
-    """Counts how often it is taken, and says whether somebody holds it."""
+    """A lock that counts its acquisitions and shows whether it is held."""
 
     def __init__(self) -> None:
         self.taken = 0
@@ -139,7 +139,7 @@ def test_a_bad_message_leaves_no_lock_behind() -> None:
     with pytest.raises(ValueError, match="PUSH"):
         ways.inbox.filled(len(data))
     assert [lock.depth for lock in ways.locks] == [0, 0]
-    assert len(ways.written(0)) == 2, "what came before it has gone on"
+    assert len(ways.written(0)) == 2, "earlier messages have been forwarded"
 
 
 def test_what_no_batch_holds_is_cut_and_an_express_sample_closes_its_batch() -> None:

@@ -55,7 +55,7 @@ def test_an_edge_needs_both_ends_and_takes_the_greater_weight() -> None:
 
 @given(st.sets(st.tuples(st.integers(1, 7), st.integers(1, 7)).filter(lambda pair: pair[0] < pair[1])))
 def test_the_parts_of_all_routers_make_one_tree(pairs: set[tuple[int, int]]) -> None:
-    """Everybody who is connected with the root hears it once, from the parent whose child it is."""
+    """Every router connected with the root receives it once, from its parent."""
     links: dict[bytes, dict[bytes, int]] = {bytes([n]): {} for n in range(1, 8)}
     for one, other in pairs:
         links[bytes([one])][bytes([other])] = links[bytes([other])][bytes([one])] = 0

@@ -57,7 +57,7 @@ def test_what_a_member_says_is_heard_here_and_below_and_goes_nowhere_else() -> N
     seen: list[bytes] = []
     net.node.application.declare_subscriber(b"a/**", lambda key, reader: seen.append(key))
     (subscribed,) = net.told()
-    assert isinstance(subscribed, Declare)  # the others of the group are told, as 1.10.2 does
+    assert isinstance(subscribed, Declare)  # sent to the other members of the group, as 1.10.2 does
     net.client.heard(), net.peer.heard()
     net.say(net.one, Push(key="a/1", body=Put(payload=b"x")), Push(key="b", body=Put(payload=b"x")))
     assert seen == [b"a/1"]
@@ -85,7 +85,7 @@ def test_declarations_and_queries_have_no_meaning_in_a_group() -> None:
     net.say(net.one, Declare(qos=8, body=DeclareEntity(kind=2, id=1, key="a")), Request(id=1, key="q"))
     assert asked == []
     assert net.node.counters["messages without meaning in a group"] == 2
-    assert publisher.matching is True  # for the client and the peer; nobody knows who listens in the group
+    assert publisher.matching is True  # for the client and the peer; subscribers in the group are unknown
     for hand in (net.client, net.peer):
         hand.leave()
     assert publisher.matching is False

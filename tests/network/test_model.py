@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Routing against the simplest model there is: everybody in one list, everything compared with everything."""
+"""Routing compared with the simplest model: all nodes in one list, all keys compared with all."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ def build(mesh: Mesh, clients: int, peers: list[int], with_router: bool) -> list
 
 @settings(max_examples=150)
 @given(networks, steps)
-@example(  # somebody is gone while nobody asks for it: whoever asks again is not told of them
+@example(  # a declaration ends while there is no interest in it: a later interest does not receive it
     (0, [0, 0], True),
     [
         ("publisher", 2, b"a"),

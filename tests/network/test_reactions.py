@@ -162,7 +162,7 @@ def test_an_interest_in_the_future_gets_what_comes_and_goes(hands: list[Hand]) -
 
 
 def test_the_end_of_a_token_that_was_never_told_of_is_told_by_its_key(hands: list[Hand]) -> None:
-    """To whoever asked for news of tokens only, as 1.10.2 (its sources, and seen): id 0, the key in the extension."""
+    """For an interest in future tokens only, as 1.10.2 (its sources, and seen): id 0, the key in the extension."""
     a, b, c, d = hands
     for owner in (a, b):
         owner.say(declare(TOK, "t/1"))

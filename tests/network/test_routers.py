@@ -27,11 +27,11 @@ from zenlake.wire.reader import messages
 pairs = st.tuples(st.integers(0, 4), st.integers(0, 4)).filter(lambda pair: pair[0] < pair[1])
 graphs = st.lists(pairs, max_size=10, unique=True)
 KEY = b"s/x"
-GRAPHS = 20 if COMPILED else 5  # the chapters about graphs are the same in both
+GRAPHS = 20 if COMPILED else 5  # the modules about graphs are the same in both
 
 
 class World:
-    """Routers with a client each; everybody subscribes, answers and is alive."""
+    """Routers with a client each. Every node has a subscriber, a queryable and a token."""
 
     def __init__(self, count: int = 5) -> None:
         self.mesh = Mesh()
@@ -69,7 +69,7 @@ class World:
         self.links ^= {(one, other)}
 
     def toggle_extra(self, number: int) -> None:
-        """Have somebody declare one thing more, or take it back."""
+        """Add or withdraw one declaration of a node."""
         extra = self.extras.pop(number, None)
         if extra is None:
             self.extras[number] = self.everybody()[number].application.declare_token(b"extra/%d" % number)
@@ -77,7 +77,7 @@ class World:
             extra.undeclare()
 
     def check_extras(self) -> None:
-        """All know of what is declared, nobody of what was taken back."""
+        """Check that all nodes know current declarations, and none that were withdrawn."""
         for number, node in enumerate(self.everybody()):
             alive: list[bytes] = []
             node.application.liveliness_get(b"extra/*", alive.append, lambda late: None)
@@ -85,7 +85,7 @@ class World:
             assert sorted(alive) == sorted(b"extra/%d" % other for other in self.reach(number) if other in self.extras)
 
     def reach(self, number: int) -> list[int]:
-        """Everybody who is connected with somebody."""
+        """Return the nodes that a node can reach."""
         count = len(self.routers)
         found = {number % count}
         for _ in self.routers:
@@ -93,7 +93,7 @@ class World:
         return sorted(found | {router + count for router in found})
 
     def check(self) -> None:
-        """Everything exactly once, for everybody."""
+        """Check that every node receives everything exactly once."""
         for number, node in enumerate(self.everybody()):
             self.seen.clear()
             reach = self.reach(number)
@@ -161,7 +161,7 @@ def test_all_know_the_same_after_any_order_of_changes(
         moves += 1
         assert moves < 20_000
     assert all(count <= len(world.routers) for count in Counter(world.seen).values())  # two ways at most of each length
-    world.check()  # at once: nobody waits for the graph to settle
+    world.check()  # immediately, before the graph settles
     world.mesh.pass_time(SETTLED)
     world.check()
     world.check_extras()
@@ -238,7 +238,7 @@ def test_messages_between_routers_are_as_real_ones_write_them() -> None:
     (push,) = hand.heard()
     assert (push.node_id, push.key.suffix.text) == (numbers[far.zid], "from/far")
     hand.say(Push(key="s/1", node_id=9), Push(key="s/2"), Push(key="s/3", node_id=7), Push(key="s/4", node_id=55))
-    assert seen == [b"s/1", b"s/2"]  # 7 is the node itself, 55 nobody: these did not come along a tree
+    assert seen == [b"s/1", b"s/2"]  # 7 is the node itself, 55 is unknown: these did not come along a tree
     assert node.counters["messages that left their tree"] == 2
     hand.say(Declare(qos=8, node_id=9, body=UndeclareEntity(kind=3, id=0, key="from/*")))
     far.application.put(b"from/far", b"x")
@@ -274,7 +274,7 @@ def test_a_sample_in_transit_keeps_all_but_the_number_of_its_tree() -> None:
     node = mesh.node(ROUTER)
     source, target, client, number = between(mesh, node)
     near, ahead = (Timestamp.from_wire(int((1000 + seconds) * 2**32), b"\x09") for seconds in (0, 100))
-    unknown = bytes([0x2A, 7])  # an optional extension that nobody knows: id 10, a number
+    unknown = bytes([0x2A, 7])  # an unknown optional extension: id 10, a number
     for stamp in (near, ahead, None):
         body = Put(payload=b"x", timestamp=stamp)
         source.say(Push(key="s/1", qos=0x1D, node_id=300, unknown_exts=unknown, body=body))
@@ -322,7 +322,7 @@ def test_samples_in_transit_are_written_straight_into_the_queues(node_id: int, s
         (Put(payload=b"x" * 200, timestamp=stamp), Put(payload=b"", unknown_exts=unknown), Del(timestamp=stamp), Del())
     ]  # fmt: skip
     source.say(*sent)
-    if node_id == 0:  # said in so many words
+    if node_id == 0:  # stated explicitly
         source.say(b"\xbd\x00\x03s/1\x33\x00" + Put(timestamp=stamp).encode())
         sent.append(Push(key="s/1", body=Put(timestamp=stamp)))
     for queue, follows in zip(queues, (number, 0), strict=True):

@@ -150,7 +150,7 @@ def test_lateness_is_told_to_a_tenth():
 
 def test_mistakes_are_told(tmp_path):
     written(tmp_path, interleaved(5))
-    with pytest.raises(InvalidValue, match="a speed of -1"):
+    with pytest.raises(InvalidValue, match="invalid speed=-1"):
         Replay(tmp_path, speed=-1)
     with pytest.raises(InvalidValue, match="nothing to replay"):
         Replay(tmp_path, since=timedelta(hours=1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings for the report's tests: the sample, halves of it, and one by somebody who means harm."""
+"""Recordings for the report's tests: the sample, halves of it, and a malicious one."""
 
 import dpkt
 import pyarrow.parquet as pq

@@ -158,13 +158,13 @@ def test_liveliness_tells_who_fell_silent(told, tables):
 
 def test_findings_name_every_trouble_that_the_sample_was_made_with(told):
     assert [(found["level"], found["text"]) for found in told["findings"]] == [
-        ("bad", "22 frames never arrived"),
-        ("bad", "13 samples are missing from their publishers' counts"),
+        ("bad", "22 frames are missing"),
+        ("bad", "13 samples are missing by their publishers' sequence numbers"),
         ("bad", "2 queries timed out"),
-        ("bad", "2 queries were cut off by the end of their session"),
+        ("bad", "2 queries were lost when their session closed"),
         ("warn", "2 queries were answered with an error"),
-        ("warn", "20 queries found nobody to answer"),
-        ("warn", "1 token's session fell silent"),
+        ("warn", "20 queries had no reply"),
+        ("warn", "1 token's session expired silently"),
     ]
 
 
@@ -194,9 +194,9 @@ def test_a_recording_router_tells_whose_connection_broke_and_what_it_dropped(tmp
     [dropped] = told["losses"]["dropped"]["rows"]
     assert (dropped["count"], dropped["detail"]) == (7, "the other end read too slowly")
     words = [finding["text"] for finding in told["findings"]]
-    assert "7 messages were dropped for neighbours that read too slowly" in words
+    assert "7 messages were dropped for slow neighbours" in words
     assert "1 connection broke without a CLOSE" in words
-    assert not any("nothing is known to be lost" in text for text in words)
+    assert not any("no loss was detected" in text for text in words)
 
 
 @pytest.mark.parametrize("names", [(*TABLES, *DERIVED), tuple(TABLES)], ids=["whole", "decoded only"])
@@ -291,5 +291,5 @@ def test_the_chart_library_is_the_one_that_the_design_page_names():
 
 def test_a_folder_without_anything_to_read_is_refused(tmp_path):
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(InvalidValue, match="neither a lake's tables nor captures"):
+    with pytest.raises(InvalidValue, match="is a folder without captures"):
         report.data(tmp_path)

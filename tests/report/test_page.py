@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page in a real browser: it draws, says nothing on the console, fits a phone, and runs nobody else's script."""
+"""The page in a real browser: it draws, says nothing on the console, fits a phone, and runs no injected script."""
 
 import os
 from functools import cache

@@ -14,7 +14,7 @@ PATIENCE = 10.0
 
 
 def until(true: Callable[[], object]) -> None:
-    """Wait for what no event tells of."""
+    """Wait for a condition that has no event."""
     deadline = time.monotonic() + PATIENCE
     while not true():
         assert time.monotonic() < deadline

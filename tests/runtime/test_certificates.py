@@ -67,7 +67,7 @@ def test_a_client_must_show_a_certificate_that_is_good_for_clients(
 
 
 def test_large_messages_over_a_websocket_in_tls(mutual: Tls, certificates: Path) -> None:
-    """Ten megabytes each way: many batches, each a message of the WebSocket, cut anew by TLS."""
+    """Ten megabytes each way: many batches, each a message of the WebSocket, split again by TLS."""
     with runtime(replace(mutual, enable_mtls=False), WhatAmI.ROUTER) as there, runtime(mutual) as here:
         face = here.open(there.listen("wss/127.0.0.1:0"), PATIENCE)
         until(lambda: there.faces)
@@ -91,7 +91,7 @@ def test_without_a_look_at_the_name_the_signature_still_counts(certificates: Pat
                 if opens:
                     assert ours.open(where, PATIENCE).is_open
                 else:
-                    with pytest.raises(LinkError, match="certificate is not good"):
+                    with pytest.raises(LinkError, match="certificate verification failed"):
                         ours.open(where, PATIENCE)
 
 

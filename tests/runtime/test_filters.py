@@ -85,7 +85,7 @@ def test_a_wrong_word_is_refused(item: dict[str, Any], told: str) -> None:
 
 def test_an_id_is_there_once() -> None:
     item = {"id": "x", "messages": ["put"], "key_exprs": ["**"], "size_limit": 3}
-    with pytest.raises(ConfigError, match="twice: x"):
+    with pytest.raises(ConfigError, match="duplicate ids among x"):
         Filters(Clock(), low_pass=[item, item])
 
 

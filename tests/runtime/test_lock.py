@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One thread at a time, as often as it likes, and nobody is forgotten."""
+"""The lock is exclusive, reentrant, and wakes every waiting thread."""
 
 import sys
 import threading

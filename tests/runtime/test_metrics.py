@@ -170,7 +170,7 @@ def test_sigterm_ends_the_process_at_once(command: str, tmp_path: Path) -> None:
         text=True,
     )
     assert process.stderr is not None
-    assert "Ctrl-C ends it" in process.stderr.readline()
+    assert "Ctrl-C to stop" in process.stderr.readline()
     silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
     time.sleep(0.5)  # the server has accepted them
     since = time.monotonic()

@@ -109,7 +109,7 @@ def test_a_closed_node_says_so_and_ends_what_was_open(nodes: Any) -> None:
 
 
 def test_open_node_tries_again_as_long_as_it_was_told(nodes: Any) -> None:
-    """A client fails unless one endpoint takes it, in any order; others fail if they were told that they must connect."""
+    """A client fails unless one endpoint takes it, in any order; others fail only with `must_connect`."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         where = f"tcp/127.0.0.1:{free.getsockname()[1]}"
     began = time.monotonic()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of a router that never reads, over real sockets: what it costs it, whoever sends to it, and everybody else."""
+"""A client of a router that never reads, over real sockets: the cost for it, for its senders and for all others."""
 
 import threading
 import time
@@ -115,7 +115,7 @@ def test_what_may_not_be_dropped_pauses_its_sender_only_until_the_deaf_one_is_cl
 
 @pytest.mark.parametrize("link", ["udp", "quic"])
 def test_who_shares_a_socket_with_others_is_paused_alone(link: str, certificates: Path) -> None:
-    """What waits for the deaf one does not grow, though the socket is read for all others."""
+    """The queue of the blocked client does not grow, though the socket is read for all others."""
     tls = Tls(
         root_ca_certificate=str(certificates / "ca.pem"), listen_certificate=str(certificates / "server.pem"),
         listen_private_key=str(certificates / "server.key"), verify_name_on_connect=False,
@@ -197,7 +197,7 @@ def test_what_all_together_hold_is_bounded_and_nobody_new_comes_in_meanwhile() -
         until(lambda: net.router.counters().get("messages dropped: no memory", 0) > 10)
         assert budget.held <= 3_500_000
         net.latency()  # small samples pass, though what may be dropped
-        assert len(net.neighbours()) == 8 + 3, "nobody was closed for what could be dropped"
+        assert len(net.neighbours()) == 8 + 3, "droppable messages must not close a face"
         net.stop.set()
     finally:
         net.close()
@@ -222,7 +222,7 @@ def test_no_link_is_taken_while_the_memory_is_used_up() -> None:
         runtime = net.router.runtime
         net.flood(BLOCK, bytes(400_000))
         until(lambda: runtime.budget.is_full and all(runtime.faces[one.zid].way.blocked for one in net.all_deaf))
-        with pytest.raises(ZenlakeError, match="hung up"):
+        with pytest.raises(ZenlakeError, match=r"hung up|closed by the peer"):
             open_node(NodeConfig(WhatAmI.CLIENT, connect=(net.where,), backoff=None, connect_timeout=5.0))
         assert runtime.refused == 1
         for client in net.all_deaf:
@@ -237,8 +237,8 @@ def test_no_link_is_taken_while_the_memory_is_used_up() -> None:
 def test_nobodys_p99_doubles_while_another_is_blocked() -> None:
     """The router in its own process, pairs that ping each other; with a blocked client and without by turns.
 
-    Whoever else computes on the machine may be unlucky for one of both: a second and a third look are allowed, and any of
-    them has to show it for all pairs.
+    Other load on the machine may disturb one of both runs. So a second and a third run are allowed. One run must pass for
+    all pairs.
     """
     looks: list[float] = []
     while not looks or (looks[-1] >= 2 and len(looks) < 3):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connecting, connecting again, crowds, errors that tell what is wrong, and stopping with nothing left."""
+"""Connecting, connecting again, crowds, error messages, and stopping with nothing left."""
 
 import itertools
 import os
@@ -103,7 +103,7 @@ def test_it_connects_when_the_other_end_comes_and_again_when_it_comes_back() -> 
     one = runtime(here)
     connection = one.connect(where, SOON)
     until(lambda: connection.error)
-    assert "nobody listens there" in str(connection.error)
+    assert "connection refused" in str(connection.error)
     for _ in range(2):
         two = runtime(whatami=WhatAmI.ROUTER)
         two.listen(where)
@@ -141,13 +141,13 @@ def test_every_address_of_a_host_is_tried(protocol: str, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize(
     ("endpoint", "told"),
-    [("tcp/127.0.0.1:1", "refused: nobody listens there"),
-     ("unixsock-stream//nowhere/z", "no such socket"),
-     ("udp/127.0.0.1:1", "refused: nobody listens there"),
-     ("memory/nobody", "refused: nobody listens there"),
-     ("tcp/no-such-host.invalid:7447", "host `no-such-host.invalid` is unknown"),
-     ("ws/127.0.0.1:1", "refused: nobody listens there"),
-     ("quic/127.0.0.1:1", "refused: nobody listens there")],
+    [("tcp/127.0.0.1:1", "connection refused"),
+     ("unixsock-stream//nowhere/z", "socket not found"),
+     ("udp/127.0.0.1:1", "connection refused"),
+     ("memory/nobody", "connection refused"),
+     ("tcp/no-such-host.invalid:7447", "unknown host `no-such-host.invalid`"),
+     ("ws/127.0.0.1:1", "connection refused"),
+     ("quic/127.0.0.1:1", "connection refused")],
 )  # fmt: skip
 def test_an_address_that_cannot_be_reached(endpoint: str, told: str) -> None:
     one = runtime()
@@ -158,13 +158,13 @@ def test_an_address_that_cannot_be_reached(endpoint: str, told: str) -> None:
 
 def test_a_protocol_that_we_cannot_speak_or_do_not_know() -> None:
     one = runtime()
-    with pytest.raises(EndpointError, match="`vsock` links cannot be made here"):
+    with pytest.raises(EndpointError, match="unsupported protocol `vsock`"):
         one.open("vsock/2:7447", PATIENCE)
     with pytest.raises(EndpointError, match="unknown protocol `tpc`: did you mean `tcp`"):
         one.open("tpc/127.0.0.1:7447", PATIENCE)
-    with pytest.raises(EndpointError, match="is QUIC; write quic/"):
+    with pytest.raises(EndpointError, match="use quic/"):
         one.open("udp/127.0.0.1:7447?rel=1", PATIENCE)
-    with pytest.raises(EndpointError, match="metadata is like"):
+    with pytest.raises(EndpointError, match="invalid metadata"):
         one.open("tcp/127.0.0.1:7447?prio=9", PATIENCE)
     one.close()
 
@@ -172,11 +172,11 @@ def test_a_protocol_that_we_cannot_speak_or_do_not_know() -> None:
 def test_an_address_that_is_taken_or_not_ours() -> None:
     one = runtime()
     where = one.listen("tcp/127.0.0.1:0")
-    with pytest.raises(LinkError, match="somebody else listens there already"):
+    with pytest.raises(LinkError, match="address already in use"):
         one.listen(where)
     with pytest.raises(LinkError, match="not an address of this machine"):
         one.listen("tcp/192.0.2.1:7447")
-    with pytest.raises(LinkError, match="listening needs `listen_certificate`"):
+    with pytest.raises(LinkError, match="requires `listen_certificate`"):
         one.listen("tls/localhost:0")
     one.close()
 
@@ -193,7 +193,7 @@ def test_a_certificate_that_is_not_trusted_and_a_name_that_is_not_its(link: str,
     assert one.open(f"{link}/localhost:{port}", PATIENCE).is_open
     one.close()
     suspicious = runtime(tls=Tls(root_ca_certificate=str(certificates / "impostor.pem")))
-    with pytest.raises(LinkError, match="certificate is not good"):
+    with pytest.raises(LinkError, match="certificate verification failed"):
         suspicious.open(f"{link}/localhost:{port}", PATIENCE)
     suspicious.close()
     two.close()
@@ -202,7 +202,7 @@ def test_a_certificate_that_is_not_trusted_and_a_name_that_is_not_its(link: str,
 def test_files_that_are_no_certificates() -> None:
     one = runtime(tls=Tls(root_ca_certificate="/nowhere"))
     for link in ("tls", "quic"):
-        with pytest.raises(LinkError, match="certificate or key cannot be used"):
+        with pytest.raises(LinkError, match="invalid certificate or key"):
             one.open(f"{link}/localhost:1", PATIENCE)
     one.close()
 
@@ -371,4 +371,4 @@ def test_a_new_id_is_random_in_all_its_bytes_and_sixteen_long():
     made = [new_zid() for _ in range(2000)]
     assert all(len({zid[i] for zid in made}) > 200 for i in range(16))
     assert {len(zid) for zid in made} == {16}
-    assert all(zid[-1] for zid in made)  # one that ends so is shorter for everybody else
+    assert all(zid[-1] for zid in made)  # a trailing zero byte would shorten the id

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A thread that waits for what comes is woken: after what the loop was doing, but before anything that may take long."""
+"""A waiting thread is woken after the current work of the event loop, but before any work that may take long."""
 
 import signal
 import threading

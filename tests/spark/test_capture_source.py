@@ -89,7 +89,7 @@ def test_a_schema_of_the_users_own_chooses_columns(spark):
     read = spark.read.format("zenoh_capture").schema("key string, payload_size bigint")
     assert rows(read.load(QUERIES).toArrow()) == rows(zenlake.read(QUERIES, columns=["key", "payload_size"]))
     for schema, why in {
-        "keys string": "samples has no column 'keys'; it has received, ",
+        "keys string": "samples has no column 'keys'; expected one of received, ",
         "payload_size int": "samples.payload_size is bigint, not int",
     }.items():
         with pytest.raises(Exception, match="zenoh_capture: ") as caught:
@@ -140,7 +140,7 @@ VALID = "path, table, columns, keyExpr, startingTimestamp, endingTimestamp, minP
             {"table": "queries"}, QUERIES,
             "'queries' is derived from several tables: zenlake.spark.tables(spark, path)['queries'] gives it",
         ),
-        ({"table": "errors", "columns": "why,who"}, QUERIES, "option 'columns': errors has no column 'who'; it has "),
+        ({"table": "errors", "columns": "why,who"}, QUERIES, "option 'columns': errors has no column 'who'; expected one of "),
         ({"columns": "key,key"}, QUERIES, "option 'columns': 'key' is named twice in 'key,key'"),
         ({"pushdown": "yes"}, QUERIES, "option 'pushdown': 'yes' is neither true nor false"),
         ({"keyExpr": "a//b"}, QUERIES, "option 'keyExpr': "),
@@ -206,7 +206,7 @@ def test_clock_skew_is_hlc_time_less_received_time(spark):
 def test_wrong_names_of_tables_are_answered_with_the_right_ones(spark, tables):
     assert list(tables) == [*TABLES, *DERIVED]
     assert len(tables) == 10
-    with pytest.raises(KeyError, match=r"no table 'query'; there are messages, .*rates"):
+    with pytest.raises(KeyError, match=r"unknown table 'query'; expected one of messages, .*rates"):
         tables["query"]
     with pytest.raises(FileNotFoundError, match=r"no capture at nowhere\.pcap"):
         zenlake.spark.tables(spark, "nowhere.pcap")

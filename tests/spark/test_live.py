@@ -105,7 +105,7 @@ def test_a_recorder_lives_as_long_as_its_query_and_is_replaced_when_it_is_lost(s
     second.has("3")
 
     process = recorder(log)
-    with pytest.raises(Exception, match=r"another query records live/\*\* of .* into .*: give this one a path"):
+    with pytest.raises(Exception, match=r"another query records live/\*\* of .* into .*; use another path"):
         live(spark, router, log, subscribe="other/**").writeStream.format("noop").start().awaitTermination(PATIENCE)
     second.fail = True
     router.do("publish", "live", "4")
@@ -119,7 +119,7 @@ def test_nobody_there_is_told_in_one_line(spark, tmp_path):
     reader = (
         spark.readStream.format("zenoh").options(connect="tcp/127.0.0.1:1", subscribe="a").load(str(tmp_path / "log"))
     )
-    with pytest.raises(Exception, match=r"zenoh: tcp/127\.0\.0\.1:1: refused: nobody listens there"):
+    with pytest.raises(Exception, match=r"zenoh: tcp/127\.0\.0\.1:1: connection refused"):
         reader.writeStream.format("noop").start().awaitTermination(PATIENCE)
 
 

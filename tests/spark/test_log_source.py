@@ -128,7 +128,7 @@ def test_another_or_an_emptied_log_is_refused(spark, tmp_path):
     stream(spark, str(path), tmp_path / "c", startingOffsets="earliest")
     shutil.rmtree(path)
     recorded(path, seed=2)
-    with pytest.raises(Exception, match=f"the offsets belong to log {known}, but at .* there is log"):
+    with pytest.raises(Exception, match=f"the offsets belong to log {known}, but .* is log"):
         stream(spark, str(path), tmp_path / "c")
     recorded(path, seed=3, name="tap-2")
     stream(spark, str(path), tmp_path / "d", startingOffsets="earliest")
@@ -136,7 +136,7 @@ def test_another_or_an_emptied_log_is_refused(spark, tmp_path):
     with pytest.raises(Exception, match="of tap-2, but ends at nothing: it was emptied or replaced"):
         stream(spark, str(path), tmp_path / "d")
     recorded(path, seed=4, name="tap-2", size=200)  # grown past where the query stood
-    with pytest.raises(Exception, match=r"zenoh: tap-2: blocks behind \[.*\] are gone, .* somebody has removed it"):
+    with pytest.raises(Exception, match=r"zenoh: tap-2: the segment of block \[.*\] was removed by another process"):
         stream(spark, str(path), tmp_path / "d")
     found, _ = stream(spark, str(path), tmp_path / "d", failOnDataLoss="false")
     assert rows(found) == [row for row in rows(zenlake.read(path)) if "#tap-2." in row]
@@ -168,7 +168,7 @@ def test_segments_that_somebody_removed_from_the_middle_stop_a_query_unless_told
     for kind in ("arrow", "index"):
         (path / "tap-1" / segment_name(2, kind)).unlink()
     refused = (
-        r"somebody has removed what lay between segments 1 and 3; .* failOnDataLoss=false goes on with what is there"
+        r"segments between 1 and 3 were removed by another process; .* failOnDataLoss=false goes on with what is there"
     )
     with pytest.raises(Exception, match=refused):
         stream(spark, str(path), tmp_path / "c", startingOffsets="earliest")
@@ -213,7 +213,7 @@ LIVE = "recording while reading needs 'connect', 'subscribe' and, in load(), a p
             "no option 'maxBytePerTrigger'; did you mean 'maxBytesPerTrigger'? There are path, ",
         ),
         ({"table": "queries"}, DERIVED_LINE),
-        ({"columns": "key,who"}, "option 'columns': samples has no column 'who'; it has "),
+        ({"columns": "key,who"}, "option 'columns': samples has no column 'who'; expected one of "),
         (
             {"startingOffsets": "begin"},
             "option 'startingOffsets': 'begin' is neither earliest, latest nor offsets such as ",
@@ -234,7 +234,7 @@ LIVE = "recording while reading needs 'connect', 'subscribe' and, in load(), a p
         ),
         ({"connect": "localhost", "subscribe": "a"}, "connect/endpoints: "),
         ({"keepHours": "1"}, "option 'keepHours': only recording ('connect' and 'subscribe') needs it"),
-        ({"reader": "a/b"}, "option 'reader': a writer or reader is named with letters, digits, "),
+        ({"reader": "a/b"}, "option 'reader': invalid writer or reader name 'a/b'; use letters, digits, "),
         ({"pushdown": "1"}, "option 'pushdown': '1' is neither true nor false"),
         (
             {"path": ""},
@@ -264,7 +264,7 @@ def test_an_executor_that_cannot_read_the_log_says_so(tmp_path):
     """As a task does: it is given what the driver chose, and there is nothing at that path."""
     there = {"connect": "tcp/127.0.0.1:1", "subscribe": "a", "path": str(tmp_path / "log")}
     with pytest.raises(
-        LogError, match=r"is no log on the executor .*: put it where the driver and all executors see it"
+        LogError, match=r"is not a log on the executor .*; use a path that the driver and all executors see"
     ):
         next(log_reader.rows(ZenohSource(there).chosen, ()))
 
@@ -276,7 +276,7 @@ def test_options_of_streams_and_of_batches_are_not_mixed_up(spark, log, tmp_path
         read(spark, log, connect="tcp/127.0.0.1:1", subscribe="a").count()
     with pytest.raises(Exception, match=r"option 'endingOffsets': a stream has none; leave it out"):
         stream(spark, log, tmp_path, endingOffsets="latest")
-    with pytest.raises(Exception, match=r"no writer 'tap-9' in .*; there are tap-1, tap-2"):
+    with pytest.raises(Exception, match=r"unknown writer 'tap-9' in .*; expected one of tap-1, tap-2"):
         read(spark, log, startingOffsets='{"tap-9": [1, 0]}').count()
-    with pytest.raises(Exception, match=r"the log of tap-1 ends at .*, before \[99, 0\]"):
+    with pytest.raises(Exception, match=r"writer tap-1 ends at .*, before \[99, 0\]"):
         read(spark, log, startingOffsets='{"tap-1": [99, 0]}').count()

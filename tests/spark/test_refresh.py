@@ -109,5 +109,5 @@ def test_a_table_that_is_not_kept_is_told(spark, tmp_path):
     lake = Lake(tmp_path / "lake", create="parquet")
     with pytest.raises(LakeError, match=r"keeps no latest yet: zenlake\.spark\.refresh"):
         zenlake.spark.kept(spark, lake.path, "latest")
-    with pytest.raises(InvalidValue, match="no derived table 'samples'; there are sessions, "):
+    with pytest.raises(InvalidValue, match="unknown derived table 'samples'; expected one of sessions, "):
         zenlake.spark.kept(spark, lake.path, "samples")

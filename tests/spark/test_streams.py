@@ -101,5 +101,7 @@ def test_a_conversation_twice_in_one_go_is_two():
 
 
 def test_other_tables_are_no_streams():
-    with pytest.raises(InvalidValue, match="no table 'latest' as a stream; there are queries, rates"):
+    with pytest.raises(
+        InvalidValue, match="table 'latest' is not available as a stream; expected one of queries, rates"
+    ):
         zenlake.spark.stream(None, "log", "latest")

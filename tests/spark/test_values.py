@@ -79,7 +79,7 @@ def test_ros_keys_are_split_as_without_spark(spark):
 def test_values_of_a_stream_need_a_schema_and_then_flow(spark, tmp_path):
     spark.createDataFrame(samples([b'{"seq": 7}', b"oops"])).write.parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema("key string, payload binary").parquet(str(tmp_path / "in"))
-    with pytest.raises(InvalidValue, match=r"^schema: a stream has no first rows to infer it from; give schema=$"):
+    with pytest.raises(InvalidValue, match=r"^schema cannot be inferred from a stream; pass schema=$"):
         zenlake.spark.values(stream, "json")
     typed = zenlake.spark.values(stream, "json", schema="seq bigint")
     query = typed.writeStream.format("memory").queryName("typed").trigger(availableNow=True).start()

@@ -15,7 +15,7 @@ NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
 def at(us):
-    """A moment, as the columns `received` and `received_ns`: so many microseconds after noon."""
+    """Return the columns `received` and `received_ns` for a time in microseconds after noon."""
     time = NOON + timedelta(microseconds=us)
     return {"received": time, "received_ns": (int(NOON.timestamp()) * 1_000_000 + us) * 1000}
 

@@ -62,5 +62,5 @@ def test_answers_are_no_publications():
 
 
 def test_only_samples_are_told_once():
-    with pytest.raises(InvalidValue, match="samples can be given once each, not messages"):
+    with pytest.raises(InvalidValue, match="once=True applies only to table 'samples', not 'messages'"):
         zenlake.read(PCAPS[0], "messages", once=True)

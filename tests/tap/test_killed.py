@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Taps and recording routers under load, killed or without power at every named point: what a reader was told is there, once."""
+"""Taps and recording routers under load, killed or without power at every named point: rows seen by a reader exist once."""
 
 import random
 import signal
@@ -42,7 +42,7 @@ class Load:
         self._stop = threading.Event()
 
     def run(self, session):
-        """Until `stop`, or until there is nobody to send to."""
+        """Send until `stop`, or until there is no receiver."""
         self._stop.clear()
         self._thread = threading.Thread(target=self._publish, args=(session,))
         self._thread.start()
@@ -78,7 +78,7 @@ class Reader:
                 parts = [part for part in log.plan(self.offsets, end) if part.rows]
                 rows = tables(log, parts, {"samples": ["payload"]})["samples"]["payload"].to_pylist()
             except LogError as error:
-                if "is not in the index" in str(error) or "in a power cut" in str(error):  # which came while it read
+                if "is not in the index" in str(error) or "a power cut" in str(error):  # which came while it read
                     return
                 raise
             self.told += [int(row.rstrip(b"x")) for row in rows]
@@ -130,7 +130,7 @@ def test_what_a_reader_was_told_is_there_once(tmp_path, role, sync, power):
             where = endpoint if role == "tap" else f"tcp/127.0.0.1:{free_port()}"
             after = r.randrange(1, 4) + 2 * (point in ("write", "sync"))  # the first ones are of a segment's head
             life(role, where, log, sync, point, after, power, load, session, reader)
-    with Writer(log, "w") as writer:  # which mends what the last one left
+    with Writer(log, "w") as writer:  # repairs the log of the last writer
         assert writer.epoch > len(POINTS) // 2
     found = Reader(log)
     found.look()

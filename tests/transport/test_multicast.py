@@ -38,7 +38,7 @@ class Node:
 
 
 def meet(nodes: list[Node], now: float) -> None:
-    """Everybody says what they have to say and hears the others, until nobody says anything."""
+    """Exchange the datagrams of all members until there are no more."""
     while spoken := [(node, datagram) for node in nodes for datagram in node.says(now)]:
         for speaker, datagram in spoken:
             for node in nodes:

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
--- A table of your own, from there on.
+-- A custom table, from a derived table.
 CREATE MATERIALIZED VIEW busiest AS
 SELECT key, sum(samples) AS samples, sum(bytes) AS bytes
 FROM rates

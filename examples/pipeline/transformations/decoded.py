@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decoded tables: each a stream of the log, of which every run takes what is new."""
+"""The decoded tables: streams of the log. Each run processes the new blocks."""
 
 import os
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The derived tables: Zenlake's own definitions, whose sources are the pipeline's tables of the same names."""
+"""The derived tables: the definitions of Zenlake, with the tables of the pipeline as sources."""
 
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession

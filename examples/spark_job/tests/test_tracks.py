@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job's logic, on rows made by hand: no log, no network."""
+"""Tests of the logic of the job, with literal rows: no log and no network."""
 
 from datetime import UTC, datetime
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publishers that remember: history for those who come late, numbers by which others notice what they missed.
+"""Advanced publishers: a cache for late subscribers, sequence numbers and heartbeats for miss detection.
 
-A publisher numbers its samples (or stamps them), keeps the newest in a cache that answers queries, and may tell its
-last number in heartbeats. All of that lives on keys beside its own: `<key>/@adv/pub/<node>/<entity or uhlc>/_`.
+A publisher adds sequence numbers (or timestamps) to its samples and keeps the newest in a cache that replies to queries. It
+may send its last sequence number in heartbeats. These use keys beside its own: `<key>/@adv/pub/<node>/<entity or uhlc>/_`.
 """
 
 import threading
@@ -43,7 +43,13 @@ U32 = 0xFFFFFFFF
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepliesConfig:
-    """How a cache's answers travel."""
+    """QoS settings of the replies of a cache.
+
+    Attributes:
+        congestion_control: Behaviour of a full queue.
+        priority: Priority.
+        express: Send immediately instead of batching.
+    """
 
     congestion_control: CongestionControl | None = None
     priority: Priority | None = None
@@ -54,7 +60,12 @@ class RepliesConfig:
 
 
 class CacheConfig:
-    """How many of its samples a publisher keeps (1 by default)."""
+    """Settings of a publisher's cache.
+
+    Args:
+        max_samples: Number of samples to keep. Default: 1.
+        replies_config: QoS settings of replies.
+    """
 
     __slots__ = ("max_samples", "replies_config")
 
@@ -65,7 +76,12 @@ class CacheConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissDetectionConfig:
-    """Number the samples; and tell the last number every `heartbeat` seconds, or only after changes if sporadic."""
+    """Settings of miss detection: samples have sequence numbers.
+
+    Attributes:
+        heartbeat: Seconds between heartbeats with the last sequence number.
+        sporadic_heartbeat: The same, but only after a change.
+    """
 
     heartbeat: float | None = None
     sporadic_heartbeat: float | None = None
@@ -77,7 +93,10 @@ class MissDetectionConfig:
 
 
 class AdvancedPublisher(Declared):
-    """A publisher with a cache, numbers, heartbeats and a token, as it was asked for."""
+    """A publisher with a cache, sequence numbers, heartbeats and a liveliness token, as configured.
+
+    Created by `declare_advanced_publisher`.
+    """
 
     _name = "advanced publisher"
 
@@ -101,8 +120,8 @@ class AdvancedPublisher(Declared):
         self._stop: Callable[[], None] | None = None
         if cache is not None and not self._numbered and not session._node.node.stamps:
             raise ConfigError(
-                "an advanced publisher with a cache orders its samples by time: set timestamping/enabled in the "
-                "configuration, or number them with sample_miss_detection"
+                "an advanced publisher with a cache needs timestamps or sequence numbers; set timestamping/enabled in the "
+                "configuration, or pass sample_miss_detection"
             )
         place = str(self._id.eid) if self._numbered else "uhlc"
         beside = publisher.key_expr / f"@adv/pub/{self._id.zid}/{place}/_"
@@ -124,7 +143,7 @@ class AdvancedPublisher(Declared):
         count = self._next
         if count and not (sporadic and count == self._told):
             self._told = count
-            with suppress(ClosedError):  # another thread undeclares us, or closes the session, at this very moment
+            with suppress(ClosedError):  # another thread undeclared the publisher or closed the session
                 heart.put(z_serialize(UInt32((count - 1) & U32)))
 
     def _end(self, entity: Any) -> None:
@@ -136,7 +155,7 @@ class AdvancedPublisher(Declared):
             entity.undeclare()
 
     def __del__(self) -> None:
-        self._entity = None  # its parts end by themselves, but for the timer
+        self._entity = None  # its parts end by themselves, except the timer
         stop = getattr(self, "_stop", None)
         if stop is not None:
             stop()
@@ -172,7 +191,18 @@ class AdvancedPublisher(Declared):
         timestamp: Timestamp | None = None,
         timestamp_instrumentation: "TimestampInstrumentation | None" = None,
     ) -> None:
-        """Send a value, and keep it for those who ask later."""
+        """Publish a value and store it in the cache.
+
+        Args:
+            payload: Text, bytes, or any object with the buffer protocol.
+            encoding: Encoding of the payload. Default: the encoding of the publisher.
+            attachment: Bytes that accompany the payload.
+            timestamp: Timestamp of the sample.
+            timestamp_instrumentation: Timestamps to record along the way.
+
+        Raises:
+            ClosedError: The publisher is undeclared, or the session is closed.
+        """
         publisher: Publisher = self._alive()
         self._session._here()  # before the lock, which a thread of the parent may hold
         kept = (
@@ -183,7 +213,7 @@ class AdvancedPublisher(Declared):
             else Encoding(encoding)
         )
         payload = ZBytes(payload)
-        with self._lock:  # so that they leave in the order of their numbers
+        with self._lock:  # samples must be sent in the order of their sequence numbers
             source, timestamp = self._mark(timestamp)
             self._keep(attachment, source, payload=payload, encoding=kept, timestamp=timestamp)
             publisher.put(
@@ -203,7 +233,11 @@ class AdvancedPublisher(Declared):
         timestamp: Timestamp | None = None,
         timestamp_instrumentation: "TimestampInstrumentation | None" = None,
     ) -> None:
-        """Tell that the value is no more, and keep that too."""
+        """Publish a deletion and store it in the cache.
+
+        Raises:
+            ClosedError: The publisher is undeclared, or the session is closed.
+        """
         publisher: Publisher = self._alive()
         self._session._here()  # before the lock, which a thread of the parent may hold
         with self._lock:
@@ -235,7 +269,7 @@ class AdvancedPublisher(Declared):
 
 
 def _answering(cache: deque[Sample], lock: threading.Lock) -> Callable[["Query"], None]:
-    """Answers from the cache: `_sn=first..last`, `_max=count` (the newest), `_time=[...]`."""
+    """Return a callback that replies from the cache: `_sn=first..last`, `_max=count` (the newest), `_time=[...]`."""
 
     def answer(query: "Query") -> None:
         with query:
@@ -280,7 +314,26 @@ def declare_advanced_publisher(
     sample_miss_detection: MissDetectionConfig | None = None,
     publisher_detection: bool | None = None,
 ) -> AdvancedPublisher:
-    """A publisher with a cache for late subscribers, numbers to notice losses by, and a token to be detected by."""
+    """Declare an advanced publisher.
+
+    Args:
+        session: The session.
+        key_expr: The key expression to publish on.
+        encoding: Default encoding of payloads.
+        congestion_control: Behaviour of a full queue.
+        priority: Priority.
+        express: Send immediately instead of batching.
+        reliability: Reliability.
+        allowed_destination: Subscribers that receive the samples.
+        cache: Settings of the cache for late subscribers. Default: no cache.
+        sample_miss_detection: Settings of miss detection. Default: no sequence numbers.
+        publisher_detection: Whether to declare a liveliness token.
+
+    Raises:
+        KeyExprError: The key expression is invalid.
+        ConfigError: The cache needs timestamps, which the configuration disables.
+        ClosedError: The session is closed.
+    """
     given("cache", cache, CacheConfig, None)
     given("sample_miss_detection", sample_miss_detection, MissDetectionConfig, None)
     is_detected = as_flag("publisher_detection", publisher_detection)

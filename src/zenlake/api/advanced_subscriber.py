@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Subscribers that notice: they ask advanced publishers for history, recover what they missed, and tell what is lost."""
+"""Advanced subscribers: query history, recover missed samples, and report lost ones."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -37,7 +37,13 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryConfig:
-    """What a subscriber asks for when it begins, and of publishers that come later if `detect_late_publishers`."""
+    """Settings of the history query of a new subscriber.
+
+    Attributes:
+        detect_late_publishers: Whether to query publishers that appear later, too.
+        max_samples: Maximum number of samples per publisher.
+        max_age: Maximum age of samples in seconds.
+    """
 
     detect_late_publishers: bool | None = None
     max_samples: int | None = None
@@ -48,7 +54,7 @@ class HistoryConfig:
         if self.max_samples is not None:
             as_count("max_samples", self.max_samples)
         if self.max_age is not None and not as_seconds("max_age", self.max_age):
-            raise InvalidValue("max_age of 0 seconds: nothing is so young; leave it out, or make it larger")
+            raise InvalidValue("invalid max_age=0; expected more than 0 seconds, or None for no limit")
 
     @property
     def parameters(self) -> str:
@@ -58,21 +64,26 @@ class HistoryConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryConfig:
-    """Ask for samples that were missed: each time a period (a timedelta, or seconds) is over, or when a heartbeat tells of them."""
+    """Settings of the recovery of missed samples. Exactly one attribute must be set.
+
+    Attributes:
+        periodic_queries: Period of recovery queries, as timedelta or seconds.
+        heartbeat: Whether to query when a heartbeat shows a missed sample.
+    """
 
     periodic_queries: timedelta | float | None = None
     heartbeat: bool | None = None
 
     def __post_init__(self) -> None:
         if self.periodic_queries is not None and self.heartbeat is not None:
-            raise InvalidValue("recovery by periodic_queries or by heartbeat, not both")
+            raise InvalidValue("periodic_queries and heartbeat are both set; set only one of them")
         if self.periodic_queries is None and not as_flag("heartbeat", self.heartbeat):
-            raise InvalidValue("recovery by nothing: say periodic_queries=timedelta(...) or heartbeat=True")
-        self.period  # noqa: B018  # refuses what is none
+            raise InvalidValue("no recovery is set; pass periodic_queries=timedelta(...) or heartbeat=True")
+        self.period  # noqa: B018  # validates the period
 
     @property
     def period(self) -> float | None:
-        """Seconds between the queries; None if there are none."""
+        """Seconds between recovery queries, or None."""
         period = self.periodic_queries
         if period is None:
             return None
@@ -80,7 +91,7 @@ class RecoveryConfig:
 
 
 class AdvancedSubscriber(Receiving[H]):
-    """A subscriber that puts samples in order, asks for history and for what it missed, and tells what is lost."""
+    """A subscriber that orders samples, queries history and missed samples, and reports losses."""
 
     _name = "advanced subscriber"
 
@@ -135,14 +146,26 @@ class AdvancedSubscriber(Receiving[H]):
         return self._key_expr
 
     def sample_miss_listener(self, /, handler: Any = None) -> "SampleMissListener[Any]":
-        """Be told of samples that are lost for good: how many, and whose."""
+        """Declare a listener for lost samples.
+
+        Args:
+            handler: A channel from `zenlake.handlers`, a callback, or `(callback, handler)`. Default: a FIFO channel.
+
+        Returns:
+            The listener. It receives a `Miss` for each run of lost samples.
+        """
         self._alive()
         target = self._session._receiver(handler)
         self._misses.append(target)
         return SampleMissListener(self._session, target, self._misses)
 
     def detect_publishers(self, /, handler: Any = None, *, history: bool | None = None) -> Subscriber[Any]:
-        """Receive a PUT sample for each advanced publisher that appears and a DELETE when it is gone."""
+        """Declare a subscriber for advanced publishers: PUT when one appears, DELETE when it disappears.
+
+        Args:
+            handler: A channel from `zenlake.handlers`, a callback, or `(callback, handler)`. Default: a FIFO channel.
+            history: Whether to receive a PUT sample for each existing publisher.
+        """
         self._alive()
         return self._session.liveliness().declare_subscriber(self._key_expr / "@adv/pub/**", handler, history=history)
 
@@ -160,7 +183,7 @@ class AdvancedSubscriber(Receiving[H]):
                 if not isinstance(part, Declared):
                     part()
 
-    # What comes
+    # Received samples
 
     def _sample(self, sample: Sample) -> None:
         self._ordering.sample(sample)
@@ -170,7 +193,7 @@ class AdvancedSubscriber(Receiving[H]):
             each.push(miss)
 
     def _heard(self, beat: Sample) -> None:
-        """A heartbeat: its publisher has sent so much. Ask for what we lack."""
+        """Handle a heartbeat: query the samples that are missing."""
         source = _source(beat.key_expr)
         if source is None or beat.kind is not SampleKind.PUT:
             return
@@ -183,7 +206,7 @@ class AdvancedSubscriber(Receiving[H]):
             self._ask(beat.key_expr, f"_sn={missing}", lambda: self._ordering.answered(source))
 
     def _appeared(self, token: Sample) -> None:
-        """A publisher that came after us: ask it for its history."""
+        """Query the history of a publisher that appeared after this subscriber."""
         if token.kind is SampleKind.PUT and self._history is not None:
             source = _source(token.key_expr)
             self._ordering.asking(source)
@@ -219,13 +242,13 @@ class AdvancedSubscriber(Receiving[H]):
 
 
 class SampleMissListener(Listening[H], Generic[H]):
-    """Receives a Miss for each run of samples that is lost for good."""
+    """A listener that receives a `Miss` for each run of lost samples."""
 
     _name = "sample miss listener"
 
 
 def _source(key: KeyExpr) -> EntityGlobalId | None:
-    """Whose key `.../@adv/pub/<zid>/<eid>/...` is; None if it goes by time."""
+    """Return the publisher of a key `.../@adv/pub/<zid>/<eid>/...`. None for a publisher without sequence numbers."""
     chunks = str(key).split("/")
     try:
         at = len(chunks) - 1 - chunks[::-1].index("@adv")
@@ -244,7 +267,21 @@ def declare_advanced_subscriber(
     recovery: RecoveryConfig | None = None,
     subscriber_detection: bool | None = None,
 ) -> AdvancedSubscriber[Any]:
-    """A subscriber that asks for history, recovers what it missed, and tells what is lost."""
+    """Declare an advanced subscriber.
+
+    Args:
+        session: The session.
+        key_expr: The key expression to subscribe to.
+        handler: A channel from `zenlake.handlers`, a callback, or `(callback, handler)`. Default: a FIFO channel.
+        allowed_origin: Publishers to receive from.
+        history: Settings of the history query. Default: no history.
+        recovery: Settings of the recovery of missed samples. Default: no recovery.
+        subscriber_detection: Whether to declare a liveliness token.
+
+    Raises:
+        KeyExprError: The key expression is invalid.
+        ClosedError: The session is closed.
+    """
     key, origin = as_key(key_expr), as_locality("allowed_origin", allowed_origin)
     given("history", history, HistoryConfig, None)
     given("recovery", recovery, RecoveryConfig, None)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users may pass in several forms, in the one that the package uses; and the refusal of what is none of them.
+"""Validation and normalisation of arguments that users may pass in several forms.
 
-Arguments are checked here, at the door: behind it a number that is no Priority would be written into the bits of a message that
-mean something else. Our enums are ints, so they compare equal to what is refused.
+Safety: arguments are checked here, before encoding. An integer that is not a valid Priority would otherwise set other bits of a
+message. Our enums are ints, so they compare equal to rejected values.
 """
 
 import math
@@ -30,7 +30,7 @@ __all__ = [
 T = TypeVar("T")
 D = TypeVar("D")
 
-USUAL = {  # what a put has that says nothing about it
+USUAL = {  # options of a put with their default values
     "priority": Priority.DATA,
     "congestion": CongestionControl.DROP,
     "express": False,
@@ -40,12 +40,12 @@ USUAL = {  # what a put has that says nothing about it
 
 
 def given(name: str, value: T | None, kind: type[T], usual: D) -> T | D:
-    """The argument, or `usual` if it is None. TypeError if it is not of its kind."""
+    """Return the argument, or `usual` if it is None. Raise TypeError if it has another type."""
     if value is None:
         return usual
     if isinstance(value, kind):
         return value
-    raise TypeError(f"{name} is {_described(kind)}, not {value!r}")
+    raise TypeError(f"invalid {name}={value!r}; expected {_described(kind)}")
 
 
 def _described(kind: type[Any]) -> str:
@@ -61,30 +61,30 @@ def as_flag(name: str, value: bool | None) -> bool:
 
 
 def as_seconds(name: str, value: Any) -> float:
-    """A span of time: any real number that is not negative."""
+    """Return a duration in seconds: any finite real number that is not negative."""
     kind = type(value)
     if not (hasattr(kind, "__float__") or hasattr(kind, "__index__")):
-        raise TypeError(f"{name} is a number of seconds, not {value!r}")
+        raise TypeError(f"invalid {name}={value!r}; expected a number of seconds")
     seconds = float(value)
     if not 0 <= seconds < math.inf:
-        raise InvalidValue(f"{name} of {value} seconds: it cannot be negative, nor without end")
+        raise InvalidValue(f"invalid {name}={value}; expected a finite number of seconds, 0 or more")
     return seconds
 
 
 def as_period(name: str, value: Any) -> float:
-    """How often something is done: as seconds, and not without a pause."""
+    """Return a period in seconds, greater than zero."""
     seconds = as_seconds(name, value)
     if not seconds:
-        raise InvalidValue(f"{name} of 0 seconds would be done without a pause: leave it out, or make it longer")
+        raise InvalidValue(f"invalid {name}=0; expected a period greater than 0 seconds, or None")
     return seconds
 
 
 def as_count(name: str, value: Any) -> int:
-    """How many to keep or to ask for: at least one."""
+    """Return a count of at least one."""
     if not hasattr(type(value), "__index__"):
-        raise TypeError(f"{name} is a whole number, not {value!r}")
+        raise TypeError(f"invalid {name}={value!r}; expected an integer")
     if value < 1:
-        raise InvalidValue(f"{name} of {value}: leave it out, or make it one at least")
+        raise InvalidValue(f"invalid {name}={value}; expected 1 or more, or None")
     return int(value)
 
 
@@ -97,7 +97,7 @@ def as_encoding(encoding: Encoding | str | None) -> Encoding | None:
 
 
 def as_told(encoding: Encoding | None) -> Encoding | None:
-    """What need not be said is not: bytes without a schema."""
+    """Return the encoding, or None for the default: bytes without a schema."""
     return None if encoding is not None and encoding.id == 0 and encoding.schema is None else encoding
 
 
@@ -111,7 +111,7 @@ def as_qos(
     express: bool | None,
     destination: Locality | None,
 ) -> dict[str, Any]:
-    """How a sample travels, as the node's `put` has it."""
+    """Return the QoS of a sample in the form of the node's `put`."""
     if congestion_control is None and priority is None and express is None and destination is None:
         return USUAL
     return {

@@ -5,14 +5,14 @@ from zenlake.network.forward cimport Door, Listener
 from zenlake.wire.reader cimport Reader
 
 cdef enum:
-    QOS = 0x21  # the header of the extension, if none follows
+    QOS = 0x21  # the header of the extension, if it is the last
     DEFAULT_QOS = 0x05
-    MAY_BLOCK = 0x28  # the bits for "block" and "block first"
+    MAY_BLOCK = 0x28  # the bits of "block" and "block first"
     LARGEST_ID = 0xFFFF
-    # Bytes that may be looked at from the beginning of a message on: no plain one has more before its payload
+    # Readable bytes from the start of a message: no common message has more before its payload
     AHEAD = 48
-    FEWEST = 4  # that are worth a run: fewer are sooner read one by one
-    OTHER = -1  # instead of a place: not a plain one
+    FEWEST = 4  # minimum number of messages of a run: fewer are faster to decode one by one
+    OTHER = -1  # instead of an offset: not a common message
 
 @cython.final
 cdef class Plain:

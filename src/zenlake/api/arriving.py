@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How what is published becomes samples. Compiled: this is called for every one of them.
+"""Decode received PUSH messages into samples for subscribers. Compiled: runs for every received sample.
 
-What comes alone or with few others, or is anything but plain, becomes a `Sample` where it is read. Of the plain
-publications that lie one behind the other in a frame, as most of a flood do, only the bytes are copied, all at once; each
-becomes a sample when it is taken out of its channel (`Run`), in the thread that takes it. So the node's thread has little
-to do, and what waits is small: a sample lives for no longer than its callback, in memory that the one before has just left.
+Single messages, short sequences and uncommon layouts are decoded into a `Sample` immediately. Consecutive common messages in one
+frame are copied as raw bytes, once, and queued as a `Run`. The consumer thread decodes each sample when it takes it from the
+channel. This keeps the event loop thread short and the queue small: a sample lives only as long as its callback, in memory that
+the previous sample has just released.
 
-What the ids in a run stand for is settled when it arrives: later they may stand for something else.
+Key ids of a run are resolved on arrival, because the peer may redeclare them before the samples are consumed.
 """
 
 import cython
@@ -35,7 +35,7 @@ __all__ = ["Keys", "Plain", "Run", "Samples"]
 
 MOST_KEYS = 4096
 
-if not cython.compiled:  # compiled: constants of C, in the .pxd, which says what they mean
+if not cython.compiled:  # compiled: C constants, documented in the .pxd
     QOS = 0x21
     DEFAULT_QOS = 0x05
     MAY_BLOCK = 0x28
@@ -44,36 +44,36 @@ if not cython.compiled:  # compiled: constants of C, in the .pxd, which says wha
     FEWEST = 4
     OTHER = -1
 
-# In the eight bytes of a time that come first, that each goes on; of the eight that come last, the ninth.
+# Continuation bits of the first eight bytes of a time, and the mask of the last eight for the ninth.
 GOES_ON = cython.declare(cython.ulonglong, 0x8080808080808080)
 NINTH = cython.declare(cython.ulonglong, 0xFF00000000000000)
 
 
 class Plain:
-    """A PUSH of a declared key, with a QoS or none, and a PUT with a timestamp of our time or none, an encoding or none.
+    """Offsets of the fields of one common PUSH/PUT message: declared key, optional QoS, timestamp and encoding.
 
-    `Push.read` reads whatever the format allows; this reads what most publications are, in a fifth of the time. It refuses
-    nothing, and understands nothing otherwise: `tests/api/test_arriving.py` compares the two on whole and on broken messages.
+    `Push.read` accepts every layout; this class scans the most common one in a fifth of the time. Other layouts are not an error
+    here. `tests/api/test_arriving.py` compares both on complete and on damaged messages.
     """
 
     def __init__(self):
-        self.scope = 0  # the key's id: below zero if the receiver declared it, not the sender
+        self.scope = 0  # the key id: negative if declared by the receiver, not by the sender
         self.qos = 0
-        self.clock_at = 0  # the time lies before it
-        self.clock_size = 0  # 0: it has no timestamp
+        self.clock_at = 0  # offset after the time
+        self.clock_size = 0  # 0: no timestamp
         self.encoding = 0
         self.payload_at = 0
         self.payload_size = 0
 
     def read(self, data, at, end):
-        """The message that begins there; returns where it ends, or OTHER if it is not plain or not whole."""
+        """Scan the message at `at`. Return the offset after it, or OTHER if it is uncommon or incomplete."""
         if end - at < AHEAD:
             return OTHER
         header: cython.int = data[at]
         number: cython.longlong = short_vle(data, at + 1)
         if (
             header & (ids.KIND | ids.SUFFIX) != ids.PUSH or number >> 3 < 1 or number >> 3 > LARGEST_ID
-        ):  # 0 stands for no key
+        ):  # 0 means no key
             return OTHER
         at += 1 + (number & 7)
         self.scope = number >> 3 if header & ids.SENDERS else -(number >> 3)
@@ -88,7 +88,7 @@ class Plain:
         if header & ~(ids.STAMPED | ids.ENCODED) != ids.PUT:
             return OTHER
         self.clock_size = 0
-        if header & ids.STAMPED:  # nine bytes of time, as until the year 2106, then the clock's id
+        if header & ids.STAMPED:  # nine bytes of time (until the year 2106), then the clock id
             self.clock_size = data[at + 9]
             self.clock_at = at + 10
             if eight_bytes(data, at) & GOES_ON != GOES_ON or not 1 <= self.clock_size <= 16 or data[at + 10] == 0:
@@ -110,21 +110,21 @@ class Plain:
         return at + self.payload_size
 
     def time(self, data):
-        """The timestamp's, as NTP64."""
+        """Return the timestamp as NTP64."""
         at: cython.Py_ssize_t = self.clock_at - 10
         return joined_sevens(eight_bytes(data, at)) | eight_bytes(data, at + 1) & NINTH
 
 
 class Run(Several):
-    """Plain publications that wait as they came, until they are asked for one by one."""
+    """Queued common publications as raw bytes, decoded one by one on demand."""
 
     def __init__(self, kept, count, names):
         self.left = count
-        self.kept = kept  # the messages, and as many bytes more as may be looked at
+        self.kept = kept  # the messages, followed by readable padding
         self.data = self.kept
         self.at = 0
         self.plain = Plain()
-        self.names = names  # key expressions by the ids that stood for them when this came
+        self.names = names  # key expressions by id, at the time of arrival
         self.scope = 0
         self.key_expr = None
 
@@ -139,13 +139,15 @@ class Run(Several):
             sample.ntp64 = plain.time(self.data)
             sample.clock = clock_of(self.data, plain.clock_at, plain.clock_size)
         sample._payload = take(self.data, plain.payload_at, plain.payload_size)
-        if plain.encoding:  # last, for here the garbage collector may run, and somebody ask for the next
+        if (
+            plain.encoding
+        ):  # last, because the garbage collector may run here and code in it may request the next sample
             sample._encoding = (plain.encoding, None)
         return sample
 
 
 class Keys:
-    """Key expressions by their bytes: the same few keys come again and again."""
+    """Cache of key expressions by their bytes, because few keys repeat often."""
 
     def __init__(self):
         self.known = {}
@@ -159,7 +161,7 @@ class Keys:
         return found
 
     def valid(self, utf8):
-        """None for what is no key expression: a peer may send anything."""
+        """Return the key expression, or None for invalid bytes, which a peer may send."""
         try:
             return self(utf8)
         except KeyExprError:
@@ -167,7 +169,7 @@ class Keys:
 
 
 class Samples(Listener):
-    """What a subscriber is: makes a Sample of each message and pushes it, into the channel if there is one."""
+    """Subscriber listener: creates a Sample of each message and pushes it, into the channel if there is one."""
 
     def __init__(self, push, channel, keys, stamper):
         self.push = push
@@ -176,9 +178,9 @@ class Samples(Listener):
         self.stamper = stamper
         self.runs = self.channel is not None and not (
             self.channel.ring or self.channel.refuses
-        )  # which drop one by one
+        )  # which drop single items
         self.plain = Plain()
-        self.door = None  # by which the last run came, and in which epoch: then ids stand for what they stood for
+        self.door = None  # connection and epoch of the last run: while they are the same, ids have the same keys
         self.epoch = 0
         self.names = {}
 
@@ -229,12 +231,12 @@ class Samples(Listener):
         return count
 
     def is_named(self, scope):
-        """Whether an id stands for a key whose publications are for us alone."""
+        """Return whether a key id has publications for this subscriber alone."""
         if scope in self.names:
             return True
         key: bytes = self.door.key_for(self, scope)
         key_expr = None if key is None else self.keys.valid(key)
-        # Where memory is asked for, anybody's finalizer may have declared something.
+        # An allocation may run a finalizer that has declared an entity.
         if key_expr is None or self.door.epoch.number != self.epoch:
             return False
         self.names[scope] = key_expr

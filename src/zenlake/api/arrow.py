@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns in and out of a live session: `ArrowChannel`, `put_table`, `get_table`.
+"""Arrow interface of a live session: `ArrowChannel`, `put_table`, `get_table`.
 
-A channel writes each sample from where it was read into columns as it arrives: no Sample, no payload object. A record
-batch ends at a number of rows, of bytes, or at an age, whichever comes first.
+A channel writes each sample from the receive buffer into columns, without a Python object per sample. A record batch ends
+at a number of rows, a number of bytes, or an age.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -31,10 +31,23 @@ __all__ = ["ArrowChannel", "get_table", "put_table"]
 
 
 class ArrowChannel:
-    """For `declare_subscriber`: receive `pyarrow.RecordBatch`es of samples instead of Samples.
+    """A handler for `declare_subscriber` that receives `pyarrow.RecordBatch` objects instead of samples.
 
-    A batch comes when it has `rows` rows or `size` bytes, or when its first sample is `age` seconds old. `capacity`
-    batches may wait; then nothing is read from the network until one is taken. `columns` are those of the table `samples`.
+    Args:
+        rows: Maximum number of rows per record batch.
+        size: Maximum number of bytes per record batch.
+        age: Seconds after its first sample when a record batch is completed.
+        capacity: Number of queued record batches. A full channel applies backpressure.
+        columns: Columns of the table `samples`. Default: all.
+
+    Raises:
+        InvalidValue: An argument is invalid.
+
+    Example:
+        ```python
+        for batch in session.declare_subscriber("robots/**", ArrowChannel(10_000, age=0.5)):
+            print(batch.num_rows)
+        ```
     """
 
     def __init__(
@@ -52,8 +65,8 @@ class ArrowChannel:
         self.capacity = as_count("capacity", capacity)
         self.columns = columns
         if isinstance(columns, str):
-            raise TypeError(f"columns is a list of names, not {columns!r}")
-        chosen("samples", columns)  # refuses those that there are not
+            raise TypeError(f"invalid columns={columns!r}; expected a list of names")
+        chosen("samples", columns)  # validates the names
 
     def _receiver(self) -> Receiver[Any]:
         channel: Handler[pa.RecordBatch] = Handler(self.capacity)
@@ -67,7 +80,7 @@ class ArrowChannel:
 
 
 def get_table(session: "Session", selector: Any, **options: Any) -> pa.Table:
-    """Ask, wait for all answers, and give them as a table of samples. Answers that are errors are raised, with the table."""
+    """Query, wait for all replies, and return them as a table. Raise QueryError, with the table, for error replies."""
     samples = LiveSamples()
     channel: Handler[pa.RecordBatch] = Handler()
     filling = Filling(samples, channel, 0.0, replies=True)
@@ -82,7 +95,7 @@ def get_table(session: "Session", selector: Any, **options: Any) -> pa.Table:
 
 
 def newest(samples: pa.Table) -> pa.Table:
-    """Of each key the newest sample, in the order of the keys' first ones: as `network.consolidation` has it, for columns."""
+    """Return the newest sample of each key, by the rule of `network.consolidation`."""
     keys = samples["key"].combine_chunks().dictionary_encode()
     count = len(keys)
     if len(keys.dictionary) == count:
@@ -95,12 +108,14 @@ def newest(samples: pa.Table) -> pa.Table:
     each = pa.table(
         {
             "key": keys.indices,
-            "stamped": samples["ntp64"].is_valid().cast(pa.int8()),  # without a time it is older than any with one
+            "stamped": samples["ntp64"]
+            .is_valid()
+            .cast(pa.int8()),  # a sample without a timestamp is older than any with one
             "time": samples["ntp64"],
             "clock": pa.array([ranks[text] for text in texts], pa.int64()).take(clocks.indices),
         }
     )
-    sorting = [(name, "ascending") for name in each.schema.names]  # of equal ones the later is the newer: it is stable
+    sorting = [(name, "ascending") for name in each.schema.names]  # stable: of equal rows, the last is the newest
     order = pc.sort_indices(each, sort_keys=sorting)
     of = keys.indices.take(order)
     last = pa.concat_arrays([pc.not_equal(of[:-1], of[1:]), pa.array([True])])
@@ -108,7 +123,7 @@ def newest(samples: pa.Table) -> pa.Table:
 
 
 class _Given:
-    """A receiver that is ready made."""
+    """A handler that wraps an existing receiver."""
 
     def __init__(self, target: Receiver[Any]) -> None:
         self._target = target
@@ -125,10 +140,10 @@ def put_table(
     fixed: dict[str, Any],
     first: SourceInfo | None = None,
 ) -> int:
-    """Send a sample for each row. Columns are those of the table `samples`; those that say where it came from are ignored.
+    """Publish one sample for each row. Columns of `samples` that describe the origin are ignored.
 
-    `first` is the source of the first row; the others count on. A `timestamp` without `ntp64` is a time for which this node
-    answers.
+    `first` is the source of the first row; the sequence number increases with each row. A `timestamp` without `ntp64` becomes a
+    timestamp of this node.
     """
     node = session._live().node
     taken = as_rows(table, key_expr, str(session.zid()))
@@ -155,7 +170,7 @@ def put_table(
 
 
 def _numbered(batch: pa.RecordBatch, first: SourceInfo, number: int) -> pa.RecordBatch:
-    """With a source for each row."""
+    """Add the source columns of each row."""
     count = batch.num_rows
     source = {
         "source_zid": pa.repeat(str(first.source_id.zid), count),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a session asks: `get`, `get_table`, and queriers."""
+"""Session mixin for queries: `get`, `get_table`, `declare_querier`."""
 
 from typing import TYPE_CHECKING, Any, cast
 
@@ -33,7 +33,7 @@ __all__ = ["Asking"]
 
 
 class Asking:
-    """The half of a Session that asks."""
+    """The query methods of `Session`."""
 
     _default_timeout: float
     _keys: Keys
@@ -71,9 +71,40 @@ class Asking:
         timestamp_instrumentation: TimestampInstrumentation | None = None,
         budget: int | None = None,
     ) -> Any:
-        """Ask, and receive a Reply for each answer; the channel closes when all have answered.
+        """Send a query and receive a `Reply` for each reply.
 
-        With a `budget`, after so many replies at the latest.
+        Args:
+            selector: Key expression and parameters, for example `robots/*/battery?since=1h`.
+            handler: A channel from `zenlake.handlers`, a callback, or `(callback, handler)`. Default: a FIFO channel.
+            target: Queryables to query. Default: `BEST_MATCHING`.
+            consolidation: Deduplication of replies. Default: `AUTO`.
+            accept_replies: Whether replies may have keys that do not match the query.
+            timeout: Seconds until the query ends. Default: the configuration's `queries_default_timeout`.
+            congestion_control: Behaviour of a full queue. Default: `BLOCK`.
+            priority: Priority. Default: `DATA`.
+            express: Send immediately instead of batching.
+            payload: Payload of the query.
+            encoding: Encoding of the payload.
+            attachment: Bytes that accompany the query.
+            allowed_destination: Queryables that receive the query. Default: local and remote ones.
+            source_info: Identity and sequence number of the source.
+            cancellation_token: Token that can cancel the query.
+            timestamp_instrumentation: Timestamps to record along the way.
+            budget: Maximum number of replies.
+
+        Returns:
+            The channel, which closes when the query is complete. None with a callback.
+
+        Raises:
+            KeyExprError: The selector is invalid.
+            InvalidValue: An argument is invalid.
+            ClosedError: The session is closed, or the token was cancelled.
+
+        Example:
+            ```python
+            for reply in session.get("robots/*/battery"):
+                print(reply.ok.payload.to_string() if reply.ok else reply.err)
+            ```
         """
         from zenlake.parameters import Selector
 
@@ -96,9 +127,18 @@ class Asking:
         )
 
     def get_table(self, /, selector: "Selector | KeyExpr | str", **options: Any) -> Any:
-        """Ask, wait for all answers, and give them as a pyarrow.Table: a row for each reply. Options are those of `get`.
+        """Send a query, wait until it is complete, and return the replies as a table.
 
-        If an answer is an error, or the time is over, it is a QueryError, whose `table` has the answers that are none.
+        Args:
+            selector: Key expression and parameters.
+            **options: Options of `get`, without `handler`.
+
+        Returns:
+            A `pyarrow.Table` with one row per reply.
+
+        Raises:
+            QueryError: A reply is an error, or the query timed out. Its `table` has the successful replies.
+            ClosedError: The session is closed.
         """
         from zenlake.api.arrow import get_table
 
@@ -119,7 +159,17 @@ class Asking:
         express: bool | None = None,
         allowed_destination: Locality | None = None,
     ) -> Querier:
-        """Something to ask with on one key expression, again and again."""
+        """Declare a querier for repeated queries on one key expression.
+
+        The arguments have the meaning of those of `get`.
+
+        Returns:
+            The querier. It is undeclared when it is no longer referenced.
+
+        Raises:
+            KeyExprError: The key expression is invalid.
+            ClosedError: The session is closed.
+        """
         key = as_key(key_expr)
         fixed = self._asking(
             target, consolidation, accept_replies, timeout, congestion_control, priority, express, allowed_destination
@@ -172,7 +222,7 @@ class Asking:
         from zenlake.api.samples import reply_from_response
 
         if budget is not None and budget < 1:
-            raise InvalidValue(f"a budget of {budget} replies: at least one, or None for all")
+            raise InvalidValue(f"invalid budget={budget}; expected at least 1, or None for no limit")
         node = self._live()
         given("source_info", source, SourceInfo, None)
         given("timestamp_instrumentation", instrumentation, TimestampInstrumentation, None)

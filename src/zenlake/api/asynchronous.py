@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""asyncio on top of the session: nothing here touches the network, it only waits without holding up the event loop.
+"""asyncio API on top of the blocking session.
 
-What is received is awaited (`awaited`); a call that may block runs in a worker thread. A put that may be dropped
-never waits longer than a millisecond and is made at once. Each class stands on the blocking one of its name: what may have
-to wait is written anew here, the rest is that one's. `tests/api/test_aio.py` lists which is which.
+This module does not access the network; it waits without blocking the event loop. Receiving is awaited (`awaited`). Calls
+that may block run in a worker thread. A put that may be dropped waits at most a millisecond, so it runs directly on the event
+loop thread. Each class wraps the blocking class of the same name: methods that may wait are defined here, the others are
+delegated. `tests/api/test_aio.py` lists both groups.
 """
 
 import asyncio
@@ -46,7 +47,7 @@ T = TypeVar("T")
 
 
 class Declared:
-    """What a session declared: used in an `async with`, or undeclared."""
+    """An entity that a session declared. Use it in an `async with`, or call `undeclare`."""
 
     def __init__(self, declared: Any) -> None:
         self._declared = declared
@@ -58,7 +59,7 @@ class Declared:
         return repr(self._declared)
 
     async def undeclare(self) -> None:
-        """End it."""
+        """Undeclare the entity."""
         await asyncio.to_thread(self._declared.undeclare)
 
     async def __aenter__(self) -> Any:
@@ -69,7 +70,7 @@ class Declared:
 
 
 class Receiving(Declared):
-    """What receives: `await recv()`, or `async for`."""
+    """A receiving entity: `await recv()`, or `async for`."""
 
     def __init__(self, declared: Any) -> None:
         super().__init__(declared)
@@ -78,8 +79,8 @@ class Receiving(Declared):
 
     @property
     def handler(self) -> Any:
-        """The channel; None if there is a callback instead."""
-        found = self._declared.handler  # which refuses where it is undeclared
+        """The channel, or None if the entity has a callback."""
+        found = self._declared.handler  # raises if undeclared
         return found if self._channel is None else self._channel
 
     @property
@@ -87,11 +88,23 @@ class Receiving(Declared):
         return readable(self._channel)
 
     def try_recv(self) -> Any:
-        """What came next, or None if there is nothing now."""
+        """Return the next item, or None if the channel is empty.
+
+        Raises:
+            ClosedError: The channel is closed and empty.
+        """
         return self._reading.try_recv()
 
     async def recv(self, timeout: float | None = None) -> Any:
-        """What comes next; waits for it, but not longer than `timeout` seconds (then TimeoutError)."""
+        """Return the next item, waiting up to `timeout` seconds.
+
+        Args:
+            timeout: Seconds to wait. Default: no limit.
+
+        Raises:
+            TimeoutError: No item arrived in time.
+            ClosedError: The channel is closed and empty.
+        """
         return await self._reading.recv(timeout)
 
     def __aiter__(self) -> AsyncIterator[Any]:
@@ -99,35 +112,36 @@ class Receiving(Declared):
 
 
 class Subscriber(Receiving):
-    """Receives samples."""
+    """Subscriber that receives samples."""
 
 
 class Queryable(Receiving):
-    """Receives queries. Their `reply` is called as ever: it waits for nothing but room on the connection."""
+    """Queryable that receives queries. `Query.reply` is not awaited: it waits only for space on the connection."""
 
 
 class MatchingListener(Receiving):
-    """Receives a MatchingStatus at each change."""
+    """Listener that receives a MatchingStatus at each change."""
 
 
 class TransportEventsListener(Receiving):
-    """Receives a TransportEvent at each change."""
+    """Listener that receives a TransportEvent at each change."""
 
 
 class LinkEventsListener(Receiving):
-    """Receives a LinkEvent at each change."""
+    """Listener that receives a LinkEvent at each change."""
 
 
 class Replies:
-    """The answers to a query: `async for reply in session.get(...)`, or `replies = await session.get(...)` first.
+    """Replies to a query: `async for reply in session.get(...)`, or `replies = await session.get(...)` first.
 
-    Leaving it, or being cancelled in it, ends the query. With a callback, `await` it: the query is sent, and answers go there.
+    Leaving the loop, or cancelling its task, cancels the query. With a callback, `await` it: the query is sent, and the callback
+    receives the replies.
     """
 
     def __init__(self, ask: Callable[[CancellationToken], Any], shared: CancellationToken | None) -> None:
         self._ask = ask
         self._shared = shared
-        self._token = CancellationToken()  # its own: leaving this query ends no other
+        self._token = CancellationToken()  # a separate token: leaving this query cancels no other
         self._asked = False
         self._channel: Handler[Any] | None = None
 
@@ -154,11 +168,23 @@ class Replies:
         yield
 
     def try_recv(self) -> Any:
-        """What came next, or None if there is nothing now."""
+        """Return the next item, or None if the channel is empty.
+
+        Raises:
+            ClosedError: The channel is closed and empty.
+        """
         return self._reading.try_recv()
 
     async def recv(self, timeout: float | None = None) -> Any:
-        """What comes next; waits for it, but not longer than `timeout` seconds (then TimeoutError)."""
+        """Return the next item, waiting up to `timeout` seconds.
+
+        Args:
+            timeout: Seconds to wait. Default: no limit.
+
+        Raises:
+            TimeoutError: No item arrived in time.
+            ClosedError: The channel is closed and empty.
+        """
         return await self._reading.recv(timeout)
 
     async def __aiter__(self) -> AsyncIterator[Any]:
@@ -169,7 +195,7 @@ class Replies:
             await self.cancel()
 
     async def cancel(self) -> None:
-        """Want no more answers; returns when no callback of theirs runs any more."""
+        """Cancel the query. Return when none of its callbacks is running."""
         if self._shared is not None:
             self._shared.remove(self)
         if self._channel is None:
@@ -179,19 +205,25 @@ class Replies:
 
 
 class LivelinessToken(Declared):
-    """Says that its key is alive."""
+    """Liveliness token: its key is alive until the token is undeclared or the session ends."""
 
 
 class Matching(Declared):
-    """What a publisher and a querier have in common: others match them or do not."""
+    """Common base of publisher and querier: matching status."""
 
     async def declare_matching_listener(self, handler: Any = None) -> MatchingListener:
-        """Be told when somebody begins to match (at once if somebody does), and when nobody does any more."""
+        """Declare a listener for changes of the matching status.
+
+        It is called immediately if there is a match already, and when the last match disappears.
+
+        Args:
+            handler: A channel, a callback or a coroutine function. Default: a FIFO channel.
+        """
         return MatchingListener(await asyncio.to_thread(self._declared.declare_matching_listener, as_handler(handler)))
 
 
 class Publisher(Matching):
-    """Puts on one key expression."""
+    """Publisher on one key expression."""
 
     async def put(self, payload: Any, **options: Any) -> None:
         await self._send(partial(self._declared.put, payload, **options))
@@ -210,7 +242,7 @@ class Publisher(Matching):
 
 
 class Querier(Matching):
-    """Asks on one key expression."""
+    """Querier on one key expression."""
 
     def get(
         self, handler: Any = None, *, cancellation_token: CancellationToken | None = None, **options: Any
@@ -220,7 +252,7 @@ class Querier(Matching):
 
 
 class Liveliness:
-    """`session.liveliness()`."""
+    """Liveliness API of a session (`session.liveliness()`)."""
 
     def __init__(self, liveliness: Any) -> None:
         self._liveliness = liveliness
@@ -240,7 +272,7 @@ class Liveliness:
 
 
 class SessionInfo:
-    """`session.info`."""
+    """Information about a session (`session.info`)."""
 
     def __init__(self, info: Any) -> None:
         self._info = info
@@ -262,7 +294,7 @@ class SessionInfo:
 
 
 class Session:
-    """A session in an event loop. `blocking` is the one that it stands on."""
+    """A session for asyncio. `blocking` is the wrapped session."""
 
     def __init__(self, session: blocking.Session) -> None:
         self.blocking = session
@@ -285,7 +317,7 @@ class Session:
 
     async def _send(self, options: dict[str, Any], send: Callable[[], T]) -> T:
         droppable = options.get("congestion_control") in (None, CongestionControl.DROP)
-        return await _send(droppable and not self.blocking._overwrites, send)  # which a configuration may overrule
+        return await _send(droppable and not self.blocking._overwrites, send)  # a configuration may override it
 
     async def declare_publisher(self, key_expr: Any, **options: Any) -> Publisher:
         return Publisher(await asyncio.to_thread(partial(self.blocking.declare_publisher, key_expr, **options)))
@@ -313,7 +345,13 @@ class Session:
     async def get_table(
         self, selector: Any, *, cancellation_token: CancellationToken | None = None, **options: Any
     ) -> Any:
-        """Ask, wait for all answers, and give them as a pyarrow.Table. Being cancelled ends the query."""
+        """Send a query and return all replies as a pyarrow.Table. Cancelling the task cancels the query.
+
+        Args:
+            selector: Key expression with optional parameters.
+            cancellation_token: Token that cancels the query.
+            options: As for `zenlake.Session.get_table`.
+        """
         token = CancellationToken() if cancellation_token is None else cancellation_token
         try:
             return await asyncio.to_thread(
@@ -346,7 +384,7 @@ class Session:
 
 
 class Opening:
-    """What `open` gives: `await` it, or use it in an `async with`."""
+    """Result of `open`: `await` it, or use it in an `async with`."""
 
     def __init__(self, config: Config | None, options: dict[str, Any]) -> None:
         self._config = config
@@ -360,15 +398,15 @@ class Opening:
 
         def work() -> None:
             try:
-                tell: Callable[[], None] = partial(_settle, opened, make())
+                finish: Callable[[], None] = partial(_settle, opened, make())
             except BaseException as error:
-                tell = partial(_fail, opened, error)
+                finish = partial(_fail, opened, error)
             try:
-                loop.call_soon_threadsafe(tell)
-            except RuntimeError:  # the event loop has ended
+                loop.call_soon_threadsafe(finish)
+            except RuntimeError:  # the event loop is closed
                 attempt.give_up()
 
-        # A thread of its own: those of the event loop's are waited for when it ends, and opening may take for ever.
+        # A separate thread, because an event loop waits for its worker threads at the end, and opening may take without limit.
         threading.Thread(target=work, name="zenlake-open", daemon=True).start()
         try:
             self._session = Session(await opened)
@@ -389,7 +427,7 @@ class Opening:
 
 
 def _settle(future: "asyncio.Future[T]", result: T) -> None:
-    if not future.done():  # cancelled, that is
+    if not future.done():  # cancelled
         future.set_result(result)
 
 
@@ -399,25 +437,38 @@ def _fail(future: "asyncio.Future[Any]", error: BaseException) -> None:
 
 
 def open(config: Config | None = None, **options: Any) -> Opening:
-    """Open a session: `async with open(config) as session`, or `session = await open(config)`."""
+    """Open a session.
+
+    Use it as `async with zenlake.aio.open(config) as session`, or `session = await zenlake.aio.open(config)`.
+
+    Args:
+        config: The configuration. Default: `Config()`.
+        options: As for `zenlake.open`.
+    """
     return Opening(config, options)
 
 
 class Scout(Receiving):
-    """Asks who is there until it is stopped, at the end of its `async with`, or when nobody holds it."""
+    """Scouting that runs until it is stopped, its `async with` ends, or it is no longer referenced."""
 
     async def stop(self) -> None:
-        """Ask no more."""
+        """Stop scouting."""
         await asyncio.to_thread(self._declared.stop)
 
 
 async def scout(handler: Any = None, what: Any = None, config: Config | None = None) -> Scout:
-    """Look for nodes of these roles (all, by default) and receive a Hello from each that answers."""
+    """Search for nodes, and receive a Hello from each that replies.
+
+    Args:
+        handler: A channel, a callback or a coroutine function. Default: a FIFO channel.
+        what: Roles to look for. Default: all.
+        config: Configuration with the multicast address and interface.
+    """
     from zenlake.api import scouting
 
     return Scout(await asyncio.to_thread(scouting.scout, as_handler(handler), what, config))
 
 
 async def _send(droppable: bool, send: Callable[[], T]) -> T:
-    """At once if it may be dropped; in a worker thread if it may have to wait for room."""
+    """Send directly if the message may be dropped, otherwise in a worker thread, because it may wait for space."""
     return send() if droppable else await asyncio.to_thread(send)

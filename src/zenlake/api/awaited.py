@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where what is received goes in an event loop: a channel that is awaited, or a coroutine for each item.
+"""Handlers for asyncio: an awaitable channel, or a coroutine for each item.
 
-A channel tells the event loop, from whichever thread fills it, that something came.
+Threading: a channel wakes the event loop from any thread that pushes an item.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Handler(Generic[T]):
-    """The reading end of a channel, in an event loop."""
+    """The reading end of a channel, for asyncio."""
 
     def __init__(self, handler: handlers.Handler[T]) -> None:
         self._handler = handler
@@ -31,12 +31,12 @@ class Handler(Generic[T]):
         handler.wake = self._wake
 
     def _wake(self) -> None:
-        """In any thread: something came."""
+        """Wake the event loop. Runs on any thread."""
         if not self._told:
             self._told = True
             try:
                 self._loop.call_soon_threadsafe(self._tell)
-            except RuntimeError:  # the event loop has ended
+            except RuntimeError:  # the event loop is closed
                 self._handler.wake = None
 
     def _tell(self) -> None:
@@ -47,24 +47,36 @@ class Handler(Generic[T]):
 
     @property
     def dropped(self) -> int:
-        """What a full ring forgot."""
+        """The number of items that a full ring has dropped."""
         return self._handler.dropped
 
     def __len__(self) -> int:
         return len(self._handler)
 
     def __bool__(self) -> bool:
-        return True  # an empty channel is still a channel
+        return True  # an empty channel is true
 
     def __repr__(self) -> str:
         return repr(self._handler)
 
     def try_recv(self) -> T | None:
-        """What came next, or None if there is nothing now."""
+        """Return the next item, or None if the channel is empty.
+
+        Raises:
+            ClosedError: The channel is closed and empty.
+        """
         return self._handler.try_recv()
 
     async def recv(self, timeout: float | None = None) -> T:
-        """What comes next; waits for it, but not longer than `timeout` seconds (then TimeoutError)."""
+        """Return the next item, waiting up to `timeout` seconds.
+
+        Args:
+            timeout: Seconds to wait. Default: no limit.
+
+        Raises:
+            TimeoutError: No item arrived in time.
+            ClosedError: The channel is closed and empty.
+        """
         item = self._handler.try_recv()
         if item is not None:
             return item
@@ -72,7 +84,7 @@ class Handler(Generic[T]):
             async with asyncio.timeout(timeout):
                 return await self._next()
         except TimeoutError:
-            raise TimeoutError(f"nothing came in {timeout:g} s") from None
+            raise TimeoutError(f"no item arrived within {timeout:g} s") from None
 
     async def _next(self) -> T:
         while True:
@@ -97,14 +109,15 @@ class Handler(Generic[T]):
 
 def readable(channel: Handler[Any] | None) -> Handler[Any]:
     if channel is None:
-        raise ClosedError("it has a callback: there is nothing to receive here")
+        raise ClosedError("the entity has a callback, so it has no channel to receive from")
     return channel
 
 
 def as_handler(handler: Any, bounded: bool = False) -> Any:
-    """A coroutine function as a callback: each item makes a task of the event loop.
+    """Return a callback that runs a coroutine function as an event loop task for each item.
 
-    For a declaration they are `bounded`: beyond its capacity of unfinished tasks items wait, or are dropped, as for any callback.
+    With `bounded` (for declarations), the number of unfinished tasks is limited. Beyond it items wait or are dropped, as for any
+    callback.
     """
     if isinstance(handler, tuple) and len(handler) == 2:
         return as_handler(handler[0], bounded), handler[1]
@@ -118,7 +131,7 @@ def as_handler(handler: Any, bounded: bool = False) -> Any:
         work = call(item)
         try:
             return asyncio.run_coroutine_threadsafe(work, loop)
-        except RuntimeError:  # the event loop has ended
+        except RuntimeError:  # the event loop is closed
             work.close()
             raise
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`CancellationToken`: ends queries that are under way."""
+"""`CancellationToken`: cancel running queries."""
 
 import threading
 from collections.abc import Callable
@@ -10,7 +10,15 @@ __all__ = ["CancellationToken"]
 
 
 class CancellationToken:
-    """Give it to one or more `get`s; `cancel` ends them all and waits until no callback of theirs runs any more."""
+    """A token that cancels the queries to which it was passed.
+
+    Example:
+        ```python
+        token = zenlake.CancellationToken()
+        session.get("robots/**", print, cancellation_token=token)
+        token.cancel()
+        ```
+    """
 
     __slots__ = ("_cancelled", "_lock", "_operations")
 
@@ -20,7 +28,7 @@ class CancellationToken:
         self._operations: dict[object, tuple[Callable[[], None], Callable[[float | None], bool]]] = {}
 
     def cancel(self, /) -> None:
-        """End all that it was given to, and wait until none of their callbacks runs."""
+        """Cancel all queries of this token, and wait for their running callbacks."""
         with self._lock:
             self._cancelled = True
             operations, self._operations = list(self._operations.values()), {}
@@ -31,10 +39,11 @@ class CancellationToken:
 
     @property
     def is_cancelled(self) -> bool:
+        """Whether `cancel` was called."""
         return self._cancelled
 
     def add(self, key: object, cancel: Callable[[], None], idle: Callable[[float | None], bool]) -> None:
-        """An operation that has begun."""
+        """Register a running operation."""
         with self._lock:
             if not self._cancelled:
                 self._operations[key] = cancel, idle
@@ -42,7 +51,7 @@ class CancellationToken:
         cancel()
 
     def remove(self, key: object) -> None:
-        """It has ended; but `cancel` still waits for its callback, if one runs."""
+        """Remove a finished operation. `cancel` still waits for its running callback."""
         with self._lock:
             operation = self._operations.get(key)
             if operation is not None and operation[1](0.0):
@@ -50,7 +59,7 @@ class CancellationToken:
 
     def check(self) -> None:
         if self._cancelled:
-            raise ClosedError("the cancellation token was cancelled before: make a new one for each set of queries")
+            raise ClosedError("the cancellation token is already cancelled; create a new token for each set of queries")
 
     def __repr__(self) -> str:
         return f"CancellationToken({'cancelled' if self._cancelled else f'{len(self._operations)} operations'})"

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # cython: annotation_typing=False
-"""What is received waits here until it is read. Compiled: every sample goes through one.
+"""Channels: queues between the event loop thread and the consumer. Compiled: every sample passes through one.
 
-A channel never makes the node's thread wait. A FIFO that is full asks its `source` (the node, for its connections) to
-pause and lets go when it has been read half empty; what was already under way is kept, so nothing is lost and memory
-stays bounded by what one read of the network brings. A ring that is full forgets its oldest item, and counts it.
+Threading: a channel never blocks the event loop thread. A full FIFO asks its `source` (the node, for its connections) to pause
+reading, and resumes it when the channel is half empty. Items that are already in progress are kept. So no item is lost, and
+memory is bounded by one read of the network. A full ring drops its oldest item and counts it.
 
-A callback's channel is bounded for publishers of the same session too (`admits`): they wait, or what they put is dropped. A channel
-that a program reads itself is not: the thread that puts may be the one that would have to read.
+The channel of a callback is also bounded for publishers of the same session (`admits`): they wait, or their item is dropped. A
+channel that the program reads itself is not, because the publishing thread may be the one that reads.
 """
 
 import threading
@@ -32,48 +32,48 @@ __all__ = ["Channel"]
 
 DEFAULT_CAPACITY = 256
 FORKED = "what this receives was asked for before a fork and belongs to the parent process: ask again here"
-# A wait without a limit is many of these: only one with a limit can be interrupted everywhere.
+# A wait without limit is a sequence of these: only a wait with a limit can be interrupted on every platform.
 LONGEST_WAIT = 3600.0
-# The threads of callbacks: for what they put themselves they must not wait, since they are waited for.
+# Callback threads: they must not wait for their own puts, because other threads wait for them.
 CALLING: set[int] = set()
 
 
 def ring_first(bells):
-    """Of those who wait, the one who waits longest may look."""
+    """Wake the longest-waiting thread."""
     if length(bells):
         try:
             bell: Bell = bells.popleft()
-        except IndexError:  # uncompiled: it has just gone
+        except IndexError:  # uncompiled: already removed
             return 0
         bell.ring()
     return 0
 
 
 class Several:
-    """Items that wait as one: each is made when it is read."""
+    """A queued group of items. Each item is created when it is read."""
 
     if not cython.compiled:  # compiled: an attribute, in the .pxd
-        left: int = 0  # how many they are still
+        left: int = 0  # number of remaining items
 
     def next(self):
-        """The next of them. Called `left` times, and again before it returns if another thread asks meanwhile."""
+        """Return the next item. It is called `left` times, and may be called again before it returns, by another thread."""
 
 
 class Channel:
-    """Both ends: `_push` and `_close` fill it, what has no underscore reads it. No item is None."""
+    """Both ends of a channel. `_push` and `_close` fill it; methods without an underscore read it. No item is None."""
 
     def __init__(
         self, capacity: int = DEFAULT_CAPACITY, ring: bool = False, refuses: bool = False, holds: bool = False
     ) -> None:
         self.items = Ring()
-        self.several: Any = None  # of which the next items are
-        self.count = 0  # how many wait, with those that are to be made
+        self.several: Any = None  # the group of the next items
+        self.count = 0  # number of queued items, including those to be created
         self.capacity = capacity
-        self.ring = ring  # when it is full, it forgets the oldest
-        self.refuses = refuses  # when it is full, it does not take the newest
-        self.holds = holds  # when it is full, a publisher of the same session has to wait
+        self.ring = ring  # when full, drop the oldest item
+        self.refuses = refuses  # when full, drop the newest item
+        self.holds = holds  # when full, a publisher of the same session waits
         self.held = Ring()
-        self.jammed = False  # somebody waited for room in vain, and nothing was taken since
+        self.jammed = False  # a wait for space timed out, and no item was taken since
         self.lock = threading.Lock()
         self.waiting = Ring()
         self.closed = False
@@ -81,12 +81,12 @@ class Channel:
         self.paused = False
         self.source: Any = None
         self.wake: Any = None
-        self.dropped = 0  # items that there was no room for
+        self.dropped = 0  # number of dropped items
 
-    # The reading end
+    # Reading end
 
     def try_recv(self, /) -> Any:
-        """The next item, or None if there is none now. ClosedError when none will ever come."""
+        """Return the next item, or None if the channel is empty. Raise ClosedError if it is also closed."""
         item = self.pop()
         if item is None and self.closed and self.count == 0:
             raise self.ended()
@@ -95,7 +95,7 @@ class Channel:
         return item
 
     def recv(self, /, timeout: float | None = None) -> Any:
-        """The next item; waits for it, but not longer than `timeout` seconds (then TimeoutError)."""
+        """Return the next item, blocking up to `timeout` seconds. Raise TimeoutError after that."""
         return self.take(timeout)
 
     def take(self, timeout):
@@ -108,7 +108,7 @@ class Channel:
         return item
 
     def pop(self):
-        """The next item, or None if there is none now."""
+        """Return the next item, or None if the channel is empty."""
         if self.several is None:
             if length(self.items) == 0:
                 return None
@@ -125,10 +125,10 @@ class Channel:
         return several.next()
 
     def wait(self, timeout):
-        """Each who waits has a bell of its own: whoever pushes takes the first and rings it."""
+        """Wait for an item. Each waiting thread has its own bell; a push takes the first bell and rings it."""
         end = None if timeout is None else time.monotonic() + timeout
         bell: Bell = Bell()
-        self.waiting.append(bell)  # before looking: so whoever pushes after the look sees it
+        self.waiting.append(bell)  # before the check, so that a push after the check sees it
         try:
             while True:
                 item = self.pop()
@@ -138,15 +138,15 @@ class Channel:
                     raise self.ended()
                 left = LONGEST_WAIT if end is None else end - time.monotonic()
                 if left <= 0:
-                    raise TimeoutError(f"nothing came in {timeout:g} s")
+                    raise TimeoutError(f"no item arrived within {timeout:g} s")
                 if self.source is not None:
                     self.source.check_wait()
                 if bell.wait(left):
-                    self.waiting.append(bell)  # somebody else may have been quicker
+                    self.waiting.append(bell)  # another thread may have been faster
         finally:
             try:
                 self.waiting.remove(bell)
-            except ValueError:  # rung in this moment, for an item that is left to another
+            except ValueError:  # rung just now, for an item that is left to another thread
                 if self.count:
                     self.notify()
 
@@ -154,11 +154,11 @@ class Channel:
         return ClosedError(FORKED if self.orphaned else "the channel is empty and closed")
 
     def notify(self):
-        """Something came: one of those who wait may look."""
+        """Wake one waiting thread after a push."""
         return ring_first(self.waiting)
 
     def _feed(self, callback: Any, failed: Any) -> None:
-        """Call it with every item, until there will be no more; `failed()` whenever it raises."""
+        """Call `callback` with every item until the channel is closed. Call `failed()` whenever it raises."""
         item = None
         CALLING.add(get_ident())
         try:
@@ -167,9 +167,9 @@ class Channel:
                     while True:
                         item = self.take(None)
                         callback(item)
-                        item = None  # a query that is let go is finished
+                        item = None  # releasing a query finishes it
                 except Exception as error:
-                    if item is not None:  # what it was called with
+                    if item is not None:  # the item of the call
                         failed()
                     elif isinstance(error, ClosedError):
                         return
@@ -183,7 +183,7 @@ class Channel:
         try:
             return self.recv()
         except ClosedError:
-            if self.orphaned:  # what the parent will receive is missing here: that is no end
+            if self.orphaned:  # items of the parent process are missing here, so this is not a normal end
                 raise
             raise StopIteration from None
 
@@ -191,34 +191,37 @@ class Channel:
         return self
 
     def __len__(self, /) -> int:
-        """How many items wait."""
+        """Return the number of queued items."""
         return self.count
 
     def __bool__(self, /) -> bool:
-        return True  # an empty channel is still a channel
+        return True  # an empty channel is true
 
     def __repr__(self, /) -> str:
         return f"Handler({self.count} of {self.capacity}{', closed' if self.closed else ''})"
 
-    # The filling end
+    # Filling end
 
     def _push(self, item: Any) -> None:
         self.push(item)
 
     def admits(self, block):
-        """Before a sample is pushed: whether it may be. Where there is no room this waits, for long if it is to `block`."""
+        """Return whether a sample may be pushed. If the channel is full, wait: briefly, or long with `block`."""
         return not self.holds or self.count < self.capacity or self.hold(block)
 
     def hold(self, block):
-        """Wait for room. False, and counted, if there is none and it may be dropped; what must not be is admitted at last."""
-        if self.source is None or self.source.inside:  # it came over the network, which is being paused
+        """Wait for space.
+
+        Return False and count the item if it may be dropped. An item that must not be dropped is admitted in the end.
+        """
+        if self.source is None or self.source.inside:  # received from the network, which is being paused
             return True
         patience: cython.double = 0.0
         if get_ident() not in CALLING and (block or not self.jammed):
             patience = self.source.patience(block)
         end: cython.double = time.monotonic() + patience
         bell: Bell = Bell()
-        self.held.append(bell)  # before looking: so whoever takes an item after the look sees it
+        self.held.append(bell)  # before the check, so that a reader after the check sees it
         try:
             while self.count >= self.capacity and not self.closed:
                 left: cython.double = end - time.monotonic()
@@ -228,16 +231,16 @@ class Channel:
                         self.forget()
                     return block
                 if bell.wait(left):
-                    self.held.append(bell)  # somebody else may have been quicker
+                    self.held.append(bell)  # another thread may have been faster
             return True
         finally:
             try:
                 self.held.remove(bell)
-            except ValueError:  # rung in this moment: the room is left to another
+            except ValueError:  # rung just now: the space is left to another thread
                 self.let_in()
 
     def push(self, item):
-        """1 if there was no room for it."""
+        """Add an item. Return 1 if it was dropped."""
         if self.closed:
             return 0
         if self.count >= self.capacity and not self.paused and self.full():
@@ -249,7 +252,7 @@ class Channel:
         return 0
 
     def push_several(self, several):
-        """As many a `push`. Not into one that drops what there is no room for, one by one."""
+        """Add a group of items. Not for channels that drop single items."""
         if self.closed:
             return 0
         many: cython.Py_ssize_t = several.left
@@ -269,7 +272,7 @@ class Channel:
         return 0
 
     def full(self):
-        """Make room in a ring, have a FIFO's source pause. True if there is no room for what comes."""
+        """Drop the oldest item of a ring, or pause the source of a FIFO. Return True if the new item must be dropped."""
         if self.refuses or (self.ring and self.capacity == 0):
             self.forget()
             return 1
@@ -286,14 +289,14 @@ class Channel:
         return 0
 
     def forget(self):
-        """Count what there was no room for."""
+        """Count a dropped item."""
         self.dropped += 1
         if self.source is not None:
             self.source.forgotten()
         return 0
 
     def let_in(self):
-        """Whoever waits for room longest may look."""
+        """Wake the thread that waits longest for space."""
         return ring_first(self.held) if self.count < self.capacity else 0
 
     def let_go(self):
@@ -310,8 +313,8 @@ class Channel:
         return 0
 
     def _close(self, discard: bool = False) -> None:
-        """Nothing will come any more; what is there can still be read, unless it is to be discarded."""
-        self.closed = True  # without a lock: the garbage collector may call this
+        """Close the channel. Queued items can still be read, unless they are discarded."""
+        self.closed = True  # without a lock, because the garbage collector may call this
         if discard:
             self.discard()
         while length(self.waiting):
@@ -328,11 +331,11 @@ class Channel:
     def discard(self):
         self.items.clear()
         self.several = None
-        self.count = 0  # nothing was pushed meanwhile: it is closed
+        self.count = 0  # no item was pushed in the meantime: closed
         return 0
 
     def _orphan(self) -> None:
-        """In a child that was forked: nothing will come, and the locks may be held by threads that are not here."""
+        """Close the channel in a forked child, where locks may be held by threads that do not exist."""
         self.lock = threading.Lock()
         self.waiting = Ring()
         self.held = Ring()
@@ -344,7 +347,7 @@ class Channel:
 if not cython.compiled:
 
     class Channel(Channel):  # type: ignore[no-redef]
-        """As compiled, where no other thread comes between the items and their number."""
+        """Uncompiled form of the compiled code, in which no thread switch separates the items from their number."""
 
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a session declares and its user holds: publishers, subscribers, queryables, queriers, tokens, listeners.
+"""Declared entities: publishers, subscribers, queryables, queriers, liveliness tokens and matching listeners.
 
-Each ends when it is undeclared, when its `with` block ends, when the session closes, or when nobody holds it any more
-(unless a callback was given: that goes on in the background until the session ends).
+An entity ends when it is undeclared, when its `with` statement ends, when the session closes, or when it is no longer
+referenced. An entity with a callback stays declared without a reference, until the session closes.
 """
 
 from types import GenericAlias
@@ -37,7 +37,7 @@ H = TypeVar("H")
 
 
 class Declared:
-    """Something that can be undeclared, once."""
+    """Base class of entities that can be undeclared once."""
 
     _session: "Session"
     _entity: Any = None
@@ -45,7 +45,11 @@ class Declared:
     _name = "object"
 
     def undeclare(self, /) -> None:
-        """End it. What was received and not read yet is lost; a second call is an error."""
+        """Undeclare this entity. Items that were received but not read are lost.
+
+        Raises:
+            ClosedError: It is already undeclared.
+        """
         entity = self._alive()
         self._entity = None
         self._end(entity)
@@ -76,24 +80,32 @@ class Declared:
 
 
 class Receiving(Declared, Generic[H]):
-    """A declaration that receives, into a channel or a callback."""
+    """Base class of entities that receive items, into a channel or a callback."""
 
     _receiver: Receiver[Any]
 
     @property
     def handler(self) -> H:
-        """The channel; None if there is a callback instead."""
+        """The channel. None with a callback."""
         if self._entity is None or self._session._life.over is not None:
             self._alive()
             self._session._here()
         return self._receiver.handler  # type: ignore[no-any-return]
 
     def try_recv(self, /) -> Any:
-        """What came next, or None if there is nothing now."""
+        """Return the next item, or None if the channel is empty."""
         return self.handler.try_recv()  # type: ignore[attr-defined]
 
     def recv(self, /, timeout: float | None = None) -> Any:
-        """What comes next; waits for it, but not longer than `timeout` seconds (then TimeoutError)."""
+        """Return the next item, blocking up to `timeout` seconds.
+
+        Args:
+            timeout: Seconds to wait. Default: no limit.
+
+        Raises:
+            TimeoutError: No item arrived in time.
+            ClosedError: The entity is undeclared and the channel is empty.
+        """
         handler: Any = self.handler
         return handler.recv() if timeout is None else handler.recv(timeout)
 
@@ -113,7 +125,10 @@ class Receiving(Declared, Generic[H]):
 
 
 class Subscriber(Receiving[H]):
-    """Receives the samples of its key expression: iterate over it, `recv`, or give it a callback."""
+    """A subscriber. Iterate over it, or call `recv`, to receive samples.
+
+    Created by `Session.declare_subscriber`.
+    """
 
     _name = "subscriber"
 
@@ -126,10 +141,12 @@ class Subscriber(Receiving[H]):
 
     @property
     def id(self) -> EntityGlobalId:
+        """The global id of this entity."""
         return self._session._entity_id(self._alive())
 
     @property
     def key_expr(self) -> KeyExpr:
+        """The key expression of this entity."""
         self._alive()
         return self._key_expr
 
@@ -138,13 +155,19 @@ class Subscriber(Receiving[H]):
 
 
 class Queryable(Subscriber[H]):
-    """Receives the queries that its key expression matches, to be answered with `query.reply(...)`."""
+    """A queryable. Iterate over it, or call `recv`, to receive queries. Reply with `Query.reply`.
+
+    Created by `Session.declare_queryable`.
+    """
 
     _name = "queryable"
 
 
 class LivelinessToken(Declared):
-    """Says that its key is alive, until it is undeclared or the connection breaks."""
+    """A liveliness token. Its key is alive until the token is undeclared or the connection ends.
+
+    Created by `Liveliness.declare_token`.
+    """
 
     _name = "LivelinessToken"
 
@@ -158,7 +181,7 @@ class LivelinessToken(Declared):
 
 
 class MatchingStatus:
-    """Whether anybody listens to a publisher, or would answer a querier."""
+    """Whether a publisher has matching subscribers, or a querier has matching queryables."""
 
     __slots__ = ("matching",)
 
@@ -179,28 +202,41 @@ class MatchingStatus:
 
 
 class Matching(Declared):
-    """What a publisher and a querier have in common: others match them or do not."""
+    """Base class of publishers and queriers: matching status and listeners."""
 
     _listeners: list[Receiver[Any]]
     _key_expr: KeyExpr
 
     @property
     def id(self) -> EntityGlobalId:
+        """The global id of this entity."""
         return self._session._entity_id(self._alive())
 
     @property
     def key_expr(self) -> KeyExpr:
+        """The key expression of this entity."""
         self._alive()
         return self._key_expr
 
     @property
     def matching_status(self) -> MatchingStatus:
+        """Whether there are matching subscribers (of a publisher) or queryables (of a querier)."""
         entity = self._alive()
         self._session._here()
         return MatchingStatus(entity.matching)
 
     def declare_matching_listener(self, /, handler: Any = None) -> "MatchingListener[Any]":
-        """Be told when somebody begins to match (at once if somebody does), and when nobody does any more."""
+        """Declare a listener for changes of the matching status.
+
+        Args:
+            handler: A channel from `zenlake.handlers`, a callback, or `(callback, handler)`. Default: a FIFO channel.
+
+        Returns:
+            The listener. It receives a `MatchingStatus` immediately if there is a match, and at each change.
+
+        Raises:
+            ClosedError: This entity is undeclared.
+        """
         entity = self._alive()
         target: Receiver[MatchingStatus] = receiver(handler)
         target.source(self._session._node)
@@ -208,12 +244,12 @@ class Matching(Declared):
         listeners.append(target)
         self._session._receivers.add(target)
 
-        def tell(matching: bool) -> None:
+        def notify(matching: bool) -> None:
             status = MatchingStatus(matching)
             for each in list(listeners):
                 each.push(status)
 
-        entity.on_matching = tell
+        entity.on_matching = notify
         if entity.matching:
             target.push(MatchingStatus(True))
         return MatchingListener(self._session, target, listeners)
@@ -229,7 +265,7 @@ class Matching(Declared):
 
 
 class Listening(Receiving[H]):
-    """A receiver among others of one declaration's news."""
+    """Base class of listeners that share the events of one entity."""
 
     def __init__(self, session: "Session", receiver: Receiver[Any], listeners: list[Receiver[Any]]) -> None:
         self._session = session
@@ -251,13 +287,19 @@ class Listening(Receiving[H]):
 
 
 class MatchingListener(Listening[H]):
-    """Receives a MatchingStatus at each change."""
+    """A matching listener. It receives a `MatchingStatus` at each change.
+
+    Created by `Publisher.declare_matching_listener` and `Querier.declare_matching_listener`.
+    """
 
     _name = "matching listener"
 
 
 class Publisher(PublisherPut, Matching):
-    """Puts on one key expression, with settings that are made once."""
+    """A publisher: repeated puts on one key expression with fixed settings.
+
+    Created by `Session.declare_publisher`.
+    """
 
     _name = "publisher"
 
@@ -279,21 +321,25 @@ class Publisher(PublisherPut, Matching):
 
     @property
     def encoding(self) -> Encoding:
+        """Default encoding of payloads."""
         self._alive()
         return self._encoding
 
     @property
     def congestion_control(self) -> CongestionControl:
+        """Behaviour of a full queue."""
         self._alive()
         return self._fixed["congestion"]  # type: ignore[no-any-return]
 
     @property
     def priority(self) -> Priority:
+        """Priority of samples."""
         self._alive()
         return self._fixed["priority"]  # type: ignore[no-any-return]
 
     @property
     def reliability(self) -> Reliability:
+        """Reliability of samples."""
         self._alive()
         return Reliability.RELIABLE if self._fixed["reliable"] else Reliability.BEST_EFFORT
 
@@ -308,7 +354,14 @@ class Publisher(PublisherPut, Matching):
         timestamp_instrumentation: "TimestampInstrumentation | None" = None,
         source_info: SourceInfo | None = None,
     ) -> bool:
-        """As `put`, and tells whether it was queued: False if a connection, or a callback of this session, had no room for it."""
+        """Publish a value like `put`, and return whether it was queued.
+
+        Returns:
+            False if a connection, or a callback of this session, had no room and dropped the sample.
+
+        Raises:
+            ClosedError: The publisher is undeclared, or the session is closed.
+        """
         self._alive()
         return self._session._send(
             self._key_expr.utf8,
@@ -330,7 +383,17 @@ class Publisher(PublisherPut, Matching):
         timestamp_instrumentation: "TimestampInstrumentation | None" = None,
         source_info: SourceInfo | None = None,
     ) -> None:
-        """Tell whoever listens that the key's value is no more."""
+        """Publish a deletion. Matching subscribers receive a `Sample` of kind DELETE.
+
+        Args:
+            attachment: Bytes that accompany the deletion.
+            timestamp: Timestamp of the sample. Default: a router adds one.
+            timestamp_instrumentation: Timestamps to record along the way.
+            source_info: Identity and sequence number of the source.
+
+        Raises:
+            ClosedError: The publisher is undeclared, or the session is closed.
+        """
         self._alive()
         self._session._send(
             self._key_expr.utf8, None, None, attachment, timestamp, timestamp_instrumentation, source_info, self._fixed
@@ -341,7 +404,18 @@ class Publisher(PublisherPut, Matching):
         super()._end(entity)
 
     def put_table(self, /, table: Any) -> int:
-        """As `Session.put_table`, on this key: a column `key` may be missing, but not say another."""
+        """Publish one sample for each row of a table, on the key of this publisher.
+
+        Args:
+            table: As for `Session.put_table`. The column `key` is optional and must equal the publisher's key.
+
+        Returns:
+            The number of rows sent.
+
+        Raises:
+            InvalidValue: A column or value is invalid. No row was sent.
+            ClosedError: The publisher is undeclared, or the session is closed.
+        """
         from zenlake.api.arrow import put_table
 
         self._alive()
@@ -349,7 +423,10 @@ class Publisher(PublisherPut, Matching):
 
 
 class Querier(Matching):
-    """Asks on one key expression, with settings that are made once."""
+    """A querier: repeated queries on one key expression with fixed settings.
+
+    Created by `Session.declare_querier`.
+    """
 
     _name = "querier"
 
@@ -365,6 +442,7 @@ class Querier(Matching):
 
     @property
     def accept_replies(self) -> ReplyKeyExpr:
+        """Whether replies may have keys that do not match the query."""
         self._alive()
         return self._accept_replies
 
@@ -381,7 +459,24 @@ class Querier(Matching):
         cancellation_token: "CancellationToken | None" = None,
         timestamp_instrumentation: "TimestampInstrumentation | None" = None,
     ) -> Any:
-        """Ask, and receive a Reply for each answer; the channel closes when all have answered."""
+        """Send a query and receive a `Reply` for each reply.
+
+        Args:
+            handler: A channel from `zenlake.handlers`, a callback, or `(callback, handler)`. Default: a FIFO channel.
+            parameters: Parameters of the selector.
+            payload: Payload of the query.
+            encoding: Encoding of the payload.
+            attachment: Bytes that accompany the query.
+            source_info: Identity and sequence number of the source.
+            cancellation_token: Token that can cancel the query.
+            timestamp_instrumentation: Timestamps to record along the way.
+
+        Returns:
+            The channel, which closes when the query is complete. None with a callback.
+
+        Raises:
+            ClosedError: The querier is undeclared, the session is closed, or the token was cancelled.
+        """
         self._alive()
         return self._session._get(
             self._key_expr,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finding each other by multicast, as a session's configuration says: whom to look for, whom to answer.
+"""Multicast discovery as configured: which nodes to search for and to answer.
 
-A peer asks as soon as its `Discovery` is made, which needs no node: `open` makes it first, and the rest is loaded while the answers
-are on their way. (So nothing here imports what a node is made of.)
+A peer sends its SCOUT as soon as its `Discovery` is created, before there is a node. `open` creates it first and imports the
+other modules while the replies arrive. (Therefore this module imports nothing of a node.)
 """
 
 from time import monotonic, sleep
@@ -22,7 +22,7 @@ __all__ = ["Discovery", "group"]
 
 log = logger("zenlake.scouting")
 
-ANSWERS = 0.05  # seconds after the first in which the other answers to one question come; or as long as the first took
+ANSWERS = 0.05  # seconds after the first reply to wait for further replies; or the time that the first took, if longer
 
 AUTOCONNECT = {
     WhatAmI.ROUTER: "",
@@ -32,7 +32,7 @@ AUTOCONNECT = {
 
 
 def group(config: Config) -> Group:
-    """Where a configuration says that questions are asked."""
+    """Return the address of multicast scouting in a configuration."""
     chosen = Group()
     return Group(
         config.get("scouting/multicast/address") or chosen.address,
@@ -42,7 +42,7 @@ def group(config: Config) -> Group:
 
 
 class Discovery:
-    """What a node does to be found and to find others."""
+    """Discovery of other nodes, and replies to their scouting."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -50,7 +50,7 @@ class Discovery:
         self._asking: Asking | None = None
         self._answering: Answering | None = None
         self._asked = 0.0
-        self._heard: float | None = None  # when the first answered
+        self._heard: float | None = None  # time of the first reply
         wanted = config.of_role("scouting/multicast/autoconnect")
         self._what = WhatAmIMatcher(AUTOCONNECT[config.role] if wanted is None else "|".join(wanted))
         if config.role is not WhatAmI.CLIENT:
@@ -63,14 +63,16 @@ class Discovery:
                 self._asking = Asking(where, self._what)
             if self._config.of_role("scouting/multicast/listen") is not False:
                 self._answering = Answering(where)
-        except LinkError as error:  # a node without multicast is still a node
+        except LinkError as error:  # a node works without multicast
             log.warning("no scouting by multicast: %s", error)
-        if self._asking is not None:  # and others are heard by now: of two that begin at once, one hears the other
+        if (
+            self._asking is not None
+        ):  # listening starts now: of two nodes that start together, one receives the other's SCOUT
             self._asking.ask()
             self._asked = monotonic()
 
     def find(self, seconds: float) -> list[tuple[bytes, WhatAmI, tuple[str, ...]]]:
-        """The first node that answers, in so many seconds."""
+        """Return the first node that replies within `seconds`."""
         import queue
 
         hellos: queue.SimpleQueue[Hello] = queue.SimpleQueue()
@@ -84,7 +86,7 @@ class Discovery:
         return [(hello.zid.value, WhatAmI.from_wire(hello.whatami), tuple(hello.locators))]
 
     def begin(self, node: "SessionNode") -> None:
-        """Answer, and connect to whom we find; returns when somebody was found or the time for it is over."""
+        """Reply to scouting and connect to discovered nodes. Return when a node was found or the timeout is over."""
         from zenlake.runtime.node import YIELD
 
         config, self._node = self._config, node
@@ -95,13 +97,13 @@ class Discovery:
         seconds = (500 if delay is None else delay) / 1000
         left = max(self._asked + seconds - monotonic(), min(ANSWERS, seconds))  # (connecting may have taken longer)
         connected = node.wait_for_face(1, left)
-        if not connected and self._heard is not None:  # the one with the smaller id waits for the other to connect
+        if not connected and self._heard is not None:  # the node with the smaller id waits for the other to connect
             connected = node.wait_for_face(1, 2 * YIELD)
         if connected:
             self._wait_for_the_others(node, seconds, seconds + 2 * YIELD)
 
     def _wait_for_the_others(self, node: "SessionNode", seconds: float, at_most: float) -> None:
-        """Somebody was found: those who answered the same question are to hear what is put first, too."""
+        """Wait for the other nodes that replied to the same SCOUT, so that they receive the first puts too."""
         now = monotonic()
         heard = now if self._heard is None else self._heard
         answered, latest = heard + min(max(ANSWERS, heard - self._asked), seconds), now + at_most

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The record batch that an ArrowChannel is filling. Compiled: each sample goes from where it was read into the columns here."""
+"""Record batch builder of an ArrowChannel. Compiled: each sample is copied from the read buffer into the columns here."""
 
 import cython
 
@@ -25,35 +25,35 @@ __all__ = ["Filling"]
 
 
 class Filling(Listener):
-    """A listener that hands a batch over when it is full, or when its first sample is `age` seconds old.
+    """A listener that emits a record batch when it is full, or when its first sample is `age` seconds old.
 
-    Where memory is asked for, the garbage collector may run, and with it anybody's finalizer: what that puts while a row or a
-    batch is being made is kept, and is the next row.
+    An allocation may run the garbage collector and any finalizer. Samples that a finalizer puts while a row or batch is being built
+    are kept as the next rows.
     """
 
     def __init__(self, samples, channel, age, replies=False):
         self.runs = not replies
         self.samples = samples
         self.channel = channel
-        self.lock = Lock()  # a local publisher's thread and the loop may come at once
+        self.lock = Lock()  # a local publisher's thread and the event loop thread may run at the same time
         self.age = age
-        self.replies = replies  # answers to a query, instead of publications
-        self.errors = []  # the payloads of those that are errors
+        self.replies = replies  # replies to a query, instead of publications
+        self.errors = []  # payloads of error replies
         self.generation = 0
         self.source = None
         self.sn = 0
         self.received_ns = 0
-        self.busy = False  # whether a row or a batch is being made
+        self.busy = False  # whether a row or a batch is being built
         self.later = []
-        self.door = None  # by which the last run came, and in which epoch: then ids stand for what they stood for
+        self.door = None  # connection and epoch of the last run: while they are the same, ids have the same keys
         self.epoch = 0
-        self.steady = False  # whether it took a frame to its end
+        self.steady = False  # whether it read a whole frame
 
     def take(self, key, reader):
         if self.replies and not reader.response.is_reply:
             self.errors.append(reader.response.err.payload.value or b"")
             return 0
-        self.lock.acquire()  # a column that grows lets go of the interpreter
+        self.lock.acquire()  # a growing column releases the GIL
         if self.busy:
             return self.put_off(key, reader)
         self.busy = True
@@ -95,9 +95,10 @@ class Filling(Listener):
         return 0
 
     def add_run(self, door, reader):
-        """As `add`, for the usual publications that lie ahead.
+        """Add the common publications at the read position, like `add`.
 
-        All of the frame, if those of the frame before were all ours; else a few, and twice as many again and again while all are.
+        Read the whole frame if all publications of the previous frame matched. Otherwise read a few, and double
+        their number while all match.
         """
         samples: LiveSamples = self.samples
         first: cython.bint
@@ -124,7 +125,7 @@ class Filling(Listener):
             size *= 2
 
     def name_run(self, door, count):
-        """Give the rows of a run their keys, up to the first that is not for us alone; returns how many these are."""
+        """Set the keys of a run's rows, up to the first that is not for this subscriber alone. Return the number of rows."""
         samples: LiveSamples = self.samples
         if door is not self.door or door.epoch.number != self.epoch:
             samples.forget_ids()
@@ -137,13 +138,13 @@ class Filling(Listener):
             if key is None:
                 break
             samples.learn(id, key)
-            if door.epoch.number != self.epoch:  # somebody's finalizer declared something, while memory was asked for
+            if door.epoch.number != self.epoch:  # a finalizer declared an entity during an allocation
                 break
             named = samples.name_rows(named, count)
         return named
 
     def look_at_clock(self, reader):
-        """What comes in one frame comes at one time. Returns whether the next row is the first of its batch."""
+        """Set the time, which is the same for a frame. Return whether the next row is the first of its batch."""
         first: cython.bint = self.samples.samples.row == 0
         if first or not reader.in_frame or reader.frame.sn != self.sn:
             self.received_ns = time_ns()
@@ -151,7 +152,7 @@ class Filling(Listener):
         return first
 
     def put_off(self, key, reader):
-        """A finalizer of this thread puts something, while a row or a batch is being made here: it is the next row."""
+        """Keep a sample that a finalizer puts on this thread while a row or batch is being built. It becomes the next row."""
         try:
             message = take(reader.c.data, reader.start, reader.c.at - reader.start)
             self.later.append((key, message, reader.frame.reliable))
@@ -171,7 +172,7 @@ class Filling(Listener):
         return 0
 
     def wait(self):
-        """Hand the batch over in a while, if it has not been by then."""
+        """Start the timer that emits the batch."""
         generation = self.generation
         self.source.after(self.age, lambda: self.late(generation))
 
@@ -181,7 +182,7 @@ class Filling(Listener):
                 self.finish()
 
     def finish(self):
-        """Hand over what there is, and what comes meanwhile."""
+        """Emit the current batch, and the samples that arrive in the meantime."""
         if self.busy:
             return
         self.busy = True
@@ -201,6 +202,6 @@ class Filling(Listener):
     def close(self, discard=False):
         with self.lock:
             self.finish()
-            self.finish()  # what came meanwhile
+            self.finish()  # samples that arrived in the meantime
             self.door = None
         self.channel._close(discard)

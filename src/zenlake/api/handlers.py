@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where what is received goes: a channel that is read when one likes, or a callback.
+"""Handlers of received items: channels and callbacks.
 
-A callback has a thread of its own, fed through a channel. One that raises is logged, and the next item is handed on.
+A callback has its own thread, which reads from a channel. An exception in a callback is logged, and the next item is
+passed on.
 """
 
 import os
@@ -21,13 +22,13 @@ __all__ = ["Handler", "DefaultHandler", "FifoChannel", "RingChannel", "Callback"
 
 log = logger("zenlake.handlers")
 
-PATIENCE = 10.0  # seconds for one item, while the process waits to end
+PATIENCE = 10.0  # seconds per item that the exit of the process waits for a callback
 
 T = TypeVar("T")
 
 
 class Pausable(Protocol):
-    """Who fills a channel and can be asked to stop for a while."""
+    """A producer of items that can be paused."""
 
     def pause(self, channel: object) -> None: ...
     def resume(self, channel: object) -> None: ...
@@ -39,7 +40,11 @@ class Pausable(Protocol):
 
 
 class Handler(Channel, Generic[T]):
-    """The reading end of a channel: `recv`, `try_recv`, or iterate until it is closed. `dropped`: what a full ring forgot."""
+    """The reading end of a channel. Call `recv` or `try_recv`, or iterate until it is closed.
+
+    Attributes:
+        dropped: Number of items that a full ring dropped.
+    """
 
     if TYPE_CHECKING:
 
@@ -49,7 +54,7 @@ class Handler(Channel, Generic[T]):
 
 
 class DefaultHandler(Generic[T]):
-    """The channel that one gets without asking: a FIFO of 256 items."""
+    """The default channel: a FIFO of 256 items."""
 
     __slots__ = ()
 
@@ -58,7 +63,11 @@ class DefaultHandler(Generic[T]):
 
 
 class FifoChannel(Generic[T]):
-    """Keeps every item. While it is full, those who fill it over the network are not read from."""
+    """A channel that keeps every item. A full channel applies backpressure: connections are not read.
+
+    Args:
+        capacity: Number of items.
+    """
 
     __slots__ = ("capacity",)
 
@@ -70,7 +79,11 @@ class FifoChannel(Generic[T]):
 
 
 class RingChannel(Generic[T]):
-    """Keeps the newest items and forgets the oldest."""
+    """A channel that keeps the newest items and drops the oldest.
+
+    Args:
+        capacity: Number of items.
+    """
 
     __slots__ = ("capacity",)
 
@@ -83,9 +96,9 @@ class RingChannel(Generic[T]):
 
 def _capacity(capacity: int) -> int:
     if not isinstance(capacity, int):
-        raise TypeError(f"a capacity is a whole number, not {type(capacity).__name__}")
+        raise TypeError(f"invalid capacity of type {type(capacity).__name__}; expected int")
     if capacity < 0:
-        raise InvalidValue(f"a capacity of {capacity}: it must not be negative")
+        raise InvalidValue(f"invalid capacity={capacity}; expected 0 or more")
     return capacity
 
 
@@ -93,14 +106,19 @@ FULL = ("block", "drop_oldest", "drop_newest")
 
 
 class Callback(Generic[T]):
-    """A function for each item, and one to call when there will be no more.
+    """A callback with settings.
 
-    With `indirect` (the default) it runs in a thread of its own. Without, it runs where the item is received: faster,
-    but it must not wait for anything, since meanwhile the node does nothing else.
+    Args:
+        callback: Called with each item.
+        drop: Called after the last item.
+        indirect: Whether the callback has its own thread. With False it runs on the receiving thread. This is faster, but
+            the callback must not wait, because the node does nothing else in the meantime.
+        capacity: Number of queued items. Default: 256.
+        full: Behaviour of a full queue. `"block"` applies backpressure: connections are not read, and a publisher of the
+            same session waits. `"drop_oldest"` and `"drop_newest"` drop items. `session.counters()` counts dropped items.
 
-    For one that is too slow, `capacity` items wait, then `full` says what happens. "block": connections are not read; a publisher
-    of the same session waits, for a moment only if it may drop what it puts, which is dropped then.
-    "drop_oldest" and "drop_newest": nobody waits. What is dropped is counted in `session.counters()`.
+    Raises:
+        InvalidValue: An argument is invalid.
     """
 
     __slots__ = ("_callback", "_capacity", "_drop", "_full", "_indirect")
@@ -115,11 +133,11 @@ class Callback(Generic[T]):
         full: str = FULL[0],
     ) -> None:
         if full not in FULL:
-            raise InvalidValue(f"full={full!r} is none: {', '.join(map(repr, FULL))}")
+            raise InvalidValue(f"invalid full={full!r}; expected {', '.join(map(repr, FULL[:-1]))} or {FULL[-1]!r}")
         if not indirect and (capacity is not None or full != FULL[0]):
-            raise InvalidValue("a callback with indirect=False has no queue: leave out capacity and full")
+            raise InvalidValue("a callback with indirect=False has no queue; remove capacity and full")
         if capacity == 0:
-            raise InvalidValue("a callback with a capacity of 0 would never be called: at least 1")
+            raise InvalidValue("invalid capacity=0; expected at least 1, otherwise the callback is never called")
         self._callback = callback
         self._drop = drop
         self._indirect = indirect
@@ -131,22 +149,27 @@ class Callback(Generic[T]):
 
     @property
     def callback(self) -> Callable[[T], Any]:
+        """The function that is called with each item."""
         return self._callback
 
     @property
     def drop(self) -> Callable[[], Any] | None:
+        """The function that is called after the last item, or None."""
         return self._drop
 
     @property
     def indirect(self) -> bool:
+        """Whether the callback has its own thread."""
         return self._indirect
 
     @property
     def capacity(self) -> int:
+        """Number of queued items."""
         return self._capacity
 
     @property
     def full(self) -> str:
+        """Behaviour of a full queue."""
         return self._full
 
     def __repr__(self) -> str:
@@ -159,7 +182,7 @@ for _kind in (Handler, DefaultHandler, FifoChannel, RingChannel, Callback):
 
 
 class Receiver(Generic[T]):
-    """What a declaration fills: `push` an item, `close` at the end. `handler` is what its user reads."""
+    """The writing end of a handler: `push` an item, `close` at the end. The user reads `handler`."""
 
     __slots__ = (
         "__weakref__",
@@ -192,29 +215,29 @@ class Receiver(Generic[T]):
         self.close = close
         self.handler = handler
         self.background = background
-        """Whether it goes on when its user forgets the declaration."""
+        """Whether the entity stays declared without a reference."""
         self.idle = idle
-        """Waits until no callback runs any more; False if one still does after the timeout."""
+        """Wait until no callback runs. Return False after the timeout."""
         self.source = source
-        """Tells it whom to pause when it is full."""
+        """Set the producer to pause when the channel is full."""
         self.orphan = orphan
-        """After a fork, in the child: closes it without touching its locks."""
+        """Close in a forked child, without using the locks."""
         self.deliver = deliver
-        """A Listener, which takes messages as they lie in their reader, instead of `push`."""
+        """A `Listener` that takes messages from the reader directly, instead of `push`."""
         self.channel = channel
-        """Where `push` puts items, if it does nothing else with them."""
+        """The channel, if `push` only appends to it."""
         self.forgotten = forgotten
-        """Called by the garbage collector, so it may take no lock: a session was forgotten with all that it declared."""
+        """Called by a finalizer, when a session and its entities lost their last reference. Must not take a lock."""
 
     def __del__(self) -> None:
         self.forgotten()
 
 
 class Threaded(Generic[T]):
-    """A callback in a thread of its own.
+    """A callback with its own thread.
 
-    The thread is a daemon, for a session that nobody closed must not keep the process alive; so what waits for a callback
-    when its declaration ends is waited for at exit (`finish`).
+    The thread is a daemon, because an open session must not keep the process alive. `finish` therefore waits at exit for
+    the queued items of ended declarations.
     """
 
     running: "ClassVar[set[Threaded[Any]]]" = set()
@@ -238,19 +261,21 @@ class Threaded(Generic[T]):
         try:
             self.channel._feed(self._callback, lambda: log.exception("callback error"))
         finally:
-            self.channel._close(True)  # also when the callback ended its thread: what nobody reads must not fill up
+            self.channel._close(
+                True
+            )  # also if the callback ended its thread: a channel without a reader must not fill up
             _call_drop(self._drop)
             self._done.set()
             Threaded.running.discard(self)
 
     def close(self, discard: bool = False) -> None:
-        """No more comes. Called by the garbage collector too, so it takes no lock."""
+        """Close the channel. Finalizers call this too, so it takes no lock."""
         self._ending = True
         self.channel._close(discard)
 
     @classmethod
     def finish(cls) -> None:
-        """As the process ends: let those whose declarations have ended take what waits for them, and be dropped."""
+        """Wait at exit until callbacks of ended declarations have processed their queue, and call `drop`."""
         for each in list(cls.running):
             if each._ending:
                 each._finish()
@@ -260,7 +285,7 @@ class Threaded(Generic[T]):
         while not self._done.wait(PATIENCE):
             if len(self.channel) == left:
                 log.warning(
-                    "a callback has not returned in %g s: the process ends without it; %d items are lost",
+                    "a callback did not return within %g s; exiting without it, %d items are lost",
                     PATIENCE,
                     left,
                 )
@@ -271,29 +296,29 @@ class Threaded(Generic[T]):
         return threading.current_thread() is self._thread or self._done.wait(timeout)
 
     def orphan(self) -> None:
-        """In a child that was forked: the thread is not here, and nobody must wait for it."""
+        """Detach in a forked child, where the thread does not exist."""
         self.channel._orphan()
         self._done = threading.Event()
         self._done.set()
 
 
-os.register_at_fork(after_in_child=Threaded.running.clear)  # its threads are the parent's
+os.register_at_fork(after_in_child=Threaded.running.clear)  # the threads belong to the parent
 
-END = object()  # behind the last item of a callback that was closed while it runs
+END = object()  # marks the end of the queue of a callback that is closed while it runs
 
 
 class Direct(Generic[T]):
-    """A callback in the thread that receives. What it brings about to be called with again waits until it returns."""
+    """A callback on the receiving thread. Items that it causes itself are queued until it returns."""
 
     def __init__(self, callback: Callable[[T], Any], drop: Callable[[], Any] | None) -> None:
         self._callback = callback
         self._drop = drop
         self._lock = threading.Lock()
         self._closed = False
-        self._within: dict[int, deque[Any]] = {}  # by thread: what came while it runs there
+        self._within: dict[int, deque[Any]] = {}  # queued items by thread, while the callback runs on it
 
     def push(self, item: Any) -> None:
-        ring_held()  # who knows how long it takes
+        ring_held()  # before a callback of unknown duration
         me = threading.get_ident()
         waiting = self._within.get(me)
         if waiting is not None:
@@ -307,7 +332,7 @@ class Direct(Generic[T]):
                     self._end() if item is END else self._callback(item)
                 except Exception:
                     log.exception("callback error")
-                item = None  # a query that is let go is finished
+                item = None  # releasing a query finishes it
         finally:
             del self._within[me]
 
@@ -336,7 +361,7 @@ def _call_drop(drop: Callable[[], Any] | None) -> None:
 
 
 def receiver(handler: Any, own: Callable[[Any], Receiver[T] | None] = lambda handler: None) -> Receiver[T]:
-    """From what a user passed as `handler`. `own` knows kinds of channel that only some declarations can fill."""
+    """Return the receiver for a user's `handler` argument. `own` handles channels of certain entities only."""
     if handler is None or isinstance(handler, DefaultHandler):
         return _channel(Handler())
     if isinstance(handler, FifoChannel):
@@ -355,8 +380,8 @@ def receiver(handler: Any, own: Callable[[Any], Receiver[T] | None] = lambda han
             )
         return _callback(handler[0], handler[1], background=False)
     raise InvalidValue(
-        f"handler {handler!r} is none: pass a callable, Callback, FifoChannel(n), RingChannel(n), DefaultHandler() "
-        "or a tuple (callable, object that reads)"
+        f"invalid handler {handler!r}; expected a callable, Callback, FifoChannel(n), RingChannel(n), DefaultHandler() "
+        "or a tuple (callable, handler)"
     )
 
 
@@ -387,7 +412,7 @@ def _callback(callback: Any, handler: Any, background: bool) -> Receiver[T]:
         lambda source: _attach(channel, source),
         thread.orphan,
         channel=channel,
-        forgotten=thread.close,  # else its thread would wait for ever
+        forgotten=thread.close,  # otherwise its thread would never end
     )
 
 

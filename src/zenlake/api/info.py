@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who a session is connected to: transports, links, and being told when that changes."""
+"""Transports and links of a session, and listeners for their changes."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,15 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Transport:
-    """An open connection with another node."""
+    """An open transport to another node.
+
+    Attributes:
+        zid: ZenohID of the other node.
+        whatami: Role of the other node.
+        is_qos: Whether priorities are negotiated.
+        is_multicast: Whether this is a multicast transport.
+        is_shm: Whether shared memory is negotiated.
+    """
 
     zid: ZenohId
     whatami: WhatAmI
@@ -37,7 +45,20 @@ class Transport:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What a transport runs over."""
+    """A link of a transport.
+
+    Attributes:
+        zid: ZenohID of the other node.
+        src: Local locator.
+        dst: Remote locator.
+        group: Multicast group, or None.
+        mtu: Maximum size of a batch.
+        is_streamed: Whether the link is a byte stream.
+        interfaces: Names of the local network interfaces.
+        auth_identifier: Authenticated identity of the other node, or None.
+        priorities: Range of priorities of this link, or None.
+        reliability: Reliability of this link, or None.
+    """
 
     zid: ZenohId
     src: str
@@ -56,7 +77,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class TransportEvent:
-    """A transport was opened (PUT) or is gone (DELETE)."""
+    """A transport was opened (kind PUT) or closed (kind DELETE)."""
 
     kind: SampleKind
     transport: Transport
@@ -64,7 +85,7 @@ class TransportEvent:
 
 @dataclass(frozen=True, slots=True)
 class LinkEvent:
-    """A link was made (PUT) or is gone (DELETE)."""
+    """A link was added (kind PUT) or removed (kind DELETE)."""
 
     kind: SampleKind
     link: Link
@@ -90,19 +111,19 @@ class _Listener(Receiving[H]):
 
 
 class TransportEventsListener(_Listener[H]):
-    """Receives a TransportEvent at each change."""
+    """A listener that receives a `TransportEvent` at each change."""
 
     _name = "transport events listener"
 
 
 class LinkEventsListener(_Listener[H]):
-    """Receives a LinkEvent at each change."""
+    """A listener that receives a `LinkEvent` at each change."""
 
     _name = "link events listener"
 
 
 class SessionInfo:
-    """`session.info`."""
+    """Information about a session and its connections. Returned by `Session.info`."""
 
     __slots__ = ("_session",)
 
@@ -110,29 +131,34 @@ class SessionInfo:
         self._session = session
 
     def zid(self, /) -> ZenohId:
-        """The id of our own node."""
+        """Return the ZenohID of this session."""
         return self._session.zid()
 
     def routers_zid(self, /) -> list[ZenohId]:
-        """The ids of the routers that it is connected to."""
+        """Return the ZenohIDs of the connected routers."""
         return [each.zid for each in self.transports() if each.whatami is WhatAmI.ROUTER]
 
     def peers_zid(self, /) -> list[ZenohId]:
-        """The ids of the peers that it is connected to."""
+        """Return the ZenohIDs of the connected peers."""
         return [each.zid for each in self.transports() if each.whatami is WhatAmI.PEER]
 
     def transports(self, /) -> list[Transport]:
-        """The transports of now."""
+        """Return the open transports."""
         return [transport for transport, _ in self._session._live().connections()]
 
     def links(self, /) -> list[Link]:
-        """The links of now."""
+        """Return the links of the open transports."""
         return [link for _, link in self._session._live().connections()]
 
     def declare_transport_events_listener(
         self, /, handler: Any = None, *, history: bool | None = None
     ) -> TransportEventsListener[Any]:
-        """Be told of each transport that opens or is gone; with `history`, of those that are open too."""
+        """Declare a listener for opened and closed transports.
+
+        Args:
+            handler: A channel from `zenlake.handlers`, a callback, or `(callback, handler)`. Default: a FIFO channel.
+            history: Whether to receive an event for each open transport.
+        """
 
         def event(kind: SampleKind, transport: Transport, link: Link) -> TransportEvent:
             return TransportEvent(kind, transport)
@@ -142,7 +168,12 @@ class SessionInfo:
     def declare_link_events_listener(
         self, /, handler: Any = None, *, history: bool | None = None
     ) -> LinkEventsListener[Any]:
-        """Be told of each link that is made or is gone; with `history`, of those that are there too."""
+        """Declare a listener for added and removed links.
+
+        Args:
+            handler: A channel from `zenlake.handlers`, a callback, or `(callback, handler)`. Default: a FIFO channel.
+            history: Whether to receive an event for each existing link.
+        """
 
         def event(kind: SampleKind, transport: Transport, link: Link) -> LinkEvent:
             return LinkEvent(kind, link)
@@ -153,8 +184,8 @@ class SessionInfo:
         node = self._session._live()
         target = self._session._receiver(handler)
 
-        def tell(kind: SampleKind, transport: Transport, link: Link) -> None:
+        def notify(kind: SampleKind, transport: Transport, link: Link) -> None:
             target.push(event(kind, transport, link))
 
-        forget = node.watch(tell, bool(history))
+        forget = node.watch(notify, bool(history))
         return self._session._declared(listener(self._session, target, forget))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Liveliness: tokens that live as long as their session is connected, and how others learn of them."""
+"""Liveliness tokens, and queries and subscribers for them."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ __all__ = ["Liveliness"]
 
 
 class Liveliness:
-    """`session.liveliness()`."""
+    """The liveliness interface of a session. Returned by `Session.liveliness`."""
 
     __slots__ = ("_session",)
 
@@ -27,7 +27,15 @@ class Liveliness:
         self._session = session
 
     def declare_token(self, /, key_expr: KeyExpr | str) -> LivelinessToken:
-        """Say that this key is alive, until the token is undeclared or the session or its connection ends."""
+        """Declare a liveliness token: the key is alive until the token is undeclared or the connection ends.
+
+        Args:
+            key_expr: Key of the token.
+
+        Raises:
+            KeyExprError: The key expression is invalid.
+            ClosedError: The session is closed.
+        """
         key = as_key(key_expr)
         node = self._session._live()
         entity = node.declare_token(key.utf8)
@@ -43,7 +51,21 @@ class Liveliness:
         timeout: float | None = None,
         cancellation_token: CancellationToken | None = None,
     ) -> Any:
-        """Receive a Reply for each token that is alive now on a matching key."""
+        """Query the tokens that are alive. Receive a `Reply` for each.
+
+        Args:
+            key_expr: Key expression that tokens must match.
+            handler: A channel from `zenlake.handlers`, a callback, or `(callback, handler)`. Default: a FIFO channel.
+            timeout: Seconds until the query ends. Default: the configuration's `queries_default_timeout`.
+            cancellation_token: Token that can cancel the query.
+
+        Returns:
+            The channel, which closes when the query is complete. None with a callback.
+
+        Raises:
+            KeyExprError: The key expression is invalid.
+            ClosedError: The session is closed, or the cancellation token was cancelled.
+        """
         key = as_key(key_expr)
         session = self._session
         node = session._live()
@@ -79,7 +101,17 @@ class Liveliness:
     def declare_subscriber(
         self, /, key_expr: KeyExpr | str, handler: Any = None, *, history: bool | None = None
     ) -> Subscriber[Any]:
-        """Receive a PUT sample when a token appears and a DELETE when it is gone; with `history`, of those there too."""
+        """Declare a liveliness subscriber: receive a PUT sample for a new token, and a DELETE sample when it ends.
+
+        Args:
+            key_expr: Key expression that tokens must match.
+            handler: A channel from `zenlake.handlers`, a callback, or `(callback, handler)`. Default: a FIFO channel.
+            history: Whether to receive a PUT sample for each existing token.
+
+        Raises:
+            KeyExprError: The key expression is invalid.
+            ClosedError: The session is closed.
+        """
         key, wants_history = as_key(key_expr), as_flag("history", history)
         session = self._session
         node = session._live()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logging as zenoh-python's programs ask for it: everything goes to Python's `logging`, under `zenlake`."""
+"""Logging functions of zenoh-python: all output goes to Python's `logging`, under `zenlake`."""
 
 import logging
 import os
@@ -12,14 +12,18 @@ _LEVELS = {"off": logging.CRITICAL + 1, "error": logging.ERROR, "warn": logging.
 
 
 def try_init_log_from_env() -> None:
-    """Log to stderr what the environment variable RUST_LOG asks for, if it is set: `info`, `zenoh=debug,warn`."""
+    """Log to stderr with the level of the environment variable RUST_LOG, if it is set: `info`, `zenoh=debug,warn`."""
     asked = os.environ.get("RUST_LOG")
     if asked:
         _begin(asked)
 
 
 def init_log_from_env_or(level: str) -> None:
-    """The same, with this level if the variable is not set."""
+    """Log to stderr with the level of RUST_LOG, or with `level` if it is not set.
+
+    Args:
+        level: A level such as `info`, or directives such as `zenoh=debug,warn`.
+    """
     _begin(os.environ.get("RUST_LOG") or level)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a configuration to a live node, with what a session needs besides: errands, pauses, news of connections."""
+"""Create a live node from a configuration, with the services of a session: timers, pauses, connection events."""
 
 import math
 import os
@@ -32,10 +32,10 @@ log = logger("zenlake.node")
 
 PASSWORD_ENV = "ZENLAKE_PASSWORD"
 
-# Without effect, but not without a word.
+# Keys without effect that cause a warning.
 PLUGINS = "plugins"
 PUBLIC_KEYS = "transport/auth/pubkey"
-# What has no effect here: keys, and sections of them. (`tests/api/test_opening.py` compares them with what the code asks for.)
+# Keys and sections without effect. (`tests/api/test_opening.py` compares them with the keys that the code reads.)
 IDLE = (
     "adminspace/permissions/write",
     "gateway",
@@ -81,7 +81,7 @@ IDLE = (
 )
 _routers_and_peers = ["router", "peer"]
 _always = {"peer": {"to_router": "always", "to_peer": "always"}}
-# What the real one does where nothing is said, or what we do anyway: whoever says so misses nothing.
+# Values that equal the default behaviour of Zenoh or of Zenlake: no warning is needed.
 AS_IT_IS = {
     "listen/exit_on_failure": True,
     "listen/retry": {"period_init_ms": 1000, "period_max_ms": 4000, "period_increase_factor": 2},
@@ -98,8 +98,8 @@ AS_IT_IS = {
 }
 QUERY_TIMEOUT = 10_000  # milliseconds
 
-ALL = 0, 7  # the priorities of a link that takes every message
-A_MOMENT = 0.05  # seconds that a callback which wants for a processor gets one in
+ALL = 0, 7  # the priorities of a link that accepts every message
+A_MOMENT = 0.05  # seconds in which a waiting callback is scheduled on a CPU
 NO_ROOM = "messages dropped: no room in a channel"
 
 Watcher = Callable[[SampleKind, "Transport", "Link"], None]
@@ -116,20 +116,23 @@ class SessionNode(LiveNode):
         super().__init__(config)
 
     def settle(self) -> None:
-        """Have sent what was declared, before anything that is sent later. (In the loop itself it leaves at the turn's end.)"""
+        """Flush declarations before any later message.
+
+        On the event loop thread they are flushed at the end of the iteration.
+        """
         if not self.runtime.engine.inside and not self._closed:
             self.runtime.engine.run(self._flush)
 
     def soon(self, call: Callable[[], object]) -> None:
-        """Do it in the loop, and not now: safe from a garbage collector."""
+        """Run a function later on the event loop thread. Safe to call from the garbage collector."""
         self.runtime.engine.call_soon(call)
 
     def after(self, delay: float, call: Callable[[], object]) -> None:
-        """Call it once, later, in the loop."""
+        """Call a function once, later, on the event loop thread."""
         self.in_loop(lambda: self.runtime.engine.call_at(monotonic() + delay, call))
 
     def every(self, period: float, call: Callable[[], object]) -> Callable[[], None]:
-        """Call it again and again in the loop. Returns what ends it."""
+        """Call a function periodically on the event loop thread. Return a function that stops it."""
         ended = False
 
         def turn() -> None:
@@ -146,15 +149,15 @@ class SessionNode(LiveNode):
 
     @property
     def is_connecting(self) -> bool:
-        """Whether we are about to be connected to somebody that we heard of."""
+        """Return whether a connection to a discovered node is in progress."""
         return bool(self._connecting)
 
     def find(self, timeout: float) -> Any:
-        """Who answers in that time."""
+        """Return the nodes that reply within this time."""
         return () if self.discovery is None else self.discovery.find(timeout)
 
     def abandon(self) -> None:
-        """Close, from a garbage collector: elsewhere, and without waiting."""
+        """Close from the garbage collector: on another thread, without waiting."""
         threading.Thread(target=self.close, name="zenlake-close", daemon=True).start()
 
     def close(self) -> None:
@@ -166,12 +169,15 @@ class SessionNode(LiveNode):
 
     @property
     def inside(self) -> bool:
-        """Whether this is the loop's thread: what comes over the network comes there."""
+        """Return whether this is the event loop thread, which receives from the network."""
         return self.runtime.engine.inside
 
     def patience(self, block: bool) -> float:
-        """How long a publisher waits for a full callback. If it may drop, longer than for a full connection, since a callback may
-        want for nothing but a processor; unless it would hold up an event loop."""
+        """Return how long a publisher waits for a full callback.
+
+        For a droppable sample this is longer than for a full connection, because a callback may only wait for a CPU. In a
+        running asyncio event loop both are the same, because the wait blocks the loop.
+        """
         settings = self.runtime.settings
         if block:
             return settings.wait_before_close
@@ -180,19 +186,19 @@ class SessionNode(LiveNode):
         return settings.wait_before_drop if in_event_loop else max(A_MOMENT, settings.wait_before_drop)
 
     def forgotten(self) -> None:
-        """A channel had no room for something."""
+        """Count an item that a full channel dropped."""
         with self.node.lock:  # from any thread
             self.node.counters[NO_ROOM] += 1
 
     def check_wait(self) -> None:
-        """While somebody waits in the loop, nothing comes."""
+        """Raise an error if called on the event loop thread, where waiting would block reception."""
         if self.runtime.engine.inside:
             raise DeadlockError(
-                "a callback with indirect=False runs where messages are received and must not wait for any: "
-                "leave out indirect=False, or receive by callback here too"
+                "a callback with indirect=False runs on the event loop thread and must not wait for messages: "
+                "remove indirect=False, or receive with a callback here too"
             )
 
-    # A channel that is full: nothing is read from the network until it is not
+    # Full channels: the network is not read until they have space
 
     def pause(self, channel: object) -> None:
         self.in_loop(lambda: self._pause(channel))
@@ -220,7 +226,7 @@ class SessionNode(LiveNode):
         return [_described(face) for face in list(self.runtime.faces.values())]
 
     def watch(self, watcher: Watcher, history: bool) -> Callable[[], None]:
-        """Be told of connections. Returns what ends it."""
+        """Add a listener for connection events. Return a function that removes it."""
         key = object()
 
         def begin() -> None:
@@ -248,7 +254,7 @@ class SessionNode(LiveNode):
 
 
 def _described(face: Face) -> tuple["Transport", "Link"]:
-    from zenlake.api.info import Link, Transport  # what few ask for
+    from zenlake.api.info import Link, Transport  # rarely used
 
     zid = ZenohId.from_wire(face.zid)
     theirs = next(side for side in face.session.sides if side.zid == face.zid)
@@ -274,7 +280,7 @@ def _described(face: Face) -> tuple["Transport", "Link"]:
 
 
 class Attempt:
-    """To open a node. Another thread may give it up, at any moment: then the node ends, also if it is open by now."""
+    """A node being opened. Another thread may abandon it at any time. The node is then closed, even if it is already open."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -284,7 +290,7 @@ class Attempt:
     def begun(self, node: SessionNode) -> None:
         with self._lock:
             if self._given_up:
-                raise ClosedError("the opening was given up")
+                raise ClosedError("the opening of the session was cancelled")
             self._node = node
 
     def give_up(self) -> None:
@@ -297,9 +303,10 @@ class Attempt:
 def open_node(
     config: Config, attempt: Attempt | None = None, discovery: "Discovery | None" = None, **more: Any
 ) -> SessionNode:
-    """The node that a configuration describes, listening and connected.
+    """Return the node that a configuration describes, listening and connected.
 
-    `discovery` is the configuration's, where it has asked already; `more` are fields of NodeConfig for which there is no key.
+    `discovery` is the discovery of the configuration, if scouting has started already. `more` has fields of NodeConfig without a
+    configuration key.
     """
 
     def scout(timeout: float) -> Any:
@@ -363,26 +370,29 @@ def node_config(config: Config, **more: Any) -> NodeConfig:
 
 
 def _check(config: Config) -> None:
-    """What has no effect here and would be missed is told, or refused where others would get in that were to be kept out."""
+    """Log a warning for settings without effect.
+
+    Raise an error for settings that would restrict access.
+    """
     plugins = config.get(PLUGINS)
     if plugins:
         log.warning(
-            "the configuration has plugins (%s), of which a session loads none, as in zenoh-python: connect it to a zenohd "
+            "the configuration has plugins (%s), but a session does not load plugins, as in zenoh-python: connect to a zenohd "
             "that runs them",
             ", ".join(plugins),
         )
     idle = [path for path, value in config.changed() if is_idle(path) and value != AS_IT_IS.get(path)]
     if idle:
-        log.warning("the configuration sets what has no effect here: %s", ", ".join(sorted(idle)))
+        log.warning("the configuration sets keys without effect: %s", ", ".join(sorted(idle)))
     protocols = config.get("transport/link/protocols")
     for each in _endpoints(config.of_role("connect/endpoints") or ()):
         if protocols is not None and each.partition("/")[0] not in protocols:
-            log.warning("transport/link/protocols does not allow %s, so it is not connected to", each)
+            log.warning("transport/link/protocols does not allow %s; it is not connected", each)
     keys = [path for path, value in config.changed() if path.startswith(f"{PUBLIC_KEYS}/") and value is not None]
     if keys:
         raise ConfigError(
             f"{', '.join(sorted(keys))} restricts peers by their public keys, which is not supported: "
-            "have them authenticate with certificates (transport/link/tls/enable_mtls) or passwords (transport/auth/usrpwd)"
+            "authenticate with certificates (transport/link/tls/enable_mtls) or passwords (transport/auth/usrpwd)"
         )
 
 
@@ -391,7 +401,7 @@ def is_idle(path: str) -> bool:
 
 
 def _unless_null(value: int | None, default: int) -> int:
-    """Zero is a value."""
+    """Return the value, or the default if it is null. Zero is a value."""
     return default if value is None else value
 
 
@@ -399,13 +409,13 @@ def _filters(config: Config) -> "Filters | None":
     sections = config.get("downsampling"), config.get("low_pass_filter"), config.get("qos/network")
     if not any(sections):
         return None
-    from zenlake.runtime.filters import Filters  # few have any
+    from zenlake.runtime.filters import Filters  # rarely set
 
     return Filters(monotonic, *sections)
 
 
 def _listen(config: Config) -> tuple[str, ...] | None:
-    """Where to listen; None where nobody said so: then a node does on this machine only."""
+    """Return the endpoints to listen on. None if not configured: the node then listens on this machine only."""
     if "listen/endpoints" not in config._set:
         return None
     return tuple(_endpoints(config.of_role("listen/endpoints") or ()))
@@ -473,7 +483,7 @@ def _password(config: Config) -> str:
 
 
 def _users(path: str) -> dict[str, bytes]:
-    """A file with a line `user:password` for each who may come in."""
+    """Read a file with a line `user:password` for each accepted user."""
     try:
         with open(path, encoding="utf-8") as file:
             lines = file.read().splitlines()
@@ -484,7 +494,7 @@ def _users(path: str) -> dict[str, bytes]:
         user, colon, password = line.strip().partition(":")
         if line.strip() and not (user and colon):
             raise ConfigError(
-                f"transport/auth/usrpwd/dictionary_file: line {number} of {path} is not like user:password"
+                f"transport/auth/usrpwd/dictionary_file: invalid line {number} of {path}; expected user:password"
             )
         if line.strip():
             users[user] = password.encode()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples of many sources, each put in order: what an advanced subscriber does with what comes live and from caches.
+"""Ordering of samples per source, for advanced subscribers: merges live samples with replies of caches.
 
-A source is a publisher that numbers its samples, or a clock that stamps them. While a question about a source is open its
-samples may come from two sides; what is ahead waits, and is handed on when the gap is filled or the question has ended.
+A source is a publisher that numbers its samples, or a clock that timestamps them. While a query about a source is pending, its
+samples may arrive live and as replies. Samples after a gap are held, and delivered when the gap is filled or the query ends.
 """
 
 import threading
@@ -18,7 +18,7 @@ __all__ = ["Miss", "Ordering"]
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """Samples that are lost: of which publisher, and how many."""
+    """Missed samples: their publisher and number."""
 
     source: EntityGlobalId
     nb: int
@@ -26,7 +26,7 @@ class Miss:
 
 @dataclass(slots=True)
 class Source:
-    """What is known of one. `last` and the keys of `waiting` are numbers, or times."""
+    """State of one source. `last` and the keys of `waiting` are sequence numbers, or times."""
 
     last: Any = None
     waiting: dict[Any, Sample] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Source:
 
 
 class Ordering:
-    """Hands samples on in order, each once, and says which are lost."""
+    """Delivers samples in order, each once, and reports missed ones."""
 
     def __init__(
         self, push: Callable[[Sample], None], missed: Callable[[Miss], None], recovers: bool, depth: int | None
@@ -48,7 +48,7 @@ class Ordering:
         self._asking = 0
 
     def sample(self, sample: Sample) -> None:
-        """One that came, from wherever."""
+        """Process a sample, live or from a cache."""
         with self._lock:
             if sample.source_info is not None:
                 self._numbered(sample, sample.source_info.source_id, sample.source_info.source_sn)
@@ -71,7 +71,7 @@ class Ordering:
                 self._flush(id, source)
 
     def _deliver(self, source: Source, number: int, sample: Sample) -> None:
-        """This one, and those that waited for it."""
+        """Deliver this sample and the held samples that follow it."""
         self._push(sample)
         source.last = number
         while (following := source.waiting.pop(source.last + 1, None)) is not None:
@@ -79,7 +79,7 @@ class Ordering:
             source.last += 1
 
     def _flush(self, id: object, source: Source) -> None:
-        """Hand on what waits, with whatever gaps there are."""
+        """Deliver the held samples, with their gaps."""
         for key in sorted(source.waiting):
             sample = source.waiting.pop(key)
             if isinstance(id, EntityGlobalId) and source.last is not None and key > source.last + 1:
@@ -102,10 +102,10 @@ class Ordering:
             self._push(sample)
             source.last = stamp
 
-    # Questions
+    # Queries
 
     def asking(self, id: EntityGlobalId | None = None) -> None:
-        """A question about a source, or about all, is open."""
+        """Register a pending query about a source, or about all sources."""
         with self._lock:
             if id is None:
                 self._asking += 1
@@ -113,7 +113,7 @@ class Ordering:
                 self._sources.setdefault(id, Source()).asking += 1
 
     def answered(self, id: EntityGlobalId | None = None) -> None:
-        """It has ended: what did not come will not."""
+        """Register the end of a query. Samples that are still missing are lost."""
         with self._lock:
             if id is None:
                 self._asking -= 1
@@ -126,7 +126,7 @@ class Ordering:
                     self._flush(each, source)
 
     def behind(self, id: EntityGlobalId, number: int) -> str | None:
-        """What to ask for if a source has sent up to this number; None if nothing, or if it was asked already."""
+        """Return the range to query if a source has sent up to this number, or None if nothing is missing or already queried."""
         with self._lock:
             source = self._sources.setdefault(id, Source())
             if source.asking or self._asking or (source.last is not None and number <= source.last):
@@ -135,7 +135,7 @@ class Ordering:
             return f"..{number}" if source.last is None else f"{source.last + 1}..{number}"
 
     def sources(self) -> Iterator[tuple[EntityGlobalId, int]]:
-        """Those that number their samples, and the next number of each."""
+        """Return the sources with sequence numbers, and the next number of each."""
         with self._lock:
             found = [(id, source.last) for id, source in self._sources.items() if isinstance(id, EntityGlobalId)]
         return ((id, 0 if last is None else last + 1) for id, last in found)

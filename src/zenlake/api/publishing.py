@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a session publishes: `put` (in `putting`), `try_put`, `delete`, tables, and publishers."""
+"""Session mixin for publishing: `try_put`, `delete`, `put_table`, `declare_publisher`. `putting` has `put`."""
 
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,7 +21,7 @@ __all__ = ["Publishing"]
 
 
 class Publishing(SessionPut):
-    """The half of a Session that sends."""
+    """The publishing methods of `Session`."""
 
     _stamper: Stamper
     _overwrites: Overwrites
@@ -45,7 +45,13 @@ class Publishing(SessionPut):
         allowed_destination: Locality | None = None,
         source_info: SourceInfo | None = None,
     ) -> bool:
-        """As `put`, and tells whether it was queued: False if a connection, or a callback of this session, had no room for it."""
+        """Publish a value like `put`, and return whether it was queued.
+
+        The arguments are those of `put`.
+
+        Returns:
+            False if a connection, or a callback of this session, had no room and dropped the sample.
+        """
         return self._send(
             as_key(key_expr).utf8,
             as_buffer(payload),
@@ -71,7 +77,23 @@ class Publishing(SessionPut):
         allowed_destination: Locality | None = None,
         source_info: SourceInfo | None = None,
     ) -> None:
-        """Tell whoever listens that the key's value is no more."""
+        """Publish a deletion. Matching subscribers receive a `Sample` of kind DELETE.
+
+        Args:
+            key_expr: The key to delete.
+            congestion_control: Behaviour of a full queue. Default: `DROP`.
+            priority: Priority. Default: `DATA`.
+            express: Send immediately instead of batching.
+            attachment: Bytes that accompany the deletion.
+            timestamp: Timestamp of the sample. Default: a router adds one.
+            timestamp_instrumentation: Timestamps to record along the way.
+            allowed_destination: Subscribers that receive the sample. Default: local and remote ones.
+            source_info: Identity and sequence number of the source.
+
+        Raises:
+            KeyExprError: The key expression is invalid.
+            ClosedError: The session is closed.
+        """
         self._send(
             as_key(key_expr).utf8,
             None,
@@ -94,7 +116,7 @@ class Publishing(SessionPut):
         source: SourceInfo | None,
         fixed: dict[str, Any],
     ) -> bool:
-        """Every put and delete comes through here. False if it was dropped."""
+        """Send a put or delete with any fields. Return False if it was dropped. `putting` has the fast path for plain bytes."""
         node = self._live()
         given("timestamp", timestamp, Timestamp, None)
         given("timestamp_instrumentation", instrumentation, TimestampInstrumentation, None)
@@ -119,7 +141,7 @@ class Publishing(SessionPut):
         return sent  # type: ignore[no-any-return]
 
     def _post(self, key_expr: KeyExpr, encoding: Encoding | None, qos: dict[str, Any]) -> Any:
-        """A short way for puts of nothing but bytes; None if the node has none, since it stamps each."""
+        """Return the prepared put for plain bytes, or None if the node adds a timestamp to each sample."""
         if self._overwrites:
             qos = self._overwrites.of(key_expr.utf8, qos)
         return self._live().post(key_expr.utf8, encoding=as_told(encoding), **qos)
@@ -136,7 +158,24 @@ class Publishing(SessionPut):
         reliability: Reliability | None = None,
         allowed_destination: Locality | None = None,
     ) -> Publisher:
-        """Something to put with on one key expression, again and again."""
+        """Declare a publisher for repeated puts on one key expression.
+
+        Args:
+            key_expr: The key expression to publish on.
+            encoding: Default encoding of payloads. Default: `zenoh/bytes`.
+            congestion_control: Behaviour of a full queue. Default: `DROP`.
+            priority: Priority. Default: `DATA`.
+            express: Send immediately instead of batching.
+            reliability: Reliability. Default: `RELIABLE`.
+            allowed_destination: Subscribers that receive the samples. Default: local and remote ones.
+
+        Returns:
+            The publisher. It is undeclared when it is no longer referenced.
+
+        Raises:
+            KeyExprError: The key expression is invalid.
+            ClosedError: The session is closed.
+        """
         key = as_key(key_expr)
         qos = as_qos(congestion_control, priority, express, allowed_destination)
         reliability = given("reliability", reliability, Reliability, Reliability.RELIABLE)
@@ -154,11 +193,21 @@ class Publishing(SessionPut):
         congestion_control: CongestionControl | None = None,
         source_info: SourceInfo | None = None,
     ) -> int:
-        """Send a value for each row of a table: of pyarrow, pandas, Polars, DuckDB or what else has `__arrow_c_stream__`.
+        """Publish one sample for each row of a table.
 
-        Columns are `key` and `payload` and, if they are there, `kind`, `encoding`, `attachment`, `timestamp`, `priority`,
-        `congestion`, `express`, `reliable`. Returns the number of rows sent. `source_info` is that of the first row, from
-        which the others count on.
+        Args:
+            table: A pyarrow table, batch or reader, a pandas or Polars frame, a DuckDB relation, or any object with
+                `__arrow_c_stream__`. Columns: `key`, `payload`, and optionally `kind`, `encoding`, `attachment`,
+                `timestamp`, `priority`, `congestion`, `express`, `reliable`.
+            congestion_control: Behaviour of a full queue, for rows without the column `congestion`.
+            source_info: Source of the first row. The sequence number increases by one for each row.
+
+        Returns:
+            The number of rows sent.
+
+        Raises:
+            InvalidValue: A column or value is invalid. No row was sent.
+            ClosedError: The session is closed.
         """
         given("source_info", source_info, SourceInfo, None)
         from zenlake.api.arrow import put_table

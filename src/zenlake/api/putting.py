@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # cython: annotation_typing=False
-"""`put`, of a session and of a publisher. Compiled: programs call it for every message.
+"""Fast path of `Session.put` and `Publisher.put` (compiled: runs for every message).
 
-Most puts are of nothing but bytes. They take the short way of `network.publishing.Post`, in which all but the payload is
-written already; every other goes to `_put`, which has all the fields.
+A put of plain bytes uses `network.publishing.Post`, which has encoded everything but the payload. Every other put calls
+`try_put`, which accepts all fields.
 """
 
 from typing import Any
@@ -24,18 +24,18 @@ else:
 
 __all__ = ["Life", "PublisherPut", "SessionPut"]
 
-MOST_POSTS = 4096  # keys and settings that were put on, remembered
+MOST_POSTS = 4096  # cached combinations of key and settings
 
 
 class Life:
-    """Whether a session is open, for all that belongs to it: `over` says why it is not."""
+    """State of a session, shared with its entities. `over` is the reason why it is closed, or None."""
 
     def __init__(self):
         self.over = None
 
 
 class SessionPut:
-    """What a Session is, as far as `put` is concerned."""
+    """The method `put` of `Session`."""
 
     def __init__(self) -> None:
         self._life = Life()
@@ -57,7 +57,30 @@ class SessionPut:
         allowed_destination: Locality | None = None,
         source_info: SourceInfo | None = None,
     ) -> None:
-        """Send a value to whoever listens to the key."""
+        """Publish a value. Matching subscribers receive a `Sample` of kind PUT.
+
+        Args:
+            key_expr: The key to publish on.
+            payload: Text, bytes, or any object with the buffer protocol.
+            encoding: Encoding of the payload. Default: `zenoh/bytes`.
+            congestion_control: Behaviour of a full queue. Default: `DROP`.
+            priority: Priority. Default: `DATA`.
+            express: Send immediately instead of batching.
+            attachment: Bytes that accompany the payload.
+            timestamp: Timestamp of the sample. Default: a router adds one.
+            timestamp_instrumentation: Timestamps to record along the way.
+            allowed_destination: Subscribers that receive the sample. Default: local and remote ones.
+            source_info: Identity and sequence number of the source.
+
+        Raises:
+            KeyExprError: The key expression is invalid.
+            ClosedError: The session is closed.
+
+        Example:
+            ```python
+            session.put("robots/7/goal", "home", encoding="text/plain")
+            ```
+        """
         if (
             type(payload) is bytes
             and encoding is None
@@ -66,7 +89,7 @@ class SessionPut:
             and timestamp_instrumentation is None
             and source_info is None
             and self._life.over is None
-            # What is of another type, and may be equal, is refused on the long way.
+            # The normal path refuses values of other types, which may compare equal.
             and (congestion_control is None or type(congestion_control) is CongestionControl)
             and (priority is None or type(priority) is Priority)
             and (express is None or express is True or express is False)
@@ -101,11 +124,11 @@ class SessionPut:
 
 
 class PublisherPut:
-    """What a Publisher is, as far as `put` is concerned."""
+    """The method `put` of `Publisher`."""
 
     def __init__(self, life: Any, post: Any) -> None:
         self._life = life
-        self._post = post  # None where there is none, and once it is undeclared
+        self._post = post  # None if the node has no fast path, and after undeclare
 
     def put(
         self,
@@ -118,7 +141,19 @@ class PublisherPut:
         timestamp_instrumentation: TimestampInstrumentation | None = None,
         source_info: SourceInfo | None = None,
     ) -> None:
-        """Send a value to whoever listens to the key."""
+        """Publish a value on the key of this publisher.
+
+        Args:
+            payload: Text, bytes, or any object with the buffer protocol.
+            encoding: Encoding of the payload. Default: the encoding of the publisher.
+            attachment: Bytes that accompany the payload.
+            timestamp: Timestamp of the sample. Default: a router adds one.
+            timestamp_instrumentation: Timestamps to record along the way.
+            source_info: Identity and sequence number of the source.
+
+        Raises:
+            ClosedError: The publisher is undeclared, or the session is closed.
+        """
         if (
             type(payload) is bytes
             and encoding is None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`qos/publication` of a configuration: how what is put on some keys travels, whatever the program says."""
+"""`qos/publication` of a configuration: QoS overrides for publications on some keys."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,7 @@ CONGESTION = {
 
 
 class Overwrites:
-    """The rules; of two that have a key, the later holds."""
+    """The rules. If two match a key, the later one applies."""
 
     def __init__(self, entries: list[dict[str, Any]]) -> None:
         self._rules = [
@@ -29,7 +29,7 @@ class Overwrites:
         return bool(self._rules)
 
     def of(self, key: bytes, qos: dict[str, Any]) -> dict[str, Any]:
-        """The quality of what is put there, with what the rules change."""
+        """Return the QoS of a publication after the overrides."""
         for rule, changes in self._rules:
             if includes(rule, key):
                 return {**qos, **changes}
@@ -37,7 +37,7 @@ class Overwrites:
 
 
 def _changes(config: dict[str, Any]) -> dict[str, Any]:
-    """In the names of the node's `put`."""
+    """Return the overrides with the names of the node's `put`."""
     read: dict[str, tuple[str, Callable[[Any], Any]]] = {
         "priority": ("priority", lambda name: Priority[name.upper()]),
         "congestion_control": ("congestion", CONGESTION.__getitem__),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Query`: a question that a queryable received, and the ways to answer it."""
+"""`Query`: a query that a queryable received."""
 
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,11 @@ __all__ = ["Query"]
 
 
 class Query:
-    """A question. The one who asked waits until it is dropped: with `drop`, at the end of a `with`, or when forgotten."""
+    """A query that a queryable received. Reply with `reply`, `reply_del` or `reply_err`.
+
+    The querier waits until the query is dropped: by `drop`, at the end of a `with` statement, or when it is no longer
+    referenced.
+    """
 
     __slots__ = (
         "_asked",
@@ -64,46 +68,54 @@ class Query:
 
     @property
     def selector(self) -> Selector:
+        """Key expression and parameters."""
         self._alive()
         return Selector(self._key_expr, self._parameters)
 
     @property
     def key_expr(self) -> KeyExpr:
+        """Key expression of the query."""
         self._alive()
         return self._key_expr
 
     @property
     def parameters(self) -> Parameters:
+        """Parameters of the query."""
         self._alive()
         return Parameters(self._parameters)
 
     @property
     def payload(self) -> ZBytes | None:
+        """Payload of the query, or None."""
         self._alive()
         return self._payload
 
     @property
     def encoding(self) -> Encoding | None:
+        """Encoding of the payload. None without a payload."""
         self._alive()
         return self._encoding
 
     @property
     def attachment(self) -> ZBytes | None:
+        """Attachment of the query, or None."""
         self._alive()
         return self._attachment
 
     @property
     def source_info(self) -> SourceInfo | None:
+        """Identity and sequence number of the source, or None."""
         self._alive()
         return self._source_info
 
     @property
     def timestamp_stack(self) -> TimestampStack | None:
+        """Timestamps recorded along the way, or None."""
         self._alive()
         return self._stack
 
     def accepts_replies(self, /) -> ReplyKeyExpr:
-        """Whether answers may be on other keys than those asked for."""
+        """Return whether replies may have keys that do not match the query."""
         self._alive()
         return ReplyKeyExpr.ANY if "_anyke" in Parameters(self._parameters) else ReplyKeyExpr.MATCHING_QUERY
 
@@ -120,7 +132,22 @@ class Query:
         attachment: Any = None,
         timestamp: Timestamp | None = None,
     ) -> None:
-        """Answer with a value. A query may have many answers."""
+        """Reply with a value. A query may have several replies.
+
+        Args:
+            key_expr: Key of the reply.
+            payload: Text, bytes, or any object with the buffer protocol.
+            encoding: Encoding of the payload. Default: `zenoh/bytes`.
+            congestion_control: Ignored. A reply has the settings of its query.
+            priority: Ignored. A reply has the settings of its query.
+            express: Send immediately instead of batching.
+            attachment: Bytes that accompany the payload.
+            timestamp: Timestamp of the reply.
+
+        Raises:
+            InvalidValue: The key does not match the query, and the querier does not accept other keys.
+            ClosedError: The query was dropped, or the session is closed.
+        """
         asked = self._answerable()
         _ignored("reply", congestion_control, priority)
         asked.reply(
@@ -144,7 +171,12 @@ class Query:
         attachment: Any = None,
         timestamp: Timestamp | None = None,
     ) -> None:
-        """Answer that the key's value was deleted."""
+        """Reply with a deletion. The arguments are those of `reply`.
+
+        Raises:
+            InvalidValue: The key does not match the query, and the querier does not accept other keys.
+            ClosedError: The query was dropped, or the session is closed.
+        """
         asked = self._answerable()
         _ignored("reply_del", congestion_control, priority)
         asked.reply_del(
@@ -156,11 +188,19 @@ class Query:
         )
 
     def reply_err(self, /, payload: Any, *, encoding: Encoding | str | None = None) -> None:
-        """Answer that it went wrong, and how."""
+        """Reply with an error.
+
+        Args:
+            payload: Text, bytes, or any object with the buffer protocol.
+            encoding: Encoding of the payload. Default: `zenoh/bytes`.
+
+        Raises:
+            ClosedError: The query was dropped, or the session is closed.
+        """
         self._answerable().reply_err(bytes(as_buffer(payload)), as_encoding(encoding), stack=self._answered())
 
     def _reply_sample(self, sample: Sample) -> None:
-        """Answer with a sample as it is, with its source and its time."""
+        """Reply with a sample, including its source and timestamp."""
         attachment = None if sample.attachment is None else bytes(sample.attachment)
         about = {"attachment": attachment, "timestamp": sample.timestamp, "source": sample.source_info}
         if sample.kind is SampleKind.PUT:
@@ -169,7 +209,7 @@ class Query:
             self._answerable().reply_del(sample.key_expr.utf8, **about)
 
     def drop(self, /) -> None:
-        """There will be no more answers."""
+        """Finish the query. No more replies can be sent."""
         if self._open:
             self._open = False
             if not self._session._is_parents:
@@ -182,8 +222,8 @@ class Query:
         key = as_key(key_expr)
         if self.accepts_replies() is ReplyKeyExpr.MATCHING_QUERY and not key.intersects(self._key_expr):
             raise InvalidValue(
-                f"a reply on `{key}` to a query for `{self._key_expr}`: it does not match, and the one who asked did "
-                "not say accept_replies=ReplyKeyExpr.ANY"
+                f"reply key `{key}` does not match the query `{self._key_expr}`; reply on a matching key, or query with "
+                "accept_replies=ReplyKeyExpr.ANY"
             )
         return key.utf8
 
@@ -215,5 +255,5 @@ def _ignored(name: str, congestion_control: CongestionControl | None, priority: 
     for argument, value in (("congestion_control", congestion_control), ("priority", priority)):
         if value is not None:
             warnings.warn(
-                f"{argument} in Query.{name} is ignored: an answer travels as its question did", DeprecationWarning, 3
+                f"{argument} in Query.{name} is ignored: a reply has the settings of its query", DeprecationWarning, 3
             )

@@ -22,7 +22,7 @@ cdef bytes clock_of(const unsigned char* data, Py_ssize_t at, Py_ssize_t size)
 cpdef ZBytes payload_of(Blob blob)
 cpdef Sample sample_of(key_expr, Put put, Del delete, bint is_put, int qos, stack)
 
-# Inline, since every sample begins so; sample.py has the other form.
+# Inline, because every sample is created here; sample.py has the uncompiled form.
 
 cdef inline Sample begun(key_expr, bint is_put, int qos):
     cdef Sample sample = Sample.__new__(Sample)

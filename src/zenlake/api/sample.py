@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Sample`, and how one is made of each message that comes. Compiled: this is called for every sample.
+"""`Sample`, and its construction from a decoded message (compiled: runs for every sample).
 
-A reader's record lasts only as long as the callback that it was handed to, so what a sample may be asked for is copied, once;
-what it becomes in Python (a ZBytes, a Timestamp, an Encoding) is made when it is asked for.
+The reader reuses its record after the callback. The bytes of a sample are therefore copied once. `ZBytes`, `Timestamp` and
+`Encoding` objects are created on first access.
 """
 
 import cython
@@ -29,9 +29,9 @@ __all__ = ["Sample", "payload_of", "sample_of"]
 PUT, DELETE = SampleKind.PUT, SampleKind.DELETE
 BYTES = Encoding.ZENOH_BYTES
 DROP, BLOCK, BLOCK_FIRST = CongestionControl.DROP, CongestionControl.BLOCK, CongestionControl.BLOCK_FIRST
-PRIORITIES = (Priority.REAL_TIME, *Priority)  # by the wire's number; 0 is Zenoh's own and never a sample's
+PRIORITIES = (Priority.REAL_TIME, *Priority)  # by number on the wire; 0 is reserved for control messages
 
-# What is larger came in fragments, joined in a buffer of its own, which has little else in it: that is kept, and viewed.
+# Larger payloads were fragmented. Their reassembly buffer is kept and viewed instead of copied.
 LARGEST_COPY = cython.declare(cython.Py_ssize_t, 65535)
 
 LAST_CLOCK = cython.declare(bytes, b"")
@@ -41,12 +41,18 @@ EXPRESS_BIT = cython.declare(cython.int, 0x10)
 BLOCK_FIRST_BIT = cython.declare(cython.int, 0x20)
 
 
-# It never changes, so nothing that it holds can hold it. One often goes just before the next is made, in the same memory.
+# Immutable: no reference cycles, so no garbage collection. The free list reuses the memory of the previous sample.
 @cython.no_gc
 @cython.freelist(8)
 @cython.cclass
 class Sample:
-    """A value that was put on a key, or the news that it was deleted."""
+    """A published value (kind PUT) or deletion (kind DELETE).
+
+    Attributes:
+        key_expr: Key of the sample.
+        source_info: Identity and sequence number of the source, or None.
+        timestamp_stack: Timestamps recorded along the way, or None.
+    """
 
     def __init__(
         self,
@@ -86,16 +92,19 @@ class Sample:
 
     @property
     def payload(self) -> ZBytes:
+        """The payload. Empty for a deletion."""
         if isinstance(self._payload, bytes):
             self._payload = zbytes_of(self._payload)
         return self._payload
 
     @property
     def kind(self) -> SampleKind:
+        """PUT or DELETE."""
         return PUT if self.is_put else DELETE
 
     @property
     def encoding(self) -> Encoding:
+        """Encoding of the payload."""
         if self._encoding is None:
             return BYTES
         if isinstance(self._encoding, tuple):
@@ -104,6 +113,7 @@ class Sample:
 
     @property
     def timestamp(self) -> Timestamp | None:
+        """Timestamp of the publisher or of the first router, or None."""
         if self.clock is not None:
             self._timestamp = Timestamp.from_wire(self.ntp64, self.clock)
             self.clock = None
@@ -111,18 +121,22 @@ class Sample:
 
     @property
     def congestion_control(self) -> CongestionControl:
+        """Behaviour of full queues along the way."""
         return BLOCK if self.qos & BLOCK_BIT else BLOCK_FIRST if self.qos & BLOCK_FIRST_BIT else DROP
 
     @property
     def priority(self) -> Priority:
+        """Priority of the sample."""
         return PRIORITIES[self.qos & 7]
 
     @property
     def express(self) -> bool:
+        """Whether the sample was sent immediately instead of batched."""
         return self.qos & EXPRESS_BIT != 0
 
     @property
     def attachment(self) -> ZBytes | None:
+        """Attachment of the sample, or None."""
         if isinstance(self._attachment, bytes):
             self._attachment = zbytes_of(self._attachment)
         return self._attachment
@@ -141,7 +155,7 @@ class Sample:
 if not cython.compiled:  # compiled: inline, in the .pxd
 
     def begun(key_expr, is_put, qos):
-        """A sample that has nothing more yet."""
+        """Return a new sample without optional fields."""
         sample = Sample.__new__(Sample)
         sample.key_expr = key_expr
         sample.is_put = is_put
@@ -153,7 +167,7 @@ if not cython.compiled:  # compiled: inline, in the .pxd
 
 
 def clock_of(data, at, size):
-    """The same few clocks stamp all samples: often the one of the sample before."""
+    """Return the clock id. Few clocks issue most timestamps, so the previous id is reused if equal."""
     global LAST_CLOCK
     if size != len(LAST_CLOCK) or not same(data, at, LAST_CLOCK, 0, size):
         LAST_CLOCK = take(data, at, size)
@@ -161,14 +175,14 @@ def clock_of(data, at, size):
 
 
 def payload_of(blob):
-    """Of a field that lasts only as long as its reader's record: a copy, or a view of what came in fragments."""
+    """Return a copy of a field whose buffer is reused, or a view of a reassembled message."""
     if blob.size > LARGEST_COPY:
         return ZBytes(blob.view.toreadonly())
     return zbytes_of(take(blob.data, blob.at, blob.size))
 
 
 def sample_of(key_expr, put, delete, is_put, qos, stack):
-    """From the records of a message's body."""
+    """Create a sample from the records of a message's body."""
     sample: Sample = begun(key_expr, is_put, qos)
     sample.timestamp_stack = stack
     stamp: Stamp = put.timestamp if is_put else delete.timestamp

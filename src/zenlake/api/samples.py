@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What queries give: `Reply`, which has a `Sample` or a `ReplyError`; and how one is made from what a reader found."""
+"""`Reply` and `ReplyError`, and their construction from a decoded RESPONSE."""
 
 from typing import Any
 
@@ -16,7 +16,13 @@ BYTES = Encoding.ZENOH_BYTES
 
 
 class ReplyError:
-    """What a queryable answered instead of a sample."""
+    """An error reply of a queryable.
+
+    Attributes:
+        payload: Payload of the error.
+        encoding: Encoding of the payload.
+        timestamp_stack: Timestamps recorded along the way, or None.
+    """
 
     __slots__ = ("encoding", "payload", "timestamp_stack")
 
@@ -32,7 +38,12 @@ class ReplyError:
 
 
 class Reply:
-    """One answer to a query: a sample (`ok`) or an error (`err`)."""
+    """One reply to a query: a sample (`ok`) or an error (`err`).
+
+    Attributes:
+        result: The `Sample` or `ReplyError`.
+        replier_id: Global id of the queryable, or None.
+    """
 
     __slots__ = ("replier_id", "result")
 
@@ -42,10 +53,12 @@ class Reply:
 
     @property
     def ok(self) -> Sample | None:
+        """The sample, or None for an error."""
         return self.result if isinstance(self.result, Sample) else None
 
     @property
     def err(self) -> ReplyError | None:
+        """The error, or None for a sample."""
         return self.result if isinstance(self.result, ReplyError) else None
 
     def __repr__(self) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`scout`: who is there? Asks the multicast group and hands on each answer."""
+"""`scout`: find nodes by multicast scouting."""
 
 import os
 import weakref
@@ -27,7 +27,13 @@ _scouts: "weakref.WeakSet[Scout[Any]]" = weakref.WeakSet()
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """A node that answered: who it is, its role, and where it can be reached."""
+    """A node that replied to a SCOUT.
+
+    Attributes:
+        whatami: Role of the node.
+        zid: ZenohID of the node.
+        locators: Locators that the node listens on.
+    """
 
     whatami: WhatAmI
     zid: ZenohId
@@ -38,13 +44,16 @@ class Hello:
 
 
 class Scout(Generic[H]):
-    """Asks again and again until it is stopped, at the end of its `with`, or when nobody holds it."""
+    """A running scout. It sends SCOUT messages until `stop`, the end of its `with` statement, or its last reference.
+
+    Created by `zenlake.scout`.
+    """
 
     def __init__(self, target: Receiver[Hello], what: WhatAmIMatcher, config: Config) -> None:
         self._receiver = target
         self._stopped = False
         self._is_parents = False
-        push = target.push  # and not self: whoever forgets a Scout ends it
+        push = target.push  # not self: a Scout without references must end
 
         def found(hello: scouting.Hello) -> None:
             push(Hello(WhatAmI.from_wire(hello.whatami), ZenohId.from_wire(hello.zid.value), list(hello.locators)))
@@ -54,6 +63,7 @@ class Scout(Generic[H]):
 
     @property
     def handler(self) -> H:
+        """The channel. None with a callback."""
         if self._stopped:
             raise ClosedError("Stopped scout")
         if self._is_parents:
@@ -61,7 +71,11 @@ class Scout(Generic[H]):
         return self._receiver.handler  # type: ignore[no-any-return]
 
     def stop(self, /) -> None:
-        """Ask no more."""
+        """Stop scouting.
+
+        Raises:
+            ClosedError: The scout is already stopped.
+        """
         if self._stopped:
             raise ClosedError("Stopped scout")
         self._stop()
@@ -74,11 +88,19 @@ class Scout(Generic[H]):
             self._receiver.close()
 
     def try_recv(self, /) -> Any:
-        """The next Hello, or None if none came yet."""
+        """Return the next `Hello`, or None if the channel is empty."""
         return self.handler.try_recv()  # type: ignore[attr-defined]
 
     def recv(self, /, timeout: float | None = None) -> Any:
-        """The next Hello; waits for it, but not longer than `timeout` seconds (then TimeoutError)."""
+        """Return the next `Hello`, blocking up to `timeout` seconds.
+
+        Args:
+            timeout: Seconds to wait. Default: no limit.
+
+        Raises:
+            TimeoutError: No reply arrived in time.
+            ClosedError: The scout is stopped.
+        """
         handler: Any = self.handler
         return handler.recv() if timeout is None else handler.recv(timeout)
 
@@ -102,7 +124,22 @@ class Scout(Generic[H]):
 def scout(
     handler: Any = None, what: WhatAmIMatcher | WhatAmI | str | None = None, config: Config | None = None
 ) -> Scout[Any]:
-    """Look for nodes of these roles (all, by default) and receive a Hello from each that answers."""
+    """Scout for nodes and receive a `Hello` from each node that replies.
+
+    Args:
+        handler: A channel from `zenlake.handlers`, a callback, or `(callback, handler)`. Default: a FIFO channel.
+        what: Roles to look for. Default: all.
+        config: Configuration with the multicast address and interface.
+
+    Returns:
+        The running scout.
+
+    Example:
+        ```python
+        with zenlake.scout(what="router|peer") as scout:
+            print(scout.recv(timeout=3.0))
+        ```
+    """
     if isinstance(what, WhatAmI):
         what = WhatAmIMatcher.from_wire(int(what))
     matcher = what if isinstance(what, WhatAmIMatcher) else WhatAmIMatcher(what or "router|peer|client")
@@ -110,7 +147,7 @@ def scout(
 
 
 def _after_fork() -> None:
-    """In the child: the thread that asks is not here."""
+    """Mark all scouts in a forked child, where their thread does not exist."""
     for each in list(_scouts):
         each._is_parents = True
         each._receiver.orphan()

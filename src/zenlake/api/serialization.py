@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`z_serialize` and `z_deserialize`: numbers, texts, lists, tuples, dicts as the bytes that every Zenoh binding reads.
+"""`z_serialize` and `z_deserialize`: the serialization format of all Zenoh bindings.
 
-What the bytes look like is told in `zenlake.serialized`; here is which type of Python's is which: a plain int has 32 bits, a
-plain float 64.
+`zenlake.serialized` implements the format. This module maps Python types: a plain int has 32 bits, a plain float 64.
 """
 
 import struct
@@ -24,7 +23,7 @@ T = TypeVar("T")
 
 
 class ZDeserializeError(InvalidValue):
-    """Bytes that are not a value of the type asked for."""
+    """The bytes are not a value of the requested type."""
 
 
 class _Int(int):
@@ -35,7 +34,7 @@ class _Int(int):
         number = int.__new__(cls, i)
         low, high = (-(1 << cls.bits - 1), 1 << cls.bits - 1) if cls.signed else (0, 1 << cls.bits)
         if not low <= number < high:
-            raise InvalidValue(f"{i} does not fit {cls.__name__}")
+            raise InvalidValue(f"{i} is out of range for {cls.__name__}")
         return number
 
 
@@ -60,7 +59,21 @@ class Float64(float):
 
 
 def z_serialize(obj: Any) -> ZBytes:
-    """The bytes of a value: bool, int, float, str, bytes, ZBytes, list, tuple, dict, set, frozenset and the types here."""
+    """Serialize a value.
+
+    Args:
+        obj: A bool, int, float, str, bytes, ZBytes, list, tuple, dict, set or frozenset, or a type of `zenlake.ext`.
+
+    Raises:
+        TypeError: The type is not supported.
+        InvalidValue: A number is out of range, or the items of a collection have different types.
+
+    Example:
+        ```python
+        payload = z_serialize([1, 2, 3])
+        assert z_deserialize(list[int], payload) == [1, 2, 3]
+        ```
+    """
     out = bytearray()
     _write(obj, out)
     return ZBytes(bytes(out))
@@ -76,7 +89,7 @@ def _write(obj: Any, out: bytearray) -> None:
             out += obj.to_bytes(4, "little", signed=True)
         except OverflowError:
             raise InvalidValue(
-                f"{obj} does not fit the 32 bits of a plain int: wrap it in Int64, UInt64 or Int128"
+                f"{obj} is out of range for a plain int (32 bits); wrap it in Int64, UInt64 or Int128"
             ) from None
     elif isinstance(obj, Float32):
         out += struct.pack("<f", obj)
@@ -102,17 +115,16 @@ def _write(obj: Any, out: bytearray) -> None:
         _check_alike(obj)
         _check_alike(obj.values())
     else:
-        raise TypeError(f"z_serialize cannot make bytes of {type(obj).__name__!r}")
+        raise TypeError(f"z_serialize does not support the type {type(obj).__name__!r}")
 
 
 def _check_alike(items: Iterable[Any]) -> None:
-    """Bytes do not say what they are, so whoever reads a list asks for one type."""
+    """Refuse items of different types: the format stores no types, so a reader expects one."""
     kinds = {type(item) for item in items}
     if len(kinds) > 1:
         names = " and ".join(sorted(kind.__name__ for kind in kinds))
         raise InvalidValue(
-            f"z_serialize: items of {names} in one list, set or dict, of which nobody could read the bytes: make "
-            "them of one type, or a tuple"
+            f"z_serialize: items of types {names} in one list, set or dict; use items of one type, or a tuple"
         )
 
 
@@ -122,9 +134,15 @@ def _write_bytes(data: bytes, out: bytearray) -> None:
 
 
 def z_deserialize(tp: type[T], zbytes: ZBytes) -> T:
-    """The value of type `tp` (`int`, `list[str]`, `tuple[int, Float32]` ...) with which these bytes begin.
+    """Deserialize a value. Bytes after it are ignored, as in zenoh-python.
 
-    What follows it is ignored, as zenoh-python does.
+    Args:
+        tp: Type of the value, for example `int`, `list[str]` or `tuple[int, Float32]`.
+        zbytes: The bytes.
+
+    Raises:
+        ZDeserializeError: The bytes are not a value of this type.
+        TypeError: The type is not supported.
     """
     try:
         return typing.cast(T, _Reader(bytes(ZBytes(zbytes))).read(tp))
@@ -133,7 +151,7 @@ def z_deserialize(tp: type[T], zbytes: ZBytes) -> T:
 
 
 class _Reader(Reader):
-    """Reads what a type of Python's says."""
+    """Reader of values by Python type."""
 
     def read(self, tp: Any) -> Any:
         simple = _SIMPLE.get(tp)
@@ -148,8 +166,8 @@ class _Reader(Reader):
             return origin(self.items(lambda: self.read(arguments[0])))
         if origin is dict and len(arguments) == 2:
             return dict(self.items(lambda: (self.read(arguments[0]), self.read(arguments[1]))))
-        hint = f": say what is in it, as in {_name(tp)}[int]" if origin in (list, set, frozenset, dict, tuple) else ""
-        raise TypeError(f"z_deserialize does not know the type {_name(tp)}{hint}")
+        hint = f"; add the item type, as in {_name(tp)}[int]" if origin in (list, set, frozenset, dict, tuple) else ""
+        raise TypeError(f"z_deserialize does not support the type {_name(tp)}{hint}")
 
     def items(self, one: Callable[[], T]) -> Iterable[T]:
         return [one() for _ in range(self.count(1))]

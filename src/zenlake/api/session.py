@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Session`: a node's door to the network.
+"""`Session`: the entry point of the API.
 
-A session belongs to the process that opened it. In a child that was forked it is closed, and says so; a session that
-nobody closed is closed when the program ends.
+A session belongs to the process that opened it. In a forked child it raises `ClosedError`. An open session is closed
+when the program ends.
 """
 
 import atexit
@@ -39,7 +39,20 @@ _sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
 
 
 class Session(Publishing, Asking):
-    """What everything is declared on, published and asked with. Use it in a `with`, or `close` it."""
+    """A Zenoh session: publish, subscribe, query, and declare entities.
+
+    Create one with `zenlake.open`. Use it in a `with` statement, or call `close`.
+
+    Threading: all methods may be called from any thread of the process that opened the session.
+
+    Example:
+        ```python
+        with zenlake.open() as session:
+            subscriber = session.declare_subscriber("robots/**")
+            session.put("robots/7/goal", "home")
+            print(subscriber.recv(timeout=1.0).payload.to_string())
+        ```
+    """
 
     def __init__(
         self,
@@ -55,36 +68,37 @@ class Session(Publishing, Asking):
         self._overwrites = Overwrites(config.get("qos/publication") or [])
         self._keys = Keys()
         self._receivers: weakref.WeakSet[Receiver[Any]] = weakref.WeakSet()
-        self._held: set[Any] = set()  # declarations that go on in the background
+        self._held: set[Any] = set()  # declarations with callbacks, active until the session closes
         self._node = open_node(config, attempt, discovery)
         context = TimestampContext(self.zid(), self._node.whatami)
         self._stamper = Stamper(context, self._node.new_timestamp, timestamp_callback)
         self._life.over = None
         _sessions.add(self)
 
-    # Itself
+    # Session
 
     @property
     def info(self) -> "SessionInfo":
-        """Who it is connected to."""
+        """Information about this session and its connections."""
         from zenlake.api.info import SessionInfo
 
         return SessionInfo(self)
 
     @property
     def id(self) -> EntityGlobalId:
+        """The global id of this session."""
         return EntityGlobalId(self.zid(), 1)
 
     def zid(self, /) -> ZenohId:
-        """The id of its node."""
+        """Return the ZenohID of this session's node."""
         return ZenohId.from_wire(self._node.zid)
 
     def is_closed(self, /) -> bool:
-        """Whether it was closed, here or by its process's fork."""
+        """Return whether the session is closed, or belongs to the parent process after a fork."""
         return self._life.over is not None
 
     def close(self, /) -> None:
-        """Undeclare everything, tell the others, and stop. What was received can still be read. Twice is harmless."""
+        """Undeclare all entities and close the session. Received items can still be read. A second call has no effect."""
         if self._life.over is not None:
             return
         self._life.over = "session closed"
@@ -118,11 +132,19 @@ class Session(Publishing, Asking):
         )
 
     def new_timestamp(self, /) -> Timestamp:
-        """A timestamp of this node's clock, later than all before it."""
+        """Return a new timestamp of this node's hybrid logical clock. Timestamps are strictly increasing.
+
+        Raises:
+            ClosedError: The session is closed.
+        """
         return self._live().new_timestamp()  # type: ignore[no-any-return]
 
     def counters(self) -> dict[str, int]:
-        """What was dropped or refused so far, by cause."""
+        """Return the number of dropped and refused messages, by cause.
+
+        Raises:
+            ClosedError: The session is closed.
+        """
         return dict(self._live().counters())
 
     def _live(self) -> Any:
@@ -132,11 +154,11 @@ class Session(Publishing, Asking):
 
     @property
     def _is_parents(self) -> bool:
-        """Whether this process was forked from the one that opened it."""
+        """Whether this process is a forked child of the process that opened the session."""
         return self._life.over is FORKED
 
     def _here(self) -> None:
-        """What only reads works on when the session is closed; but not in a child that was forked."""
+        """Raise `ClosedError` in a forked child. Read-only operations remain valid on a closed session."""
         if self._is_parents:
             raise ClosedError(FORKED)
 
@@ -145,7 +167,26 @@ class Session(Publishing, Asking):
     def declare_subscriber(
         self, /, key_expr: KeyExpr | str, handler: Any = None, *, allowed_origin: Locality | None = None
     ) -> Subscriber[Any]:
-        """Receive the samples of a key expression: into a channel, or by a callback."""
+        """Declare a subscriber: receive the samples that match a key expression.
+
+        Args:
+            key_expr: The key expression to subscribe to.
+            handler: A channel from `zenlake.handlers`, a callback, or `(callback, handler)`. Default: a FIFO channel.
+            allowed_origin: Publishers to receive from. Default: local and remote ones.
+
+        Returns:
+            The subscriber. With a channel, it is undeclared when it is no longer referenced. With a callback, it stays
+            declared until the session closes.
+
+        Raises:
+            KeyExprError: The key expression is invalid.
+            ClosedError: The session is closed.
+
+        Example:
+            ```python
+            session.declare_subscriber("robots/*/pose", lambda sample: print(sample.key_expr, sample.payload))
+            ```
+        """
         key, origin = as_key(key_expr), as_locality("allowed_origin", allowed_origin)
         node = self._live()
         target: Receiver[Sample] = self._receiver(handler)
@@ -162,7 +203,26 @@ class Session(Publishing, Asking):
         complete: bool | None = None,
         allowed_origin: Locality | None = None,
     ) -> Queryable[Any]:
-        """Receive the queries that match a key expression, to answer them. `complete`: it knows every key of it."""
+        """Declare a queryable: receive the queries that match a key expression, and reply to them.
+
+        Args:
+            key_expr: The key expression to reply on.
+            handler: A channel from `zenlake.handlers`, a callback, or `(callback, handler)`. Default: a FIFO channel.
+            complete: Whether this queryable has the data for all keys of the key expression.
+            allowed_origin: Queriers to receive from. Default: local and remote ones.
+
+        Returns:
+            The queryable.
+
+        Raises:
+            KeyExprError: The key expression is invalid.
+            ClosedError: The session is closed.
+
+        Example:
+            ```python
+            session.declare_queryable("robots/7/battery", lambda query: query.reply("robots/7/battery", "87"))
+            ```
+        """
         from zenlake.api.query import Query
 
         key, origin = as_key(key_expr), as_locality("allowed_origin", allowed_origin)
@@ -183,7 +243,7 @@ class Session(Publishing, Asking):
         return self._declared(Queryable(self, key, target, entity))
 
     def liveliness(self, /) -> "Liveliness":
-        """Tokens that say what is alive, and how to hear of them."""
+        """Return the liveliness interface: declare tokens, query them, and subscribe to their changes."""
         from zenlake.api.liveliness import Liveliness
 
         return Liveliness(self)
@@ -191,20 +251,35 @@ class Session(Publishing, Asking):
     # Key expressions
 
     def declare_keyexpr(self, /, key_expr: KeyExpr | str) -> KeyExpr:
-        """A key expression that is used often. (How it travels is the node's affair: this checks and keeps it.)"""
+        """Validate a key expression that is used often.
+
+        The node selects key ids itself, so this does not change how the key expression is sent.
+
+        Raises:
+            KeyExprError: The key expression is invalid.
+            ClosedError: The session is closed.
+        """
         self._live()
         return as_key(key_expr)
 
     def undeclare(self, /, obj: Any) -> None:
-        """Undeclare a key expression, or anything else that was declared."""
+        """Undeclare a key expression or an entity.
+
+        Args:
+            obj: A `KeyExpr`, or an object returned by a `declare_...` method.
+
+        Raises:
+            TypeError: `obj` cannot be undeclared.
+            ClosedError: The session is closed, or the entity is already undeclared.
+        """
         self._live()
         if isinstance(obj, KeyExpr):
             return
         if not hasattr(obj, "undeclare"):
-            raise TypeError(f"undeclare takes what was declared (a KeyExpr, a Subscriber ...), not {obj!r}")
+            raise TypeError(f"cannot undeclare {obj!r}; expected a KeyExpr or a declared entity such as a Subscriber")
         obj.undeclare()
 
-    # For what it declares
+    # Declared entities
 
     def _receiver(self, handler: Any) -> Receiver[Any]:
         target: Receiver[Any] = receiver(handler, _own)
@@ -224,7 +299,7 @@ class Session(Publishing, Asking):
             self._node.settle()
 
     def _forget(self, entity: Any, end: Callable[[], None] | None = None) -> None:
-        """Undeclare, from wherever the garbage collector runs."""
+        """Undeclare from a finalizer, which may run on any thread."""
 
         def forget() -> None:
             self._undeclare(entity)
@@ -247,7 +322,7 @@ def _own(handler: Any) -> Receiver[Any] | None:
     return None if make is None else make()
 
 
-# The ends of a process
+# Exit and fork
 
 
 @atexit.register
@@ -258,7 +333,7 @@ def _close_all() -> None:
 
 
 def _after_fork() -> None:
-    """In the child: its threads are gone, and its locks may be held by them for ever. Touch none of them."""
+    """Mark all sessions as closed in a forked child. Its threads do not exist, and they may have held locks."""
     for session in list(_sessions):
         session._life.over = FORKED
         for each in list(session._receivers):

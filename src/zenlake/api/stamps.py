@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The timestamp stack as users see it: where a message was stamped on its way, and when."""
+"""Timestamp stack: the points at which a message recorded a timestamp, and the recorded timestamps."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,12 @@ _POINTS = {1: InterceptionPoint.SEND, 2: InterceptionPoint.ROUTE, 4: Interceptio
 
 @dataclass(frozen=True, slots=True)
 class TimestampContext:
-    """Who stamps: what `open(timestamp_callback=)` is called with."""
+    """The node that creates a timestamp. Argument of `open(timestamp_callback=)`.
+
+    Attributes:
+        zid: ZenohID of the node.
+        whatami: Role of the node.
+    """
 
     zid: ZenohId
     whatami: WhatAmI
@@ -32,7 +37,7 @@ TimestampCallback = Callable[[TimestampContext], bytes]
 
 
 class Stamper:
-    """Leaves the records of one node: by its clock, or by a callback of its user's."""
+    """Add the records of one node, from its clock or from a user's callback."""
 
     __slots__ = ("_callback", "_context", "_now")
 
@@ -50,22 +55,22 @@ class Stamper:
         return wire.TimestampStack(stack.points, (*stack.records, wire.Record(1 << point, data)))
 
     def sent(self, instrumentation: "TimestampInstrumentation") -> bytes:
-        """The stack of a new message."""
+        """Return the stack of a new message."""
         return self._added(wire.TimestampStack(instrumentation.points), InterceptionPoint.SEND).encode()
 
     def answered(self, stack: "TimestampStack") -> bytes:
-        """The stack of an answer: it goes on with that of its question."""
+        """Return the stack of a reply, which continues the stack of its query."""
         return self._added(stack._stack, InterceptionPoint.SEND).encode()
 
     def received(self, data: bytes | None) -> "TimestampStack | None":
-        """The stack of a message that came."""
+        """Return the stack of a received message."""
         if data is None:
             return None
         return TimestampStack(self._added(wire.TimestampStack.decode(data), InterceptionPoint.RECEIVE))
 
 
 class TimestampInstrumentation:
-    """The points at which a message is to be stamped. Made by a TimestampInstrumentationBuilder."""
+    """The points at which a message records a timestamp. Built by `TimestampInstrumentationBuilder`."""
 
     __slots__ = ("_points",)
 
@@ -74,11 +79,11 @@ class TimestampInstrumentation:
 
     @property
     def points(self) -> int:
-        """As bits: 1 sent, 2 routed, 4 received."""
+        """Bit mask of the points: 1 send, 2 route, 4 receive."""
         return self._points
 
     def is_instrumented(self, /, point: InterceptionPoint) -> bool:
-        """Whether a record is to be left there."""
+        """Return whether a point records a timestamp."""
         return self._points & (1 << point) != 0
 
     def __repr__(self) -> str:
@@ -93,7 +98,13 @@ class TimestampInstrumentation:
 
 
 class TimestampInstrumentationBuilder:
-    """`TimestampInstrumentationBuilder().set_send(True).set_receive(True).build()`. Each step gives a new builder."""
+    """Builder of a `TimestampInstrumentation`. Each method returns a new builder.
+
+    Example:
+        ```python
+        TimestampInstrumentationBuilder().set_send(True).set_receive(True).build()
+        ```
+    """
 
     __slots__ = ("_points",)
 
@@ -101,21 +112,25 @@ class TimestampInstrumentationBuilder:
         self._points = 0
 
     def set_send(self, /, enabled: bool) -> "TimestampInstrumentationBuilder":
-        """Whether who sends leaves a record."""
+        """Set whether the sender records a timestamp."""
         return self._with(InterceptionPoint.SEND, enabled)
 
     def set_route(self, /, enabled: bool) -> "TimestampInstrumentationBuilder":
-        """Whether routers leave a record."""
+        """Set whether routers record a timestamp."""
         return self._with(InterceptionPoint.ROUTE, enabled)
 
     def set_receive(self, /, enabled: bool) -> "TimestampInstrumentationBuilder":
-        """Whether who receives leaves a record."""
+        """Set whether the receiver records a timestamp."""
         return self._with(InterceptionPoint.RECEIVE, enabled)
 
     def build(self, /) -> TimestampInstrumentation:
-        """The instrumentation as it was set."""
+        """Return the instrumentation.
+
+        Raises:
+            InvalidValue: No point is enabled.
+        """
         if not self._points:
-            raise InvalidValue("instrumentation at no point: enable send, route or receive first")
+            raise InvalidValue("no point is enabled; enable send, route or receive")
         return TimestampInstrumentation(self._points)
 
     def _with(self, point: InterceptionPoint, enabled: bool) -> "TimestampInstrumentationBuilder":
@@ -125,7 +140,7 @@ class TimestampInstrumentationBuilder:
 
 
 class TimestampStackRecord:
-    """One stamp: where, and when (or the bytes that a `timestamp_callback` gave)."""
+    """One record of a timestamp stack."""
 
     __slots__ = ("_record",)
 
@@ -134,14 +149,16 @@ class TimestampStackRecord:
 
     @property
     def point(self) -> InterceptionPoint:
+        """The point that added this record."""
         return _POINTS[self._record.point]
 
     @property
     def is_custom(self) -> bool:
+        """Whether the record holds bytes of a `timestamp_callback` instead of a timestamp."""
         return isinstance(self._record.data, bytes)
 
     def timestamp(self, /) -> Timestamp | bytes:
-        """The time of the record, if it is one and not bytes of a callback's."""
+        """Return the timestamp, or the bytes of a `timestamp_callback`."""
         return self._record.data
 
     def __repr__(self) -> str:
@@ -149,7 +166,7 @@ class TimestampStackRecord:
 
 
 class TimestampStack:
-    """All stamps that a message collected."""
+    """The timestamps that a message recorded along the way."""
 
     __slots__ = ("_stack",)
 
@@ -158,10 +175,12 @@ class TimestampStack:
 
     @property
     def instrumentation(self) -> TimestampInstrumentation:
+        """The points that record a timestamp."""
         return TimestampInstrumentation(self._stack.points)
 
     @property
     def records(self) -> list[TimestampStackRecord]:
+        """The records, in order."""
         return [TimestampStackRecord(record) for record in self._stack.records if record.point in _POINTS]
 
     def __repr__(self) -> str:

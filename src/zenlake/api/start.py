@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`open`: asks who is there, and loads what a session is made of while the answers are on their way."""
+"""`zenlake.open`: scouts first, and imports the modules of a session while replies arrive."""
 
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,26 @@ __all__ = ["open"]
 def open(
     config: Config | None = None, *, timestamp_callback: "TimestampCallback | None" = None
 ) -> "Session":  # fmt: skip
-    """Open a session, as the configuration says: by default as a peer that finds others by multicast."""
+    """Open a session.
+
+    Args:
+        config: Configuration. Default: a peer that finds others by multicast scouting and listens on loopback.
+        timestamp_callback: Called to create the timestamps of a timestamp stack.
+
+    Returns:
+        The session. Close it, or use it in a `with` statement.
+
+    Raises:
+        ConfigError: The configuration is invalid.
+        LinkError: An endpoint cannot be opened, or a client cannot connect.
+
+    Example:
+        ```python
+        config = zenlake.Config.from_json5("{mode: 'client', connect: {endpoints: ['tcp/127.0.0.1:7447']}}")
+        with zenlake.open(config) as session:
+            session.put("robots/7/goal", "home")
+        ```
+    """
     config = checked(config)
     discovery = None
     if config.get("scouting/multicast/enabled") is not False:

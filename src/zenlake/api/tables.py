@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table onto the network: each row is written from its Arrow buffers into the batch that will carry it. Compiled.
+"""Publish tables: each row is encoded from its Arrow buffers directly into the outgoing batch. Compiled.
 
-No object is made for a row, unless a subscriber of this very session is to see it. Keys are few: where each goes is worked
-out once for a record batch. Rows that have nothing but a payload of their own are written as `Publisher.put` does, behind bytes
-that are the same for all of a key. Rows are sent by `RUN`, so that another thread's messages get between them.
+Performance: no Python object is created for a row, unless a subscriber of the same session receives it. Keys are few, so the
+route of each is computed once per record batch. Rows with only a payload of their own are written like `Publisher.put`, after a
+prefix that is constant per key. Rows are sent in groups of `RUN`, so that messages of other threads can be sent in between.
 """
 
 import cython
@@ -29,12 +29,12 @@ __all__ = ["Rows"]
 
 RUN = cython.declare(cython.Py_ssize_t, 1024)
 EXPRESS = cython.declare(cython.int, 0x10)
-# Columns of rows that have nothing of their own but a payload, and of which there are few combinations otherwise.
+# Columns of rows that have only a payload of their own, and otherwise few combinations.
 PLAIN = {"key", "payload", "priority", "congestion", "express", "reliable"}
 
 
 class Rows:
-    """Sends record batches. `node` is the network's; `local` and `remote` say whom the rows are for."""
+    """Sender of record batches. `node` is the network node; `local` and `remote` select the receivers of the rows."""
 
     def __init__(self, node, local, remote):
         self.node = node
@@ -51,7 +51,10 @@ class Rows:
         self.is_plain = False
 
     def send(self, samples, keys, key, **usual):
-        """Send each row, on the key of its row or all on `key`; returns how many were queued. `usual` is for `Encoder.bind`."""
+        """Send each row on its own key, or all rows on `key`. Return the number of queued rows.
+
+        `usual` is passed to `Encoder.bind`.
+        """
         self.encoder.bind(samples, **usual)
         self.encoding = usual.get("encoding")
         self.posts = {}
@@ -71,7 +74,7 @@ class Rows:
         return sent
 
     def route(self, key):
-        """Work out where rows on a key go; its number."""
+        """Compute the route of the rows of a key. Return its number."""
         own: bytes = KeyExpr(key).utf8 if isinstance(key, str) else key
         route: Route = self.node.routes.published(self.node.application.namespace.whole(own))
         target: Target
@@ -83,7 +86,7 @@ class Rows:
         return len(self.routes) - 1
 
     def shared_way(self):
-        """The way of all rows, if there is but one connection and nobody here listens."""
+        """Return the route of all rows if there is only one connection and no local subscriber, else None."""
         way = None
         route: Route
         target: Target
@@ -154,12 +157,12 @@ class Rows:
         return sent
 
     def sent_otherwise(self, code, message, qos, reliable):
-        """What does not fit is written, or waited for, as the message's congestion control says."""
+        """Send a row that does not fit the batch: flush or wait, depending on the congestion control."""
         route: Route = self.routes[code]
         return self.node.routes.sent(route.targets[0], message, qos, reliable)
 
     def post(self, code, qos):
-        """The message of a key's rows with this quality, but for the payload."""
+        """Return the message prefix of a key's rows with this QoS, without the payload."""
         message: Posted = self.posts.get((code, qos))
         if message is None:
             route: Route = self.routes[code]
@@ -170,7 +173,7 @@ class Rows:
         return message
 
     def run_anywhere(self, first, end, codes, one):
-        """The same where rows go to several connections, or are seen here, or get a timestamp."""
+        """Send rows that have several connections, local subscribers or timestamps."""
         push: Push = self.push
         route: Route
         way: Way

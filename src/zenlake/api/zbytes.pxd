@@ -7,7 +7,7 @@ cdef class ZBytes:
     cdef object _data
     cdef bytes whole(self)
 
-# Inline, since every sample whose payload is read has one; zbytes.py has the other form.
+# Inline, because every sample whose payload is read has one; zbytes.py has the uncompiled form.
 
 cdef inline ZBytes zbytes_of(bytes data):
     cdef ZBytes made = ZBytes.__new__(ZBytes)

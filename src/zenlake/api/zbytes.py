@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ZBytes`: the bytes of a payload or an attachment.
 
-It gives and takes buffers without copying: `memoryview(payload)`, `numpy.frombuffer(payload)`, `pyarrow.py_buffer(payload)`
-read the bytes where they lie, and `put(array)` sends an array's bytes. (Uncompiled, giving needs Python 3.12.)
+It supports the buffer protocol without a copy: `memoryview(payload)`, `numpy.frombuffer(payload)`,
+`pyarrow.py_buffer(payload)`. `put(array)` sends the bytes of an array. (Uncompiled, exporting a buffer needs Python 3.12.)
 """
 
 import cython
@@ -20,14 +20,17 @@ __all__ = ["ZBytes", "as_buffer"]
 _bytes = bytes
 
 
-# What it holds holds nothing that could hold it: the garbage collector need not look at each of thousands.
+# Immutable: no reference cycles, so no garbage collection.
 @cython.no_gc
 @cython.freelist(8)
 @cython.cclass
 class ZBytes:
-    """Bytes that were or will be sent: made from bytes, a str (as UTF-8), or anything with a buffer. Never changes.
+    """Immutable bytes of a payload or attachment.
 
-    Equals, and hashes like, the `bytes` it holds; equal also to a str of the same UTF-8.
+    It compares equal to, and hashes like, the same `bytes`. It also compares equal to a str with the same UTF-8 bytes.
+
+    Args:
+        bytes: Bytes, a str (encoded as UTF-8), or any object with the buffer protocol.
     """
 
     __slots__ = ("_data",)
@@ -36,7 +39,7 @@ class ZBytes:
         self._data = b"" if bytes is None else _kept(bytes)
 
     def to_bytes(self, /):
-        """The bytes, as `bytes`. No copy, unless they are large and lie in a larger buffer."""
+        """Return the bytes. Copies only large payloads that are part of a larger buffer."""
         return self.whole()
 
     def whole(self):
@@ -45,19 +48,23 @@ class ZBytes:
         return self._data
 
     def to_string(self, /):
-        """The text, if the bytes are UTF-8."""
+        """Decode the bytes as UTF-8.
+
+        Raises:
+            InvalidValue: The bytes are not UTF-8.
+        """
         try:
             return str(self._data, "utf-8")
         except UnicodeDecodeError as error:
             raise InvalidValue(f"the payload is not UTF-8: {error.reason} at byte {error.start}") from None
 
     def as_shm(self, /):
-        """None: Zenlake has no shared memory."""
+        """Return None: shared memory is not supported."""
         return None
 
     def __getbuffer__(self, buffer: cython.pointer(Py_buffer), flags: cython.int):  # type: ignore[valid-type]
-        if cython.compiled:  # what lends the bytes is what holds them: whoever reads keeps that, not us
-            Py_DECREF(None)  # Cython put it there to be overwritten
+        if cython.compiled:  # the exporter is the wrapped object; the consumer keeps a reference to it
+            Py_DECREF(None)  # Cython sets the reference to None first
             PyObject_GetBuffer(self._data, buffer, flags)
 
     def __buffer__(self, flags):
@@ -97,14 +104,14 @@ class ZBytes:
 if not cython.compiled:  # compiled: inline, in the .pxd
 
     def zbytes_of(data):
-        """As ZBytes(data), for bytes."""
+        """Return ZBytes(data) for `bytes`."""
         made = ZBytes.__new__(ZBytes)
         made._data = data
         return made
 
 
 def _kept(data):
-    """Something that will not change: views of what can are copied."""
+    """Return immutable bytes. Views of mutable objects are copied."""
     if isinstance(data, _bytes):
         return data
     view = as_buffer(data)
@@ -112,7 +119,7 @@ def _kept(data):
 
 
 def as_buffer(data):
-    """bytes, or a view of bytes, to be read at once. TypeError for what has none."""
+    """Return bytes or a view of bytes. Raise TypeError for objects without a buffer."""
     if isinstance(data, _bytes):
         return data
     if isinstance(data, ZBytes):
@@ -123,13 +130,13 @@ def as_buffer(data):
         view = memoryview(data)
     except TypeError:
         raise TypeError(
-            f"expected bytes, str, ZBytes or an object with a buffer, found {type(data).__name__!r}: "
-            "zenlake.ext.z_serialize makes bytes of numbers, lists and dicts"
+            f"expected bytes, str, ZBytes or an object with a buffer, found {type(data).__name__!r}; "
+            "use zenlake.ext.z_serialize for numbers, lists and dicts"
         ) from None
-    if "O" in view.format and "O" in "".join(view.format.split(":")[::2]):  # names of fields stand between colons
+    if "O" in view.format and "O" in "".join(view.format.split(":")[::2]):  # field names are between colons
         raise TypeError(
-            f"an array of objects, format {view.format!r}, holds their addresses and not their values: give it a type of "
-            "numbers or bytes, or make bytes of it with zenlake.ext.z_serialize"
+            f"an array of objects (format {view.format!r}) contains addresses instead of values; use an array of numbers "
+            "or bytes, or zenlake.ext.z_serialize"
         )
     if not view.c_contiguous:
         return view.tobytes()

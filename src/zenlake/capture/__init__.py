@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capture files -> the Zenoh batches of each session, as Arrow.
+"""Convert capture files into the Zenoh batches of each session, as Arrow record batches.
 
     capture = zenlake.capture.open("robots.pcapng")
     for batches in capture.batches():  # pyarrow.RecordBatch, see zenlake.batches
         ...
-    capture.faces, capture.notes()  # who spoke; what did not become a row, and why
+    capture.faces, capture.notes()  # the sessions; the skipped or repaired bytes, with the reason
 
-The path of a packet: `files` (pcap, pcapng, compressed, piped), `headers` (link layer, IP, TCP or UDP), `fragments`,
-`flows` (which lane), `tcp` (order), `framing` (batches), `recognise` and `aside` (is it Zenoh?), `rows` (Arrow); `reader`
-is the loop. `decoded` makes tables of it, while another thread reads (`ahead`); `ranges` and `skim` cut it up so that more
-threads (`parallel`) or tasks can do so.
+A packet passes through these modules: `files` (pcap, pcapng, compressed, piped), `headers` (link layer, IP, TCP or UDP),
+`fragments` (IP reassembly), `flows` (flow table), `tcp` (TCP reassembly), `framing` (batches), `recognise` and `aside`
+(protocol detection), `rows` (Arrow). `reader` is the main loop. `decoded` produces tables; a prefetch thread reads
+(`ahead`). `ranges` and `skim` split a capture for several threads (`parallel`) or Spark tasks.
 """
 
 import os
@@ -32,7 +32,7 @@ PATH = str | os.PathLike[str]
 
 
 class Capture:
-    """One or more files of the same capture; a session may go on from one file to the next."""
+    """One or more files of the same capture. A session may continue from one file to the next."""
 
     def __init__(self, paths: Iterable[PATH], rows: int, bytes: int, held: int, flows: int) -> None:
         self.files = in_order([os.fspath(path) for path in paths])
@@ -41,15 +41,24 @@ class Capture:
 
     @property
     def faces(self) -> list[Face]:
-        """The sessions met so far, by id. Complete once `batches` is exhausted; of tens of thousands, the latest."""
+        """The sessions found so far, by id.
+
+        Complete once `batches` is exhausted. Only the latest are kept if a capture has tens of thousands.
+        """
         return [face for face in self.reader.faces if face is not None]
 
     def notes(self) -> list[Note]:
-        """What was skipped, repaired or odd so far. Complete once `batches` is exhausted."""
+        """Return the skipped, repaired or unusual items found so far.
+
+        Complete once `batches` is exhausted.
+        """
         return self.reader.notes.rows()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Every batch, in the order of capture. Reads the files anew each time (except a pipe)."""
+        """Iterate over all batches in capture order.
+
+        Each call reads the files again from the start (except a pipe).
+        """
         rows, size, held, flows = self.limits
         self.reader = Reader(Rows(rows, size, held), flows)
         yield from Walk(self.reader, self.files).to(len(self.files), 0)
@@ -57,7 +66,10 @@ class Capture:
         yield from self.reader.rows.collect()
 
     def steps(self) -> Generator[tuple[pa.RecordBatch | None, News], None, None]:
-        """The same, each with what was learned of the sessions until then; at last only that."""
+        """Iterate over the same batches, each with the session changes up to it.
+
+        The last item has changes only.
+        """
         known = 0
         for batches in self.batches():
             news = News.of(self.reader, known)
@@ -66,12 +78,18 @@ class Capture:
         yield None, News.of(self.reader, known)
 
     def ranges(self, size: int = SIZE) -> Iterator[Range]:
-        """The capture in pieces of about `size` bytes that can be pickled and decoded anywhere, in any order."""
+        """Split the capture into ranges of about `size` bytes that can be pickled and decoded anywhere, in any order."""
         return self.plan(size).ranges()
 
     def plan(self, size: int = SIZE, carry: bool = False) -> KnownPlan:
-        """The pass that finds ranges, or what an earlier one found; it also knows the capture's notes. `carry`: a range is for
-        this process and brings along what the pass has read of it."""
+        """Return the planning pass that finds ranges, or the cached result of an earlier pass.
+
+        The plan also holds the capture's notes.
+
+        Args:
+            size: Target size of a range, in bytes.
+            carry: Attach the rows that the pass has read to each range. For use in this process only.
+        """
         return KnownPlan(self.files, self.limits, size, carry)
 
 
@@ -83,16 +101,26 @@ def open(
     held: int = 1 << 28,
     flows: int = 1 << 16,
 ) -> Capture:
-    """A capture file, or the files of a rotation in any order; '-' is the standard input.
+    """Open a capture file, or the files of a rotated capture in any order.
 
-    A record batch has at most `rows` rows and `bytes` bytes of batches. While they are read, at most `held` bytes wait
-    for the rest of a batch or an earlier segment, and `flows` conversations are remembered: the silent make room.
+    Args:
+        paths: One path or several. `-` is the standard input.
+        rows: Maximum number of rows of a record batch.
+        bytes: Maximum number of batch bytes of a record batch.
+        held: Limit of the bytes that are buffered for an incomplete batch or a missing earlier segment.
+        flows: Maximum number of flows in memory. Idle flows are evicted first.
+
+    Returns:
+        The capture. The files are read when it is iterated.
     """
     return Capture([paths] if isinstance(paths, str | os.PathLike) else paths, rows, bytes, held, flows)
 
 
 def in_order(paths: list[str]) -> list[str]:
-    """Files by the time of their first packet; one that has none stays behind the file it was given after."""
+    """Sort files by the time of their first packet.
+
+    A file without packets stays behind the file that precedes it in `paths`.
+    """
     if len(paths) < 2:
         return paths
     starts = []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps that are made in a thread of their own, a few ahead of whoever takes them.
+"""Prefetch: run a generator in its own thread, a few steps ahead of the consumer.
 
-Reading a capture and decoding what was read take about as long, hold no interpreter lock, and follow each other only at a distance:
-two threads in a row do both in little more than half the time, and the rows are those that one gives.
+Reading a capture and decoding it take about the same time. Both release the GIL, and decoding depends only on earlier
+reading. Two threads therefore take little more than half the time of one, and return the same rows.
 """
 
 import threading
@@ -10,23 +10,24 @@ from collections.abc import Generator
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
-MOST = 4  # steps that were made and not taken: enough that neither waits for long, and still in the caches
+MOST = 4  # steps produced but not consumed: enough that neither thread waits for long, and still in the CPU caches
 END = object()
 
 T = TypeVar("T")
 
 
 class Ahead(Generic[T]):
-    """An iterator over these steps. Whoever has enough of them closes it: then the thread ends, and they are closed too.
+    """Iterator over prefetched steps. `close` ends the thread and closes the generator.
 
-    Both sides meet in queues alone, whose calls an interrupt finds done or not begun: it leaves no lock behind that the other
-    waits for. The thread starts with the first step that is asked for, when there is already somebody who will close it.
+    Threading: both sides communicate only through queues. An interrupted queue call is either complete or not started, so
+    an interrupt leaves no lock held. The thread starts with the first `next`, when the caller already owns a reference to
+    close.
     """
 
     def __init__(self, steps: Generator[T, None, None]) -> None:
         self._steps = steps
-        self._made: SimpleQueue[Any] = SimpleQueue()  # steps, or what went wrong; then END
-        self._room: SimpleQueue[None] = SimpleQueue()  # an item for each step that may be made besides those taken
+        self._made: SimpleQueue[Any] = SimpleQueue()  # steps, or the exception; then END
+        self._room: SimpleQueue[None] = SimpleQueue()  # one item for each step that may be produced ahead
         for _ in range(MOST):
             self._room.put(None)
         self._closed = False
@@ -40,7 +41,7 @@ class Ahead(Generic[T]):
             self._thread.start()
         step = self._made.get()
         if step is END:
-            self._made.put(END)  # for whoever asks again
+            self._made.put(END)  # for further calls of next
             raise StopIteration
         if isinstance(step, BaseException):
             raise step
@@ -61,11 +62,11 @@ class Ahead(Generic[T]):
             self._room.get()
             for step in self._steps:
                 self._made.put(step)
-                del step  # its memory is used again as soon as whoever took it lets it go
+                del step  # releases the memory as soon as the consumer is done
                 self._room.get()
                 if self._closed:
                     break
-        except BaseException as error:  # whoever takes the steps is told, behind those before it
+        except BaseException as error:  # raised in the consumer, after the earlier steps
             self._made.put(error)
         finally:
             self._steps.close()

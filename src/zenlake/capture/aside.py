@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes of one direction held back until batches can be made out among them, and the search for those batches.
+"""Buffer of one direction's unsynchronised bytes, and the search for batches in it.
 
-A stream that lost step, or is not yet known to be Zenoh, puts its segments here, each with its packet. Knows nothing of
-sessions: the stream says what to look for, and decides what a find means.
+A stream that lost synchronisation, or is not yet identified as Zenoh, stores its segments here with their packets. This
+module does not know about sessions: the stream decides what to search for and how to use a result.
 """
 
 import cython
@@ -24,7 +24,7 @@ class Aside:
     def __init__(self) -> None:
         self.held: list[tuple[bytes, int, int, int]] = []  # bytes, received, packet, file
         self.size = 0
-        self.framing = 0  # of what was found
+        self.framing = 0  # of the batches found
 
     def add(self, data, received, packet, file):
         self.held.append((data, received, packet, file))
@@ -32,14 +32,14 @@ class Aside:
         return 0
 
     def empty(self):
-        """All that was held."""
+        """Remove and return all held segments."""
         held = self.held
         self.held = []
         self.size = 0
         return held
 
     def shed(self, n):
-        """Gives up the oldest n bytes, or a few more; how many."""
+        """Drop at least the oldest `n` bytes, in whole segments. Return the number of bytes dropped."""
         done: cython.Py_ssize_t = 0
         count: cython.Py_ssize_t = 0
         for data, _, _, _ in self.held:
@@ -55,12 +55,15 @@ class Aside:
         return self.held[0][0] if len(self.held) == 1 else b"".join([held[0] for held in self.held])
 
     def find_batches(self, judge, framings, enough):
-        """Where length-prefixed batches begin in the bytes that `judge` was given, which are those held; -1 = nowhere."""
+        """Return the offset of the first length-prefixed batch in the held bytes, or -1.
+
+        `judge` must point to the held bytes.
+        """
         start: cython.Py_ssize_t = 0
         end: cython.Py_ssize_t
         at: cython.Py_ssize_t
         framing: cython.int
-        for held in self.held:  # a batch is likelier to begin with a segment than inside one
+        for held in self.held:  # a batch begins at the start of a segment more often than inside one
             end = start + len(held[0])
             for framing in framings:
                 self.framing = framing
@@ -73,7 +76,10 @@ class Aside:
         return -1
 
     def find_datagrams(self, judge, framings, known):
-        """The framing for which one strong datagram speaks, or several weak ones and none that speaks against."""
+        """Return the framing that the held datagrams support.
+
+        One strong datagram is enough. Several weak ones are enough if no datagram contradicts them.
+        """
         best: cython.int = 0
         framing: cython.int
         weight: cython.int

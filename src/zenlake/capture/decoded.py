@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A capture as decoded tables: its batches through the one decoder, its notes as events."""
+"""Capture files as decoded tables: batches go through the common decoder, notes become events."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,14 +20,17 @@ from zenlake.errors import InvalidValue
 
 logger = logging.getLogger("zenlake.capture")
 
-ROWS = 8192  # of a record batch: what is written for them is still near when they are read
+ROWS = 8192  # per record batch: small enough that the columns are still in the CPU cache when they are read
 
-Tables = Mapping[str, Sequence[str] | None]  # each with the columns wanted, or None for all
+Tables = Mapping[str, Sequence[str] | None]  # table name -> columns, or None for all
 Decoded = Iterator[tuple[str, pa.RecordBatch]]
 
 
 def decode(source: Capture, tables: Tables, rows: int = ROWS, ahead: bool = False) -> Decoded:
-    """The tables asked for, as (table, record batch) while they fill. `ahead`: another thread reads, this one decodes."""
+    """Decode the selected tables. Yield (table, record batch) as they fill.
+
+    With `ahead`, another thread reads the capture and this one decodes.
+    """
     decoder = Decoder(tables, rows)
     decoder.files = list(source.files)
     sessions = Sessions(decoder)
@@ -36,7 +39,7 @@ def decode(source: Capture, tables: Tables, rows: int = ROWS, ahead: bool = Fals
     with closing(Ahead(steps) if ahead else steps) as made:
         for batches, news in made:
             sessions.hear(news, source.reader)
-            if batches is not None:  # else there are only those from whom no batch came: encrypted ones
+            if batches is not None:  # otherwise there are only sessions without batches: encrypted ones
                 decoder.decode(batches)
                 sessions.decoded(batches.get_total_buffer_size(), given_up, place_of(batches))
                 del batches
@@ -48,16 +51,17 @@ def decode(source: Capture, tables: Tables, rows: int = ROWS, ahead: bool = Fals
 
 
 def place_of(batches: pa.RecordBatch) -> tuple[int, int]:
-    """File and packet of the last."""
+    """Return the file and packet of the last row."""
     return batches["file"][-1].as_py(), batches["packet"][-1].as_py()
 
 
 def decode_range(
     of: Range, tables: Tables, rows: int = ROWS, decoder: Decoder | None = None, pool: Pool | None = None
 ) -> Decoded:
-    """The same of one range: all ranges one after the other give the rows that `decode` gives, but the capture's notes.
+    """Decode the selected tables of one range.
 
-    A decoder of these tables that has finished another range may be used again, and so may the memory of that range's rows.
+    All ranges in order give the same rows as `decode`, except the capture's notes. A decoder of the same tables that has
+    finished another range may be reused, and so may the pool with the memory of that range's rows.
     """
     decoder = decoder or Decoder(tables, rows)
     for _ in of.decode(decoder, pool):
@@ -66,18 +70,20 @@ def decode_range(
 
 
 def notes_of(plan: KnownPlan, tables: Tables) -> Decoded:
-    """The capture's notes, once the plan is complete."""
+    """Return the capture's notes as events. The plan must be complete."""
     notes = plan.notes()
     tell_what_is_unreadable(plan.files, notes)
     return noted(plan.files, notes, plan.name, tables)
 
 
 def tell_what_is_unreadable(files: list[str], notes: list[Note]) -> None:
-    """What ends too soon is read as far as it goes; an event says so, and a line for whoever does not look at events. If no file
-    has one readable packet, it was a mistake."""
+    """Log a warning for each truncated or damaged file, and raise if no file has a readable packet.
+
+    A truncated file is decoded up to the damage, and an event records it. The log line is for users who do not query events.
+    """
     unread = [note for note in notes if note.kind == "unreadable"]
     if len({note.file for note in unread if note.packet == 0}) == len(files):
-        raise InvalidValue("; ".join(f"{files[note.file]} is no capture: {note.why}" for note in unread))
+        raise InvalidValue("; ".join(f"{files[note.file]} is not a capture: {note.why}" for note in unread))
     for note in unread:
         logger.warning("%s: read up to packet %d: %s", files[note.file], note.packet, note.why)
 
@@ -89,7 +95,7 @@ def told(done: Mapping[str, list[pa.RecordBatch]]) -> Decoded:
 
 
 def noted(files: list[str], notes: list[Note], name: Callable[[int], str], tables: Tables) -> Decoded:
-    """What the capture skipped or repaired, as rows of `events`: nothing is dropped silently."""
+    """Yield the capture's notes as rows of `events`, so that no bytes are dropped silently."""
     if "events" not in tables or not notes:
         return
     columns = tables["events"]

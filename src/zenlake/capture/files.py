@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capture files: where their bytes come from, and the packets in them.
+"""Capture files: byte sources, and the packets in them.
 
-`Source` is where the bytes come from: they can be read anywhere, or only piece by piece if it is compressed or a pipe.
-`Packets` walks records of pcap or blocks of pcapng in a window that moves along them. Trouble ends a file, with the reason;
-what came before stays. Knows nothing of what packets hold.
+`Source` provides the bytes: with random access, or sequentially for a compressed file or a pipe. `Packets` iterates
+over the records of pcap or the blocks of pcapng in a sliding window. `Trouble` ends a file with a reason; the packets
+before it stay valid. This module does not interpret packets.
 
-A file is not mapped: that its pages come and go takes longer than to copy them into memory that is used again, and most of
-all while another thread runs, whose core must be told of every page that goes.
+Performance: files are not memory-mapped. Mapping and unmapping pages takes longer than copying them into reused memory,
+above all while another thread runs, because each unmapped page interrupts the core of that thread.
 """
 
 import gzip
@@ -23,20 +23,20 @@ if cython.compiled:
     from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING
     from cython.cimports.posix.unistd import pread
 
-MORE = cython.declare(cython.int, 0)  # fed too little
+MORE = cython.declare(cython.int, 0)  # more input is needed
 PACKET = cython.declare(cython.int, 1)
 ENDED = cython.declare(cython.int, 2)
 
 PCAP = cython.declare(cython.int, 1)
 PCAPNG = cython.declare(cython.int, 2)
 
-MULTIPLY = cython.declare(cython.longlong, 0)  # how an interface's ticks become nanoseconds
+MULTIPLY = cython.declare(cython.longlong, 0)  # conversion of an interface's clock ticks to nanoseconds
 DIVIDE = cython.declare(cython.longlong, 1)
 BINARY = cython.declare(cython.longlong, 2)
 SECOND = cython.declare(cython.ulonglong, 1_000_000_000)
 LATEST = cython.declare(cython.ulonglong, (1 << 63) - 1)
 
-# Blocks of pcapng.
+# Block types of pcapng.
 SECTION = cython.declare(cython.uint, 0x0A0D0D0A)
 INTERFACE = cython.declare(cython.uint, 1)
 OBSOLETE = cython.declare(cython.uint, 2)
@@ -45,20 +45,20 @@ STATISTICS = cython.declare(cython.uint, 5)
 ENHANCED = cython.declare(cython.uint, 6)
 JOURNAL = cython.declare(cython.uint, 9)
 
-LARGEST = cython.declare(cython.Py_ssize_t, 1 << 24)  # a longer record or block is taken for damage
+LARGEST = cython.declare(cython.Py_ssize_t, 1 << 24)  # a longer record or block is treated as damage
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
-MOST_OPTIONS = 1000  # of a block; more are not read
+MOST_OPTIONS = 1000  # of a block; further options are ignored
 MOST_INTERFACES = 1 << 16
-WINDOW = 1 << 18  # bytes that are read at a time: they are still in the core's own cache when packets are made of them
+WINDOW = 1 << 18  # bytes per read: they are still in the core's own cache when the packets are parsed
 
 
 class Trouble(Exception):
-    """Why a file could not be read on."""
+    """The reason why a file cannot be read further."""
 
 
 def lies_in_place(path):
-    """Whether a file lies on disk as it was written: no pipe, not compressed."""
+    """Return whether a file can be read at any offset: it is not a pipe and not compressed."""
     if path == "-" or not os.path.isfile(path):
         return False
     with open(path, "rb") as file:
@@ -68,15 +68,15 @@ def lies_in_place(path):
 
 @cython.cclass
 class Source:
-    """A capture file. '-' is the standard input."""
+    """A capture file. `-` is the standard input."""
 
     def __init__(self, path: str) -> None:
         self.stream: Any = None
         self.is_mine = path != "-"
         self.stream = open(path, "rb") if self.is_mine else sys.stdin.buffer  # noqa: SIM115
-        self.pieces = None  # of a file that can only be read from its beginning to its end, decompressed
-        self.number = -1  # of one that can be read anywhere, as the system knows it
-        self.size = 0  # what is added to it later is not read
+        self.pieces = None  # decompressed stream of a file without random access
+        self.number = -1  # file descriptor of a file with random access
+        self.size = 0  # size at opening; bytes appended later are not read
         magic = self.stream.peek(4)[:4]
         if magic[:2] == GZIP:
             self.pieces = pieces(gzip.GzipFile(fileobj=self.stream).read1)
@@ -98,7 +98,7 @@ def pieces(read):
         try:
             piece = read(WINDOW)
         except (EOFError, OSError, zlib.error) as error:
-            raise Trouble(f"the compressed data ends or breaks here: {error}") from error
+            raise Trouble(f"the compressed data is truncated or damaged: {error}") from error
         if not piece:
             return
         yield piece
@@ -123,11 +123,11 @@ class Packets:
 
     def __init__(self, source: Source | None = None) -> None:
         self.source = source
-        self.memory = None  # that windows are read into
+        self.memory = None  # buffer for the windows
         self.room = 0
         self.see(b"", 0, 0)
         self.container = 0
-        self.big = False  # the byte order of the writer
+        self.big = False  # byte order of the writer
         self.drops: dict[int, int] = {}  # by interface
         self.drops_told = 0
         self.trouble = ""
@@ -137,7 +137,7 @@ class Packets:
         self.interface_memory = bytearray()
 
     def more(self):
-        """What follows in the file. False: that was all."""
+        """Read the next window of the file. Return False at the end."""
         if self.source is None:
             return False
         if self.source.pieces is not None:
@@ -147,24 +147,30 @@ class Packets:
             return piece is not None
         at: cython.Py_ssize_t = self.first + self.at
         left: cython.Py_ssize_t = self.end - self.at
-        size: cython.Py_ssize_t = min(max(WINDOW, 2 * left), self.source.size - at)  # a packet may need a larger one
+        size: cython.Py_ssize_t = min(
+            max(WINDOW, 2 * left), self.source.size - at
+        )  # a large packet may need a larger window
         if size <= left:
             return False
-        if self.room < size:  # Arrow's begins with a cache line; 16 bytes behind one the copy takes a third longer
+        if (
+            self.room < size
+        ):  # Arrow buffers begin at a cache line; at an offset of 16 bytes the copy takes a third longer
             self.memory = memoryview(pa.allocate_buffer(size)).cast("B")
             self.room = size
         try:
             size = os.preadv(self.source.number, [self.memory[:size]], at)
         except OSError as error:
-            raise Trouble(f"the file cannot be read on: {error}") from error
+            raise Trouble(f"cannot read the file: {error}") from error
         if size <= left:
-            raise Trouble(f"the file was cut off at byte {at + size} while it was read")
+            raise Trouble(f"the file was truncated to {at + size} bytes while it was read")
         self.see(self.memory, at, size)
         return True
 
     def slide(self):
-        """As `more`, where that is only to read on into the same memory. Whoever asks for the GIL while another thread has
-        it waits 20 to 40 us to be woken: this does not ask."""
+        """Read the next window without the GIL, if that only means to read into the same memory.
+
+        Performance: a thread that requests the GIL from another thread waits 20 to 40 us for its wake-up.
+        """
         if cython.compiled:
             at: cython.Py_ssize_t = self.first + self.at
             left: cython.Py_ssize_t = self.end - self.at
@@ -179,15 +185,15 @@ class Packets:
         return False
 
     def feed(self, buffer):
-        """More of the file. What was not used of the last piece comes first."""
+        """Append a chunk of the file to the unused rest of the previous one."""
         if self.at < self.end:
             buffer = bytes(memoryview(self.owner)[self.at : self.end]) + bytes(buffer)
         return self.see(buffer, self.first + self.at, len(buffer))
 
     def see(self, buffer, first, size):
-        """So many bytes of the file, from this one on."""
+        """Read a window of this size at this offset of the file."""
         self.owner = buffer
-        self.first = first  # byte of the file, with which p begins
+        self.first = first  # offset of p[0] in the file
         self.at = 0
         self.end = size
         if cython.compiled:
@@ -199,7 +205,7 @@ class Packets:
         return 0
 
     def finish(self):
-        """The file has ended: is that all right? Returns how many packets the capturing machine says it lost."""
+        """Check the end of the file. Return the number of packets that the capturing machine reports as lost."""
         if not self.trouble and self.number == 0 and self.container == 0:
             self.stop("the file is empty" if self.at == self.end else "neither pcap nor pcapng")
         elif not self.trouble and self.at < self.end:
@@ -211,7 +217,7 @@ class Packets:
         return max(sum(self.drops.values()), self.drops_told)
 
     def peek(self):
-        """Whether a first packet can be read."""
+        """Return whether a first packet can be read."""
         return self.next() != MORE
 
     def stop(self, why):
@@ -229,7 +235,7 @@ class Packets:
         return found
 
     def open(self):
-        """The file's own header."""
+        """Parse the file header."""
         if self.end < 24:
             return MORE
         magic: bytes = bytes(memoryview(self.owner)[:4])
@@ -267,7 +273,7 @@ class Packets:
         return self.packet(0, ticks, at + 16, size, u32(self.p, at + 12, self.big))
 
     def ahead(self):
-        """The same place in the same file, for looking ahead as far as can be done without using it up."""
+        """Return a second reader at the same position, to look ahead as far as possible without consuming the source."""
         other = Packets(self.source if self.room > 0 else None)
         other.owner = self.owner
         other.p = self.p
@@ -282,21 +288,21 @@ class Packets:
         return other
 
     def place(self):
-        """Where the next packet begins in the file, and what must be known to go on from there."""
+        """Return the offset of the next packet and the state that is needed to continue from there."""
         known = bytes(self.interface_memory[: 40 * self.interface_count])
         return self.first + self.at, self.number, self.received, self.container, self.big, known
 
     def resume(self, place):
-        """Nothing was read yet: to go on from there."""
+        """Continue at a saved position. Nothing may have been read before."""
         self.first, self.number, self.received, self.container, self.big, known = place
         if not cython.compiled:
-            self.interfaces = None  # so that its memory may move
+            self.interfaces = None  # so that its memory may be reallocated
         self.interface_memory = bytearray(known)
         self.interface_count = len(known) // 40
         return self.locate()
 
     def packet(self, interface, ticks, at, size, original):
-        """Fills the record."""
+        """Fill the record with the next packet of a pcap file."""
         i: cython.Py_ssize_t = 5 * interface
         kind: cython.longlong = self.interfaces[i + 1]
         scale: cython.ulonglong = self.interfaces[i + 2]
@@ -321,7 +327,7 @@ class Packets:
         return PACKET
 
     def next_pcapng(self):
-        """The next packet; blocks of other kinds are read on the way."""
+        """Find the next packet of a pcapng file. Blocks of other types are processed on the way."""
         p: cython.p_const_uchar = self.p
         at: cython.Py_ssize_t
         body: cython.Py_ssize_t
@@ -364,7 +370,7 @@ class Packets:
                         kind = min(kind, self.interfaces[4])
                     when: cython.longlong = self.received
                     self.packet(0, 0, body + 4, kind, at)
-                    self.received = when  # it has no time of its own
+                    self.received = when  # it has no timestamp
                     return PACKET
             elif kind == OBSOLETE and size >= 20:
                 interface = u16(p, body, self.big)
@@ -384,11 +390,13 @@ class Packets:
                         self.number += 1  # Wireshark numbers these as well
                 continue
             with cython.gil:
-                return self.stop(f"packet {self.number + 1} contradicts its block or names no interface: damaged")
+                return self.stop(
+                    f"packet {self.number + 1} does not fit its block or its interface is not declared: the file is damaged"
+                )
         return MORE
 
     def section(self, at):
-        """A section's header: the byte order from here on; interfaces begin anew."""
+        """Parse a section header: it sets the byte order and resets the interfaces."""
         magic: bytes = bytes(memoryview(self.owner)[at + 8 : at + 12])
         if magic not in (b"\x1a\x2b\x3c\x4d", b"\x4d\x3c\x2b\x1a"):
             return self.stop(f"after packet {self.number}, a section without a byte order: the file is damaged")
@@ -397,11 +405,11 @@ class Packets:
         return 0
 
     def describe(self, at, end):
-        """An interface: its link type, its snap length, the unit of its clock."""
+        """Parse an interface: link type, snap length, unit of its clock."""
         resolution: cython.int = 6
         offset: cython.longlong = 0
         if self.interface_count >= MOST_INTERFACES:
-            return self.stop(f"after packet {self.number}, more than {MOST_INTERFACES} interfaces: damaged")
+            return self.stop(f"after packet {self.number}, more than {MOST_INTERFACES} interfaces: the file is damaged")
         for code, value in self.options(at + 8, end):
             if code == 9:
                 resolution = value & 0xFF
@@ -410,14 +418,14 @@ class Packets:
         return self.add_interface(u16(self.p, at, self.big), resolution, offset, u32(self.p, at + 4, self.big))
 
     def add_interface(self, link, resolution, offset, snaplen):
-        """`resolution`: ticks are 10**-n seconds, or 2**-n with bit 7 set. `offset`: seconds to add."""
+        """Add a clock. `resolution`: ticks are 10**-n seconds, or 2**-n with bit 7 set. `offset`: seconds to add."""
         kind: cython.int = BINARY if resolution & 0x80 else MULTIPLY if resolution <= 9 else DIVIDE
         n: cython.int = resolution & 0x7F
-        power: object = 9 - n if kind == MULTIPLY else min(n - 9, 18)  # an object: C's ** gives a float
+        power: object = 9 - n if kind == MULTIPLY else min(n - 9, 18)  # a Python object: ** of C gives a float
         scale = min(n, 63) if kind == BINARY else 10**power
         seconds = max(-(1 << 32), min(offset, 1 << 32))
         if not cython.compiled:
-            self.interfaces = None  # so that its memory may move
+            self.interfaces = None  # so that its memory may be reallocated
         del self.interface_memory[40 * self.interface_count :]
         self.interface_memory += struct.pack("=5q", link, kind, scale, seconds * 1_000_000_000, snaplen)
         self.interface_count += 1
@@ -431,14 +439,14 @@ class Packets:
         return 0
 
     def statistics(self, at, end):
-        """What the capturing machine counted; the last word on an interface holds."""
+        """Parse interface statistics. The last ones of an interface count."""
         interface = u32(self.p, at, self.big)
         if interface < self.interface_count:
             self.drops[interface] = sum([value for code, value in self.options(at + 12, end) if code in (5, 7)])
         return 0
 
     def options(self, at, end):
-        """Options as (code, integer)."""
+        """Parse options into (code, integer)."""
         found = []
         while end - at >= 4 and len(found) < MOST_OPTIONS:
             code = u16(self.p, at, self.big)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who talks to whom: a flow is two ends and what is known of the session between them; a table finds a packet's lane.
+"""Flow table: maps each packet to a flow and lane. A flow has two ends and the state of the session between them.
 
-A flow becomes a face when its bytes turn out to be Zenoh. Who opened is known from SYN or INIT; where neither was
-captured it is guessed from the ports, and the face says so.
+A flow becomes a face when its bytes are identified as Zenoh. The opener is known from SYN or INIT. If neither was
+captured, the opener is guessed from the ports and the face is marked as guessed.
 """
 
 import ipaddress
@@ -24,7 +24,7 @@ else:
 DEFAULT_PORT = 7447
 SCOUTING_PORT = 7446
 HTTPS_PORT = 443
-MOST_SERVERS = 1 << 16  # remembered, to tell who listens where a session was met midway
+MOST_SERVERS = 1 << 16  # kept to find the listening end of sessions that were captured from the middle
 
 MASK = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
@@ -40,10 +40,10 @@ def ends_of(src_hi: int, src_lo: int, dst_hi: int, dst_lo: int, ports: int) -> t
 
 
 class Flow:
-    """What both lanes of a flow share. Side 0 sent the first packet of the flow that was captured."""
+    """State that both lanes of a flow share. Side 0 sent the first captured packet of the flow."""
 
     def __init__(self, book, key: tuple[int, int, int, int, int], client: int | None) -> None:
-        self.book = book  # the reader: rows, faces, notes, who listens
+        self.book = book  # the reader: rows, faces, notes, listening ends
         self.key = key  # source and destination address in halves; protocol and ports
         self.udp = key[4] >> 32 == 17
         self.ends = ends_of(*key)
@@ -53,10 +53,10 @@ class Flow:
         self.lanes = tuple(Lane(book.rows, book.judge, self, side, self.udp, client is not None) for side in (0, 1))
         self.face: Face | None = None
         self.framing = -1  # after the handshake, once known
-        self.offers: dict[bool, int] = {}  # what InitSyn (False) and InitAck (True) offered
+        self.offers: dict[bool, int] = {}  # features that InitSyn (False) and InitAck (True) offered
         self.doubtful = 0
 
-    # What streams ask and tell.
+    # Callbacks of the streams.
 
     def note(self, kind: str, file: int, packet: int, size: int, count: int = 1) -> None:
         self.book.notes.add(kind, file, packet, -1 if self.face is None else self.face.id, size, count)
@@ -65,7 +65,7 @@ class Flow:
         self.offers[ack] = max(features, 0)
 
     def negotiated(self) -> int:
-        """The framing after OPEN: what both offered. -1 = not known."""
+        """Return the framing after OPEN, from the features that both sides offered. -1 = unknown."""
         if len(self.offers) == 2:
             both = self.offers[False] & self.offers[True]
             self.framing = Framing.LOWLATENCY if both & 1 else Framing.COMPRESSED if both & 2 else Framing.PLAIN
@@ -73,12 +73,12 @@ class Flow:
         return self.framing
 
     def delivered(self, side: int) -> bool:
-        """Whether the receiver of this side's bytes has acknowledged the one that we still wait for."""
+        """Return whether the receiver has acknowledged the byte that this side's lane still lacks."""
         lane, other = self.lanes[side], self.lanes[1 - side]
         return bool(other.acknowledges) and 0 < (other.acknowledged - lane.expected) & 0xFFFFFFFF < 1 << 31
 
     def recognised(self, stream, first: int) -> None:
-        """These are batches; the first of them begins with the byte `first`."""
+        """Register the flow as Zenoh. `first` is the first byte of its first batch."""
         if not stream.opening and self.framing < 0:
             self.framing = stream.framing
         if self.face is None and stream.opening:  # InitSyn and OpenSyn come from the opener
@@ -92,7 +92,7 @@ class Flow:
         self.describe()
 
     def scouts(self, side: int, kind: int) -> bool:
-        """HELLO speaks for itself. A SCOUT is three bytes, so it counts only where SCOUTs are sent."""
+        """Register scouting. HELLO is unambiguous. A SCOUT has only three bytes, so it counts only on a scouting address."""
         if self.face is not None or not (kind == 2 or self.group or SCOUTING_PORT in (end[1] for end in self.ends)):
             return False
         self.client = side
@@ -100,7 +100,7 @@ class Flow:
         return True
 
     def secured(self, protocol: str, other: bool) -> None:
-        """TLS or QUIC; `other`: for something that is not Zenoh, as QUIC on HTTP's port is as well."""
+        """Register TLS or QUIC. With `other`, it carries another protocol than Zenoh, as QUIC on the HTTP port does."""
         if other or (protocol == "quic" and HTTPS_PORT in (end[1] for end in self.ends)):
             return self.foreign()
         face = self.add_face(protocol, "stream", True, False)
@@ -114,13 +114,13 @@ class Flow:
                 lane.stream.deafen()
 
     def doubt(self, stream) -> None:
-        """Much was held and given up, and nothing made out."""
+        """Handle a full buffer in which no batch was found."""
         self.doubtful += 1
         if self.face is None and self.doubtful > 4:
             stream.deafen()
 
     def again(self) -> None:
-        """INIT on a datagram flow that has had its session, or that was taken for foreign."""
+        """Handle INIT on a datagram flow whose session is over, or that was classified as another protocol."""
         self.leave()
         self.face, self.client, self.framing = None, None, -1
         self.offers.clear()
@@ -137,12 +137,12 @@ class Flow:
             lane.finish()
 
     def leave(self) -> None:
-        """Nothing more will be heard of this session."""
+        """Mark the session as ended."""
         self.finish()
         if self.face is not None:
             self.book.departed.append(self.face.id)
 
-    # To be continued elsewhere.
+    # Save and restore, to continue in another process.
 
     def save(self) -> tuple[object, ...]:
         lanes = tuple(lane.save() for lane in self.lanes)
@@ -167,7 +167,7 @@ class Flow:
         return face
 
     def guess_client(self) -> int:
-        """The other end listens: known to, on Zenoh's port, or on the lower port."""
+        """Return whether the other end listens: it is known to, has Zenoh's port, or has the lower port."""
         if self.group:
             return 0
         self.book.look_ahead()
@@ -188,13 +188,15 @@ class Flow:
 
 @cython.cclass
 class Table:
-    """From source, destination, ports and protocol to the lane. Open addressing; flows leave only when it is rebuilt.
+    """Hash table from source, destination, ports and protocol to the lane.
 
-    The multiplier differs in each process, as Python's own hashes do, so that no capture can be made to collide.
+    It uses open addressing. Flows are removed only when it is rebuilt.
+
+    Safety: the multiplier is random per process, as for Python's own hashes, so a capture cannot force collisions.
     """
 
     def __init__(self, most: int) -> None:
-        self.most = most  # flows; beyond, the idle half makes room
+        self.most = most  # flows; above it, the idle half is evicted
         self.multiplier = (hash("flows") & 0xFFFFFFFFFFFFFFFF) | 1
         self.flows: dict[tuple[int, ...], Flow] = {}
         self.resize(1024)
@@ -205,7 +207,7 @@ class Table:
             free(self.lanes)
 
     def find(self, src_hi, src_lo, dst_hi, dst_lo, ports):
-        """The slot of this key, or the empty one where it belongs."""
+        """Return the slot of this key, or the empty slot where it belongs."""
         m: cython.ulonglong = self.multiplier
         h: cython.ulonglong = (src_lo * m + dst_lo) & MASK
         h = ((h ^ (h >> 29)) * m + ports) & MASK
@@ -232,7 +234,7 @@ class Table:
             self.keys = cython.cast(cython.pointer(cython.ulonglong), calloc(5 * size, 8))
             self.lanes = cython.cast(cython.pp_void, calloc(size, 8))
             if self.keys == cython.NULL or self.lanes == cython.NULL:
-                raise MemoryError(f"a table of {size} lanes")
+                raise MemoryError(f"cannot allocate a table of {size} lanes")
         else:
             self.keys = [0] * (5 * size)
             self.lanes = [None] * size
@@ -270,7 +272,7 @@ class Table:
         return self.enter(flow)
 
     def replace(self, old, new):
-        """A new connection between the same ends."""
+        """Start a new connection between the same ends."""
         del self.flows[old.key]
         old.leave()
         return self.add(new)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""IP fragments -> the payload of the whole packet. Bounded in packets, bytes and time: identifiers come again soon."""
+"""Reassemble IP fragments into packet payloads.
+
+Packets, bytes and time are limited, because IP identifiers are reused soon.
+"""
 
 from collections.abc import Callable
 
@@ -12,7 +15,7 @@ PATIENCE = 2_000_000_000  # ns
 
 
 class Whole:
-    """A packet of which some fragments have come."""
+    """A packet with some of its fragments."""
 
     __slots__ = ("file", "have", "packet", "parts", "since", "size")
 
@@ -34,7 +37,7 @@ class Fragments:
     def add(
         self, key: Key, offset: int, more: bool, data: bytes, received: int, file: int, packet: int
     ) -> bytes | None:
-        """Returns the whole payload if this was the fragment it lacked."""
+        """Add a fragment. Return the whole payload if it is now complete."""
         whole = self._wholes.get(key)
         if whole is not None and abs(received - whole.since) > PATIENCE:
             self._give_up(key)
@@ -57,7 +60,7 @@ class Fragments:
         payload = bytearray()
         for at, part in sorted(whole.parts.items()):
             if at > len(payload):
-                self._lost(whole)  # fragments overlap and yet leave a hole
+                self._lost(whole)  # fragments overlap but leave a hole
                 return None
             payload += part[len(payload) - at :]
         return bytes(payload[: whole.size])
@@ -71,7 +74,7 @@ class Fragments:
         for key in list(self._wholes):
             self._give_up(key)
 
-    # To be continued elsewhere.
+    # Save and restore, to continue in another process.
 
     def save(self) -> dict[Key, Whole]:
         return dict(self._wholes)

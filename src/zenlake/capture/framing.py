@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One direction of a session: bytes in order (or datagrams) -> batches.
+"""Batch framing: split one direction of a session (ordered bytes, or datagrams) into batches.
 
-On a stream a batch has a two-byte length before it; after the handshake a compressed session adds a header byte to each
-batch and a low-latency one has four-byte lengths. A stream is always in one of three modes:
+On a stream, each batch has a two-byte length prefix. After the handshake, a compressed session adds a header byte to each
+batch, and a low-latency session has four-byte lengths. A stream is in one of three modes:
 
-    SPLIT   in step: the next byte is the next length, or inside a batch whose end is known
-    SEEK    out of step, or not yet known to be Zenoh: bytes are held until batches can be made out among them
+    SPLIT   synchronised: the next byte is a length, or inside a batch whose end is known
+    SEEK    not synchronised, or not yet identified as Zenoh: bytes are held until batches are found among them
     DEAF    another protocol, or encrypted: bytes are only counted
 
-A gap that lies inside one batch costs that batch and nothing else, since its length says where the next begins. Any
-other gap, and a capture that starts midway, mean SEEK. Knows nothing of packets and ports; `flow` is asked who is who.
+A gap inside one batch costs only that batch, because its length gives the start of the next. Any other gap, and a capture
+that starts in the middle, lead to SEEK. This module does not know about packets and ports; `flow` knows the ends.
 """
 
 import cython
@@ -41,7 +41,9 @@ CERTAIN = cython.declare(cython.int, 8)
 NOT_YET = cython.declare(cython.int, -1)  # as in aside
 NOTHING = cython.declare(cython.int, -2)
 
-PATIENCE = cython.declare(cython.Py_ssize_t, 1 << 18)  # bytes held while looking: two of the largest batches and more
+PATIENCE = cython.declare(
+    cython.Py_ssize_t, 1 << 18
+)  # limit of the bytes held in SEEK: more than two of the largest batches
 
 
 def copied(p, at, end):
@@ -57,14 +59,14 @@ class Stream:
         self.rows = rows
         self.judge = judge
         self.flow = flow
-        self.side = side  # which end of the flow sends; `direction` is known once the face is
+        self.side = side  # the sending end of the flow; `direction` is known once the face is
         self.datagrams = datagrams
-        self.received = 0  # of the packet in hand: time, number, file
+        self.received = 0  # of the current packet: time, number, file
         self.packet = 0
         self.file = 0
-        self.have = 0  # of a batch in several pieces: bytes so far, and bytes that make it whole
+        self.have = 0  # of a batch in several pieces: bytes so far, and total size
         self.need = 0
-        self.unread = 0  # bytes while deaf; the packets, and the first of them
+        self.unread = 0  # bytes in DEAF mode; their packets, and the first of them
         self.unread_packets = 0
         self.unread_from = 0
         self.reset(anchored)
@@ -73,12 +75,12 @@ class Stream:
         self.face = -1
         self.direction = 0
         self.mode = SEEK
-        self.anchored = anchored  # the first byte to come is the first of the connection
-        self.certain = False  # in step since that first byte
-        self.opening = False  # INIT and OPEN are still expected, and tell what follows them
-        self.skip = 0  # bytes until the next batch, of one that a gap has spoilt
-        self.aside = Aside()  # held while looking
-        self.look_at = 0  # look again when this many are held
+        self.anchored = anchored  # the next byte is the first of the connection
+        self.certain = False  # synchronised since the first byte
+        self.opening = False  # INIT and OPEN are still expected; they determine the framing
+        self.skip = 0  # bytes until the next batch, after a gap inside a batch
+        self.aside = Aside()  # held in SEEK mode
+        self.look_at = 0  # search again at this number of held bytes
         self.feeding = False
         return self.frame(PLAIN)
 
@@ -86,7 +88,7 @@ class Stream:
         if cython.compiled:
             free(self.part)
 
-    # In step.
+    # SPLIT mode.
 
     def take(self, data):
         p: cython.p_const_uchar = data
@@ -116,7 +118,7 @@ class Stream:
                 return self.keep(p, at, end, self.width)
             else:
                 n = p[at] | p[at + 1] << 8
-                if self.width == 4 and (p[at + 2] | p[at + 3]) != 0:  # no batch is that long
+                if self.width == 4 and (p[at + 2] | p[at + 3]) != 0:  # no batch has this length
                     with cython.gil:
                         self.seek()
                 elif end - at < self.width + n:
@@ -128,7 +130,7 @@ class Stream:
         return 0
 
     def keep(self, p, at, end, need):
-        """Begins a batch, or only its length, that goes on in a later segment."""
+        """Buffer the start of a batch, or of its length prefix, that continues in a later segment."""
         if self.rows.held + need > self.rows.most_held:
             with cython.gil:
                 self.note("limit", end - at)
@@ -139,7 +141,7 @@ class Stream:
             self.part = cython.cast(cython.p_uchar, malloc(need))
             if self.part == cython.NULL:
                 with cython.gil:
-                    raise MemoryError(f"{need} bytes for a batch in pieces")
+                    raise MemoryError(f"cannot allocate {need} bytes for a batch in several segments")
             memcpy(self.part, p + at, end - at)
         else:
             self.part = bytearray(need)
@@ -149,7 +151,7 @@ class Stream:
         return 0
 
     def complete(self, p, at, end):
-        """Adds to the batch begun, and splits it off when whole. Returns where the bytes not used begin."""
+        """Add bytes to the buffered batch and emit it when it is whole. Return the offset of the first unused byte."""
         n: cython.Py_ssize_t = min(self.need - self.have, end - at)
         if cython.compiled:
             memcpy(self.part + self.have, p + at, n)
@@ -166,7 +168,7 @@ class Stream:
         if cython.compiled:
             self.part = cython.NULL
         if n == self.width and (part[0] | part[1]) != 0 and (n == 2 or (part[2] | part[3]) == 0):
-            self.keep(part, 0, n, n + (part[0] | part[1] << 8))  # its length, complete at last
+            self.keep(part, 0, n, n + (part[0] | part[1] << 8))  # the length prefix is complete
         elif n == self.width and n == 4 and (part[2] | part[3]) != 0:
             with cython.gil:
                 self.seek()
@@ -177,10 +179,10 @@ class Stream:
         return at
 
     def batch(self, p, at, end):
-        """A whole batch: to the rows."""
+        """Append a whole batch to the rows."""
         wire_size: cython.Py_ssize_t = end - at + self.width
         if self.certain == 0 and begins(p, at, end, self.framing) == 0:
-            with cython.gil:  # not in step after all: look again, from here on
+            with cython.gil:  # not synchronised: search from here
                 self.seek()
                 self.hold(p, at - self.width, end)
             return 0
@@ -197,7 +199,7 @@ class Stream:
         return 0
 
     def datagram(self, p, at, end):
-        """A datagram is a batch."""
+        """Process a datagram, which is one batch."""
         if self.mode == SPLIT and (self.opening or end - at < 4 or p[at] & 0x3F != 1):
             return self.batch(p, at, end)
         if self.mode == DEAF and p[at] & 0x1F != ids.INIT and p[at] & 0x1F != ids.JOIN:
@@ -208,7 +210,7 @@ class Stream:
             if self.mode != SEEK:
                 self.judge.point(copied(p, at, end))
                 if self.judge.weigh(0, end - at, PLAIN) >= CERTAIN:
-                    self.flow.again()  # INIT, or JOIN: a new session between the same ports
+                    self.flow.again()  # INIT or JOIN: a new session between the same ports
             if self.mode == SPLIT:
                 self.batch(p, at, end)
             elif self.mode == SEEK:
@@ -235,7 +237,7 @@ class Stream:
         )
 
     def handshake(self, p, at, end):
-        """INIT tells what is offered, OPEN is the last batch before it takes effect."""
+        """Process a handshake message. INIT offers features. They take effect after OPEN."""
         if at >= end:
             return 0
         kind: cython.int = p[at] & 0x1F
@@ -248,18 +250,18 @@ class Stream:
             if framing >= 0:
                 self.frame(framing)
             else:
-                self.seek()  # half of the handshake was not captured: let the batches tell
+                self.seek()  # half of the handshake was not captured: detect the framing from the batches
         return 0
 
     def frame(self, framing):
         self.framing = framing
-        self.width = 0 if self.datagrams else 4 if framing == LOWLATENCY else 2  # of the length before a batch
+        self.width = 0 if self.datagrams else 4 if framing == LOWLATENCY else 2  # of the length prefix
         return 0
 
-    # Out of step.
+    # SEEK mode.
 
     def gap(self, n):
-        """The next n bytes will never come."""
+        """Skip `n` lost bytes."""
         if self.mode == DEAF:
             return 0
         if self.mode == SEEK:
@@ -279,7 +281,7 @@ class Stream:
         return 0
 
     def drop(self):
-        """Gives up the batch begun."""
+        """Drop the buffered batch."""
         if self.have > 0:
             self.note("unfinished", self.have)
             self.rows.held -= self.need
@@ -309,7 +311,7 @@ class Stream:
         return 0
 
     def look(self):
-        """Looks for batches among the bytes held, until in step or at a loss."""
+        """Search for batches among the held bytes until synchronised or without result."""
         while self.mode == SEEK and self.aside.size > 0 and self.look_once():
             pass
         self.look_at = self.aside.size + (self.aside.size >> 2 if self.aside.size > 4096 else 0)
@@ -322,7 +324,7 @@ class Stream:
         p: cython.p_const_uchar = data
         n: cython.Py_ssize_t = len(data)
         self.judge.point(data)
-        if self.anchored:  # the first message of a connection is INIT or it is not Zenoh
+        if self.anchored:  # a Zenoh connection begins with INIT
             verdict: cython.int = tls(p, 0, n) if self.face < 0 else 0
             if verdict != 0:
                 self.flow.secured("tls", verdict == 2)
@@ -356,14 +358,14 @@ class Stream:
             self.flow.foreign()
         if framing == NOT_YET or self.face < 0:
             return 0
-        return self.shed(1) + 1  # one of a known session that says nothing: on to the next
+        return self.shed(1) + 1  # an inconclusive datagram of a known session: continue with the next
 
     def framings(self):
-        """What the batches may look like."""
+        """Return the framings that the batches may have."""
         return (PLAIN, COMPRESSED, LOWLATENCY) if self.flow.framing < 0 else (self.flow.framing,)
 
     def settle(self, framing, at):
-        """In step from the byte `at` of those held."""
+        """Switch to SPLIT mode at byte `at` of the held bytes."""
         self.rows.held -= self.aside.size
         held = self.aside.empty()
         self.mode = SPLIT
@@ -393,14 +395,14 @@ class Stream:
         return 1
 
     def meet(self, data):
-        """The first batches since the flow began, or since step was lost."""
+        """Process the first batch of the flow, or the first after resynchronisation."""
         first: cython.int = data[self.width] if len(data) > self.width else 0
         self.opening = self.framing == PLAIN and (first & 0x1F == ids.INIT or first & 0x1F == ids.OPEN)
         self.flow.recognised(self, first)
         return 0
 
     def shed(self, n):
-        """Gives up the oldest n bytes held, or a few more."""
+        """Drop at least the oldest `n` held bytes, in whole segments."""
         done: cython.Py_ssize_t = self.aside.shed(n)
         if done > 0:
             self.note("skipped" if self.face >= 0 else "foreign", done)
@@ -409,10 +411,12 @@ class Stream:
         return 0
 
     def follow(self, face, direction):
-        """Bytes the other way turned out to be Zenoh, or these."""
+        """Assign the face, after this or the other direction was identified as Zenoh."""
         self.face = face
         self.direction = direction
-        if self.anchored and self.mode == SEEK and self.aside.size == 0:  # both began together: in step from the first
+        if (
+            self.anchored and self.mode == SEEK and self.aside.size == 0
+        ):  # both directions were captured from the start: synchronised from the first byte
             self.anchored = False
             self.certain = True
             self.opening = True
@@ -435,7 +439,7 @@ class Stream:
         return 0
 
     def finish(self):
-        """No more will come."""
+        """Finish the stream: no more bytes will arrive."""
         if self.mode == SEEK:
             self.look()
         self.drop()
@@ -446,7 +450,7 @@ class Stream:
             self.unread_packets = 0
         return 0
 
-    # To be continued elsewhere.
+    # Save and restore, to continue in another process.
 
     def save(self):
         part = copied(self.part, 0, self.have) if self.have > 0 else b""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a captured packet's first byte to what TCP or UDP carries: link layer, IP, transport header.
+"""Parse packet headers: link layer, IP, TCP or UDP.
 
-One record, reused: `read` fills it and says what was found. Lengths are the headers' own where the capture has the
-bytes, so padding and trailers fall away; `missing` is how many bytes of the payload the snap length cut off.
+One record is reused: `read` fills it and returns the kind of packet. Lengths come from the headers where the capture has
+the bytes, so padding and trailers are ignored. `missing` is the number of payload bytes that the snap length cut off.
 """
 
 import cython
@@ -14,14 +14,14 @@ NOT_IP = cython.declare(cython.int, -1)
 MALFORMED = cython.declare(cython.int, -2)
 LINK_TYPE = cython.declare(cython.int, -3)
 
-# LINKTYPE_ values of the pcap registry; several stand for raw IP.
+# LINKTYPE_ values of the pcap registry; several mean raw IP.
 NULL = cython.declare(cython.int, 0)
 ETHERNET = cython.declare(cython.int, 1)
 LOOP = cython.declare(cython.int, 108)
 LINUX_SLL = cython.declare(cython.int, 113)
 LINUX_SLL2 = cython.declare(cython.int, 276)
 
-MAPPED = cython.declare(cython.ulonglong, 0xFFFF << 32)  # IPv4 addresses are kept as IPv6 writes them: ::ffff:a.b.c.d
+MAPPED = cython.declare(cython.ulonglong, 0xFFFF << 32)  # IPv4 addresses are stored as IPv4-mapped IPv6: ::ffff:a.b.c.d
 
 
 def u16(p, at):
@@ -41,23 +41,23 @@ def u64(p, at):
 @cython.cclass
 class Headers:
     def __init__(self) -> None:
-        self.at = self.end = self.missing = 0  # the payload, and how much of it was cut off
+        self.at = self.end = self.missing = 0  # the payload, and the number of bytes cut off
         self.src_hi = self.src_lo = self.dst_hi = self.dst_lo = 0
         self.ports = 0  # protocol << 32 | source port << 16 | destination port
         self.protocol = 0
         self.seq = self.ack = 0
         self.flags = 0  # of TCP; 0 for UDP
-        self.id = self.offset = 0  # of the IP packet; where a fragment belongs
+        self.id = self.offset = 0  # of the IP packet; offset of the fragment
         self.more = False
 
     def read(self, p, at, end, missing, link):
-        """The link layer, down to IP."""
+        """Parse the link layer, down to IP."""
         kind: cython.int
         if link == ETHERNET:
             at += 12
         elif link == LINUX_SLL:
             at += 14
-        elif link == LINUX_SLL2:  # protocol first, then what we do not need
+        elif link == LINUX_SLL2:  # protocol first, then unused fields
             if end - at < 20:
                 return MALFORMED
             kind = u16(p, at)
@@ -66,7 +66,7 @@ class Headers:
                 kind = u16(p, at + 2)
                 at += 4
             return self.ip(p, at, end, missing) if kind == 0x0800 or kind == 0x86DD else NOT_IP
-        elif link in (NULL, LOOP):  # a protocol family in somebody's byte order; IP's own version tells as much
+        elif link in (NULL, LOOP):  # a protocol family in unknown byte order; the version field of IP is sufficient
             return self.ip(p, at + 4, end, missing)
         elif link == 12 or link == 14 or link == 101 or link == 228 or link == 229:
             return self.ip(p, at, end, missing)
@@ -79,7 +79,7 @@ class Headers:
                 return self.ip(p, at, end, missing)
             if kind != 0x8100 and kind != 0x88A8 and kind != 0x9100:
                 return NOT_IP
-            at += 2  # a VLAN tag, perhaps one of several
+            at += 2  # a VLAN tag, possibly one of several
         return MALFORMED
 
     def ip(self, p, at, end, missing):
@@ -96,7 +96,7 @@ class Headers:
             return MALFORMED
         header: cython.Py_ssize_t = (p[at] & 15) * 4
         total: cython.Py_ssize_t = u16(p, at + 2)
-        if total == 0:  # left to the network card, which cut the packet up after it was captured
+        if total == 0:  # segmentation offload: the network card split the packet after it was captured
             total = end - at + missing
         if header < 20 or total < header or end - at < header:
             return MALFORMED
@@ -125,7 +125,7 @@ class Headers:
         if end - at < 40:
             return MALFORMED
         total: cython.Py_ssize_t = u16(p, at + 4) + 40
-        if total == 40:  # a jumbogram, or left to the network card
+        if total == 40:  # a jumbogram, or segmentation offload
             total = end - at + missing
         if at + total <= end:
             end = at + total
@@ -164,7 +164,7 @@ class Headers:
         return self.transport(p, at, end, missing)
 
     def transport(self, p, at, end, missing):
-        """The TCP or UDP header of a whole IP packet, whose addresses are known."""
+        """Parse the TCP or UDP header of a whole IP packet. Its addresses are already set."""
         header: cython.Py_ssize_t
         ports: cython.ulonglong = self.protocol
         if self.protocol == TCP:

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans of captures that were read before: the second reading of a large capture begins to decode at once.
+"""Plan cache: the second reading of a large capture starts to decode immediately.
 
-The pass that finds ranges leaves them in a file of the user's cache, under a name made of everything they depend on: the files
-(path, size, time of change), the limits, and this version of Zenlake. What cannot be written, or is not whole, is as if it were
-not there. Plans are pickles, so they are read only from a folder that belongs to this user and that nobody else may write to; they
-never lie beside a capture, which may come from anybody.
+The planning pass stores its ranges in a file of the user's cache. The name is a hash of everything that the ranges depend
+on: the files (path, size, modification time), the limits, and the version of Zenlake. A plan that cannot be written, or
+is incomplete, is ignored.
 
-    ZENLAKE_CACHE=/some/folder   where instead of ~/.cache/zenlake
-    ZENLAKE_CACHE=off            keep nothing
+Safety: plans are pickles. They are read only from a folder that belongs to this user and is not writable by others. They
+are never stored beside a capture, which may come from an untrusted source.
+
+    ZENLAKE_CACHE=/some/folder   instead of ~/.cache/zenlake
+    ZENLAKE_CACHE=off            disable the cache
 """
 
 import hashlib
@@ -31,18 +33,21 @@ from zenlake.capture.ranges import Limits, Plan, Range, size_that_can_be_cut
 
 __all__ = ["KnownPlan", "folder"]
 
-WORTH = 64 << 20  # bytes of a capture whose pass is worth remembering
-MOST = 1 << 30  # bytes of all plans together; the oldest go
-SETTLED = 2.0  # seconds: a file that changed just now may change again without its time saying so
+WORTH = 64 << 20  # minimum size in bytes of a capture whose plan is cached
+MOST = 1 << 30  # limit in bytes of all plans together; the oldest are removed
+SETTLED = 2.0  # seconds: a file modified within this time may change again with the same modification time
 CODE = ("capture", "columns", "session", "wire")
 
 MAGIC = b"ZLPLAN1\n"
-HEAD = struct.Struct("<QQI")  # of a piece: its size packed and unpacked, and a checksum
+HEAD = struct.Struct("<QQI")  # of a chunk: compressed size, uncompressed size, checksum
 ZSTD = pa.Codec("zstd", compression_level=1)
 
 
 class KnownPlan:
-    """As `ranges.Plan`; remembers what that finds, or finds it remembered. `notes` and `name` are complete after the last range."""
+    """A `ranges.Plan` that is stored in the cache, or loaded from it.
+
+    `notes` and `name` are complete after the last range.
+    """
 
     def __init__(self, files: list[str], limits: Limits, size: int, carry: bool) -> None:
         self.files = files
@@ -72,7 +77,7 @@ class KnownPlan:
         return self._names.get(face, "")
 
     def _found(self, given: int, path: Path | None) -> Iterator[Range]:
-        """What the pass finds, but for those ranges that were given already: it always finds the same."""
+        """Run the pass and skip the ranges that were already returned. The pass is deterministic."""
         plan = Plan(*self._made, self._carry)
         with Keeping(path) as kept:
             for i, each in enumerate(plan.ranges()):
@@ -81,12 +86,12 @@ class KnownPlan:
                     yield each
             self._notes = plan.notes()
             self._names = {note.face: plan.name(note.face) for note in self._notes}
-            if path is not None and path == self._path():  # the files are what they were
+            if path is not None and path == self._path():  # the files are unchanged
                 kept.add((self._notes, self._names))
                 kept.finish(path)
 
     def _path(self) -> Path | None:
-        """Where this plan is, or would be; None if it is not to be kept."""
+        """Return the path of this plan in the cache, or None if it is not cached."""
         files, limits, size = self._made
         try:
             where = folder()
@@ -103,7 +108,7 @@ class KnownPlan:
 
 
 class Keeping:
-    """A plan while it is written: visible when it is whole, and given up at the first trouble."""
+    """A plan that is being written: visible when complete, abandoned at the first error."""
 
     def __init__(self, path: Path | None) -> None:
         self._file: BinaryIO | None = None
@@ -116,7 +121,7 @@ class Keeping:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._file is not None:  # the pass was left before its end
+        if self._file is not None:  # the pass was abandoned
             self._give_up()
 
     def add(self, piece: object) -> None:
@@ -155,7 +160,7 @@ class Keeping:
 
 
 def folder() -> Path | None:
-    """Where plans are kept; None if nowhere, or where somebody else might have put them."""
+    """Return the cache folder, or None if the cache is off or another user could have written to it."""
     given = os.environ.get("ZENLAKE_CACHE")
     if given == "off":
         return None
@@ -179,7 +184,7 @@ def _pieces(path: Path) -> Iterator[Any]:
 
 
 def _make_room(kept: Path) -> None:
-    """The oldest plans go; those that were left half-written by a crash too."""
+    """Remove the oldest plans, and partial files that a crash left."""
     with suppress(OSError):
         found = sorted((each.stat().st_mtime, each.stat().st_size, each) for each in kept.parent.iterdir())
         total = sum(size for _, size, _ in found)
@@ -191,6 +196,9 @@ def _make_room(kept: Path) -> None:
 
 
 def _code() -> int:
-    """Changes when what is pickled may mean something else: to whoever works on Zenlake its version tells too little."""
+    """Return a value that changes with the meaning of the pickled data.
+
+    The version alone is not enough during the development of Zenlake.
+    """
     root = Path(__file__).parents[1]
     return max(entry.stat().st_mtime_ns for name in CODE for entry in os.scandir(root / name) if entry.is_file())

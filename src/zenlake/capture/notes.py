@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who spoke, and what did not become a row: the two lists that travel beside the batches."""
+"""Faces and notes: the sessions of a capture, and the bytes that did not become rows."""
 
 from dataclasses import dataclass
 
@@ -8,27 +8,27 @@ Address = tuple[str, int]
 
 @dataclass(slots=True)
 class Face:
-    """One session, as its flow of packets shows it."""
+    """One session, as seen from its packets."""
 
     id: int
     protocol: str  # tcp, udp, multicast, scouting, tls or quic
-    client: Address  # who opened; the sender, for multicast and scouting
-    server: Address  # who accepted; the group, for multicast and scouting
-    framing: str  # stream, datagram or lowlatency; the last of these known
-    compression: bool  # whether batches carry the compression header, once the handshake is over
-    encrypted: bool  # then no batches follow
-    started_midway: bool  # the handshake was not seen: client and server are then a guess from the ports
+    client: Address  # the opener; the sender, for multicast and scouting
+    server: Address  # the accepting end; the group, for multicast and scouting
+    framing: str  # stream, datagram or lowlatency; the last known
+    compression: bool  # whether batches have the compression header after the handshake
+    encrypted: bool  # then there are no batches
+    started_midway: bool  # the handshake was not captured: client and server are guessed from the ports
     file: int  # the first packet of the flow
     packet: int
 
 
 @dataclass(slots=True, frozen=True)
 class Note:
-    """Something that was skipped, repaired or odd, summed over one face (or none: -1) in one file."""
+    """Skipped, repaired or unusual bytes, summed over one face (-1: without a face) in one file."""
 
     kind: str
     file: int
-    packet: int  # the first packet it happened to; 0 = the file as a whole
+    packet: int  # the first affected packet; 0 = the whole file
     face: int
     count: int
     bytes: int
@@ -36,30 +36,30 @@ class Note:
 
 
 WHY = {
-    "retransmitted": "TCP sent these bytes again; the first copy was used",
-    "duplicated": "the same packet was captured twice; the second copy was left out",
-    "out-of-order": "segments arrived early and were put back in order",
+    "retransmitted": "TCP retransmitted these bytes; the first copy was used",
+    "duplicated": "the same packet was captured twice; the second copy was dropped",
+    "out-of-order": "segments arrived early and were reordered",
     "missing": "bytes that TCP delivered are not in the capture",
     "cut": "the snap length cut these bytes off",
-    "skipped": "no batch could be found in these bytes, or only its end was captured",
-    "unfinished": "the rest of this batch was never captured",
+    "skipped": "no batch was found in these bytes, or only the end of one was captured",
+    "unfinished": "the rest of this batch was not captured",
     "undecodable": "not an LZ4 block although the batch header says so",
     "fragments": "some fragments of these IP packets were not captured",
-    "foreign": "another protocol, or not enough to tell",
+    "foreign": "another protocol, or too few bytes to identify Zenoh",
     "encrypted": "TLS or QUIC; to read it, capture before encryption",
     "malformed": "the packet's headers contradict its length",
     "not-ip": "neither IPv4 nor IPv6, or neither TCP nor UDP",
-    "link-type": "this kind of link is not understood",
-    "dropped": "the capturing machine says that it lost this many packets",
-    "limit": "given up to bound memory",
+    "link-type": "this link type is not supported",
+    "dropped": "the capturing machine reports this many lost packets",
+    "limit": "dropped to limit memory",
     "unreadable": "",  # each file has its own reason
 }
 
 
 class Notes:
-    """Sums notes by kind, file and face, so that their number does not grow with the capture's.
+    """Sums of notes by kind, file and face, so that their number does not grow with the capture.
 
-    Faces may be without number too: beyond MOST sums, what is new is summed for all faces together.
+    The number of faces is not limited either. Beyond MOST sums, new notes are summed over all faces.
     """
 
     MOST = 1 << 16

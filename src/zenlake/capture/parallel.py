@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A large capture decoded by several threads, in order and in bounded memory.
+"""Decode a large capture with several threads, in order and in bounded memory.
 
-The loops over packets and messages hold no interpreter lock, so threads do. Two share the work as it is: one reads, the other
-decodes (`ahead`). More need ranges. One at a time makes the pass, which finds the next
-range if it is not known from an earlier reading; the others decode what was found, and so does it when enough has been found.
-Whoever is at the pass stays there as long as the others keep up: what the pass knows stays in the caches of one core. What a range
-gives waits in a lane of its own until whoever asked has taken those before it. Whoever asked is one of the threads: instead of
-waiting it does what the others do, so nobody takes a core from another.
+The loops over packets and messages release the GIL, so threads are sufficient. Two threads need no ranges: one reads, the
+other decodes (`ahead`). More threads need ranges. One thread at a time runs the planning pass, which finds the next range
+unless the plan is cached. The other threads decode the ranges. The planning thread also decodes when enough ranges are
+queued.
+
+Performance: a thread keeps the planning pass as long as the others keep up, so the state of the pass stays in the caches
+of one core. The rows of a range wait in a lane until the consumer has taken the earlier ranges. The consumer is one of
+the threads: it works instead of waiting, so no thread takes a core from another.
 """
 
 import os
@@ -25,19 +27,19 @@ from zenlake.capture.ranges import SIZE, Range, size_that_can_be_cut
 from zenlake.columns import Decoder
 from zenlake.columns.pool import Pool
 
-LARGE = 64 << 20  # bytes of a capture that is worth a second thread
-MOST_THREADS = 4  # more would wait for the pass
-ENOUGH = 2  # ranges that are found and not begun yet
-AHEAD = ENOUGH + 1  # ranges that are not taken yet, besides those at which a thread is
-LONGEST = 8  # record batches that wait in a lane
+LARGE = 64 << 20  # minimum size in bytes of a capture for a second thread
+MOST_THREADS = 4  # more threads would wait for the pass
+ENOUGH = 2  # planned ranges that are not started
+AHEAD = ENOUGH + 1  # ranges that are not consumed, besides those in progress
+LONGEST = 8  # record batches per lane
 
 Keep = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Found = tuple[str, pa.RecordBatch] | BaseException
-Lane = deque[Found | None]  # what a range gives; None: that was all
+Lane = deque[Found | None]  # rows of a range; None: the range is complete
 
 
 def threads_for(files: list[str]) -> int:
-    """How many threads a capture is worth: one, unless it is large and the machine has more cores."""
+    """Return the number of threads for a capture: one, unless it is large and the machine has several cores."""
     if not are_files(files) or sum(map(os.path.getsize, files)) < LARGE:
         return 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -45,7 +47,7 @@ def threads_for(files: list[str]) -> int:
 
 
 def are_files(paths: list[str]) -> bool:
-    """Whether none is a pipe, which nobody could leave before there is more in it."""
+    """Return whether no file is a pipe. A read from a pipe cannot be abandoned before more data arrives."""
     return all(map(os.path.isfile, paths))
 
 
@@ -58,9 +60,15 @@ def decode(
     rows: int = ROWS,
     size: int = SIZE,
 ) -> Decoded:
-    """As `decoded.decode`, by as many threads as the capture is worth or as are asked for.
+    """Decode like `decoded.decode`, with a number of threads that depends on the capture's size.
 
-    `keep` is applied to a table's record batches where they are decoded; `size` is that of a range.
+    Args:
+        paths: Files of one capture.
+        tables: Table names with their columns, or None for all.
+        threads: Number of threads, or None for a number that depends on the size.
+        keep: Filter for a table's record batches. It runs in the decoding thread.
+        rows: Number of rows of a record batch.
+        size: Target size of a range, in bytes.
     """
     source = capture.open(paths)
     if threads is None:
@@ -90,22 +98,22 @@ def decode_by_threads(
 
 
 class Crew:
-    """Threads over one plan; whoever takes the results is one of them."""
+    """Threads over one plan. The consumer of the results is one of them."""
 
     def __init__(self, plan: KnownPlan, tables: Tables, keep: Keep | None, rows: int) -> None:
         self._tables, self._keep, self._rows = tables, keep, rows
         self._ranges = plan.ranges()
         self._threads: list[threading.Thread] = []
-        self._lanes: deque[Lane] = deque()  # of the ranges that are not taken yet, in order
-        self._found: deque[tuple[Range, Lane]] = deque()  # those of them that nobody decodes yet
-        self._room = AHEAD  # lanes that may still be begun
-        self._finding = False  # somebody is at the pass
-        self._over = False  # there will be no further lane
+        self._lanes: deque[Lane] = deque()  # of the ranges that are not consumed, in order
+        self._found: deque[tuple[Range, Lane]] = deque()  # ranges without a decoding thread
+        self._room = AHEAD  # lanes that may still be started
+        self._finding = False  # a thread runs the pass
+        self._over = False  # there are no further lanes
         self._stopped = False
-        # To wake somebody takes long, and nobody else may run meanwhile: each is woken for what it waits for.
-        self._lock = threading.Lock()  # of these, and of the lanes
-        self._given = threading.Condition(self._lock)  # to whoever takes the results: rows, work, or the end
-        self._asked = threading.Condition(self._lock)  # to the others: work, or the end
+        # Performance: a wake-up takes long and blocks other threads. Each thread is woken only for its own condition.
+        self._lock = threading.Lock()  # protects these fields and the lanes
+        self._given = threading.Condition(self._lock)  # wakes the consumer: rows, work, or the end
+        self._asked = threading.Condition(self._lock)  # wakes the other threads: work, or the end
 
     def start(self, count: int) -> None:
         self._room += count
@@ -114,7 +122,7 @@ class Crew:
             self._threads[-1].start()
 
     def stop(self) -> None:
-        """Whatever they are at, they leave it; after this none is left."""
+        """Stop and join all threads."""
         with self._lock:
             self._stopped = True
             self._asked.notify_all()
@@ -123,7 +131,7 @@ class Crew:
         self._ranges.close()
 
     def results(self) -> Decoded:
-        """What the ranges give, in order. While the first has nothing to give, this thread does what the others do."""
+        """Iterate over the rows of the ranges in order. While the first lane is empty, this thread works like the others."""
         own = Work(self._tables, self._keep, self._rows)
         while (some := self._take()) is not None:
             for found in some:
@@ -139,7 +147,7 @@ class Crew:
         return bool(self._lanes[0]) if self._lanes else self._over
 
     def _take(self) -> Lane | None:
-        """All that the first lane has; None if there will be no further."""
+        """Return all queued rows of the first lane, or None if there are no further lanes."""
         with self._lock:
             if not self._lanes:
                 return None if self._over else deque()
@@ -163,7 +171,7 @@ class Crew:
                     self._asked.wait_for(lambda: self._stopped or self._can_do(work) or self._is_over(work))
 
     def _do(self, work: "Work") -> bool:
-        """A step of what there is to do, if there is something."""
+        """Do one step of the available work, if any."""
         with self._lock:
             if not self._can_do(work):
                 return False
@@ -173,7 +181,7 @@ class Crew:
                 self._room -= 1
             elif work.done:
                 work.begin(*self._found.popleft())
-                self._asked.notify()  # of the pass somebody else may take care
+                self._asked.notify()  # another thread may run the pass
         if find:
             self._find()
         else:
@@ -186,18 +194,18 @@ class Crew:
         return len(work.lane) < LONGEST
 
     def _may_find(self) -> bool:
-        """The pass comes first, for it is done by one at a time and the others live on it; but not far ahead of them."""
+        """Choose the next work. The pass comes first, because the other threads depend on it, but it must not run far ahead."""
         return not self._finding and not self._over and self._room > 0 and len(self._found) < ENOUGH
 
     def _is_over(self, work: "Work") -> bool:
         return work.done and self._over and not self._found
 
     def _find(self) -> None:
-        """The next range, if there is one, gets a lane."""
+        """Add a lane for the next range, if there is one."""
         lane: Lane = deque()
         try:
             each = next(self._ranges, None)
-        except Exception as error:  # whoever asked is told
+        except Exception as error:  # raised in the consumer
             each = None
             lane.append(error)
         with self._lock:
@@ -218,7 +226,7 @@ class Crew:
 
 
 class Work:
-    """The range at which a thread is, and what it decodes with."""
+    """The range of one thread, with its decoder."""
 
     def __init__(self, tables: Tables, keep: Keep | None, rows: int) -> None:
         self._tables, self._keep = tables, keep
@@ -234,11 +242,11 @@ class Work:
         self.done = False
 
     def step(self) -> Found | None:
-        """What the range gives next."""
+        """Return the next rows of the range."""
         found: Found | None
         try:
             found = next(self._steps, None)
-        except Exception as error:  # whoever asked is told
+        except Exception as error:  # raised in the consumer
             found = error
         self.done = not isinstance(found, tuple)
         return found

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranges of a capture, each to be decoded on its own, by another process or on another machine.
+"""Ranges of a capture that can be decoded independently, in another process or on another machine.
 
-What a packet means depends on those before it: which session it belongs to, where a batch begins, what a key's id stands
-for. One pass over the capture finds all that and fills no table, which makes it several times cheaper than decoding; at
-each cut it saves where it stands. A range is such a place, the next one, and the names of the sessions that begin between.
-It may begin inside a conversation, a batch or a message whose first half lies in the range before.
+The meaning of a packet depends on earlier packets: its session, the start of its batch, the key of an id. One pass over
+the capture collects this state and fills no table, which makes it several times cheaper than decoding. At each split
+point the pass saves its state. A range consists of a saved state, the next split point, and the names of the sessions
+that begin between them. It may begin inside a flow, a batch or a message whose first half lies in the previous range.
 
-Whoever decodes in the process that makes the pass need not read a range again: the rows can come with it.
+A consumer in the same process need not read a range again: the rows can be attached to it.
 
-A file can be cut where it lies on disk as it was written; a compressed one stays whole.
+A file with random access can be split. A compressed file is one range.
 """
 
 import os
@@ -29,20 +29,20 @@ from zenlake.capture.walk import Cut, Walk
 from zenlake.columns import Decoder
 from zenlake.columns.pool import Pool
 
-# Bytes of a range, unless told: each costs the pass 0.2 ms, and larger ones leave the caches before they are decoded.
+# Default size of a range, in bytes: each range costs the pass 0.2 ms, and larger ones leave the CPU caches before decoding.
 SIZE = 4 << 20
-INFLATED = 4  # rows of a range that are so many times its size (they were compressed) do not come with it
+INFLATED = 4  # rows that exceed the range's size by this factor (they were compressed) are not attached
 
 Limits = tuple[int, int, int, int]  # rows and bytes of a record batch, bytes held, flows
 
 
 def size_that_can_be_cut(files: list[str]) -> int:
-    """Bytes of the files that lie on disk as they were written."""
+    """Return the total size in bytes of the files with random access."""
     return sum(os.path.getsize(file) if lies_in_place(file) else 0 for file in files)
 
 
 class Carried(NamedTuple):
-    """What the pass has read of a range: its rows, and the faces, of which the first so many were known before."""
+    """The rows and faces that the pass has read for a range. The first `known` faces belong to earlier ranges."""
 
     rows: list[pa.RecordBatch]
     faces: list[Face | None]
@@ -51,19 +51,21 @@ class Carried(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Part of a capture. It can be pickled; the files must lie where they lay."""
+    """A part of a capture. It can be pickled; the files must stay at the same path."""
 
     files: list[str]
     first: Cut
     end: tuple[int, int]
     limits: Limits
-    state: bytes  # of the reader and of the sessions, pickled where the range begins
+    state: bytes  # of the reader and the sessions, pickled at the start of the range
     names: dict[int, str]  # of the faces that begin in it
     carried: Carried | None = None
 
     def decode(self, decoder: Decoder, pool: Pool | None = None) -> Iterator[None]:
-        """Decodes the range, a record batch a step; what the decoder has filled may be taken at each. `pool`: an
-        earlier range's, whose memory is used again."""
+        """Decode the range, one record batch per step. The filled tables may be taken at each step.
+
+        `pool` is the pool of an earlier range, whose memory is reused.
+        """
         saved, going_on = pickle.loads(self.state)
         decoder.files = list(self.files)
         sessions = Sessions(decoder, self.names)
@@ -94,7 +96,7 @@ class Range:
 
 
 class Plan:
-    """The pass. After it, the sessions and notes are those of the whole capture."""
+    """The planning pass. After it, the sessions and notes are those of the whole capture."""
 
     def __init__(self, files: list[str], limits: Limits, size: int = SIZE, carry: bool = False) -> None:
         rows, bytes, held, flows = limits
@@ -109,17 +111,17 @@ class Plan:
         self._beside = Rows(rows, bytes, held) if carry else None
 
     def ranges(self) -> Iterator[Range]:
-        """Each range as soon as the pass has come to its end: decoding may begin before the pass is over."""
+        """Yield each range as soon as the pass reaches its end. Decoding may start before the pass is complete."""
         walk = Walk(self.reader, self.files)
         first, state = walk.place(), self._save()
-        seen = at = 0  # bytes since the last cut; of the file, up to where the walk is
+        seen = at = 0  # bytes since the last split; offset in the current file
         while walk.file < len(self.files):
             file = walk.file
             if at == 0:
                 size = os.path.getsize(self.files[file])
                 in_place = lies_in_place(self.files[file])
             if not in_place:
-                self.skim.gather_no_more()  # nobody knows how much it is
+                self.skim.gather_no_more()  # of unknown size
             stop = at + self.size - seen
             for batches in walk.to(file, stop) if in_place and stop < size else walk.to(file + 1, 0):
                 self._follow(batches)
@@ -136,11 +138,11 @@ class Plan:
         yield self._range(first, (len(self.files), 0), state)
 
     def notes(self) -> list[Note]:
-        """Those of the whole capture, behind the last range."""
+        """Return the notes of the whole capture. Valid after the last range."""
         return self.reader.notes.rows()
 
     def name(self, face: int) -> str:
-        """Of a session that a note is about."""
+        """Return the session name of a note's face."""
         return self.sessions.name(face)
 
     def _follow(self, batches: pa.RecordBatch) -> None:
@@ -149,7 +151,7 @@ class Plan:
         self.sessions.decoded(batches.get_total_buffer_size(), self.reader.notes, self.reader.place())
 
     def _range(self, first: Cut, end: tuple[int, int], state: bytes) -> Range:
-        """Follows the sessions to this very packet, and says what began and what was read since the last cut."""
+        """Update the sessions up to this packet. Return the new sessions and the rows since the last split."""
         self.reader.rows.flush()
         for batches in self.reader.rows.collect():
             self._follow(batches)
@@ -159,7 +161,7 @@ class Plan:
         return Range(self.files, first, end, self.limits, state, self.sessions.born, carried)
 
     def _save(self) -> bytes:
-        """What is known where a range begins. Pickled at once, for what is saved goes on changing."""
+        """Save the state at the start of a range. It is pickled immediately, because the objects continue to change."""
         self._before = len(self.reader.faces)
         if self._beside is not None:
             self.skim.gather(self._beside, INFLATED * self.size // self.limits[1] + 1)

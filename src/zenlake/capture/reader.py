@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop: packet after packet to its lane, without the GIL unless something is out of the ordinary."""
+"""Main loop: pass each packet to its lane. The common case runs without the GIL."""
 
 from array import array
 
@@ -43,24 +43,24 @@ SYN = cython.declare(cython.int, 0x02)
 RST = cython.declare(cython.int, 0x04)
 ACK = cython.declare(cython.int, 0x10)
 
-RECENT = cython.declare(cython.Py_ssize_t, 4096)  # packets among which a twin is looked for
-TWIN = cython.declare(cython.longlong, 50_000_000)  # ns between twins at most
+RECENT = cython.declare(cython.Py_ssize_t, 4096)  # packets among which a duplicate is searched
+TWIN = cython.declare(cython.longlong, 50_000_000)  # maximum ns between duplicates
 PRIME = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 MASK = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 AHEAD = 20_000  # packets
-BREATH = cython.declare(cython.Py_ssize_t, 100_000)  # packets between chances to interrupt
+BREATH = cython.declare(cython.Py_ssize_t, 100_000)  # packets between checks for interrupts
 
 ODD = {-1: "not-ip", -2: "malformed", -3: "link-type"}
 
 
 @cython.cclass
 class Reader:
-    """All that is remembered while a capture is read. `book` to its flows: rows, faces, notes, servers, departed."""
+    """State of a capture reader. Flows use it as `book`: rows, faces, notes, servers, departed."""
 
     def __init__(self, rows: Rows, most_flows: int) -> None:
         self.rows = rows
-        self.faces: list[Face | None] = []  # None: departed long ago
-        self.departed: list[int] = []  # faces of which nothing more will be heard
+        self.faces: list[Face | None] = []  # None: ended long ago
+        self.departed: list[int] = []  # faces whose flow has ended
         self.notes = Notes()
         self.servers: set[tuple[Address, bool]] = set()  # ends that are known to listen
         self.fragments = Fragments(self.lost)
@@ -86,14 +86,14 @@ class Reader:
             free(self.recent_times)
 
     def begin(self, packets, file, stop=-1):
-        """Packets of the next file follow; `stop`: only those that begin before this byte of it."""
+        """Start the next file. With `stop`, read only packets that begin before this offset."""
         self.packets = packets
         self.file = file
         self.stop = ENDLESS if stop < 0 else stop
         return 0
 
     def run(self):
-        """Reads until record batches are ready (or it is time for a breath), or the packets need more or have ended."""
+        """Read until record batches are ready, an interrupt check is due, more input is needed, or the packets end."""
         found: cython.int
         with cython.nogil:
             found = self.step()
@@ -127,7 +127,7 @@ class Reader:
         return PAUSED
 
     def packet(self, h, p):
-        """A whole TCP or UDP packet, its headers read."""
+        """Process a whole TCP or UDP packet with parsed headers."""
         slot: cython.Py_ssize_t = self.table.find(h.src_hi, h.src_lo, h.dst_hi, h.dst_lo, h.ports)
         if self.table.keys[5 * slot + 4] == 0:
             with cython.gil:
@@ -170,7 +170,7 @@ class Reader:
         return 0
 
     def twin(self, h, p):
-        """Whether the same packet was captured a moment ago: on another interface, or on its way out and in."""
+        """Return whether the same packet was captured just before: on another interface, or both outgoing and incoming."""
         f: cython.ulonglong = ((h.src_lo ^ h.dst_lo ^ h.ports) + h.id) & MASK
         f = ((f ^ (f >> 29)) * PRIME + h.seq) & MASK
         f = ((f ^ (f >> 31)) * PRIME + h.ack + (h.end - h.at)) & MASK
@@ -187,7 +187,7 @@ class Reader:
         self.recent_times[i] = self.packets.received
         return again
 
-    # Out of the ordinary.
+    # Uncommon packets.
 
     def new_flow(self):
         h = self.headers
@@ -198,7 +198,7 @@ class Reader:
         return 0
 
     def connect(self, lane):
-        """SYN. Returns 1 if it begins another connection than the one known, which is then replaced."""
+        """Process a SYN. Return 1 if it begins a new connection, which then replaces the known one."""
         h = self.headers
         first: cython.uint = (h.seq + 1) & 0xFFFFFFFF
         if not lane.begun:
@@ -243,7 +243,10 @@ class Reader:
         self.notes.add("fragments", whole.file, whole.packet, -1, whole.have)
 
     def look_ahead(self):
-        """Finds who listens: whoever answers a SYN, or has two partners or more. Once a file, as far as is at hand."""
+        """Find the listening ends: those that answer a SYN, or have two or more partners.
+
+        Runs once per file, on the available bytes.
+        """
         if self.looked_ahead == self.file:
             return
         self.looked_ahead = self.file
@@ -272,7 +275,7 @@ class Reader:
     def see_more(self, packets):
         try:
             return packets.more()
-        except Trouble:  # it is told when the loop comes there
+        except Trouble:  # reported when the loop reaches it
             return False
 
     def odd(self, found):
@@ -287,15 +290,18 @@ class Reader:
         return 0
 
     def release(self):
-        """Nothing more will be read. Flows and reader hold each other: what is large must not wait until that is noticed."""
+        """Release the memory after the last read.
+
+        Flows and reader reference each other, so large objects would otherwise wait for the garbage collector.
+        """
         self.packets = Packets()
         self.rows.release()
         return 0
 
-    # To be continued elsewhere.
+    # Save and restore, to continue in another process.
 
     def save(self):
-        """All that the packets so far mean to those that follow. Rows are not part of it, nor notes."""
+        """Return the state that later packets depend on. Rows and notes are not included."""
         flows = [flow.save() for flow in self.table.flows.values()]
         if cython.compiled:
             recent = PyBytes_FromStringAndSize(cython.cast(cython.p_char, self.recent), 8 * RECENT)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does this look like Zenoh? Evidence, weighed.
+"""Protocol detection: weigh the evidence that bytes are Zenoh.
 
-A capture gives no ports to trust and may begin in the middle of a session, so bytes must speak for themselves: they do
-if the wire layer can read them as messages to their very end. Not all messages say as much: a handshake leaves no
-doubt, a FRAGMENT has the shape of anything. A weight of 1 stands for about five bits that chance would have had to hit.
+Ports are not reliable, and a capture may begin in the middle of a session. The evidence is therefore in the bytes: the
+wire layer must decode them as messages to the last byte. Messages differ in strength: a handshake is conclusive, but any
+bytes can look like a FRAGMENT. A weight of 1 stands for about five bits that random data would have to match.
 """
 
 import cython
@@ -18,32 +18,32 @@ else:
     from zenlake.wire import ids
     from zenlake.wire.reader import Reader
 
-PLAIN = cython.declare(cython.int, 0)  # a batch as it is
+PLAIN = cython.declare(cython.int, 0)  # an unchanged batch
 COMPRESSED = cython.declare(cython.int, 1)  # a batch header byte, then the batch or its LZ4 block
-LOWLATENCY = cython.declare(cython.int, 2)  # one bare message
+LOWLATENCY = cython.declare(cython.int, 2)  # one message without batch framing
 
 REJECTED = cython.declare(cython.int, 0)
 ACCEPTED = cython.declare(cython.int, 1)
 UNDECIDED = cython.declare(cython.int, 2)
 
-CERTAIN = cython.declare(cython.int, 8)  # the weight that makes a flow a face
+CERTAIN = cython.declare(cython.int, 8)  # the weight at which a flow becomes a face
 BEYOND_DOUBT = cython.declare(cython.int, 64)
 
-MOST = cython.declare(cython.Py_ssize_t, 65535)  # no batch is larger, in any framing
+MOST = cython.declare(cython.Py_ssize_t, 65535)  # maximum size of a batch, in any framing
 
 
 class Framing:
-    """The same numbers, for those who are not compiled."""
+    """The same constants for uncompiled modules."""
 
     PLAIN, COMPRESSED, LOWLATENCY = 0, 1, 2
 
 
 @cython.cclass
 class Judge:
-    """Weighs the bytes it was last given."""
+    """Weighs the bytes that `point` was called with."""
 
     def __init__(self) -> None:
-        self.reader = None  # made when there is something to judge: most ranges of a capture have nothing
+        self.reader = None  # created on first use: most ranges of a capture do not need it
         self.data = self.p = b""
 
     def point(self, data):
@@ -55,7 +55,7 @@ class Judge:
         return 0
 
     def weigh(self, at, end, framing):
-        """How much the whole batch data[at:end] speaks for Zenoh; 0 = it cannot be one."""
+        """Return the weight of data[at:end] as a whole Zenoh batch. 0 = it cannot be a batch."""
         if begins(self.p, at, end, framing) == 0:
             return 0
         if framing == COMPRESSED:
@@ -72,7 +72,7 @@ class Judge:
     def weigh_messages(self, framing):
         kind: cython.int
         total: cython.int = 0
-        empty: cython.bint = False  # a FRAME without messages, which nobody sends
+        empty: cython.bint = False  # a FRAME without messages, which no implementation sends
         while True:
             kind = self.reader.next()
             if kind == ids.END:
@@ -93,7 +93,7 @@ class Judge:
                 total += 2
             elif kind == ids.FRAGMENT:
                 total = max(total, 1)
-            elif kind != ids.FRAME:  # INIT, OPEN and JOIN come alone
+            elif kind != ids.FRAME:  # INIT, OPEN and JOIN are always alone in a batch
                 if total > 0 or self.reader.c.at < self.reader.c.end:
                     return 0
                 if kind == ids.INIT and abs(self.reader.init.version - 10) > 5:
@@ -104,10 +104,11 @@ class Judge:
         return 0
 
     def chain(self, at, end, framing, enough, edge):
-        """Walks length-prefixed batches from `at`: accepted once their weight is `enough`.
+        """Check consecutive length-prefixed batches from `at`. Accepted once their weight reaches `enough`.
 
-        Undecided: what is complete is believable, but light, and more bytes may tell. Sequence numbers that follow each
-        other weigh most, as chance would have to hit 28 bits; then a batch that ends at `edge`, the end of its segment.
+        Undecided: the complete batches are plausible but weak, and more bytes may decide. Consecutive sequence numbers have the
+        largest weight, because random data would have to match 28 bits. Next is a batch that ends at `edge`, the end of its
+        segment.
         """
         p: cython.p_const_uchar = self.p
         total: cython.int = 0
@@ -143,7 +144,7 @@ class Judge:
         return ACCEPTED if total >= enough else UNDECIDED
 
     def find(self, at, until, end, framing, enough):
-        """The first position in [at, until) from which a chain is accepted; -1 = none."""
+        """Return the first offset in [at, until) from which a chain is accepted, or -1."""
         while at < until:
             if self.chain(at, end, framing, enough, -1) == ACCEPTED:
                 return at
@@ -151,7 +152,7 @@ class Judge:
         return -1
 
     def features(self):
-        """What the INIT message given offers that changes the framing: 1 = low latency, 2 = compression."""
+        """Return the offered features of an INIT message that change the framing: 1 = low latency, 2 = compression."""
         self.reader.low_latency = False
         try:
             self.reader.begin(0, len(self.data))
@@ -161,7 +162,7 @@ class Judge:
         return self.reader.init.low_latency + 2 * self.reader.init.compression
 
     def scouts(self):
-        """Whether the datagram given is a SCOUT (1) or a HELLO (2); 0 = neither."""
+        """Return 1 if the datagram is a SCOUT, 2 if it is a HELLO, else 0."""
         kind: cython.int = self.data[0] & 0x1F if len(self.data) > 2 else 0
         if kind == 0 or kind > 2 or abs(self.data[1] - 10) > 5:
             return 0
@@ -173,7 +174,7 @@ class Judge:
 
 
 def begins(p, at, end, framing):
-    """Whether a batch may begin so: all that can be said of one whose end is still to come."""
+    """Return whether a batch may begin like this. This check works while the end of the batch is unknown."""
     if at >= end:
         return False
     if framing == COMPRESSED:
@@ -189,7 +190,7 @@ def begins(p, at, end, framing):
         return kind == ids.CLOSE or kind == ids.KEEP_ALIVE or kind >= ids.NETWORK
     if kind != ids.FRAME and kind != ids.FRAGMENT:
         return kind <= ids.JOIN
-    i: cython.Py_ssize_t = at + 1  # the sequence number is below 2**28, so four bytes at most
+    i: cython.Py_ssize_t = at + 1  # the sequence number is below 2**28, so it has at most four bytes
     while i < end and p[i] >= 0x80:
         i += 1
     if i > at + 4:
@@ -198,7 +199,7 @@ def begins(p, at, end, framing):
 
 
 def number(p, at, end, framing):
-    """The sequence number of a batch that begins with FRAME or FRAGMENT; -1 = another, or compressed."""
+    """Return the sequence number of a batch that begins with FRAME or FRAGMENT, or -1 for others and compressed ones."""
     if framing == COMPRESSED and at < end:
         at += 1 if p[at] == 0 else end - at
     if framing == LOWLATENCY or at + 2 > end or p[at] & 0x1F < ids.FRAME or p[at] & 0x1F > ids.FRAGMENT:
@@ -216,7 +217,7 @@ def number(p, at, end, framing):
 
 
 def lz4_size(p, at, end):
-    """The size that an LZ4 block unpacks to, or -1 if it is none."""
+    """Return the uncompressed size of an LZ4 block, or -1 if the bytes are not a block."""
     size: cython.Py_ssize_t = 0
     n: cython.Py_ssize_t
     token: cython.int
@@ -260,7 +261,7 @@ def lz4_size(p, at, end):
 
 
 def weigh_packed(p, at, end):
-    """The same of a batch in an LZ4 block: its first byte is the first literal. Small ones are not worth packing."""
+    """Like `begins`, for a batch in an LZ4 block: its first byte is the first literal. Small batches are not compressed."""
     if lz4_size(p, at, end) <= 0 or p[at] < 0x10:
         return 0
     first: cython.Py_ssize_t = at + 1
@@ -276,7 +277,7 @@ def skip(at, end, n):
 
 
 def tls(p, at, end):
-    """A TLS ClientHello: 0 = no, 1 = yes, 2 = yes, and it asks for some other protocol (ALPN; Zenoh names none)."""
+    """Detect a TLS ClientHello: 0 = no, 1 = yes, 2 = yes, with ALPN for another protocol (Zenoh sends none)."""
     n: cython.Py_ssize_t
     if end - at < 6 or p[at] != 0x16 or p[at + 1] != 3 or p[at + 5] != 1:
         return 0
@@ -302,7 +303,7 @@ def tls(p, at, end):
 
 
 def quic(p, at, end):
-    """A QUIC Initial of version 1 or 2: long header, version, connection id, 1200 bytes as RFC 9000 demands."""
+    """Detect a QUIC Initial of version 1 or 2: long header, version, connection id, 1200 bytes as RFC 9000 requires."""
     if end - at < 1200 or p[at] & 0xC0 != 0xC0 or p[at + 5] > 20:
         return False
     if p[at + 1] == 0 and p[at + 2] == 0 and p[at + 3] == 0:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of the batches schema, written straight into the memory that Arrow will own.
+"""Builder of batches-schema rows, written directly into memory that Arrow will own.
 
-A batch's bytes are copied once, from the packet to the column. The memory of a record batch is set aside in full
-beforehand (untouched pages cost nothing), handed over without a copy, and used again when it comes back. Knows nothing
-of packets or sessions.
+Performance: the bytes of a batch are copied once, from the packet to the column. The memory of a record batch is
+allocated in full in advance (untouched pages cost nothing), exported without a copy, and reused when it is released.
+This module does not know about packets or sessions.
 """
 
 import cython
@@ -21,27 +21,27 @@ else:
     from zenlake.columns.pool import Pool
 
 TYPES = list(BATCHES_SCHEMA.types)
-BATCH = cython.declare(cython.int, 3)  # the column of which the memory is offsets
-BYTES = cython.declare(cython.int, 8)  # and, behind all columns' memory, bytes
+BATCH = cython.declare(cython.int, 3)  # the index of the column with offsets
+BYTES = cython.declare(cython.int, 8)  # the index of the data buffer, after the columns' buffers
 
 
 @cython.cclass
 class Rows:
-    """`pool`: where memory comes from; whoever makes one after the other may hand it on."""
+    """Create the builder. `pool` provides the memory; consecutive builders may share it."""
 
     def __init__(self, most_rows: int, most_bytes: int, most_held: int, pool: Pool | None = None) -> None:
         self.most_held = most_held
         self.most_rows = max(1, most_rows)
-        self.most_bytes = min(max(1 << 16, most_bytes), (1 << 31) - 1)  # offsets of `binary` are 32 bits; a batch fits
+        self.most_bytes = min(max(1 << 16, most_bytes), (1 << 31) - 1)  # offsets of `binary` have 32 bits; a batch fits
         self.ready: list[pa.RecordBatch] = []  # finished record batches, oldest first
         self.finished = 0  # how many
-        self.held = 0  # bytes that streams hold back until they can become rows, all together
+        self.held = 0  # bytes that all streams together hold before they become rows
         self.count = 0
         self.pool = Pool() if pool is None else pool
         self.renew()
 
     def collect(self):
-        """The record batches that are finished."""
+        """Return the finished record batches."""
         ready, self.ready = self.ready, []
         self.finished = 0
         return ready
@@ -60,7 +60,7 @@ class Rows:
             self.packet = cython.cast(cython.p_longlong, self.address(6))
             self.file = cython.cast(cython.p_int, self.address(7))
             self.data = self.address(BYTES)
-            memset(self.compressed, 0, (n + 7) >> 3)  # bits that are only ever set
+            memset(self.compressed, 0, (n + 7) >> 3)  # bits that are only set, never cleared
         else:
             views = [block.data.cast(c) for block, c in zip(self.memory, "qibiiBqiB", strict=True)]
             self.received, self.face, self.direction, self.offset, self.wire_size = views[:5]
@@ -79,7 +79,7 @@ class Rows:
         return block.data
 
     def release(self):
-        """There will be no further row."""
+        """Finish: no further rows are appended."""
         self.most_rows = self.most_bytes = 1
         self.renew()
 
@@ -111,7 +111,7 @@ class Rows:
         return 0
 
     def flush(self):
-        """Hands the rows so far over to `ready`."""
+        """Move the rows so far to `ready`."""
         n: cython.Py_ssize_t = self.count
         if n == 0:
             return 0
@@ -123,9 +123,7 @@ class Rows:
             if i == BATCH:
                 parcel.buffer(self.part(BYTES, self.used), self.used)
         batch = parcel.record_batch(BATCHES_SCHEMA)
-        if (
-            self.unordered
-        ):  # a flow told late (out of order, or recognised late) goes back to its place; ties keep theirs
+        if self.unordered:  # sort the rows of late flows (out of order, or recognised late) by time; the sort is stable
             place = pc.add(pc.shift_left(batch["file"].cast(pa.int64()), 40), batch["packet"])
             batch = batch.take(pc.array_sort_indices(place))
         self.ready.append(batch)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sessions of a capture as the decoder knows them: named, remembered while they last, and bounded in memory.
+"""Session registry of a capture: names sessions for the decoder and limits their memory.
 
-A capture may hold sessions without number, and half-received messages in each of them. Those whose conversation is over
-are forgotten, and where halves take too much memory together they are given up; what follows then says what it lacks.
+A capture may contain any number of sessions, each with incomplete messages. Ended sessions are removed. Incomplete
+messages are dropped when they use too much memory together; later messages then report the missing parts.
 """
 
 from collections.abc import Sequence
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from zenlake.capture.reader import Reader
 
 MOST_NAMES = 1 << 18
-MOST_FACES = 1 << 16  # whose conversation is over
-MOST_HALVES = 1 << 30  # bytes of half-received messages in all sessions together
-BREATH = 1 << 27  # bytes of batches after which they are counted again
+MOST_FACES = 1 << 16  # limit of ended sessions
+MOST_HALVES = 1 << 30  # limit of the bytes of incomplete messages in all sessions together
+BREATH = 1 << 27  # bytes of batches between checks of that limit
 
 
 class News(NamedTuple):
-    """What a reader has learned of its sessions, besides their batches."""
+    """Session changes found by a reader."""
 
     met: list[Face | None]
     departed: list[int]
 
     @classmethod
     def of(cls, reader: "Reader", known: int) -> "News":
-        """What it has learned since it was asked, when there were so many faces."""
+        """Return the changes since the reader had `known` faces."""
         departed, reader.departed = reader.departed, []
         return cls(reader.faces[known:], departed)
 
@@ -37,8 +37,8 @@ class News(NamedTuple):
 class Sessions:
     def __init__(self, decoder: Decoder, names: dict[int, str] | None = None) -> None:
         self.decoder = decoder
-        self.names = names  # by face, if they are known beforehand
-        self.born: dict[int, str] = {}  # the names given since `save`
+        self.names = names  # by face, if known in advance
+        self.born: dict[int, str] = {}  # the names assigned since `save`
         self._counts: dict[str, int] = {}
         self._leaving: list[int] = []
         self._gone: list[int] = []
@@ -46,11 +46,11 @@ class Sessions:
         self._seen = 0
 
     def introduce(self, reader: "Reader", all_decoded: bool = False) -> None:
-        """Tells the decoder of the faces met since."""
+        """Register new faces with the decoder."""
         self.hear(News.of(reader, len(self.decoder.sessions)), reader, all_decoded)
 
     def hear(self, news: "News", reader: "Reader", all_decoded: bool = False) -> None:
-        """Tells the decoder of the faces met; forgets those that left before the rows last decoded."""
+        """Register new faces with the decoder. Remove those that ended before the last decoded rows."""
         known = self.decoder.sessions
         self.meet(news.met)
         leaving, self._leaving = self._leaving, news.departed
@@ -68,7 +68,7 @@ class Sessions:
             del self._gone[:-MOST_FACES]
 
     def meet(self, faces: Sequence[Face | None]) -> None:
-        """Tells the decoder of further faces."""
+        """Register further faces with the decoder."""
         for face in faces:
             if face is None:
                 self.decoder.sessions.append(None)
@@ -81,7 +81,7 @@ class Sessions:
             self.born[face.id] = self._told[face.id] = name
 
     def decoded(self, size: int, notes: Notes, place: tuple[int, int]) -> None:
-        """Bounds what half-received messages take, after every so many bytes of batches; a note says so, and where that was."""
+        """Enforce the limit of incomplete messages, at intervals of batch bytes. A note records the drop and its place."""
         self._seen += size
         if self._seen < BREATH:
             return
@@ -101,7 +101,7 @@ class Sessions:
             notes.add("limit", *place, face, held)
 
     def save(self) -> dict[int, tuple[dict[str, Any], bool]]:
-        """The sessions that go on, by face."""
+        """Return the active sessions, by face."""
         self.born = {}
         return {
             id: (session.save(), bool(session.is_scouting))
@@ -110,7 +110,7 @@ class Sessions:
         }
 
     def restore(self, saved: dict[int, tuple[dict[str, Any], bool]], count: int) -> None:
-        """`count`: of all faces so far, those that are over included."""
+        """Restore saved sessions. `count` is the number of all faces so far, including ended ones."""
         known = self.decoder.sessions
         for session in known:
             if session is not None:
@@ -124,10 +124,10 @@ class Sessions:
         return self._told.get(face, "")
 
     def _name(self, face: Face) -> str:
-        """Protocol and addresses, and a count where the same addresses met again."""
+        """Name a session by protocol and addresses, with a counter for repeated addresses."""
         name = f"{face.protocol}/{address(face.client)}->{address(face.server)}"
         if name not in self._counts and len(self._counts) >= MOST_NAMES:
-            return f"{name}#face{face.id}"  # as good as a count, and needs no memory
+            return f"{name}#face{face.id}"  # as unique as a counter, without memory
         self._counts[name] = self._counts.get(name, 0) + 1
         return name if self._counts[name] == 1 else f"{name}#{self._counts[name]}"
 

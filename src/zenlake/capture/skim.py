@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows without what changes no state: what the pass that plans ranges needs of a capture, and no more.
+"""Row filter of the planning pass: keep only the bytes that change session state.
 
-A session's state depends on handshakes, declarations, fragments and sequence numbers. Most batches are one FRAME of
-PUSHes: of these only the FRAME's own bytes matter, and of a run of numbers on one lane only the first and the last. What
-is left is decoded as usual, so nothing here knows what state is; that PUSHes were skipped rightly is tested against the
-wire layer. Where in doubt, a batch is kept whole.
+Session state depends on handshakes, declarations, fragments and sequence numbers. Most batches are one FRAME of PUSH
+messages. Only the header of such a FRAME matters, and of consecutive numbers on one lane only the first and the last. The
+remaining rows are decoded as usual, so this module does not implement state. A test compares the skipped PUSH messages
+with the wire layer. An uncertain batch is kept whole.
 """
 
 import cython
@@ -20,13 +20,13 @@ else:
 
 SHM = cython.declare(cython.int, 0x12)
 
-# A lane takes a number that lies less than half its space ahead, and the smallest space has 128: whatever the lane held
-# before, the last of so many consecutive numbers leaves it where all of them would.
+# A lane accepts a number less than half its space ahead, and the smallest space has 128. For any earlier state, the last
+# of this many consecutive numbers leaves the lane in the same state as all of them.
 LONGEST_RUN = cython.declare(cython.int, 32)
 
 
 def skip_number(p, at, end):
-    """Past a variable-length number; -1 = the bytes end, now or before."""
+    """Skip a variable-length number. Return -1 if the bytes end, now or before."""
     last: cython.Py_ssize_t = at + 8  # the ninth byte has no continuation bit
     if at < 0:
         return -1
@@ -38,7 +38,7 @@ def skip_number(p, at, end):
 
 
 def skip_run(p, at, end):
-    """Past a length and as many bytes."""
+    """Skip a length and its bytes."""
     size: cython.Py_ssize_t = 0
     shift: cython.int = 0
     if at < 0:
@@ -53,7 +53,7 @@ def skip_run(p, at, end):
 
 
 def skip_exts(p, at, end, h):
-    """Past a chain of extensions, if bit 7 of `h` says that there is one."""
+    """Skip a chain of extensions, if bit 7 of `h` announces one."""
     while h & 0x80 and 0 <= at < end:
         h = p[at]
         at += 1
@@ -69,7 +69,7 @@ def skip_exts(p, at, end, h):
 
 
 def skip_push(p, at, end):
-    """Past a PUSH and its PUT or DEL; -1 = it is something else."""
+    """Skip a PUSH with its PUT or DEL. Return -1 for other messages."""
     h: cython.int = p[at]
     if h & 0x1F != ids.PUSH:
         return -1
@@ -87,7 +87,7 @@ def skip_push(p, at, end):
         return skip_exts(p, at, end, h)
     if h & 0x1F != ids.PUT:
         return -1
-    if h & 0x40:  # encoding: the number's lowest bit says whether a schema follows
+    if h & 0x40:  # encoding: the lowest bit of the number announces a schema
         if at < 0 or at >= end:
             return -1
         at = skip_run(p, skip_number(p, at, end), end) if p[at] & 1 else skip_number(p, at, end)
@@ -95,7 +95,7 @@ def skip_push(p, at, end):
 
 
 def frame_of_pushes(p, at, end):
-    """The size of a FRAME's own bytes, if it is all of the batch and carries only PUSHes; 0 = not so."""
+    """Return the size of a FRAME's header if the batch is one FRAME of PUSH messages only, else 0."""
     start: cython.Py_ssize_t = at
     if at >= end or p[at] & 0x1F != ids.FRAME:
         return 0
@@ -107,7 +107,7 @@ def frame_of_pushes(p, at, end):
 
 
 def kept_of(batch):
-    """How many bytes of a batch matter to what follows it: none, a FRAME's own, or all."""
+    """Return the number of bytes of a batch that later batches depend on: none, the FRAME header, or all."""
     p: cython.p_const_uchar = batch
     n: cython.Py_ssize_t = len(batch)
     if n > 0 and (skip_push(p, 0, n) == n or (n == 1 and p[0] == ids.KEEP_ALIVE)):
@@ -118,30 +118,30 @@ def kept_of(batch):
 
 @cython.cclass
 class Skim(Rows):
-    """Rows for a decoder that follows sessions and fills no table. All rows as they are can be gathered beside."""
+    """Rows for a decoder that tracks sessions and fills no table. All rows can be collected in addition."""
 
     def __init__(self, most_rows: int, most_bytes: int, most_held: int) -> None:
         Rows.__init__(self, most_rows, most_bytes, most_held)
         self.beside = None
         self.most_beside = 0
-        self.run = 0  # how many consecutive numbers the last rows stand for
+        self.run = 0  # number of consecutive sequence numbers that the last rows represent
         self.run_face = self.run_direction = self.run_lane = 0
         self.run_number = 0
 
     def gather(self, beside, most):
-        """From now on every row goes into `beside` too, up to so many record batches."""
+        """Collect every row in `beside` too, up to this number of record batches."""
         self.beside = beside
         self.most_beside = most
 
     def gather_no_more(self):
-        """And forget what was gathered."""
+        """Stop collecting and drop the collected rows."""
         if self.beside is not None:
             self.gathered()
             self.beside = None
         return 0
 
     def gathered(self):
-        """The record batches of all rows since; None if they were too many, or not asked for."""
+        """Return the record batches of all rows since, or None if there were too many or collecting was off."""
         if self.beside is None:
             return None
         self.beside.flush()
@@ -161,7 +161,7 @@ class Skim(Rows):
             return Rows.append(self, p, at, end, face, direction, wire_size, compressed, received, packet, file)
         sn: cython.longlong = number(p, at, at + size, 0)
         lane: cython.int = p[at]
-        if lane & 0x80:  # a priority, which is the one extension that is known here
+        if lane & 0x80:  # a priority, the only known extension here
             lane |= p[at + size - 2] << 16 | p[at + size - 1] << 8
         after: cython.Py_ssize_t = skip_number(p, at + 1, end) + (2 if lane & 0x80 else 0)
         if (

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One direction of a TCP connection: segments as they were captured -> bytes in order.
+"""TCP reassembly of one direction: captured segments -> ordered bytes.
 
-Segments may come twice, early, overlapping, cut short, or never. The first copy of a byte counts. An early segment is
-held until what lies before it comes, or is known to be lost: its receiver has acknowledged it, it is overdue, or too
-much is held. Then the stream is told how many bytes are missing. A UDP flow has lanes too; datagrams go straight on.
+Segments may be duplicated, early, overlapping, truncated or lost. The first copy of a byte counts. An early segment is
+held until the bytes before it arrive or are considered lost: the receiver has acknowledged it, it is overdue, or too
+many bytes are held. Then the stream skips the missing bytes. A UDP flow has lanes too; its datagrams are passed on
+directly.
 
-A byte is as late as the packet that carries it or any byte before it: that is when TCP could hand it over. So what was
-held for want of an earlier segment gets that segment's time, and what was held in vain keeps its own.
+The time of a byte is the latest time of its packet and of all bytes before it, because TCP delivers it then. A held
+segment therefore gets the time of the late earlier segment. If that segment is lost, the held one keeps its own time.
 """
 
 from bisect import bisect_left
@@ -22,9 +23,9 @@ MASK = cython.declare(cython.uint, 0xFFFFFFFF)
 HALF = cython.declare(cython.longlong, 1 << 31)
 WRAP = cython.declare(cython.longlong, 1 << 32)
 
-WINDOW = cython.declare(cython.longlong, 1 << 26)  # no receiver takes a segment further ahead than this
-MOST_HELD = cython.declare(cython.Py_ssize_t, 1 << 20)  # bytes; a segment counts for 256 of them at least
-ACKNOWLEDGED = cython.declare(cython.longlong, 100_000_000)  # ns to wait for bytes that their receiver has
+WINDOW = cython.declare(cython.longlong, 1 << 26)  # no receiver accepts a segment further ahead
+MOST_HELD = cython.declare(cython.Py_ssize_t, 1 << 20)  # bytes; a segment counts for at least 256
+ACKNOWLEDGED = cython.declare(cython.longlong, 100_000_000)  # ns to wait for bytes that the receiver has acknowledged
 OVERDUE = cython.declare(cython.longlong, 10_000_000_000)  # ns to wait for bytes that it may not have
 
 
@@ -33,16 +34,16 @@ class Lane:
     def __init__(self, rows, judge, flow, side: int, datagrams: bool, anchored: bool) -> None:
         self.stream = Stream(rows, judge, flow, side, datagrams, anchored)
         self.flow = flow
-        self.side = side  # which end of the flow sends
-        self.received = 0  # of the packet in hand: time, number, file
+        self.side = side  # the sending end of the flow
+        self.received = 0  # of the current packet: time, number, file
         self.packet = 0
         self.file = 0
         self.begun = False
         self.closed = False
         self.first = 0  # sequence number
         self.expected = 0  # the next sequence number
-        self.position = 0  # the same, counted from where the lane began and never wrapping
-        self.acknowledged = 0  # what this side has of the other lane
+        self.position = 0  # the same, counted from the start of the lane, without wrapping
+        self.acknowledged = 0  # the bytes of the other lane that this side has acknowledged
         self.acknowledges = False
         self.held: list[tuple] = []  # early segments, in order: (position, packet, bytes, missing, received, file)
         self.held_size = 0
@@ -65,7 +66,7 @@ class Lane:
         return self.stream.datagram(p, at, end)
 
     def segment(self, seq, p, at, end, missing, twin):
-        """`missing` bytes follow p[at:end] that the snap length cut off; `twin`: this packet was captured before."""
+        """Process a segment. `missing` bytes after p[at:end] were cut off; `twin` marks a duplicate of a captured packet."""
         if self.begun == 0:
             with cython.gil:
                 self.begin(seq)
@@ -94,7 +95,7 @@ class Lane:
         return 0
 
     def late(self, behind, p, at, end, missing, twin):
-        """Its turn has come, or all or some of it was delivered before."""
+        """Deliver a segment that is in order, or partly or fully delivered before."""
         n: cython.Py_ssize_t = end - at
         if behind >= WINDOW:
             return self.note("malformed", n)
@@ -129,7 +130,7 @@ class Lane:
         return 0
 
     def drain(self):
-        """Delivers held segments whose turn has come."""
+        """Deliver held segments that are now in order."""
         s = self.stream
         while self.held and self.held[0][0] <= self.position:
             place, packet, data, missing, received, file = self.held.pop(0)
@@ -151,7 +152,7 @@ class Lane:
         return 0
 
     def pass_gap(self):
-        """What lies before the first held segment will not come any more."""
+        """Give up the bytes before the first held segment."""
         if self.held:
             n: cython.Py_ssize_t = self.held[0][0] - self.position
             self.note("missing", n)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way through the files of a capture: from a place to another, and on from there.
+"""Cursor over the files of a capture: reads from one position to another, and continues from there.
 
-A file stays open from one stop to the next: whoever stops at every few megabytes does not begin anew each time.
-Knows nothing of what packets hold.
+A file stays open between stops, so frequent stops do not reopen it. This module does not interpret packets.
 """
 
 from collections.abc import Iterator
@@ -17,12 +16,12 @@ MORE = 0  # as in files
 PAUSED = 3  # as in reader
 STOPPED = 4
 
-Place = tuple[Any, ...]  # of Packets, in a file that lies on disk as it was written
-Cut = tuple[int, Place | None]  # a file, and a place inside it
+Place = tuple[Any, ...]  # of Packets, in a file with random access
+Cut = tuple[int, Place | None]  # a file, and a position in it
 
 
 class Walk:
-    """`file`: where it is; it is past the last one when all are read."""
+    """Cursor position. `file` is past the last one when all files are read."""
 
     def __init__(self, reader: Reader, files: list[str], first: Cut = (0, None)) -> None:
         self.file, self._place = first
@@ -31,7 +30,7 @@ class Walk:
         self._packets: Packets | None = None  # of the file, if it is open
 
     def to(self, file: int, byte: int) -> Iterator[pa.RecordBatch]:
-        """The record batches of the packets from here on that begin before this byte of that file."""
+        """Yield the record batches of the packets from here that begin before this offset of that file."""
         while self.file < len(self._files) and (self.file, 0) < (file, byte):
             trouble = ""
             try:
@@ -47,11 +46,11 @@ class Walk:
 
     @property
     def at(self) -> int:
-        """The byte of the file at which it goes on."""
+        """Return the offset of the file at which reading continues."""
         return 0 if self._packets is None else self._packets.place()[0]
 
     def place(self) -> Cut:
-        """Where it goes on."""
+        """Return the position at which reading continues."""
         return self.file, self._packets.place() if self._packets is not None else None
 
     def _open(self) -> Packets:
@@ -62,7 +61,7 @@ class Walk:
         return self._packets
 
     def _close(self, trouble: str) -> None:
-        """The file is over: was that all right?"""
+        """Close the file and note damage or losses at its end."""
         packets, notes = self._packets, self._reader.notes
         assert packets is not None
         lost = packets.finish()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `zenlake` command: thin. Each command lies in a file beside this one that parses, calls and prints.
+"""The `zenlake` command line.
 
-A command that fails says why in one line, with a hint; `--debug` shows the traceback instead. Exit codes: 0 well,
-1 it could not be done, 2 it was not asked properly, 130 it was interrupted before it had begun. Where nobody reads the
-output any more (`| head`) a command ends, and well.
+Each command is a module of this package that parses options, calls the library and prints the result. A failing command
+prints one line with a hint. `--debug` shows the traceback instead. Exit codes: 0 success, 1 failure, 2 usage error,
+130 interrupted before start. A closed output pipe (`| head`) ends a command with exit code 0.
 """
 
 import errno
@@ -26,29 +26,29 @@ PANELS = {
     "Network": "scout info put pub sub echo get queryable liveliness ping hz bw",
     "Set up": "demo doctor bench",
 }
-FILES = {  # where the file has not the command's name
+FILES = {  # commands whose module has another name
     "scout": "nodes", "info": "nodes", "put": "publish", "pub": "publish", "sub": "subscribe", "echo": "subscribe",
     "get": "query", "queryable": "query", "hz": "rates", "bw": "rates",
 }  # fmt: skip
 COMMANDS = {
     name: (f"zenlake.cli.{FILES.get(name, name)}", panel) for panel, names in PANELS.items() for name in names.split()
 }
-_ELSEWHERE = "choose a folder that you may write to"
+_ELSEWHERE = "choose a writable folder"
 HINTS = {
     errno.EACCES: _ELSEWHERE,
     errno.EPERM: _ELSEWHERE,
     errno.EROFS: _ELSEWHERE,
-    errno.ENOSPC: "make room, or choose another place",
-    errno.EDQUOT: "make room, or choose another place",
+    errno.ENOSPC: "free some disk space, or choose another disk",
+    errno.EDQUOT: "free some disk space, or choose another disk",
     errno.ENOTDIR: "a part of that path is a file",
     errno.EMFILE: "raise the limit: ulimit -n 4096",
 }
-INTERRUPTED = 130  # what a shell makes of SIGINT
+INTERRUPTED = 130  # exit code of a shell after SIGINT
 
 app = typer.Typer(
     name="zenlake",
     help="Every Zenoh message, as a table.",
-    epilog="Exit codes: 0 well, 1 it could not be done, 2 it was not asked properly, 130 interrupted before it had begun.",
+    epilog="Exit codes: 0 success, 1 failure, 2 usage error, 130 interrupted before start.",
     cls=group(COMMANDS),
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -66,7 +66,7 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and leave.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
@@ -83,30 +83,30 @@ def main(arguments: list[str] | None = None) -> None:
         status = app(args=arguments, prog_name="zenlake", standalone_mode=False)
         sys.stdout.flush()
     except (Unread, BrokenPipeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still in the buffer goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # discard the remaining buffered output
         sys.exit(0)
     except (typer.Abort, KeyboardInterrupt):
         sys.exit(INTERRUPTED)
     except typer.TyperException as error:
         if "--debug" in arguments:
             raise
-        told = error.format_message().replace("Value error, ", "").rstrip(".")
-        if told:  # else somebody typed nothing, and was shown the help
+        message = error.format_message().replace("Value error, ", "").rstrip(".")
+        if message:  # empty when the help was shown because there were no arguments
             context = getattr(error, "ctx", None)
-            complain(f"{told} (`{context.command_path if context else 'zenlake'} --help` tells more)")
+            complain(f"{message} (see `{context.command_path if context else 'zenlake'} --help`)")
         sys.exit(error.exit_code)
     except Exception as error:
-        # Also what Spark, DuckDB or a mistake of ours says: a traceback helps only who asks for it.
+        # Includes errors of Spark and DuckDB and internal errors. The traceback is shown only with --debug.
         if "--debug" in arguments:
             raise
         unforeseen = not isinstance(error, ZenlakeError | OSError | ImportError)
-        complain(_plain(error) + (" (`zenlake --debug ...` shows where)" if unforeseen else ""))
+        complain(_plain(error) + (" (`zenlake --debug ...` shows the traceback)" if unforeseen else ""))
         sys.exit(2 if isinstance(error, KeyExprError | EndpointError | ConfigError) else 1)
     sys.exit(status if isinstance(status, int) else 0)
 
 
 def _protect_output() -> None:
-    """Make output safe where no command can: characters that the terminal's encoding lacks, and lines of the log."""
+    """Escape log lines, and characters that the encoding of the terminal lacks, for all commands."""
     import codecs
     import logging
 
@@ -130,7 +130,7 @@ def _protect_output() -> None:
 
 
 def _plain(error: Exception) -> str:
-    """An error in words; what the system says of a file comes with the file, and with what to do."""
+    """Return the message of an error. Errors of the system include the file name and a hint."""
     if not isinstance(error, ZenlakeError | OSError | ImportError):
         first = next((line for line in str(error).splitlines() if line.strip()), "")
         return f"{type(error).__name__}: {first}"

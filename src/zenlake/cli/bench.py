@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake bench`: the benchmarks, which come with the source and not with a wheel."""
+"""`zenlake bench`: run the benchmarks of a source checkout. Wheels do not contain them."""
 
 import subprocess
 import sys
@@ -12,18 +12,20 @@ from zenlake.errors import InvalidValue
 
 
 def bench(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Only these.", show_default="all")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer repetitions: less than three minutes.")] = False,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", help="Benchmarks to run.", show_default="all")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Run fewer repetitions, in less than three minutes.")] = False,
 ) -> int:
-    """Measure everything against its peer, zenoh-python first of all: ratios, with their spread. `make bench` is the same.
+    """Run the benchmarks against comparable projects, such as zenoh-python, and print ratios with their spread.
+
+    `make bench` runs the same benchmarks.
 
     $ zenlake bench --quick
     $ zenlake bench columns router
     """
     source = Path(__file__).resolve().parents[3]
     if not (source / "bench" / "__main__.py").exists():
-        raise InvalidValue(
-            "the benchmarks are not in the installed package: clone the source, and run `make bench` there"
-        )
+        raise InvalidValue("the installed package has no benchmarks; clone the source and run `make bench` there")
     command = [sys.executable, "-m", "bench", *(names or ()), *(["--quick"] if quick else [])]
     return subprocess.run(command, cwd=source).returncode

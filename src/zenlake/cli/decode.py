@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake decode`: a table of a capture, a log or a lake, on the terminal or as a file."""
+"""`zenlake decode`: print a table of a capture, log or lake, or write it to a file."""
 
 import sys
 from datetime import datetime
@@ -25,56 +25,67 @@ SUFFIXES = {
     "": Format.table,
 }  # fmt: skip
 
-# What `zenlake sql` takes as well.
+# Options shared with `zenlake sql`.
 AsFormat = Annotated[
-    Format | None, typer.Option("--format", "-f", help="As what; else by the name of OUT.", show_default="table")
+    Format | None,
+    typer.Option("--format", "-f", help="Output format.", show_default="from the extension of OUT, else table"),
 ]
 Threads = Annotated[
     int | None,
-    typer.Option("--threads", "-j", min=1, help="How many decode a large capture.", show_default="cores"),
+    typer.Option("--threads", "-j", min=1, help="Threads that decode a large capture.", show_default="cores"),
 ]
-Out = Annotated[Path | None, typer.Option("--out", "-o", metavar="OUT", help="Write to this file.")]
-Json = Annotated[bool, typer.Option("--json", help="A line of JSON for each row, as --format jsonl.")]
+Out = Annotated[Path | None, typer.Option("--out", "-o", metavar="OUT", help="Output file. Default: standard output.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per row, like --format jsonl.")]
 
 
 def as_what(format: Format | None, as_json: bool, out: Path | None) -> Format:
-    """What the options ask for; else what the name of the file says; else a table."""
+    """Return the output format: from the options, else from the extension of `out`, else a table."""
     if as_json and format not in (None, Format.jsonl):
-        raise typer.BadParameter(f"--json and --format {format} are two things")
+        raise typer.BadParameter(f"--json conflicts with --format {format}; use one of them")
     if format is not None or as_json:
         return format or Format.jsonl
     if out is None:
         return Format.table
     if out.suffix.lower() not in SUFFIXES:
         known = ", ".join(filter(None, SUFFIXES))
-        raise typer.BadParameter(f"{out.name} does not say which format it is: end it in {known}, or give --format")
+        raise typer.BadParameter(f"{out.name}: unknown extension; expected {known}, or use --format")
     return SUFFIXES[out.suffix.lower()]
 
 
 def decode(
     paths: Annotated[
         list[str],
-        typer.Argument(metavar="PATH", help="Captures, logs, lakes; `-` is the standard input.", show_default=False),
+        typer.Argument(
+            metavar="PATH",
+            help="Captures, logs or lakes. `-` reads a capture from the standard input.",
+            show_default=False,
+        ),
     ],
     table: Annotated[
-        str, typer.Option("--table", "-t", help=f"{', '.join(NAMES)}.", autocompletion=lambda: NAMES)
+        str, typer.Option("--table", "-t", help=f"Table to decode: {', '.join(NAMES)}.", autocompletion=lambda: NAMES)
     ] = "samples",
-    columns: Annotated[str | None, typer.Option("--columns", help="Only these, as a,b,c.")] = None,
-    key: Annotated[str | None, typer.Option("--key", help="Rows whose key this expression intersects.")] = None,
-    since: Annotated[datetime | None, typer.Option("--since", help="Rows received from then on, UTC.")] = None,
-    until: Annotated[datetime | None, typer.Option("--until", help="Rows received before then, UTC.")] = None,
+    columns: Annotated[str | None, typer.Option("--columns", help="Columns to keep, as a,b,c. Default: all.")] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", help="Keep rows whose key intersects this key expression.")
+    ] = None,
+    since: Annotated[
+        datetime | None, typer.Option("--since", help="Keep rows received at or after this time (UTC).")
+    ] = None,
+    until: Annotated[
+        datetime | None, typer.Option("--until", help="Keep rows received before this time (UTC).")
+    ] = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Each published sample once, however many taps or sessions recorded it.")
+        bool, typer.Option("--once", help="Deduplicate samples that several taps or sessions recorded.")
     ] = False,
     format: AsFormat = None,
     as_json: Json = False,
     threads: Threads = None,
     out: Out = None,
 ) -> int:
-    """Show a table of a capture, a log or a lake, or write it to a file.
+    """Print a table of a capture, log or lake, or write it to a file.
 
-    All captures given are one: files of a rotation may come in any order. Logs and lakes are folders. Of a damaged log you get what
-    can be read, a line says what was left out, and the exit code is 1.
+    Several captures are decoded as one recording. The files of a rotation may be given in any order. Logs and lakes are folders.
+    For a damaged log, the readable rows are returned, a message names the rest, and the exit code is 1.
 
     $ zenlake decode robots.pcap --key "fleet/*/pose" --columns received,key,payload
     $ zenlake decode lake/log --table queries -o queries.parquet
@@ -102,11 +113,10 @@ def decode(
         if "received" in whole.column_names:
             whole = whole.sort_by("received")
         rows, schema = iter(whole.to_batches()), whole.schema
-    if out is not None or (
-        format is Format.table and sys.stdout.isatty()
-    ):  # else rows go by, or whoever gets them tells
+    # Rows that scroll by, or go into a pipe, need no progress display.
+    if out is not None or (format is Format.table and sys.stdout.isatty()):
         rows = counted(rows, f"reading {table}")
     count = write(schema, rows, format, out)
     if out is not None:
-        typer.echo(escaped(f"{count} rows of {table} in {out}"), err=True)
+        typer.echo(escaped(f"{count} rows of {table} written to {out}"), err=True)
     return damaged.status

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake demo`: a live fleet, or your captures, as tables on Spark, as Parquet, as a page; what `make demo` runs."""
+"""`zenlake demo`: record a simulated fleet or decode captures into Spark tables, Parquet files and a report.
+
+`make demo` runs this command.
+"""
 
 import shutil
 import sys
@@ -23,10 +26,10 @@ from zenlake.tables import DERIVED, definition
 from zenlake.tables.derive import import_duckdb
 from zenlake.tables.schemas import TABLES
 
-OURS = ".zenlake-demo"  # marks a folder that the demo made and may write again
+OURS = ".zenlake-demo"  # marks a folder that the demo created and may overwrite
 BY_DAY = ("messages", "samples", "rates")
 
-# The most telling rows of each table, asked of the Parquet files.
+# Queries that select representative rows of each table from the Parquet files.
 TELLING = {
     "messages": """select strftime(received, '%H:%M:%S.%f') as received, case direction when 0 then '→' else '←' end as dir,
         type, body, key, size, detail from messages where type not in ('FRAME', 'KEEP_ALIVE')
@@ -60,15 +63,17 @@ TELLING = {
 def demo(
     paths: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PATH", help="Your own captures instead of a live fleet."),
+        typer.Argument(metavar="PATH", help="Captures to decode instead of a live fleet."),
     ] = None,
-    lake: Annotated[Path, typer.Option("--lake", help="Where everything goes.")] = Path("lake"),
-    seconds: Annotated[float, typer.Option("--seconds", min=2.0, help="How long the fleet drives about.")] = 12.0,
+    lake: Annotated[Path, typer.Option("--lake", help="Output folder for the log, the tables and the report.")] = Path(
+        "lake"
+    ),
+    seconds: Annotated[float, typer.Option("--seconds", min=2.0, help="Seconds that the simulated fleet runs.")] = 12.0,
 ) -> int:
-    """Turn Zenoh traffic into Spark tables, Parquet and a page, and show them: that of a simulated fleet, or of your captures.
+    """Turn the traffic of a simulated fleet, or your captures, into Spark tables, Parquet files and a report.
 
-    The fleet: 20 robots, half of them on the real Zenoh if it is installed, an operator who asks them, a robot that drops out and
-    a subscriber that is too slow, on a router that records everything, landed by Spark while it happens.
+    The fleet has 20 robots, an operator that queries them, a robot that is killed, and a slow subscriber. Half of the robots
+    run on Eclipse Zenoh if it is installed. A recording router records all traffic, and Spark lands the log at the same time.
 
     $ zenlake demo
     $ zenlake demo robots.pcap --lake mine
@@ -80,7 +85,7 @@ def demo(
         try:
             return live(console, lake, seconds)
         except KeyboardInterrupt:
-            console.print(Text(escaped(f"stopped; the recording is in {lake / 'log'}, and the next run replaces it")))
+            console.print(Text(escaped(f"stopped; the recording is in {lake / 'log'} until the next run replaces it")))
             raise
     started = time.monotonic()
     given = paths
@@ -105,16 +110,14 @@ def demo(
         counts = show(console, lake, landed)
     differing = {name: count for name, count in counts.items() if count != landed[name]}
     if differing:
-        raise InvalidValue(
-            f"Spark wrote {landed}, but DuckDB reads {differing}: this should not happen, please tell us"
-        )
+        raise InvalidValue(f"Spark wrote {landed}, but DuckDB reads {differing}; please report this as a bug")
     console.print(done(f"DuckDB reads from {lake}/ the {sum(counts.values())} rows that Spark wrote", since(started)))
     next_steps(console, NEXT_WITH_CAPTURES, lake)
     return 0
 
 
 def live(console: Console, lake: Path, seconds: float) -> int:
-    """A fleet on our router, recorded, landed while it drives, derived, accounted for, and drawn."""
+    """Run the fleet on a recording router, land its log, derive the tables, verify the counts and write the report."""
     started = time.monotonic()
     log, tables = lake / "log", lake / "tables"
     with console.status("starting the router") as status, Fleet(log, seconds) as fleet:
@@ -126,46 +129,50 @@ def live(console: Console, lake: Path, seconds: float) -> int:
         spark = zenlake.spark.session(quick=True)
         query = zenlake.spark.land(spark, log, tables, trigger="1 second")
         console.print(done(f"Spark {spark.version} lands the log in {tables} as it grows", since(started)))
-        status.update("the fleet comes")
+        status.update("starting the fleet")
         fleet.begin()
-        half = "half of them on the real Zenoh" if fleet.real else "all on Zenlake (eclipse-zenoh is not installed)"
+        half = "half of them on Eclipse Zenoh" if fleet.real else "all on Zenlake (eclipse-zenoh is not installed)"
         console.print(done(f"20 robots, {half}, an operator, a slow subscriber", since(started)))
-        status.update("the fleet drives, Spark lands")
+        status.update("the fleet runs, Spark lands the log")
         time.sleep(seconds / 2)
         fleet.lose_one()
-        console.print(done("a robot has dropped out", since(started)))
-        told = fleet.finish()
+        console.print(done("killed one robot", since(started)))
+        counters = fleet.finish()
         status.update("landing the rest")
         for attempts in (2, 1, 0):
             try:
                 query.processAllAvailable()
                 break
-            except Exception:  # Spark gives a worker 10 s to start, which is little on a busy machine
+            except Exception:  # Spark gives a worker 10 s to start, which a busy machine exceeds
                 if not attempts:
                     raise
-                query = zenlake.spark.land(spark, log, tables, trigger="1 second")  # it lands nothing twice
+                query = zenlake.spark.land(spark, log, tables, trigger="1 second")  # landing is idempotent
         query.stop()
-        console.print(done("every robot is home, and the log is landed", since(started)))
+        console.print(done("the fleet has finished, and the log is landed", since(started)))
         status.update("deriving sessions, queries, gaps, latest, rates")
         zenlake.spark.refresh(spark, tables)
         status.update("reading the files with DuckDB")
         counts = show(console, tables, [*TABLES, *DERIVED])
         console.print()
-        for line in account(tables, told):
+        for line in account(tables, counters):
             console.print(done(line), soft_wrap=True)
-        status.update("drawing")
+        status.update("writing the report")
         page = lake / "report.html"
         page.write_text(report.page(tables, said=lambda text: status.update(Text(escaped(text)))), encoding="utf-8")
     console.print()
-    console.print(done(f"{sum(counts.values())} rows in {len(counts)} tables; the picture: {page}", since(started)))
+    console.print(done(f"{sum(counts.values())} rows in {len(counts)} tables; the report: {page}", since(started)))
     next_steps(console, NEXT, lake)
     return 0
 
 
 def prepare(lake: Path) -> None:
-    """A folder for the demo: a new one, an empty one, or the one of an earlier run, which goes."""
+    """Create the folder of the demo, or clear the one of an earlier run.
+
+    Raises:
+        InvalidValue: The folder contains files that the demo did not create.
+    """
     if lake.exists() and not (lake / OURS).exists() and any(lake.iterdir()):
-        raise InvalidValue(f"{lake} is not empty and was not made by the demo; choose another with --lake")
+        raise InvalidValue(f"{lake} is not empty and was not created by the demo; choose another folder with --lake")
     lake.mkdir(parents=True, exist_ok=True)
     (lake / OURS).touch()
     for made in ("log", "tables", *TABLES, *DERIVED):
@@ -173,13 +180,13 @@ def prepare(lake: Path) -> None:
 
 
 def show(console: Console, lake: Path, names: Iterable[str]) -> dict[str, int]:
-    """The most telling rows of each table as another engine reads them, and how many it finds."""
+    """Print representative rows of each table, read by DuckDB, and return the row counts."""
     counts: dict[str, int] = {}
     with import_duckdb().connect() as engine:
         engine.execute("set TimeZone = 'UTC'")
         for name in names:
             files = f"{lake / name}/**/*.parquet"
-            if not any((lake / name).rglob("*.parquet")):  # a table by day that has no day
+            if not any((lake / name).rglob("*.parquet")):  # a table partitioned by day without rows
                 counts[name] = 0
                 continue
             engine.execute(f"create view {name} as from read_parquet({quoted(files)}, hive_partitioning = true)")
@@ -188,7 +195,7 @@ def show(console: Console, lake: Path, names: Iterable[str]) -> dict[str, int]:
             if counts[name]:
                 console.print(rich_table(engine.sql(TELLING[name]).to_arrow_table(), widest=32))
             else:
-                console.print("  none: every byte was understood" if name == "errors" else "  none", style="dim")
+                console.print("  empty: every byte was decoded" if name == "errors" else "  empty", style="dim")
     return counts
 
 
@@ -207,30 +214,33 @@ def since(began: float) -> str:
 
 NEXT = (
     ("record your own router", "zenlake tap tcp/YOUR-ROUTER:7447 '**' --log mine/log"),
-    ("land it, and go on", "zenlake land mine/log mine/tables --every '10 seconds'"),
-    ("a picture of it", "zenlake report mine/log --open"),
-    ("ask, without a JVM", 'zenlake sql "select key, count(*) from samples group by key" mine/log'),
+    ("land it continuously", "zenlake land mine/log mine/tables --every '10 seconds'"),
+    ("report on it", "zenlake report mine/log --open"),
+    ("query, without a JVM", 'zenlake sql "select key, count(*) from samples group by key" mine/log'),
     ("in your Spark job", 'spark.readStream.format("zenoh").load("mine/log")'),
-    ("the tables just made", 'zenlake sql "from queries" LAKE/tables'),
-    ("play them again", "zenlake replay LAKE/log -e tcp/127.0.0.1:7447"),
+    ("query the new tables", 'zenlake sql "from queries" LAKE/tables'),
+    ("replay the recording", "zenlake replay LAKE/log -e tcp/127.0.0.1:7447"),
 )
 NEXT_WITH_CAPTURES = (
     ("record", "tcpdump -i any -w mine.pcap port 7447"),
-    ("the same with yours", "zenlake demo mine.pcap --lake mine"),
-    ("ask, without a JVM", 'zenlake sql "select key, count(*) from samples group by key" mine.pcap'),
+    ("run the demo on it", "zenlake demo mine.pcap --lake mine"),
+    ("query, without a JVM", 'zenlake sql "select key, count(*) from samples group by key" mine.pcap'),
     ("any table, any format", "zenlake decode mine.pcap --table queries -o queries.parquet"),
     ("in your Spark job", 'spark.read.format("zenoh_capture").option("table", "messages").load("mine.pcap")'),
-    ("derived tables there", 'zenlake.spark.tables(spark, "mine.pcap")["queries"]'),
-    ("the files just written", 'zenlake sql "from queries" LAKE'),
+    ("derived tables in Spark", 'zenlake.spark.tables(spark, "mine.pcap")["queries"]'),
+    ("query the new files", 'zenlake sql "from queries" LAKE'),
 )
 
 
 def next_steps(console: Console, steps: Iterable[tuple[str, str]], lake: Path) -> None:
-    console.print("\n[bold]Next, with your own[/]")
+    console.print("\n[bold]Next, with your own data[/]")
     if shutil.which("zenlake") is None:
         activate = Path(sys.prefix, "bin", "activate")
         within = activate.is_relative_to(Path.cwd())
-        steps = (("first, once a shell", f"source {activate.relative_to(Path.cwd()) if within else activate}"), *steps)
+        steps = (
+            ("first, once per shell", f"source {activate.relative_to(Path.cwd()) if within else activate}"),
+            *steps,
+        )
     for what, how in steps:
         how = escaped(how.replace("LAKE", str(lake)))
         console.print(Text.assemble((f"  {what:<23}", "dim"), f" {how}"), soft_wrap=True)

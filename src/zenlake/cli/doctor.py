@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake doctor`: what this machine has, what it lacks, and how to mend that."""
+"""`zenlake doctor`: check the environment and suggest fixes."""
 
 import importlib.util
 import json
@@ -31,7 +31,11 @@ MARKS = {"ok": "[green]✓[/]", "advice": "[yellow]![/]", "missing": "[red]✗[/
 
 @dataclass(frozen=True)
 class Finding:
-    """One check: `ok`, `advice` (works, but not as well or not all of it), or `missing` (something needed is not there)."""
+    """The result of one check.
+
+    `state` is `ok`, `advice` (works with reduced speed or features) or `missing` (a requirement is not met).
+    The last field is the suggested fix.
+    """
 
     check: str
     state: str
@@ -40,11 +44,11 @@ class Finding:
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="A line of JSON for each check.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per check.")] = False,
 ) -> int:
-    """Check Python, compiler, compiled modules, Java, Spark, ports, multicast and limits, and say how to mend each.
+    """Check Python, compiler, compiled modules, Java, Spark, ports, multicast and limits, and suggest fixes.
 
-    The exit code is 1 if something that Zenlake needs is missing; what only an extra needs is advice.
+    The exit code is 1 if a requirement of Zenlake is missing. Missing parts of an extra are reported as advice.
 
     $ zenlake doctor
     """
@@ -63,16 +67,16 @@ def doctor(
 
 
 def examine() -> Iterator[Finding]:
-    """Every check in turn. One that fails in an unforeseen way is advice to look, not the end of the examination."""
+    """Run every check. An unexpected error in a check becomes advice and does not stop the others."""
     checks: tuple[Callable[[], Finding], ...] = (
         python, arrow, duckdb, compiled, compiler, java, spark, worker, tcp_port, scouting_port, multicast, handles,
     )  # fmt: skip
     for check in checks:
         try:
             yield check()
-        except Exception as error:  # a doctor must not fall ill with the patient
+        except Exception as error:  # the remaining checks must still run
             yield Finding(
-                check.__name__.replace("_", " "), "advice", f"could not be checked: {error}", "please tell us about it"
+                check.__name__.replace("_", " "), "advice", f"check failed: {error}", "please report this as a bug"
             )
 
 
@@ -89,35 +93,35 @@ def duckdb() -> Finding:
     return package("duckdb", "missing", "derived tables, `sql` and `report` need it: pip install duckdb")
 
 
-def package(name: str, without: str, mend: str) -> Finding:
+def package(name: str, without: str, fix: str) -> Finding:
     try:
         return Finding(name, "ok", version(name))
     except PackageNotFoundError:
-        return Finding(name, without, "not installed", mend)
+        return Finding(name, without, "not installed", fix)
 
 
 def compiled() -> Finding:
     if COMPILED:
         return Finding("compiled modules", "ok", "in use")
     if os.environ.get("ZENLAKE_PURE"):
-        return Finding("compiled modules", "advice", "left aside, as ZENLAKE_PURE asks", "unset ZENLAKE_PURE")
+        return Finding("compiled modules", "advice", "disabled by ZENLAKE_PURE", "unset ZENLAKE_PURE")
     return Finding(
         "compiled modules",
         "advice",
-        "not built: all works, many times slower",
-        "with a C compiler: `make setup`, or install again",
+        "not built: everything works, but many times slower",
+        "install a C compiler, then run `make setup` or reinstall",
     )
 
 
 def compiler() -> Finding:
     command = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
     where = shutil.which(command) or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    mend = "" if COMPILED else "Debian: apt install gcc python3-dev"
+    fix = "" if COMPILED else "Debian: apt install gcc python3-dev"
     if where is None:
-        return Finding("compiler", "ok" if COMPILED else "advice", "none found, needed only to build", mend)
+        return Finding("compiler", "ok" if COMPILED else "advice", "not found; needed only to build", fix)
     header = os.path.join(sysconfig.get_path("include"), "Python.h")
     if not os.path.exists(header):
-        return Finding("compiler", "ok" if COMPILED else "advice", f"{where}, but no {header}", mend)
+        return Finding("compiler", "ok" if COMPILED else "advice", f"{where}, but no {header}", fix)
     return Finding("compiler", "ok", where)
 
 
@@ -127,51 +131,49 @@ def java() -> Finding:
     try:
         home = java_home()
     except FileNotFoundError as error:
-        found, _, mend = str(error).partition("; ")
-        return Finding("java", "advice", f"{found}: Spark cannot run, the rest can", mend)
+        found, _, fix = str(error).partition("; ")
+        return Finding("java", "advice", f"{found}; Spark cannot run, everything else can", fix)
     return Finding("java", "ok", f"{version_of(home)} ({home})")
 
 
 def spark() -> Finding:
-    return package("pyspark", "advice", "for tables on Spark: pip install 'zenlake[spark]'")
+    return package("pyspark", "advice", "needed for tables on Spark: pip install 'zenlake[spark]'")
 
 
 def worker() -> Finding:
-    """Spark's workers run PYSPARK_PYTHON; they need this Python's version, and Zenlake."""
+    """Check the Python of Spark workers (PYSPARK_PYTHON): it needs the same Python version and Zenlake."""
     if importlib.util.find_spec("pyspark") is None:
-        return Finding("spark's python", "ok", "no Spark, no worker")
+        return Finding("spark's python", "ok", "not checked: Spark is not installed")
     named = os.environ.get("PYSPARK_PYTHON")
-    mend = f"export PYSPARK_PYTHON={sys.executable}"
+    fix = f"export PYSPARK_PYTHON={sys.executable}"
     if named is None:
         taken = shutil.which("python3") or "python3"
         why = unlike(taken)
         if why is None:
-            return Finding("spark's python", "ok", f"{taken}, as on the PATH")
-        found = f"{taken}, which Spark takes if it is not told, {why}: there `zenoh` is DATA_SOURCE_NOT_FOUND"
-        return Finding("spark's python", "advice", found, f"zenlake.spark.session() tells it; or {mend}")
+            return Finding("spark's python", "ok", f"{taken}, from the PATH")
+        found = f"{taken}, the default of Spark, {why}; reading `zenoh` fails there with DATA_SOURCE_NOT_FOUND"
+        return Finding("spark's python", "advice", found, f"use zenlake.spark.session(), or {fix}")
     why = unlike(named)
     if why is not None:
-        return Finding("spark's python", "missing", f"PYSPARK_PYTHON={named} {why}", mend)
+        return Finding("spark's python", "missing", f"PYSPARK_PYTHON={named} {why}", fix)
     return Finding("spark's python", "ok", named)
 
 
 def unlike(python: str) -> str | None:
-    """Why this one cannot work for us; None if it can."""
+    """Return why Spark workers cannot use this Python, or None if they can."""
     ask = "import sys, zenlake; print('%d.%d' % sys.version_info[:2], zenlake.__version__)"
     try:
-        told = subprocess.run([python, "-c", ask], capture_output=True, text=True, timeout=30)
+        result = subprocess.run([python, "-c", ask], capture_output=True, text=True, timeout=30)
     except OSError as error:
         return f"cannot be run: {error.strerror}"
-    if told.returncode:
-        return f"cannot import zenlake: {(told.stderr.strip().splitlines() or ['it fails'])[-1]}"
+    if result.returncode:
+        return f"cannot import zenlake: {(result.stderr.strip().splitlines() or ['it failed'])[-1]}"
     ours = f"{sys.version_info[0]}.{sys.version_info[1]} {__version__}"
-    return None if told.stdout.strip() == ours else f"has Python and zenlake {told.stdout.strip()}, this is {ours}"
+    return None if result.stdout.strip() == ours else f"has Python and zenlake {result.stdout.strip()}, expected {ours}"
 
 
 def tcp_port() -> Finding:
-    return port(
-        "tcp 7447", socket.SOCK_STREAM, PORT, "a router of our own would need another: --listen tcp/127.0.0.1:7448"
-    )
+    return port("tcp 7447", socket.SOCK_STREAM, PORT, "start a router on another port: --listen tcp/127.0.0.1:7448")
 
 
 def scouting_port() -> Finding:
@@ -179,24 +181,24 @@ def scouting_port() -> Finding:
         "udp 7446",
         socket.SOCK_DGRAM,
         SCOUTING,
-        "scouting shares it with Zenoh; others must stop, or name endpoints yourself",
+        "only Zenoh can share this port; stop the other program, or name endpoints (-e)",
     )
 
 
-def port(check: str, kind: socket.SocketKind, number: int, mend: str) -> Finding:
+def port(check: str, kind: socket.SocketKind, number: int, fix: str) -> Finding:
     with socket.socket(socket.AF_INET, kind) as probe:
         if kind == socket.SOCK_STREAM or os.name == "posix":
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("", number))
         except OSError as error:
-            return Finding(check, "advice", f"cannot be bound: {error.strerror}", mend)
+            return Finding(check, "advice", f"cannot be bound: {error.strerror}", fix)
     return Finding(check, "ok", "free")
 
 
 def multicast() -> Finding:
-    """A datagram to Zenoh's scouting group, on another port, and back through the loop that every sender's own host has."""
-    mend = f"scouting will not find routers: name them (-e tcp/host:{PORT}), or allow multicast on an interface and its firewall"
+    """Send a datagram to the scouting group of Zenoh, on another port, and receive it by multicast loopback."""
+    fix = f"scouting cannot find routers; name them (-e tcp/host:{PORT}), or allow multicast on an interface and in its firewall"
     with (
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ear,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mouth,
@@ -212,21 +214,24 @@ def multicast() -> Finding:
             mouth.sendto(said, (GROUP, ear.getsockname()[1]))
             heard = ear.recv(64)
         except TimeoutError:
-            return Finding("multicast", "advice", f"a datagram to {GROUP} did not come back", mend)
+            return Finding("multicast", "advice", f"no datagram received from {GROUP} within 1 s", fix)
         except OSError as error:
-            return Finding("multicast", "advice", f"{GROUP}: {error.strerror}", mend)
-    return Finding("multicast", "ok" if heard == said else "advice", f"{GROUP} answers on this machine")
+            return Finding("multicast", "advice", f"{GROUP}: {error.strerror}", fix)
+    return Finding("multicast", "ok" if heard == said else "advice", f"{GROUP} works on this machine")
 
 
 def handles() -> Finding:
     try:
         import resource
     except ImportError:
-        return Finding("file handles", "ok", "no limit that we know of here")
+        return Finding("file handles", "ok", "no known limit on this platform")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     found = f"{soft} (at most {hard})"
     if soft != resource.RLIM_INFINITY and soft < HANDLES:
         return Finding(
-            "file handles", "advice", found, f"each connection of a router takes one: ulimit -n {min(HANDLES, hard)}"
+            "file handles",
+            "advice",
+            found,
+            f"each connection of a router uses one; raise the limit: ulimit -n {min(HANDLES, hard)}",
         )
     return Finding("file handles", "ok", found)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processes of the live demo: a recording router and a fleet on it. Whatever happens, they end with it."""
+"""The processes of the live demo: a recording router and its fleet. All of them end with the demo."""
 
 import importlib.util
 import json
@@ -19,25 +19,25 @@ from zenlake.errors import ZenlakeError
 __all__ = ["Fleet", "Told"]
 
 ROBOTS = 20
-LOST = 9  # the robot that drops out midway
+LOST = 9  # the robot that is killed midway
 PATIENCE = 30.0
 LISTENS = re.compile(r"listens on (\S+?)[,\s]")
 
 
 @dataclass(slots=True)
 class Told:
-    """What the senders say that they sent, and the operator that it asked and heard."""
+    """Counters that the processes of the fleet print."""
 
     sent: Counter[str] = field(default_factory=Counter)
     killed: Counter[str] = field(default_factory=Counter)
-    """Sent by the robot that was killed, as far as it could tell."""
+    """Sent by the killed robot, as of its last printed line."""
     asked: Counter[str] = field(default_factory=Counter)
     looked: int = 0
-    """Pictures that the slow subscriber looked at."""
+    """Pictures that the slow subscriber processed."""
 
 
 class Program:
-    """One process, and the last line that it printed."""
+    """A child process and the last line of its output."""
 
     def __init__(self, *arguments: str, stderr: int = subprocess.DEVNULL) -> None:
         self.process = subprocess.Popen(
@@ -52,21 +52,21 @@ class Program:
     def _read(self) -> None:
         stream = self.process.stderr if self.process.stderr is not None else self.process.stdout
         for line in stream or ():
-            if line.endswith("\n"):  # not what one who was killed began to say
+            if line.endswith("\n"):  # ignore the partial line of a killed process
                 self.last = line.strip()
             self.ready.set()
         self.ready.set()
 
     def wait(self) -> Any:
-        """Until it ends by itself: what it said last, from JSON."""
+        """Wait until the process ends, and return its last line, decoded from JSON."""
         try:
             self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
-            raise ZenlakeError("a part of the fleet did not come to its end") from None
+            raise ZenlakeError(f"a process of the fleet did not end within {PATIENCE:g} s") from None
         return self.said()
 
     def said(self) -> Any:
-        """What it said last, when it has ended."""
+        """Return the last line of a process that has ended, decoded from JSON."""
         self._reader.join(PATIENCE)
         return json.loads(self.last) if self.last.startswith("{") else {}
 
@@ -85,7 +85,7 @@ class Program:
 
 
 class Fleet:
-    """A router that records into `log`, 20 robots, an operator, and a subscriber that is too slow."""
+    """A router that records into `log`, with 20 robots, an operator and a slow subscriber."""
 
     def __init__(self, log: Path, seconds: float) -> None:
         self._seconds = seconds
@@ -98,10 +98,10 @@ class Fleet:
         found = LISTENS.search(self.router.last + " ")
         if found is None:
             self.close()
-            raise ZenlakeError(f"the demo's router did not start: {self.router.last or 'it said nothing'}")
+            raise ZenlakeError(f"the demo's router did not start: {self.router.last or 'no output'}")
         self.endpoint = found[1]
         self.real = importlib.util.find_spec("zenoh") is not None
-        """Whether half of the robots run on the real Zenoh."""
+        """Whether half of the robots run on Eclipse Zenoh."""
 
     def __enter__(self) -> "Fleet":
         return self
@@ -110,9 +110,9 @@ class Fleet:
         self.close()
 
     def begin(self) -> None:
-        """Everybody comes; returns when all are connected."""
+        """Start all processes and wait until they are connected."""
         other = "zenoh" if self.real else "zenlake"
-        self._lost = self._part("zenlake", "robots", "--first", str(LOST), "--tell")
+        self._lost = self._part("zenlake", "robots", "--first", str(LOST), "--progress")
         self._parts = [
             self._part("zenlake", "robots", "--count", str(LOST)),
             self._part(other, "robots", "--first", str(LOST + 1), "--count", str(ROBOTS - LOST - 1)),
@@ -121,21 +121,21 @@ class Fleet:
         self._slow = self._part("zenlake", "slow")
         for program in (self._lost, *self._parts, self._operator, self._slow):
             if not program.ready.wait(PATIENCE) or not program.last:
-                raise ZenlakeError("a part of the fleet did not start")
+                raise ZenlakeError(f"a process of the fleet did not start within {PATIENCE:g} s")
 
     def lose_one(self) -> None:
-        """A robot goes without a word."""
+        """Kill one robot with SIGKILL."""
         self._lost.end(signal.SIGKILL)
 
     def finish(self) -> Told:
-        """Wait until everybody has gone home, and the router has sealed its log."""
-        told = Told(killed=Counter(self._lost.said().get("sent", {})))
+        """Wait until all processes have ended and the router has sealed its log, and return the counters."""
+        counters = Told(killed=Counter(self._lost.said().get("sent", {})))
         for program in self._parts:
-            told.sent.update(program.wait()["sent"])
-        told.asked.update(self._operator.wait()["asked"])
-        told.looked = self._slow.wait()["looked"]
+            counters.sent.update(program.wait()["sent"])
+        counters.asked.update(self._operator.wait()["asked"])
+        counters.looked = self._slow.wait()["looked"]
         self.router.end()
-        return told
+        return counters
 
     def close(self) -> None:
         for program in self._programs:

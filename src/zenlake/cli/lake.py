@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake lake`: what is in a lake, and fewer, larger files for it."""
+"""`zenlake lake`: show the tables of a lake, and compact its files."""
 
 from datetime import date
 from pathlib import Path
@@ -15,16 +15,16 @@ from zenlake.cli.network import Json
 from zenlake.cli.show import write
 from zenlake.lake import Lake, compact
 
-PATH = Annotated[Path, typer.Argument(metavar="LAKE", help="The folder of a lake.", show_default=False)]
+PATH = Annotated[Path, typer.Argument(metavar="LAKE", help="Folder of a lake.", show_default=False)]
 
-lake = typer.Typer(name="lake", help="A lake: info, compact.", no_args_is_help=True, add_completion=False)
+lake = typer.Typer(name="lake", help="Inspect and compact a lake.", no_args_is_help=True, add_completion=False)
 
 
 def _day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is no day like 2026-01-31") from None
+        raise typer.BadParameter(f"{text!r} is not a date; expected a day like 2026-01-31") from None
 
 
 @lake.command()
@@ -56,17 +56,24 @@ def info(path: PATH, as_json: Json = False) -> int:
 @lake.command("compact")
 def compact_command(
     path: PATH,
-    tables: Annotated[str | None, typer.Option("--tables", "-t", help="Some of its tables, as a,b,c.")] = None,
+    tables: Annotated[
+        str | None, typer.Option("--tables", "-t", help="Tables to compact, as a,b,c. Default: all.")
+    ] = None,
     before: Annotated[
-        Any, typer.Option("--before", metavar="DAY", parser=_day, help="Days before this one.", show_default="today")
+        Any,
+        typer.Option(
+            "--before", metavar="DAY", parser=_day, help="Compact the days before this day.", show_default="today"
+        ),
     ] = None,
 ) -> int:
-    """Put small files together. Parquet: when nobody reads those days; Delta: at any time, also while a log is landed.
+    """Merge small files into larger ones.
+
+    For Parquet, stop readers of the affected days first. For Delta, run it at any time, also while a log is landed.
 
     $ zenlake lake compact lake/tables --tables samples,messages
     """
     names = None if tables is None else [name.strip() for name in tables.split(",")]
     for done in compact(Lake(path), names, before):
-        result = f"{done.files} files became {done.into}" if done.files else "nothing to do"
+        result = f"merged {done.files} files into {done.into}" if done.files else "nothing to compact"
         typer.echo(escaped(f"{done.table}: {result}"))
     return 0

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A group of commands that are loaded when they are asked for: `zenlake put` must not pay for Arrow, DuckDB and Spark.
+"""A group of commands with lazy imports: `zenlake put` does not import Arrow, DuckDB or Spark.
 
-Nor must `zenlake --help` and a shell that completes a command's name: what they show of a command is read from its source.
-A command's help is its docstring.
+`zenlake --help` and shell completion import no command. They parse the help of a command from its source. The help of a
+command is its docstring.
 """
 
 import ast
@@ -18,16 +18,18 @@ from typer.main import get_command
 
 __all__ = ["EXAMPLE", "Unread", "group"]
 
-EXAMPLE = "$ zenlake "  # how the lines of a docstring begin that show a command at work
+EXAMPLE = "$ zenlake "  # prefix of example lines in a docstring
 
 
 class Unread(Exception):
-    """Nobody reads the standard output any more."""
+    """The reader of the standard output has closed the pipe."""
 
 
 class Loaded(MutableMapping[str, Any]):
-    """The commands of a group by name. `where` says in which module each lies, under its own name, and in which panel of
-    the help it is shown."""
+    """The commands of a group by name, imported on first access.
+
+    `where` maps each command to its module and its help panel. The function has the name of the command.
+    """
 
     def __init__(self, where: Mapping[str, tuple[str, str]]) -> None:
         self._where = where
@@ -47,7 +49,7 @@ class Loaded(MutableMapping[str, Any]):
         return self._loaded[name]
 
     def sketch(self, name: str) -> Any:
-        """The command as a list shows it: its name and what it does. It cannot be run."""
+        """Return a command with name and help only, for lists. It cannot be run."""
         module, panel = self._where[name]
         spec = find_spec(module)
         if name in self._loaded or spec is None or not (spec.origin or "").endswith(".py"):
@@ -69,7 +71,7 @@ class Loaded(MutableMapping[str, Any]):
 
 
 def group(where: Mapping[str, tuple[str, str]]) -> type[TyperGroup]:
-    """What `typer.Typer(cls=...)` takes: a group of these commands, in this order."""
+    """Return a group class of these commands, in this order, for `typer.Typer(cls=...)`."""
 
     class Group(TyperGroup):
         def __init__(self, **attributes: Any) -> None:
@@ -102,14 +104,14 @@ def group(where: Mapping[str, tuple[str, str]]) -> type[TyperGroup]:
         def invoke(self, ctx: Any) -> Any:
             try:
                 return super().invoke(ctx)
-            except BrokenPipeError:  # typer would make a failure of it
+            except BrokenPipeError:  # typer would exit with an error
                 raise Unread from None
 
     return Group
 
 
 def _readable(command: Any) -> Any:
-    """The command with help for people: paragraphs as wide as the terminal, and the examples below everything else."""
+    """Return the command with paragraphs joined to the width of the terminal and examples moved to the end."""
     for each in getattr(command, "commands", {}).values():
         _readable(each)
     paragraphs = (command.help or "").strip().split("\n\n")
@@ -122,7 +124,7 @@ def _readable(command: Any) -> Any:
 
 
 def without_types(parameters: list[Any]) -> list[Any]:
-    """Typer tells the Python type of everything; of an argument its name says more, and a flag takes nothing."""
+    """Remove the Python types that typer shows for arguments and flags."""
     for each in parameters:
         if each.param_type_name == "argument":
             each.display_type_rich = lambda ctx: None
@@ -132,7 +134,7 @@ def without_types(parameters: list[Any]) -> list[Any]:
 
 
 def _told(source: Path, name: str) -> str:
-    """The docstring of the function, or the `help` of the group, of that name."""
+    """Return the docstring of the function, or the `help` of the group, with this name."""
     for node in ast.parse(source.read_bytes()).body:
         if isinstance(node, ast.FunctionDef) and node.name == name:
             return ast.get_docstring(node) or ""

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples on a terminal and as lines of JSON. What came from the network never moves a cursor or begins a line."""
+"""Samples as terminal text and as lines of JSON.
+
+Safety: data from the network never moves the cursor of a terminal and never starts a new line.
+"""
 
 import json
 import math
@@ -76,7 +79,7 @@ def _replace_nan(value: Any) -> Any:
 
 
 def one_line(data: bytes) -> str:
-    """Bytes in one line: as text where they are UTF-8, as hexadecimal where not."""
+    """Return bytes as one line: text if they are UTF-8, else hexadecimal."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -89,13 +92,13 @@ def _mostly_text(text: str) -> bool:
 
 
 def payload_text(data: bytes, encoding: "Encoding", most: int) -> str:
-    """A payload as its encoding says: JSON with its structure shown, text as it is, anything else in hexadecimal."""
+    """Return a payload as its encoding says: indented JSON, text, or a hexdump of at most `most` bytes."""
     name = str(encoding).partition(";")[0]
     if name in ("application/json", "text/json"):
         try:
             return json_text(json.loads(data, parse_constant=_refuse, parse_float=_finite), indent=2)
         except (ValueError, RecursionError):
-            pass  # it says so, and is not, or cannot be shown so: show what it is
+            pass  # invalid JSON despite its encoding, or JSON that cannot be printed: show it as text
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -125,12 +128,12 @@ def _hexadecimal(data: bytes, most: int) -> str:
         letters = "".join(chr(each) if 32 <= each < 127 else "." for each in row)
         lines.append(f"{at:08x}  {row.hex(' ', 1):<{3 * LINE - 1}}  {letters}")
     if len(data) > most:
-        lines.append(f"... and {len(data) - most} bytes more")
+        lines.append(f"... and {len(data) - most} more bytes")
     return "\n".join(lines)
 
 
 def as_json(value: Any) -> Any:
-    """For `json.dumps(default=)`. Bytes are text where they are UTF-8, and {"hex": ...} where not."""
+    """Convert a value for `json.dumps(default=)`. Bytes become text if they are UTF-8, else {"hex": ...}."""
     if isinstance(value, bytes):
         try:
             return value.decode()
@@ -141,7 +144,7 @@ def as_json(value: Any) -> Any:
 
 @contextmanager
 def writing(path: "Path | None", by_way_of: "Path | None" = None) -> Iterator[None]:
-    """What goes wrong meanwhile names the file that somebody asked for: of a full disk the system names none."""
+    """Add the name of the output file to errors of the system that lack one, such as a full disk."""
     try:
         yield
     except OSError as error:
@@ -151,11 +154,11 @@ def writing(path: "Path | None", by_way_of: "Path | None" = None) -> Iterator[No
 
 
 class LeftOut:
-    """What could not be read of a log, told in a line each: the rest is worth having, and yet something is wrong."""
+    """A callback that prints one line for each unreadable part of a log, and sets the exit code to 1."""
 
     def __init__(self) -> None:
         self.status = 0
-        """What the command returns."""
+        """The exit code of the command."""
 
     def __call__(self, error: Exception) -> None:
         self.status = 1
@@ -172,7 +175,7 @@ def complain(problem: str) -> None:
 
 
 def described(sample: "Sample") -> dict[str, Any]:
-    """A sample under the names of the columns of the table `samples`; what it does not have is left out."""
+    """Return the fields of a sample under the column names of the table `samples`, without missing fields."""
     put = sample.kind is SampleKind.PUT
     found: dict[str, Any] = {"key": str(sample.key_expr), "kind": "put" if put else "del"}
     if put:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake liveliness`: who is alive, who comes and goes, and being one of them."""
+"""`zenlake liveliness`: list, watch and declare liveliness tokens."""
 
 from typing import Annotated
 
@@ -11,7 +11,7 @@ from zenlake.cli.network import Count, Json, Network, Seconds, following, on_net
 from zenlake.cli.publish import Key
 
 liveliness = typer.Typer(
-    name="liveliness", help="Liveliness tokens: get, sub, token.", no_args_is_help=True, add_completion=False
+    name="liveliness", help="List, watch and declare liveliness tokens.", no_args_is_help=True, add_completion=False
 )
 
 
@@ -20,10 +20,10 @@ liveliness = typer.Typer(
 def get_command(
     network: Network,
     key: Key = "**",
-    timeout: Annotated[float, typer.Option("--timeout", help="Seconds to wait for answers.", min=0.001)] = 10.0,
+    timeout: Annotated[float, typer.Option("--timeout", help="Seconds to wait for replies.", min=0.001)] = 10.0,
     as_json: Json = False,
 ) -> int:
-    """Print the key of each token that is alive now. The exit code is 1 if there is none.
+    """Print the key of each token that is alive now. The exit code is 1 if no token is alive.
 
     $ zenlake liveliness get 'fleet/**' -e tcp/localhost:7447
     """
@@ -31,7 +31,7 @@ def get_command(
     with until_stopped() as stop, network.open() as node:
         for reply in following(node.liveliness().get(key, timeout=timeout), stop):
             if reply.ok is None:
-                typer.echo(f"not everybody answered in {timeout:g} s", err=True)
+                typer.echo(f"timeout after {timeout:g} s; the list may be incomplete", err=True)
                 continue
             alive += 1
             name = str(reply.ok.key_expr)
@@ -44,12 +44,14 @@ def get_command(
 def sub_command(
     network: Network,
     key: Key = "**",
-    history: Annotated[bool, typer.Option("--history/--no-history", help="Begin with those that are alive.")] = True,
+    history: Annotated[
+        bool, typer.Option("--history/--no-history", help="Print the tokens that are already alive first.")
+    ] = True,
     count: Count = None,
     seconds: Seconds = None,
     as_json: Json = False,
 ) -> int:
-    """Print a line for each token that comes or goes, until Ctrl-C.
+    """Print a line for each token that appears or disappears, until Ctrl-C.
 
     $ zenlake liveliness sub 'fleet/**' -e tcp/localhost:7447
     """
@@ -71,13 +73,13 @@ def token_command(
     key: Key,
     seconds: Seconds = None,
 ) -> int:
-    """Be alive on a key, until Ctrl-C.
+    """Declare a liveliness token on a key, until Ctrl-C.
 
     $ zenlake liveliness token fleet/r1 -e tcp/localhost:7447
     """
     with until_stopped() as stop, network.join() as node:
         token = node.liveliness().declare_token(key)
-        typer.echo(f"{escaped(key)} is alive (Ctrl-C ends it)", err=True)
+        typer.echo(f"{escaped(key)} is alive (Ctrl-C to stop)", err=True)
         stop.wait(seconds)
         token.undeclare()
     return 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake log`: what is in a wire log, whether it is whole, and how to make it so."""
+"""`zenlake log`: inspect, verify, repair and export a wire log."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,17 +16,17 @@ from zenlake.cli.terminal import waited, working
 from zenlake.log import Log, export, readers
 from zenlake.log.verify import Checked, repair, verify
 
-PATH = Annotated[str, typer.Argument(metavar="LOG", help="The folder of a log, or its address.", show_default=False)]
-FOLDER = Annotated[Path, typer.Argument(metavar="LOG", help="The folder of a log.", show_default=False)]
+PATH = Annotated[str, typer.Argument(metavar="LOG", help="Folder of a log, or its address.", show_default=False)]
+FOLDER = Annotated[Path, typer.Argument(metavar="LOG", help="Folder of a log.", show_default=False)]
 
 log = typer.Typer(
-    name="log", help="A wire log: info, verify, repair, export.", no_args_is_help=True, add_completion=False
+    name="log", help="Inspect, verify, repair and export a wire log.", no_args_is_help=True, add_completion=False
 )
 
 
 @log.command()
 def info(path: PATH, as_json: Json = False) -> int:
-    """Show the writers of a log: segments, blocks, batches, bytes, and from when to when.
+    """Show the writers of a log: segments, blocks, batches, bytes and time range.
 
     $ zenlake log info lake/log
     """
@@ -56,26 +56,28 @@ def info(path: PATH, as_json: Json = False) -> int:
 
 @log.command("verify")
 def verify_command(path: PATH) -> int:
-    """Read every block and compare it with its checksum and its index; name segments that have lost theirs.
+    """Compare every block with its checksum and its index, and name segments without an index.
 
-    The exit code is 1 if anything is wrong.
+    The exit code is 1 if any block or segment is damaged.
 
     $ zenlake log verify lake/log
     """
     wrong = 0
     for one in waited(verify(Log(path)), f"reading {path}"):
         wrong += bool(one.wrong)
-        typer.echo(escaped(_line(one) + (one.wrong or "whole")))
-    typer.echo("all is well" if not wrong else f"{wrong} not whole: `zenlake log repair` saves the rest")
+        typer.echo(escaped(_line(one) + (one.wrong or "ok")))
+    typer.echo(
+        "no damage found" if not wrong else f"{wrong} damaged; `zenlake log repair` recovers the readable blocks"
+    )
     return 1 if wrong else 0
 
 
 @log.command("repair")
 def repair_command(path: FOLDER) -> int:
-    """Seal what a crash left open, cut what is not whole, make lost indices again.
+    """Seal segments that a crash left open, remove damaged blocks and rebuild missing indices.
 
-    A damaged block is cut out, and a row of `events` (`log cut`) counts its batches. The blocks behind it stay, unless what the
-    damaged block changed cannot be read. The bytes are kept in a file that ends in .cut. Stop the writer first.
+    A row of `events` (`log cut`) counts the batches of a removed block. Later blocks are kept, unless they depend on a change
+    in the damaged block that cannot be read. The removed bytes are kept in a file that ends in .cut. Stop the writer first.
 
     $ zenlake log repair lake/log
     """
@@ -89,17 +91,17 @@ def repair_command(path: FOLDER) -> int:
 
 @log.command("export")
 def export_command(
-    path: PATH, pcapng: Annotated[Path, typer.Option("--pcapng", metavar="OUT", help="Write this file.")]
+    path: PATH, pcapng: Annotated[Path, typer.Option("--pcapng", metavar="OUT", help="Output file.")]
 ) -> int:
-    """Write a log as a capture that Wireshark opens.
+    """Write a log as a capture for Wireshark.
 
-    Samples whose values were not kept (--metadata-only) are left out, and counted.
+    Samples with redacted payloads (--metadata-only) are left out and counted.
 
     $ zenlake log export lake/log --pcapng lake.pcapng
     """
     with working(f"writing {pcapng}") as say:
         done = export(Log(path), pcapng, say)
-    left_out = f"; samples left out, for their values were not kept: {done.left_out}" if done.left_out else ""
+    left_out = f"; samples left out because their payloads are redacted: {done.left_out}" if done.left_out else ""
     typer.echo(escaped(f"{done.packets} packets in {pcapng}{left_out}"), err=True)
     return 0
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands that go on the network share: their options, and from those a configuration."""
+"""Options that all network commands share, and the configuration that results from them."""
 
 import inspect
 import json
@@ -45,8 +45,8 @@ __all__ = [
 P = ParamSpec("P")
 POSITIONAL = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
-NETWORK = "Network"  # where the help shows them
-LOOK = 0.2  # seconds between two looks at whether to stop
+NETWORK = "Network"  # panel of these options in the help
+LOOK = 0.2  # seconds between two checks for a stop request
 
 Connect = Annotated[
     list[str] | None,
@@ -54,7 +54,7 @@ Connect = Annotated[
         "--connect",
         "-e",
         metavar="ENDPOINT",
-        help="Connect there, like tcp/localhost:7447; may be repeated.",
+        help="Endpoint to connect to, like tcp/localhost:7447. Repeatable.",
         rich_help_panel=NETWORK,
     ),
 ]
@@ -64,7 +64,7 @@ Listen = Annotated[
         "--listen",
         "-l",
         metavar="ENDPOINT",
-        help="Listen there, like tcp/[::]:7447; may be repeated.",
+        help="Endpoint to listen on, like tcp/[::]:7447. Repeatable.",
         rich_help_panel=NETWORK,
     ),
 ]
@@ -73,21 +73,21 @@ Mode = Annotated[
     typer.Option(
         "--mode",
         "-m",
-        help="What to be there.",
+        help="Session mode: client, peer or router.",
         rich_help_panel=NETWORK,
-        show_default="client if it only connects somewhere, else peer",
+        show_default="client with --connect and without --listen, else peer",
     ),
 ]
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", "-c", metavar="FILE", help="A configuration of Zenoh's (JSON5).", rich_help_panel=NETWORK),
+    typer.Option("--config", "-c", metavar="FILE", help="Zenoh configuration file (JSON5).", rich_help_panel=NETWORK),
 ]
 Set = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="One value of the configuration, like transport/link/tx/lease=5000.",
+        help="Configuration value, like transport/link/tx/lease=5000. Repeatable.",
         rich_help_panel=NETWORK,
     ),
 ]
@@ -96,7 +96,7 @@ Limit = Annotated[
     typer.Option(
         "--limit",
         metavar="NAME=SIZE",
-        help="Memory that one neighbour may use, like routes=16MiB; may be repeated. See docs/design/limits.md.",
+        help="Memory limit of one neighbour, like routes=16MiB. Repeatable. See docs/design/limits.md.",
         rich_help_panel=NETWORK,
     ),
 ]
@@ -105,14 +105,14 @@ PasswordFile = Annotated[
     typer.Option(
         "--password-file",
         metavar="FILE",
-        help="Read the password of transport/auth/usrpwd/user from the first line of FILE; `-` prompts for it.",
+        help="Read the password of transport/auth/usrpwd/user from the first line of FILE. `-` prompts for it.",
         show_default="$ZENLAKE_PASSWORD",
         rich_help_panel=NETWORK,
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="A line of JSON for each.")]
-Count = Annotated[int | None, typer.Option("--count", "-n", metavar="N", help="End after so many.", min=1)]
-Seconds = Annotated[float | None, typer.Option("--seconds", "-s", help="End after so many seconds.", min=0.0)]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
+Count = Annotated[int | None, typer.Option("--count", "-n", metavar="N", help="Stop after N items.", min=1)]
+Seconds = Annotated[float | None, typer.Option("--seconds", "-s", help="Stop after this many seconds.", min=0.0)]
 
 
 def limits(texts: list[str] | None) -> dict[str, int]:
@@ -168,20 +168,24 @@ def _read_password(path: Path) -> str:
 
 
 def _check(endpoint: str) -> None:
-    """What is no endpoint is refused in the words of an endpoint, not in those of a configuration that has one."""
+    """Validate an endpoint before it becomes part of a configuration, for a clearer error.
+
+    Raises:
+        EndpointError: The text is not an endpoint.
+    """
     try:
         EndPoint.parse(endpoint)
     except EndpointError as error:
         try:
             hint = f"did you mean {EndPoint.parse(f'tcp/{endpoint}')}?"
         except EndpointError:
-            hint = "write it like tcp/localhost:7447"
-        raise EndpointError(str(error) if "/" in endpoint else f"`{endpoint}` is no endpoint: {hint}") from None
+            hint = "expected an endpoint like tcp/localhost:7447"
+        raise EndpointError(str(error) if "/" in endpoint else f"invalid endpoint `{endpoint}`; {hint}") from None
 
 
 @contextmanager
 def until_stopped() -> Iterator[threading.Event]:
-    """An event that SIGINT and SIGTERM set, so that everything can be ended in order."""
+    """Yield an event that SIGINT and SIGTERM set, for an orderly shutdown."""
     stop = threading.Event()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -193,7 +197,7 @@ def until_stopped() -> Iterator[threading.Event]:
 
 @dataclass(frozen=True)
 class Network:
-    """What the command line says of the network: where to go, and as whom."""
+    """The network options of the command line."""
 
     connect: list[str] | None = None
     listen: list[str] | None = None
@@ -203,7 +207,7 @@ class Network:
     password_file: Path | None = None
 
     def open(self) -> "Session":
-        """A session there. Who only connects somewhere is a client: it listens nowhere."""
+        """Open a session. With --connect and without --listen, the mode is client."""
         from zenlake.api.start import open
 
         mode = self.mode
@@ -212,15 +216,15 @@ class Network:
         return open(configuration(self.config, mode, self.connect, self.listen, self.set, self.password_file))
 
     def join(self) -> "Session":
-        """A session for who waits for others: if nobody is there yet, that is no mistake, but worth a line."""
+        """Open a session for a command that waits for other nodes, and print a line if no node is connected yet."""
         session = self.open()
         if alone(session):
-            typer.echo("waiting: nobody is connected yet; -e tcp/HOST:7447 says where to look", err=True)
+            typer.echo("waiting: no node is connected yet; name one with -e tcp/HOST:7447", err=True)
         return session
 
 
 def on_network(verb: Callable[Concatenate[Network, P], int]) -> Callable[..., int]:
-    """A verb that is given a Network, made of options that every such verb has besides its own."""
+    """Add the network options to a command, and pass them to it as a `Network`."""
     own = list(inspect.signature(verb).parameters.values())[1:]
     every = {
         "connect": Connect,
@@ -242,25 +246,23 @@ def on_network(verb: Callable[Concatenate[Network, P], int]) -> Callable[..., in
 
 
 def alone(session: "Session") -> LinkError | None:
-    """What to raise if there is nobody to talk to."""
+    """Return the error to raise if the session has no transport, or None."""
     if session.info.transports():
         return None
-    return LinkError(
-        "the network", "nobody was found: say where with -e tcp/HOST:7447; `zenlake scout` tells who is near"
-    )
+    return LinkError("the network", "no node found; name one with -e tcp/HOST:7447, or run `zenlake scout`")
 
 
 def following(
     channel: Any, stop: threading.Event, count: int | None = None, seconds: float | None = None
 ) -> Iterator[Any]:
-    """What comes through a channel or a subscriber, until it ends, so many came, the time is over, or someone stops it.
+    """Yield the items of a channel or subscriber until it closes, `count` or `seconds` is reached, or `stop` is set.
 
-    Whenever nothing waits, what was printed so far is sent on its way.
+    The standard output is flushed whenever the channel is empty.
     """
     end = None if seconds is None else time.monotonic() + seconds
     handler = getattr(channel, "handler", channel)
-    come = 0
-    while not stop.is_set() and (count is None or come < count):
+    received = 0
+    while not stop.is_set() and (count is None or received < count):
         if not len(handler):
             sys.stdout.flush()
         left = LOOK if end is None else min(LOOK, end - time.monotonic())
@@ -272,5 +274,5 @@ def following(
             continue
         except ClosedError:
             return
-        come += 1
+        received += 1
         yield item

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake scout` and `zenlake info`: who is near, and whom one is connected to."""
+"""`zenlake scout` and `zenlake info`: list nearby nodes, and the nodes of a session."""
 
 from typing import Annotated
 
@@ -21,16 +21,16 @@ from zenlake.cli.network import (
 
 
 def scout(
-    what: Annotated[str, typer.Option("--what", help="Which roles, as router|peer|client.")] = "router|peer",
-    seconds: Annotated[float, typer.Option("--seconds", "-s", help="How long to look; 0 until Ctrl-C.", min=0)] = 3.0,
+    what: Annotated[str, typer.Option("--what", help="Roles to look for, as router|peer|client.")] = "router|peer",
+    seconds: Annotated[float, typer.Option("--seconds", "-s", help="Seconds to scout. 0: until Ctrl-C.", min=0)] = 3.0,
     count: Count = None,
     config: ConfigFile = None,
     set: Set = None,
     as_json: Json = False,
 ) -> int:
-    """Look for nodes by multicast and tell of each: its role, its id, where it can be reached.
+    """Discover nodes by multicast and print the role, id and locators of each.
 
-    The exit code is 1 if nobody answered.
+    The exit code is 1 if no node replied.
 
     $ zenlake scout
     $ zenlake scout --what router --count 1 --json
@@ -42,7 +42,7 @@ def scout(
         for hello in following(scouting, stop, None, seconds or None):
             zid = str(hello.zid)
             if zid in seen:
-                continue  # nodes answer every question, and questions are asked again
+                continue  # SCOUT messages are repeated, and nodes reply to each
             seen[zid] = hello
             if as_json:
                 typer.echo(json_line({"zid": zid, "whatami": str(hello.whatami), "locators": hello.locators}))
@@ -53,7 +53,7 @@ def scout(
         interrupted = stop.is_set()
     if not seen and not interrupted:
         typer.echo(
-            f"nobody answered in {seconds:g} s: multicast may not pass here, then -e tcp/HOST:7447 finds a router",
+            f"no node replied within {seconds:g} s; if multicast is blocked, name a router with -e tcp/HOST:7447",
             err=True,
         )
     return 0 if seen else 1
@@ -64,9 +64,9 @@ def info(
     network: Network,
     as_json: Json = False,
 ) -> int:
-    """Connect, and tell one's own id, the routers and peers at the other ends, and the links between.
+    """Open a session and print its id, the connected nodes and their links.
 
-    The exit code is 1 if nobody was found.
+    The exit code is 1 if no node is connected.
 
     $ zenlake info
     $ zenlake info -e tcp/localhost:7447
@@ -85,17 +85,17 @@ def info(
             for transport, link in zip(node.info.transports(), node.info.links(), strict=True)
         ]
         own = {"zid": str(node.zid()), "whatami": str(node._node.whatami), "locators": list(node._node.locators)}
-        nobody = alone(node)
+        error = alone(node)
     if as_json:
         typer.echo(json_line({**own, "connected": around}))
     else:
         typer.echo(escaped(f"this node  {own['whatami']!s:<6}  {own['zid']}  {' '.join(own['locators'])}".rstrip()))
         for each in around:
-            lanes = "a lane for each priority" if each["qos"] else "one lane"
+            lanes = "one lane per priority" if each["qos"] else "one lane"
             where = escaped(f"{each['src']} -> {each['dst']}")
             typer.echo(
                 f"with       {each['whatami']!s:<6}  {each['zid']}  {where}  batches of {each['mtu']} bytes, {lanes}"
             )
-    if nobody is not None:
-        typer.echo(str(nobody), err=True)
-    return 0 if nobody is None else 1
+    if error is not None:
+        typer.echo(str(error), err=True)
+    return 0 if error is None else 1

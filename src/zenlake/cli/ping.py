@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake ping`: round trips to another `zenlake ping --answer`, or to Zenoh's own `z_pong`: the keys are the same."""
+"""`zenlake ping`: measure round trips to `zenlake ping --answer`, or to `z_pong` of Zenoh, which uses the same keys."""
 
 import queue
 import struct
@@ -17,27 +17,30 @@ from zenlake.errors import LinkError
 if TYPE_CHECKING:
     from zenlake.api.session import Session
 
-MARK = struct.Struct("<16sQ")  # who asks, and the how manieth it is: others may ask on the same keys
-FIRST = 0.2  # seconds after which the first question is asked again: who answers may just be joining
+MARK = struct.Struct("<16sQ")  # sender and sequence number: other senders may use the same keys
+FIRST = 0.2  # seconds after which the first ping is repeated: the other side may still be joining
 
 
 @on_network
 def ping(
     network: Network,
-    answer: Annotated[bool, typer.Option("--answer", help="Answer others, until Ctrl-C.")] = False,
-    count: Annotated[int, typer.Option("--count", "-n", help="So many round trips.", min=1)] = 100,
+    answer: Annotated[bool, typer.Option("--answer", help="Reply to the pings of other nodes, until Ctrl-C.")] = False,
+    count: Annotated[int, typer.Option("--count", "-n", help="Number of round trips.", min=1)] = 100,
     interval: Annotated[
-        float, typer.Option("--interval", "-i", help="Seconds between two; 0: the next when one is back.", min=0)
+        float,
+        typer.Option(
+            "--interval", "-i", help="Seconds between two pings. 0: send the next ping when the reply arrives.", min=0
+        ),
     ] = 0.0,
-    size: Annotated[int, typer.Option("--size", help="Bytes of each payload.", min=MARK.size)] = 64,
-    timeout: Annotated[float, typer.Option("--timeout", help="Seconds to wait for each.", min=0.001)] = 3.0,
-    to: Annotated[str, typer.Option("--to", metavar="KEY", help="The key of the questions.")] = "test/ping",
-    back: Annotated[str, typer.Option("--back", metavar="KEY", help="The key of the answers.")] = "test/pong",
+    size: Annotated[int, typer.Option("--size", help="Payload size in bytes.", min=MARK.size)] = 64,
+    timeout: Annotated[float, typer.Option("--timeout", help="Seconds to wait for each reply.", min=0.001)] = 3.0,
+    to: Annotated[str, typer.Option("--to", metavar="KEY", help="Key of the pings.")] = "test/ping",
+    back: Annotated[str, typer.Option("--back", metavar="KEY", help="Key of the replies.")] = "test/pong",
     as_json: Json = False,
 ) -> int:
-    """Measure round trips to another `zenlake ping --answer`: the median, the 99th percentile, the extremes.
+    """Measure round trips to `zenlake ping --answer`: median, 99th percentile, minimum and maximum.
 
-    The exit code is 1 if any got lost.
+    The exit code is 1 if a reply is missing.
 
     $ zenlake ping --answer -e tcp/localhost:7447
     $ zenlake ping -e tcp/localhost:7447 --count 1000 --size 1024
@@ -45,13 +48,13 @@ def ping(
     with until_stopped() as stop, network.open() as node:
         if answer:
             _answer(node, to, back)
-            typer.echo(f"answering {to} on {back} (Ctrl-C ends it)", err=True)
+            typer.echo(f"replying to {to} on {back} (Ctrl-C to stop)", err=True)
             stop.wait()
             return 0
         between = Trips(node, to, back, size)
         asked, trips = between.measure(count, interval, timeout, stop) if between.find(timeout, stop) else (0, [])
     if not trips:
-        return 1  # stopped before anything came back
+        return 1  # stopped before the first reply
     figures = {
         "sent": asked,
         "back": len(trips),
@@ -61,8 +64,8 @@ def ping(
     if as_json:
         print(json_line(figures))
     else:
-        told = "  ".join(f"{name} {1e6 * value:.0f}" for name, value in _figures(trips).items())
-        print(f"{len(trips)} of {asked} came back, {size} bytes each; microseconds: {told}")
+        text = "  ".join(f"{name} {1e6 * value:.0f}" for name, value in _figures(trips).items())
+        print(f"{len(trips)} of {asked} replies received, {size} bytes each; microseconds: {text}")
     return 0 if len(trips) == asked else 1
 
 
@@ -74,7 +77,7 @@ def _answer(node: "Session", to: str, back: str) -> None:
 
 
 class Trips:
-    """Questions on one key whose answers come on another."""
+    """Pings on one key with replies on another."""
 
     def __init__(self, node: "Session", to: str, back: str, size: int) -> None:
         from zenlake.api.handlers import Callback
@@ -94,7 +97,7 @@ class Trips:
                 self._came.put((number, now))
 
     def one(self, number: int, patience: float) -> float | None:
-        """The seconds that it took; None if it did not come back in time."""
+        """Send one ping and return its round-trip time in seconds, or None after a timeout."""
         began = time.perf_counter()
         self._publisher.put(MARK.pack(self._own, number).ljust(self.size, b"\0"))
         end = began + patience
@@ -108,19 +111,21 @@ class Trips:
         return None
 
     def find(self, timeout: float, stop: threading.Event) -> bool:
-        """Whether somebody answers, before somebody stops it."""
+        """Ping until the first reply. Return False if `stop` is set before.
+
+        Raises:
+            LinkError: There is no reply within `timeout` seconds.
+        """
         deadline = time.monotonic() + timeout
         while self.one(0, min(FIRST, timeout)) is None:
             if stop.is_set():
                 return False
             if time.monotonic() > deadline:
-                raise LinkError(
-                    self.to, f"nobody answers on {self.back}: start `zenlake ping --answer` on the same network"
-                )
+                raise LinkError(self.to, f"no reply on {self.back}; start `zenlake ping --answer` on the same network")
         return True
 
     def measure(self, count: int, interval: float, timeout: float, stop: threading.Event) -> tuple[int, list[float]]:
-        """How many questions were asked, and how long each took that came back."""
+        """Return the number of pings sent and the round-trip times of those with a reply."""
         took: list[float] = []
         asked = 0
         for number in range(1, count + 1):
@@ -129,7 +134,7 @@ class Trips:
             asked += 1
             seconds = self.one(number, timeout)
             if seconds is None:
-                typer.echo(f"{number} did not come back in {timeout:g} s", err=True)
+                typer.echo(f"ping {number}: no reply within {timeout:g} s", err=True)
             else:
                 took.append(seconds)
         return asked, took

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake put` and `zenlake pub`: a value once, or again and again."""
+"""`zenlake put` and `zenlake pub`: publish one value, or values at a rate."""
 
 import sys
 import time
@@ -21,18 +21,18 @@ NUMBER = "{n}"
 
 
 def _priority(text: str) -> Priority:
-    """By name, as data-high, or by number."""
+    """Return a priority by name, like data-high, or by number."""
     names = {each.name.lower().replace("_", "-"): each for each in Priority}
     chosen = names.get(text.lower().replace("_", "-")) or next(
         (each for each in Priority if str(int(each)) == text), None
     )
     if chosen is None:
-        raise typer.BadParameter(f"{text!r} is not a priority: {', '.join(names)}, or 1 to 7")
+        raise typer.BadParameter(f"invalid priority {text!r}; expected {', '.join(names)}, or 1 to 7")
     return chosen
 
 
 def checked_key(text: str) -> str:
-    """A key expression, before anybody is bothered with it."""
+    """Validate a key expression or selector, as the callback of an option."""
     try:
         KeyExpr(text.partition("?")[0])
     except KeyExprError as error:
@@ -40,27 +40,34 @@ def checked_key(text: str) -> str:
     return text
 
 
-Key = Annotated[
-    str, typer.Argument(metavar="KEY", help="The key expression.", callback=checked_key, show_default=False)
+Key = Annotated[str, typer.Argument(metavar="KEY", help="Key expression.", callback=checked_key, show_default=False)]
+Value = Annotated[str | None, typer.Argument(metavar="VALUE", help="Value, as text.", show_default=False)]
+File = Annotated[
+    Path | None, typer.Option("--file", "-f", help="Read the value from this file. `-` reads the standard input.")
 ]
-Value = Annotated[str | None, typer.Argument(metavar="VALUE", help="The value, as text.", show_default=False)]
-File = Annotated[Path | None, typer.Option("--file", "-f", help="The value is in this file; - is the standard input.")]
 EncodingName = Annotated[
     str | None,
-    typer.Option("--encoding", help="What it is, like application/json.", show_default="zenoh/string for text"),
+    typer.Option(
+        "--encoding", help="Encoding of the value, like application/json.", show_default="zenoh/string for text"
+    ),
 ]
-Attachment = Annotated[str | None, typer.Option("--attachment", help="Sent along with it, as text.")]
+Attachment = Annotated[str | None, typer.Option("--attachment", help="Attachment, as text.")]
 Importance = Annotated[
-    Any, typer.Option("--priority", help="real-time to background, or 1 to 7.", parser=_priority, metavar="PRIORITY")
+    Any,
+    typer.Option(
+        "--priority", help="Priority: real-time to background, or 1 to 7.", parser=_priority, metavar="PRIORITY"
+    ),
 ]
-Express = Annotated[bool, typer.Option("--express", help="Do not wait for others in a batch.")]
-Drop = Annotated[bool, typer.Option("--drop", help="Where a queue is full, drop it rather than wait.")]
+Express = Annotated[
+    bool, typer.Option("--express", help="Send immediately, without waiting for other messages of a batch.")
+]
+Drop = Annotated[bool, typer.Option("--drop", help="Drop the message if a queue is full. Default: wait.")]
 
 
 def given_value(value: str | None, file: Path | None, encoding: str | None) -> tuple[bytes, Encoding]:
-    """The value that the command line gives, as text or in a file, and what it is."""
+    """Return the value of the command line, from text or a file, and its encoding."""
     if (value is None) == (file is None):
-        raise typer.BadParameter("give a VALUE or --file, one of them")
+        raise typer.BadParameter("expected either VALUE or --file")
     if value is not None:
         return value.encode(), Encoding(encoding or "zenoh/string")
     if str(file) == "-":
@@ -75,21 +82,21 @@ def put(
     key: Key,
     value: Value = None,
     file: File = None,
-    delete: Annotated[bool, typer.Option("--delete", help="Say that the key has no value any more.")] = False,
+    delete: Annotated[bool, typer.Option("--delete", help="Publish a deletion of the key instead of a value.")] = False,
     encoding: EncodingName = None,
     attachment: Attachment = None,
     priority: Importance = "data",
     express: Express = False,
     drop: Drop = False,
 ) -> int:
-    """Send a value to whoever listens to a key, or the news that it was deleted.
+    """Publish one value on a key, or its deletion.
 
     $ zenlake put fleet/r1/goal '{"x": 1}' --encoding application/json -e tcp/localhost:7447
     $ zenlake put fleet/r1/map --file map.png --encoding image/png
     $ zenlake put fleet/r1/goal --delete
     """
     if delete and (value is not None or file is not None):
-        raise typer.BadParameter("--delete sends no value")
+        raise typer.BadParameter("--delete conflicts with VALUE and --file")
     payload, kind = (b"", Encoding()) if delete else given_value(value, file, encoding)
     quality: dict[str, Any] = {
         "priority": priority,
@@ -98,9 +105,9 @@ def put(
         "attachment": attachment,
     }
     with network.open() as node:
-        nobody = alone(node)
-        if nobody is not None:
-            raise nobody
+        error = alone(node)
+        if error is not None:
+            raise error
         if delete:
             node.delete(key, **quality)
         else:
@@ -116,12 +123,12 @@ def pub(
         str | None,
         typer.Argument(
             metavar="VALUE",
-            help=f"The value, as text, with {NUMBER} as the count; else each line of the standard input is one.",
+            help=f"Value, as text. {NUMBER} is replaced by the count. Default: one value per line of the standard input.",
             show_default=False,
         ),
     ] = None,
     rate: Annotated[
-        float, typer.Option("--rate", "-r", help="So many each second; 0 as fast as it goes.", min=0)
+        float, typer.Option("--rate", "-r", help="Values per second. 0: as fast as possible.", min=0)
     ] = 1.0,
     count: Count = None,
     encoding: EncodingName = None,
@@ -130,7 +137,7 @@ def pub(
     express: Express = False,
     drop: Drop = False,
 ) -> int:
-    """Publish a value on a key again and again, or a value for each line of the standard input, until Ctrl-C.
+    """Publish a value repeatedly, or one value per line of the standard input, until Ctrl-C.
 
     $ zenlake pub demo/count "hello {n}" --rate 10 -e tcp/localhost:7447
     $ zenlake pub demo/lines < notes.txt

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake get` and `zenlake queryable`: ask, and answer."""
+"""`zenlake get` and `zenlake queryable`: send queries, and reply to them."""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -36,21 +36,26 @@ def get(
     selector: Annotated[
         str,
         typer.Argument(
-            metavar="SELECTOR", help="A key expression, with ?parameters.", callback=checked_key, show_default=False
+            metavar="SELECTOR",
+            help="Key expression, with optional ?parameters.",
+            callback=checked_key,
+            show_default=False,
         ),
     ],
     value: Value = None,
-    target: Annotated[Target, typer.Option("--target", help="Whom to ask.")] = Target.best_matching,
+    target: Annotated[
+        Target, typer.Option("--target", help="Queryables to query: the best matching, all, or all complete ones.")
+    ] = Target.best_matching,
     consolidation: Annotated[
-        Consolidation, typer.Option("--consolidation", help="Which of several values of a key to give.")
+        Consolidation, typer.Option("--consolidation", help="Consolidation of several replies with the same key.")
     ] = Consolidation.auto,
-    timeout: Annotated[float, typer.Option("--timeout", help="Seconds to wait for answers.", min=0.001)] = 10.0,
+    timeout: Annotated[float, typer.Option("--timeout", help="Seconds to wait for replies.", min=0.001)] = 10.0,
     count: Count = None,
     encoding: EncodingName = None,
     attachment: Attachment = None,
     as_json: Json = False,
 ) -> int:
-    """Ask, and print a line for each answer. The exit code is 1 if there is none, or none but errors.
+    """Send a query and print a line for each reply. The exit code is 1 without a reply, or with error replies only.
 
     $ zenlake get 'fleet/*/status' -e tcp/localhost:7447
     $ zenlake get 'fleet/r1/status?verbose=1' --target all --timeout 2
@@ -67,16 +72,16 @@ def get(
             consolidation=ConsolidationMode[consolidation.name.upper()],
             timeout=timeout,
         )
-        told = False
+        has_error = False
         for reply in following(replies, stop, count):
             if reply.ok is None:
-                told = True
+                has_error = True
                 _error(reply.err, as_json)
                 continue
             answers += 1
             print(json_line(described(reply.ok)) if as_json else line(reply.ok))
-        if not answers and not told and not stop.is_set():
-            typer.echo(f"nobody answered {escaped(selector)}: `zenlake info` tells who is connected", err=True)
+        if not answers and not has_error and not stop.is_set():
+            typer.echo(f"no replies to {escaped(selector)}; `zenlake info` lists the connected nodes", err=True)
     return 0 if answers else 1
 
 
@@ -84,7 +89,7 @@ def _error(error: "ReplyError", as_json: bool) -> None:
     if as_json:
         print(json_line({"error": bytes(error.payload), "encoding": str(error.encoding)}))
     else:
-        typer.echo(f"answered with an error: {one_line(bytes(error.payload))}", err=True)
+        typer.echo(f"error reply: {one_line(bytes(error.payload))}", err=True)
 
 
 @on_network
@@ -94,7 +99,7 @@ def queryable(
     value: Value = None,
     file: File = None,
     complete: Annotated[
-        bool, typer.Option("--complete", help="Say that it knows every key of the expression.")
+        bool, typer.Option("--complete", help="Declare the queryable complete: it has the values of all matching keys.")
     ] = False,
     count: Count = None,
     seconds: Seconds = None,
@@ -102,7 +107,7 @@ def queryable(
     attachment: Attachment = None,
     as_json: Json = False,
 ) -> int:
-    """Answer every query on a key with a value, and print a line for each query, until Ctrl-C.
+    """Reply to every query on a key with a value, and print a line for each query, until Ctrl-C.
 
     $ zenlake queryable fleet/r1/status ready -e tcp/localhost:7447
     """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake hz` and `zenlake bw`: how often a key is published, and how many bytes, as the tools do that ROS users know.
+"""`zenlake hz` and `zenlake bw`: publication rate and bandwidth per key, like the ROS tools of these names.
 
-Samples come as columns, so that a busy network does not change what is measured: only the key, the size and the time of each
-are looked at. Each key has a window of its last samples.
+Performance: samples are received as Arrow columns (key, size and time only), so that a busy network does not distort the
+measurement. Each key has a window of its last samples.
 """
 
 import math
@@ -24,12 +24,12 @@ from zenlake.cli.lines import escaped, json_line
 from zenlake.cli.network import Json, Network, Seconds, following, on_network, until_stopped
 from zenlake.cli.publish import Key
 
-AGE = 0.05  # seconds that a sample waits for others of its batch
-SILENT = 5  # a key that was not heard for so many of its own periods is silent
+AGE = 0.05  # seconds that a sample waits for others of its record batch
+SILENT = 5  # periods without a sample after which a key is silent
 
 
 class Window:
-    """The last samples of one key."""
+    """The times and sizes of the last samples of one key."""
 
     def __init__(self, size: int) -> None:
         self.times: deque[int] = deque(maxlen=size)
@@ -42,11 +42,11 @@ class Window:
         self.samples += 1
 
     def seconds(self) -> float:
-        """From the first to the last in the window."""
+        """Return the seconds between the first and the last sample of the window."""
         return (self.times[-1] - self.times[0]) / 1e9
 
     def rate(self, now: int) -> float:
-        """Samples each second; those of a key that has fallen silent are fewer the longer it is."""
+        """Return samples per second. The rate of a silent key decreases with the time since its last sample."""
         if len(self.times) < 2 or self.seconds() <= 0:
             return 0.0
         period = self.seconds() / (len(self.times) - 1)
@@ -67,9 +67,11 @@ class Window:
 
 Figures = Callable[[Window, int], dict[str, float]]
 
-WindowSize = Annotated[int, typer.Option("--window", "-w", help="Samples of each key that are looked at.", min=2)]
-Every = Annotated[float, typer.Option("--every", help="Seconds between two looks.", min=0.05)]
-Samples = Annotated[int | None, typer.Option("--count", "-n", metavar="N", help="End after so many samples.", min=1)]
+WindowSize = Annotated[
+    int, typer.Option("--window", "-w", help="Number of last samples of each key to measure.", min=2)
+]
+Every = Annotated[float, typer.Option("--every", help="Seconds between two updates.", min=0.05)]
+Samples = Annotated[int | None, typer.Option("--count", "-n", metavar="N", help="Stop after N samples.", min=1)]
 
 
 @on_network
@@ -82,9 +84,9 @@ def hz(
     seconds: Seconds = None,
     as_json: Json = False,
 ) -> int:
-    """Show how often each key is published: the rate, and the shortest and longest time between two, until Ctrl-C.
+    """Show the publication rate of each key, and the shortest and longest interval, until Ctrl-C.
 
-    The exit code is 1 if nothing was published.
+    The exit code is 1 if nothing was received.
 
     $ zenlake hz 'fleet/*/pose' -e tcp/localhost:7447
     """
@@ -102,9 +104,9 @@ def bw(
     seconds: Seconds = None,
     as_json: Json = False,
 ) -> int:
-    """Show how many bytes of payload are published on each key each second, and the sizes of its samples, until Ctrl-C.
+    """Show the payload bytes per second of each key, and the sizes of its samples, until Ctrl-C.
 
-    The exit code is 1 if nothing was published.
+    The exit code is 1 if nothing was received.
 
     $ zenlake bw 'fleet/**' -e tcp/localhost:7447 --seconds 10 --json
     """
@@ -146,11 +148,11 @@ def _watch(
     return 0 if windows else 1
 
 
-Rows = dict[str, tuple[int, dict[str, float]]]  # of each key: how many samples in all, and the figures of its window
+Rows = dict[str, tuple[int, dict[str, float]]]  # per key: the total of samples, and the figures of its window
 
 HEADS = {
     "hz": "Hz", "min_ms": "shortest ms", "max_ms": "longest ms", "std_ms": "deviation ms",
-    "bytes_s": "a second", "mean": "mean size", "min": "smallest", "max": "largest",
+    "bytes_s": "per second", "mean": "mean size", "min": "smallest", "max": "largest",
 }  # fmt: skip
 
 
@@ -166,7 +168,7 @@ def _text(figure: str, value: float) -> str:
 
 
 class Lines:
-    """Where there is no terminal: a line for each key at each look."""
+    """Output for pipes and files: one line per key and update."""
 
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json
@@ -183,13 +185,13 @@ class Lines:
                 rounded = {figure: round(value, 3) for figure, value in figures.items()}
                 print(json_line({"key": name, **rounded, "samples": samples}))
             else:
-                told = "  ".join(f"{HEADS[figure]} {_text(figure, value)}" for figure, value in figures.items())
-                print(f"{escaped(name)}  {told}  samples {samples}")
+                text = "  ".join(f"{HEADS[figure]} {_text(figure, value)}" for figure, value in figures.items())
+                print(f"{escaped(name)}  {text}  samples {samples}")
         sys.stdout.flush()
 
 
 class Screen:
-    """On a terminal: one table, drawn again at each look; it stays when the command ends."""
+    """Output for a terminal: one table, redrawn at each update. It stays when the command ends."""
 
     def __init__(self) -> None:
         self._console = Console(highlight=False)
@@ -216,5 +218,5 @@ class Screen:
             cells = [_text(figure, value) for figure, value in figures.items()]
             table.add_row(Text(escaped(name)), *cells, str(samples))
         if len(busiest) > fitting:
-            table.caption = f"and {len(busiest) - fitting} keys more"
+            table.caption = f"and {len(busiest) - fitting} more keys"
         self._live.update(table, refresh=True)

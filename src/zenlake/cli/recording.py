@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands that record have in common: where the log lies, where it is copied to, where its figures are shown."""
+"""Options that all recording commands share: the folder of the log, its mirror and its metrics."""
 
 import re
 from pathlib import Path
@@ -14,22 +14,20 @@ from zenlake.log.layout import checked_name
 
 __all__ = ["Metrics", "MirrorTo", "lagging", "local", "mirror", "named"]
 
-ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/(?!/)")  # what pathlib leaves of `s3://bucket`
+ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/(?!/)")  # `s3://bucket` as a pathlib.Path
 
 
 def local(log: Path | None) -> Path | None:
-    """A log's folder, as an option's callback: an address is refused, and would be a folder called `s3:`."""
+    """Validate the folder of a log, as the callback of an option. An address would become a folder named `s3:`."""
     found = ADDRESS.match(str(log)) if log is not None else None
     if found is not None:
         address = str(log).replace(":/", "://", 1)
-        raise typer.BadParameter(
-            f"a log is written to a folder of this machine: add --mirror {address} to copy it there"
-        )
+        raise typer.BadParameter(f"a log must be a local folder; use --mirror {address} to copy it there")
     return log
 
 
 def named(name: str) -> str:
-    """A writer's name, as an option's callback."""
+    """Validate a writer name, as the callback of an option."""
     try:
         return checked_name(name)
     except InvalidValue as error:
@@ -39,7 +37,7 @@ def named(name: str) -> str:
 def _metrics(address: str | None) -> str | None:
     port = address.rpartition(":")[2] if address is not None else "0"
     if not port.isdecimal() or int(port) > 65535:
-        raise typer.BadParameter(f"{address} is not like 127.0.0.1:9100 or :9100")
+        raise typer.BadParameter(f"invalid address {address}; expected HOST:PORT, like 127.0.0.1:9100 or :9100")
     return address
 
 
@@ -48,17 +46,19 @@ MirrorTo = Annotated[
     typer.Option(
         "--mirror",
         metavar="ADDRESS",
-        help="Copy each segment there when it is sealed (after 64 MiB or an hour), like s3://bucket/log.",
+        help="Copy each sealed segment (after 64 MiB or one hour) to this address, like s3://bucket/log.",
     ),
 ]
 Metrics = Annotated[
     str | None,
-    typer.Option("--metrics", metavar="HOST:PORT", callback=_metrics, help="Serve /metrics and /health there."),
+    typer.Option(
+        "--metrics", metavar="HOST:PORT", callback=_metrics, help="Serve /metrics and /health at this address."
+    ),
 ]
 
 
 def mirror(log: Path, name: str, address: str | None) -> Mirror | None:
-    """A copy that will follow this writer, if one is wanted."""
+    """Return the mirror of this writer, or None without an address."""
     try:
         return None if address is None else Mirror(log, name, address)
     except pa.ArrowInvalid as error:
@@ -66,5 +66,5 @@ def mirror(log: Path, name: str, address: str | None) -> Mirror | None:
 
 
 def lagging(copy: Mirror | None) -> str:
-    """Why nothing is copied now; empty if all is well."""
+    """Return why the mirror is not copying, or an empty text."""
     return "" if copy is None or copy.trouble is None else f"not copied to {copy.there.path}: {copy.trouble}"

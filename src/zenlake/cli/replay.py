@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake replay`: publish a recording again, with its own timing."""
+"""`zenlake replay`: publish the samples of a recording again, with their original timing."""
 
 import sys
 import time
@@ -18,7 +18,7 @@ from zenlake.examples import or_sample
 if TYPE_CHECKING:
     from zenlake.replay import Outcome
 
-REFRESH = 0.25  # seconds between two looks at the progress
+REFRESH = 0.25  # seconds between two updates of the progress
 
 
 class By(StrEnum):
@@ -33,7 +33,7 @@ class SentBy(StrEnum):
 
 
 def _moment(text: str) -> datetime | timedelta:
-    """A time in ISO 8601, UTC unless it says otherwise; or seconds from the beginning."""
+    """Parse an ISO 8601 time (UTC by default), or seconds from the start of the recording."""
     try:
         return timedelta(seconds=float(text))
     except ValueError:
@@ -42,7 +42,7 @@ def _moment(text: str) -> datetime | timedelta:
         found = datetime.fromisoformat(text)
     except ValueError:
         raise typer.BadParameter(
-            f"{text!r} is neither a time like 2026-05-01T12:00:00 nor a number of seconds"
+            f"invalid time {text!r}; expected a time like 2026-05-01T12:00:00, or a number of seconds"
         ) from None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
@@ -50,51 +50,60 @@ def _moment(text: str) -> datetime | timedelta:
 def _pair(text: str) -> tuple[str, str]:
     old, equals, new = text.partition("=")
     if not equals:
-        raise typer.BadParameter(f"{text!r} is not like robots/r1=sim/r1")
+        raise typer.BadParameter(f"invalid rename {text!r}; expected OLD=NEW, like robots/r1=sim/r1")
     return old, new
 
 
 @on_network
 def replay(
     network: Network,
-    paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Captures, logs, lakes.", show_default=False)],
-    speed: Annotated[float, typer.Option("--speed", help="So many times faster; 0: as fast as it goes.", min=0)] = 1.0,
+    paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Captures, logs or lakes.", show_default=False)],
+    speed: Annotated[float, typer.Option("--speed", help="Speed factor. 0: as fast as possible.", min=0)] = 1.0,
     since: Annotated[
         Any,
         typer.Option(
-            "--from", metavar="T", parser=_moment, help="Received from then on: a time, or seconds from the start."
+            "--from",
+            metavar="T",
+            parser=_moment,
+            help="Replay samples received at or after T: a time, or seconds from the start.",
         ),
     ] = None,
-    until: Annotated[Any, typer.Option("--to", metavar="T", parser=_moment, help="Received before then.")] = None,
-    key: Annotated[str | None, typer.Option("--key", help="Only keys that this expression intersects.")] = None,
+    until: Annotated[
+        Any, typer.Option("--to", metavar="T", parser=_moment, help="Replay samples received before T.")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", help="Replay only keys that intersect this key expression.")
+    ] = None,
     rename: Annotated[
         list[str] | None,
         typer.Option(
-            "--rename", metavar="OLD=NEW", help="Another prefix for keys; an empty OLD fits all; may be repeated."
+            "--rename",
+            metavar="OLD=NEW",
+            help="Replace the key prefix OLD by NEW. An empty OLD matches all keys. Repeatable.",
         ),
     ] = None,
-    loop: Annotated[bool, typer.Option("--loop", help="Again and again, until Ctrl-C.")] = False,
+    loop: Annotated[bool, typer.Option("--loop", help="Repeat the replay until Ctrl-C.")] = False,
     by: Annotated[
-        By, typer.Option("--by", help="The recorder's clock, or the senders' where they stamp.")
+        By, typer.Option("--by", help="Clock of the timing: receive time, or the timestamp of the sender if present.")
     ] = By.received,
     sent_by: Annotated[
         SentBy | None,
         typer.Option(
             "--sent-by",
-            help="Whose samples: of the nodes that opened the recorded sessions, of those that accepted them, or all.",
-            show_default="opener, or acceptor if those sent none",
+            help="Replay samples of the nodes that opened the recorded sessions, that accepted them, or of all.",
+            show_default="opener, or acceptor if openers sent no samples",
         ),
     ] = None,
     keep_timestamps: Annotated[
         bool,
-        typer.Option("--keep-timestamps", help="Send the recorded timestamps too, rather than have new ones made."),
+        typer.Option("--keep-timestamps", help="Send the recorded timestamps instead of new ones."),
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Publish the samples of a capture, a log or a lake again, with their own timing.
+    """Publish the samples of a capture, log or lake again, with their original timing.
 
-    Keys, values, encodings, attachments, priorities, puts and deletes are those that were recorded. The end tells how late
-    samples left. Answers to queries are not replayed.
+    Keys, values, encodings, attachments, priorities, puts and deletes are as recorded. The summary at the end reports the delay
+    of samples against the schedule. Replies to queries are not replayed.
 
     $ zenlake replay robots.pcap -e tcp/localhost:7447
     $ zenlake replay lake/log -e tcp/localhost:7447 --from 10 --to 20 --speed 2
@@ -117,11 +126,11 @@ def replay(
     )
     extent = chosen.extent
     begins = datetime.fromtimestamp(extent.first / 1e9, UTC)
-    console.print(f"{extent.samples} samples of {extent.seconds:.1f} s, from {begins:%Y-%m-%d %H:%M:%S} UTC on")
+    console.print(f"{extent.samples} samples of {extent.seconds:.1f} s, from {begins:%Y-%m-%d %H:%M:%S} UTC")
     with until_stopped() as stop, network.open() as node:
-        nobody = alone(node)
-        if nobody is not None and not network.listen:
-            raise nobody
+        error = alone(node)
+        if error is not None and not network.listen:
+            raise error
         with Live(console=console, auto_refresh=False, transient=True) as live:
             shown = 0.0
 
@@ -144,15 +153,17 @@ def replay(
 def _tell(outcome: "Outcome", speed: float, as_json: bool) -> None:
     late = {"p50": outcome.late(0.5), "p99": outcome.late(0.99), "max": outcome.latest} if speed else {}
     if as_json:
-        told: dict[str, float] = {"sent": outcome.sent, "dropped": outcome.dropped, "skipped": outcome.skipped}
-        told |= {"seconds": round(outcome.seconds, 3)}
-        print(json_line(told | {f"late_{name}_ms": round(1e3 * value, 3) for name, value in late.items()}), flush=True)
+        fields: dict[str, float] = {"sent": outcome.sent, "dropped": outcome.dropped, "skipped": outcome.skipped}
+        fields |= {"seconds": round(outcome.seconds, 3)}
+        print(
+            json_line(fields | {f"late_{name}_ms": round(1e3 * value, 3) for name, value in late.items()}), flush=True
+        )
         return
     words = [f"{outcome.sent} samples in {outcome.seconds:.2f} s"]
     if outcome.dropped:
         words.append(f"{outcome.dropped} dropped by a full queue")
     if outcome.skipped:
-        words.append(f"{outcome.skipped} skipped (key not seen, or value not there)")
+        words.append(f"{outcome.skipped} skipped (unknown key, or missing value)")
     if late:
         words.append("late by " + ", ".join(f"{name} {1e3 * value:.2f} ms" for name, value in late.items()))
     print("; ".join(words), flush=True)

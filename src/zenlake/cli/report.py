@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake report`: a recording, or two of them, as one HTML page."""
+"""`zenlake report`: write an HTML report of one or two recordings."""
 
 import os
 import sys
@@ -20,21 +20,24 @@ def report(
         list[str],
         typer.Argument(
             metavar="PATH",
-            help="A capture (or a quoted pattern, or a folder of captures), a log or a lake; a second one is compared with it.",
+            help="Capture (or quoted pattern, or folder of captures), log or lake. A second PATH is compared with the first.",
             show_default=False,
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT", help="The page to write.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT", help="Output file.")] = Path("report.html"),
     open_it: Annotated[
         bool | None,
-        typer.Option("--open/--no-open", help="Open it in the browser.", show_default="on a terminal with a desktop"),
+        typer.Option(
+            "--open/--no-open", help="Open the report in the browser.", show_default="on a terminal with a desktop"
+        ),
     ] = None,
 ) -> int:
-    """Make one HTML page of a recording, which needs nothing else: throughput, keys, sessions, queries, losses, errors, liveliness.
+    """Write a self-contained HTML report: throughput, keys, sessions, queries, losses, errors and liveliness.
 
-    With two paths the page also tells what the first sent and the second saw. The files of a rotation are one recording: give
-    them as a quoted pattern, 'robot-*.pcap'. Where there is no file of that name, `sample.pcap` is the capture that comes with
-    Zenlake. Of a damaged log the page tells what can be read, a line says what was left out, and the exit code is 1.
+    With two paths, the report also compares the samples sent in the first with those received in the second. The files of a
+    rotation are one recording: use a quoted pattern, 'robot-*.pcap'. If no file is named `sample.pcap`, that name selects the
+    capture that is included in Zenlake. For a damaged log, the report covers the readable part, a message names the rest, and
+    the exit code is 1.
 
     $ zenlake report sample.pcap
     $ zenlake report robots.pcap base.pcap -o compared.html
@@ -42,13 +45,13 @@ def report(
     """
     if len(paths) > 2:
         raise typer.BadParameter(
-            f"{len(paths)} recordings; a report is about one or two. Files of one rotation go into one quoted pattern"
+            f"{len(paths)} recordings; expected one or two. Use one quoted pattern for the files of a rotation"
         )
-    from zenlake.report import page  # DuckDB and Arrow take a while: not for `--help`
+    from zenlake.report import page  # DuckDB and Arrow are slow to import: not for `--help`
 
     found = or_sample(paths)
     if out.is_dir():
-        raise IsADirectoryError(f"{out} is a folder; -o names the page to write")
+        raise IsADirectoryError(f"{out} is a folder; -o expects the name of the output file")
     if not out.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {out.parent} for {out.name}")
     console = Console(stderr=True, highlight=False)
@@ -59,18 +62,18 @@ def report(
     try:
         with writing(out, by_way_of=fresh):
             fresh.write_text(text, encoding="utf-8")
-            fresh.replace(out)  # whoever has the page open never sees half of it
+            fresh.replace(out)  # atomic: readers never see a partial page
     finally:
         fresh.unlink(missing_ok=True)
     typer.echo(f"{escaped(str(out))}  {len(text.encode()) / 1e6:.1f} MB  {out.resolve().as_uri()}", err=True)
     if open_it or (open_it is None and _somebody_looks()):
         opened = webbrowser.open(out.resolve().as_uri())
         if open_it and not opened:
-            typer.echo("no browser was found; open the file by hand", err=True)
+            typer.echo("no browser found; open the file manually", err=True)
     return damaged.status
 
 
 def _somebody_looks() -> bool:
-    """A person at a desktop: neither a script nor a shell on another machine."""
+    """Return whether the command runs on a terminal with a desktop, not in a script or over SSH."""
     desktop = sys.platform == "darwin" or "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
     return sys.stdout.isatty() and sys.stderr.isatty() and desktop and "SSH_CONNECTION" not in os.environ

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulated fleet: robots, an operator who asks them, and somebody who listens too slowly.
+"""A simulated fleet: robots, an operator that queries them, and a slow subscriber.
 
     python -m zenlake.cli.robots --module zenlake --connect tcp/127.0.0.1:7447 robots --first 0 --count 10 --seconds 10
 
-The same program runs on Zenlake and on the real Zenoh (`--module zenoh`): their APIs have the same names. At its end, or
-when a line comes in on the standard input, it prints what it sent and received as one line of JSON; with `--tell` also after
-every turn, so that one who is killed has told.
+The same program runs on Zenlake and on Eclipse Zenoh (`--module zenoh`): their APIs have the same names. At its end, or after
+a line on the standard input, it prints its counters as one line of JSON. With `--progress` it prints them after every turn, so that
+the counters of a killed process are known.
 """
 
 import argparse
@@ -23,8 +23,8 @@ from typing import Any
 CAMERA = 150_000  # bytes: more than a batch, so it travels in fragments
 TICK = 0.02
 ASK = 0.5
-DROPPABLE = "camera"  # what a sender, or the router, may drop rather than wait
-LOOKS = 0.4  # seconds that the slow one looks at a picture
+DROPPABLE = "camera"  # topic that a sender or the router may drop when a queue is full
+LOOKS = 0.4  # seconds that the slow subscriber spends on a picture
 
 
 def main() -> None:
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("role", choices=["robots", "operator", "slow"])
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=1)
-    parser.add_argument("--tell", action="store_true")
+    parser.add_argument("--progress", action="store_true")
     given = parser.parse_args()
     zenoh = importlib.import_module(given.module)
     stop = threading.Event()
@@ -63,7 +63,7 @@ def opened(zenoh: Any, endpoint: str) -> Any:
 
 
 class Robot:
-    """One robot with a session of its own. What it publishes waits rather than drops, but for its pictures. It numbers it all."""
+    """A robot with its own session. It numbers its samples. Only camera pictures may be dropped; the others block."""
 
     def __init__(self, zenoh: Any, endpoint: str, number: int) -> None:
         self.name = f"fleet/r{number:02d}"
@@ -104,7 +104,7 @@ class Robot:
         self.sent[key] += 1
 
     def tick(self, turn: int) -> None:
-        """What fifty times a second brings."""
+        """Publish the samples of one turn. There are fifty turns per second."""
         angle = turn * TICK + self.number
         self.put("imu", struct.pack("<Qfff", turn, math.sin(angle), math.cos(angle), 9.81))
         if turn % 5 == 0:
@@ -122,30 +122,30 @@ def robots(zenoh: Any, given: Any, stop: threading.Event) -> dict[str, Any]:
     began = time.monotonic()
     turn = 0
 
-    def told() -> dict[str, Any]:
+    def counters() -> dict[str, Any]:
         return {"sent": dict(sum((robot.sent for robot in fleet), Counter()))}
 
     while time.monotonic() - began < given.seconds and not stop.is_set():
         for robot in fleet:
             robot.tick(turn)
-        if given.tell:
-            print(json.dumps(told()), flush=True)
+        if given.progress:
+            print(json.dumps(counters()), flush=True)
         turn += 1
         stop.wait(max(0.0, began + turn * TICK - time.monotonic()))
     for robot in fleet:
         robot.session.close()
-    return told()
+    return counters()
 
 
 def operator(zenoh: Any, given: Any, stop: threading.Event) -> dict[str, Any]:
-    """Asks the whole fleet, then one robot, again and again; and one that does not exist."""
+    """Query the whole fleet, then one robot, then a robot that does not exist, repeatedly."""
     session = opened(zenoh, given.connect)
     print("READY", flush=True)
     asked: Counter[str] = Counter()
     began = time.monotonic()
     turn = 0
     while time.monotonic() - began < given.seconds and not stop.wait(ASK):
-        for selector in ("fleet/*/status", f"fleet/r{turn % 20:02d}/status?verbose", "fleet/nobody/status"):
+        for selector in ("fleet/*/status", f"fleet/r{turn % 20:02d}/status?verbose", "fleet/missing/status"):
             replies = session.get(selector, target=zenoh.QueryTarget.ALL, timeout=2.0)
             for reply in replies:
                 asked["replies" if reply.ok is not None else "errors"] += 1
@@ -156,7 +156,7 @@ def operator(zenoh: Any, given: Any, stop: threading.Event) -> dict[str, Any]:
 
 
 def slow(zenoh: Any, given: Any, stop: threading.Event) -> dict[str, Any]:
-    """Wants every camera picture and takes its time with each."""
+    """Subscribe to all camera pictures, and process each of them slowly."""
     session = opened(zenoh, given.connect)
     subscriber = session.declare_subscriber(f"fleet/*/{DROPPABLE}", zenoh.handlers.FifoChannel(1))
     print("READY", flush=True)

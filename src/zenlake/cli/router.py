@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake router`: a Zenoh router, which can record all that passes."""
+"""`zenlake router`: run a Zenoh router that can record all traffic."""
 
 import dataclasses
 import resource
@@ -41,8 +41,8 @@ from zenlake.tap.recording import Recording
 
 __all__ = ["router"]
 
-REFRESH = 0.5  # seconds between two looks at the figures
-BESIDES = 64  # file handles for everything that is no session: listeners, the log, Python's own
+REFRESH = 0.5  # seconds between two updates of the status line
+BESIDES = 64  # file handles besides sessions: listeners, the log, Python itself
 
 
 def router(
@@ -53,7 +53,7 @@ def router(
     password_file: PasswordFile = None,
     log: Annotated[
         Path | None,
-        typer.Option("--log", metavar="DIR", callback=local, help="Record everything that passes into this wire log."),
+        typer.Option("--log", metavar="DIR", callback=local, help="Record all traffic into this wire log."),
     ] = None,
     mirror_to: MirrorTo = None,
     record: Annotated[
@@ -61,32 +61,37 @@ def router(
         typer.Option(
             "--record",
             metavar="KEY",
-            help="Ask for samples on these keys, so that they come even if nobody else wants them.",
+            help="Subscribe to these keys, to record samples that have no other subscriber.",
             show_default="**",
         ),
     ] = None,
     metadata_only: Annotated[
         list[str] | None,
         typer.Option(
-            "--metadata-only", metavar="KEY", help="Of values on these keys keep the size and the hash, not the bytes."
+            "--metadata-only",
+            metavar="KEY",
+            help="Redact payloads on these keys: store size and hash instead of the bytes.",
         ),
     ] = None,
     name: Annotated[
         str,
         typer.Option(
-            "--name", callback=named, help="This router's name in the log, its own for ever.", show_default=True
+            "--name",
+            callback=named,
+            help="Writer name in the log. Unique per router; do not change it later.",
+            show_default=True,
         ),
     ] = "router",
     memory: Annotated[
         int,
         typer.Option(
-            "--memory", metavar="MIB", min=1, help="MiB that all neighbours together may use.", show_default=True
+            "--memory", metavar="MIB", min=1, help="Memory limit in MiB for all neighbours together.", show_default=True
         ),
     ] = MEMORY >> 20,
     limit: Limit = None,
     metrics: Metrics = None,
 ) -> int:
-    """Run a Zenoh router, until Ctrl-C or SIGTERM. Unless told where, it listens on this machine only.
+    """Run a Zenoh router until Ctrl-C or SIGTERM. Without --listen, it accepts connections from this machine only.
 
     $ zenlake router
     $ zenlake router -l "tcp/[::]:7447" --log lake/log
@@ -94,7 +99,7 @@ def router(
     """
     for given, option in ((record, "--record"), (metadata_only, "--metadata-only"), (mirror_to, "--mirror")):
         if given and log is None:
-            raise typer.BadParameter("nothing is recorded without --log", param_hint=option)
+            raise typer.BadParameter("recording needs --log", param_hint=option)
     bounds = limits(limit)
     chosen = configuration(config, "router", connect, listen, set, password_file)
     copy = None if log is None else mirror(log, name, mirror_to)
@@ -102,7 +107,7 @@ def router(
         stop = stack.enter_context(until_stopped())
         recorder = None
         if copy is not None:
-            stack.callback(copy.close)  # behind the recorder, which seals what it has
+            stack.callback(copy.close)  # after the recorder, which seals its segment
         if log is not None:
             recorder = stack.enter_context(Recorder(Writer(log, name, metadata_only=metadata_only or ())))
         if copy is not None and recorder is not None:
@@ -130,7 +135,7 @@ def router(
         recorded += "" if copy is None else f", copied to {copy.there.path}"
         where = ", ".join(running.locators) or "nothing"
         typer.echo(
-            f"router {running.zid[::-1].hex().lstrip('0')} listens on {where}{recorded} (Ctrl-C ends it)", err=True
+            f"router {running.zid[::-1].hex().lstrip('0')} listens on {where}{recorded} (Ctrl-C to stop)", err=True
         )
         before, then = total(running), time.monotonic()
         with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
@@ -143,13 +148,13 @@ def router(
         done = total(running)
     sealed = "" if log is None else f"; {log} is sealed"
     typer.echo(
-        f"{done.messages_in} messages came and {done.messages_out} went, {done.dropped} dropped{sealed}", err=True
+        f"{done.messages_in} messages received, {done.messages_out} sent, {done.dropped} dropped{sealed}", err=True
     )
     return 0
 
 
 def file_handles(needed: int) -> str:
-    """Have as many as needed, if we may; else say what is missing."""
+    """Raise the limit of file handles to `needed`. Return a warning if the hard limit is lower, else an empty text."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return ""
@@ -158,7 +163,7 @@ def file_handles(needed: int) -> str:
     if may == needed:
         return ""
     return (
-        f"{needed} file handles are needed for all the sessions that may be open, and this process may have {may}: "
+        f"{needed} file handles are needed for the maximum number of sessions, but the limit of this process is {may}; "
         f"raise the limit (ulimit -Hn {needed}), or set transport/unicast/max_sessions"
     )
 
@@ -168,8 +173,8 @@ def total(running: LiveNode) -> Traffic:
 
 
 def line(now: Traffic, before: Traffic, seconds: float, trouble: str) -> Text:
-    """What happens at the moment."""
-    told = [
+    """Return the status line: sessions and rates since the last update."""
+    words = [
         f"{now.sessions} session{'' if now.sessions == 1 else 's'}",
         f"in {(now.messages_in - before.messages_in) / seconds:,.0f} messages/s",
         f"{filesize.decimal(int((now.bytes_in - before.bytes_in) / seconds))}/s",
@@ -177,26 +182,36 @@ def line(now: Traffic, before: Traffic, seconds: float, trouble: str) -> Text:
         f"{filesize.decimal(int((now.bytes_out - before.bytes_out) / seconds))}/s",
         f"{now.dropped:,} dropped",
     ]
-    return status_line(told, [trouble])
+    return status_line(words, [trouble])
 
 
 def figures(running: LiveNode, recorder: Recorder | None) -> Iterable[Figure]:
     for role, traffic in running.traffic().items():
         what = dataclasses.asdict(traffic)
         labels = {"role": str(role)}
-        yield "zenlake_router_sessions", "Sessions that are open.", labels, what["sessions"]
+        yield "zenlake_router_sessions", "Open sessions.", labels, what["sessions"]
         for flow in ("in", "out"):
             both = labels | {"flow": flow}
             yield "zenlake_router_messages_total", "Network messages.", both, what[f"messages_{flow}"]
             yield "zenlake_router_bytes_total", "Bytes of batches.", both, what[f"bytes_{flow}"]
-        yield "zenlake_router_dropped_total", "Messages for which a queue had no room.", labels, what["dropped"]
+        yield "zenlake_router_dropped_total", "Messages dropped because a queue was full.", labels, what["dropped"]
     for cause, count in running.counters().items():
-        yield "zenlake_router_refused_total", "What was dropped, denied or refused.", {"cause": cause}, count
+        yield (
+            "zenlake_router_refused_total",
+            "Messages and requests that were dropped, denied or refused, by cause.",
+            {"cause": cause},
+            count,
+        )
     refused, budget = running.runtime.refused, running.runtime.budget
-    yield "zenlake_router_turned_away_total", "Links refused: too many handshakes, or no memory.", {}, refused
-    yield "zenlake_router_held_bytes", "Bytes that wait in all connections together.", {}, budget.held
-    yield "zenlake_router_no_memory_total", "Messages refused because too much was waiting.", {}, budget.refused
+    yield (
+        "zenlake_router_turned_away_total",
+        "Links refused because of too many handshakes or the memory limit.",
+        {},
+        refused,
+    )
+    yield "zenlake_router_held_bytes", "Bytes queued in all connections together.", {}, budget.held
+    yield "zenlake_router_no_memory_total", "Messages refused because of the memory limit.", {}, budget.refused
     if recorder is not None:
         yield "zenlake_router_recorded_bytes_total", "Bytes recorded.", {}, recorder.bytes
-        yield "zenlake_router_lost_batches_total", "Batches that found no room before a slow disk.", {}, recorder.lost
-        yield "zenlake_router_waiting_bytes", "Bytes recorded and not yet written.", {}, recorder.waiting
+        yield "zenlake_router_lost_batches_total", "Batches lost because the disk was too slow.", {}, recorder.lost
+        yield "zenlake_router_waiting_bytes", "Bytes recorded but not yet written.", {}, recorder.waiting

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrow tables on a terminal and in files, the same for every command."""
+"""Output of Arrow tables to a terminal or a file, for all commands."""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -32,10 +32,10 @@ class Format(StrEnum):
 
 
 BINARY = (Format.parquet, Format.arrow, Format.feather)
-ENDLESS = 100_000  # columns of a page that nobody looks at directly
-SCREEN = 200  # rows that somebody may look at
-WIDEST, GAP, NARROW = 40, 3, 8  # characters of a cell on a terminal, between two, and of one that is cut
-FIRST = (  # columns that a reader looks for; the others follow in their own order, and last what says where it was found
+ENDLESS = 100_000  # width of output that does not go to a terminal
+SCREEN = 200  # rows shown on a terminal
+WIDEST, GAP, NARROW = 40, 3, 8  # characters: largest cell on a terminal, gap between cells, smallest truncated cell
+FIRST = (  # preferred columns; the others follow in schema order, and LAST (provenance) at the end
     "received", "key", "kind", "type", "body", "action", "outcome", "reason", "scope", "missing", "payload", "detail", "why",
     "replies", "final_ms", "error", "opener_role", "acceptor_role", "protocol", "payload_size", "encoding",
 )  # fmt: skip
@@ -46,9 +46,9 @@ LAST = (
 
 
 def write(schema: pa.Schema, batches: Iterable[pa.RecordBatch], format: Format, out: Path | None) -> int:
-    """Write batches to a file, or to the standard output; how many rows there were."""
+    """Write record batches to a file or the standard output, and return the number of rows."""
     if out is None and format in BINARY and sys.stdout.isatty():
-        raise typer.BadParameter(f"{format} is not for a terminal: give a file with -o")
+        raise typer.BadParameter(f"{format} is a binary format and cannot be printed on a terminal; use -o FILE")
     with writing(out):
         return _print(schema, batches, out) if format is Format.table else _write(schema, batches, format, out)
 
@@ -66,7 +66,7 @@ def _write(schema: pa.Schema, batches: Iterable[pa.RecordBatch], format: Format,
 
 
 class JsonLines:
-    """A line for each row. Bytes are text where they are UTF-8, and {"hex": ...} where not."""
+    """A writer of one JSON object per row. Bytes are text if they are UTF-8, else {"hex": ...}."""
 
     def __init__(self, schema: pa.Schema, file: BinaryIO) -> None:
         self.file = file
@@ -116,7 +116,7 @@ def _parquet(schema: pa.Schema, file: BinaryIO) -> Any:
 
 
 def _print(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: Path | None) -> int:
-    """A terminal gets what fits it, a file or a pipe gets everything."""
+    """Print the rows and columns that fit a terminal, or everything to a file or pipe."""
     if out is not None:
         with out.open("w", encoding="utf-8") as file:
             return _print_all(Console(file=file, width=ENDLESS), schema, batches)
@@ -134,7 +134,7 @@ def _print_all(console: Console, schema: pa.Schema, batches: Iterable[pa.RecordB
 
 
 def _print_some(console: Console, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-    """The first rows, and of their columns as many as stand side by side; what is left out is told."""
+    """Print the first rows and the columns that fit side by side, and the number of omitted rows and columns."""
     first: list[pa.RecordBatch] = []
     rows, nulls = 0, [0] * len(schema)
     for batch in batches:
@@ -146,15 +146,15 @@ def _print_some(console: Console, schema: pa.Schema, batches: Iterable[pa.Record
     table = pa.Table.from_batches(first, schema=schema).drop_columns(empty)
     widths = fitting(table, console.width)
     console.print(rich_table(table.select(list(widths)), widths))
-    told = _counted(rows, empty)
+    notes = _counted(rows, empty)
     left = table.num_columns - len(widths)
     if rows > SCREEN:
-        told.append(f"the first {SCREEN} are shown")
+        notes.append(f"the first {SCREEN} are shown")
     if left:
-        told.append(f"{left} more column{'s do' if left > 1 else ' does'} not fit")
+        notes.append(f"{left} more column{'s do' if left > 1 else ' does'} not fit")
     if left or rows > SCREEN:
-        told.append("-o FILE, --json and pipes get everything")
-    console.print(Text("; ".join(told), style="dim"))
+        notes.append("use -o FILE, --json or a pipe for everything")
+    console.print(Text("; ".join(notes), style="dim"))
     return rows
 
 
@@ -166,7 +166,10 @@ def _counted(rows: int, empty: list[str]) -> list[str]:
 
 
 def fitting(table: pa.Table, width: int) -> dict[str, int]:
-    """The columns that stand side by side in that width, and how wide: those first that a reader looks for; the last may be cut."""
+    """Return the columns that fit side by side in `width`, with their widths.
+
+    Preferred columns are selected first. The last column may be truncated.
+    """
     room = width - 2
     chosen: dict[str, int] = {}
     for name in sorted(table.column_names, key=_rank):
@@ -185,7 +188,7 @@ def _rank(name: str) -> int:
 
 
 def rich_table(rows: pa.Table, widest: int | Mapping[str, int] | None = None) -> Table:
-    """Rows as a table, a line for each: numbers to the right, times to the microsecond, bytes as text or hexadecimal."""
+    """Return rows as a Rich table: numbers right-aligned, times in microseconds, bytes as text or hexadecimal."""
     table = Table(box=box.SIMPLE_HEAD, header_style="bold cyan", pad_edge=False)
     for name, type_ in zip(rows.column_names, rows.schema.types, strict=True):
         table.add_column(

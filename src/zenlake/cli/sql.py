@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake sql`: ask a capture, a log or a lake in SQL."""
+"""`zenlake sql`: query a capture, log or lake in SQL."""
 
 import re
 from typing import Annotated
@@ -16,22 +16,23 @@ from zenlake.tables import query
 
 
 def sql(
-    text: Annotated[str, typer.Argument(metavar="SQL", help="A query in DuckDB's SQL.", show_default=False)],
-    paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Captures, logs, lakes.", show_default=False)],
+    text: Annotated[str, typer.Argument(metavar="SQL", help="Query in the SQL dialect of DuckDB.", show_default=False)],
+    paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Captures, logs or lakes.", show_default=False)],
     format: AsFormat = None,
     as_json: Json = False,
     threads: Threads = None,
     out: Out = None,
 ) -> int:
-    """Ask a capture, a log or a lake in SQL: every decoded and derived table is a view, and only those that you name are computed.
+    """Query a capture, log or lake in SQL.
 
-    Of a damaged log you get what can be read, a line says what was left out, and the exit code is 1.
+    Each decoded and derived table is a view. Only the tables in the query are computed. For a damaged log, the readable rows are
+    returned, a message names the rest, and the exit code is 1.
 
     $ zenlake sql "select key, count(*) from samples group by key" robots.pcap
     $ zenlake sql "from queries where outcome <> 'answered'" lake/tables -o late.csv
     """
     if not text.strip():
-        raise typer.BadParameter("an empty text asks nothing", param_hint="SQL")
+        raise typer.BadParameter("empty query; expected a SELECT or FROM statement", param_hint="SQL")
     shown = as_what(format, as_json, out)
     damaged = LeftOut()
     try:
@@ -42,9 +43,7 @@ def sql(
         if unknown is None:
             raise
         if unknown[1].lower() in NAMES:
-            raise InvalidValue(
-                f"{unknown[1].lower()} can be asked, but not changed: begin with select or from"
-            ) from None
-        raise InvalidValue(f"there is no table {unknown[1]}: there are {', '.join(NAMES)}") from None
+            raise InvalidValue(f"{unknown[1].lower()} is read-only; expected a SELECT or FROM statement") from None
+        raise InvalidValue(f"unknown table {unknown[1]}; expected one of {', '.join(NAMES)}") from None
     write(answer.schema, answer.to_batches(), shown, out)
     return damaged.status

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake sub` and `zenlake echo`: what is published, a line each, or decoded."""
+"""`zenlake sub` and `zenlake echo`: print samples, one line each or decoded."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from zenlake.api.samples import Sample
     from zenlake.api.session import Session
 
-WAITING = 1024  # samples that may wait to be printed before nothing more is read from the network
+WAITING = 1024  # size of the queue of samples to print; a full queue applies backpressure to the network
 
 
 @on_network
@@ -26,7 +26,7 @@ def sub(
     seconds: Seconds = None,
     as_json: Json = False,
 ) -> int:
-    """Print a line for each sample that is published on a key: the key, and the value as text or in hexadecimal.
+    """Print a line for each sample on a key: the key, and the value as text or hexadecimal.
 
     $ zenlake sub 'fleet/**' -e tcp/localhost:7447
     $ zenlake sub 'fleet/*/pose' --count 10 --json
@@ -43,9 +43,9 @@ def echo(
     key: Key,
     count: Count = None,
     seconds: Seconds = None,
-    most: Annotated[int, typer.Option("--bytes", help="Of a value in hexadecimal, so many bytes.", min=1)] = 256,
+    most: Annotated[int, typer.Option("--bytes", help="Maximum number of bytes of a hexdump.", min=1)] = 256,
 ) -> int:
-    """Show each sample that is published on a key, its value decoded by its encoding: JSON, text, else hexadecimal.
+    """Print each sample on a key, decoded by its encoding: JSON, text, else a hexdump.
 
     $ zenlake echo 'fleet/*/log' -e tcp/localhost:7447
     """
@@ -72,11 +72,11 @@ def line(sample: "Sample") -> str:
 
 
 def _about(sample: "Sample") -> str:
-    told = ["deleted"] if sample.kind is SampleKind.DELETE else [f"{len(sample.payload)} bytes", str(sample.encoding)]
+    words = ["deleted"] if sample.kind is SampleKind.DELETE else [f"{len(sample.payload)} bytes", str(sample.encoding)]
     if sample.timestamp is not None:
-        told.append(sample.timestamp.get_time().isoformat(timespec="microseconds"))
+        words.append(sample.timestamp.get_time().isoformat(timespec="microseconds"))
     if int(sample.priority) != 5:
-        told.append(f"priority {int(sample.priority)}")
+        words.append(f"priority {int(sample.priority)}")
     if sample.attachment is not None:
-        told.append(f"attachment {one_line(bytes(sample.attachment))}")
-    return escaped(" · ".join(told))
+        words.append(f"attachment {one_line(bytes(sample.attachment))}")
+    return escaped(" · ".join(words))

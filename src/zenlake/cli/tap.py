@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`zenlake tap`: record what is published into a wire log."""
+"""`zenlake tap`: record published samples into a wire log."""
 
 import sys
 import time
@@ -24,38 +24,52 @@ from zenlake.runtime.metrics import Figure, MetricsPage
 from zenlake.tap.tap import CACHED, Stats, Tap
 
 WHEN: dict[str, Literal["block", "sealed"]] = {"block": "block", "sealed": "sealed"}
-REFRESH = 0.5  # seconds between two looks at the figures
+REFRESH = 0.5  # seconds between two updates of the status line
 
 
 def tap(
     endpoint: Annotated[
-        str, typer.Argument(metavar="ENDPOINT", help="The router, like tcp/localhost:7447.", show_default=False)
+        str,
+        typer.Argument(metavar="ENDPOINT", help="Endpoint of the router, like tcp/localhost:7447.", show_default=False),
     ],
-    keys: Annotated[list[str] | None, typer.Argument(metavar="KEY", help="Key expressions.", show_default="**")] = None,
-    log: Annotated[Path, typer.Option("--log", metavar="DIR", callback=local, help="The log's folder.")] = Path(
+    keys: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY", help="Key expressions to record.", show_default="**")
+    ] = None,
+    log: Annotated[Path, typer.Option("--log", metavar="DIR", callback=local, help="Folder of the log.")] = Path(
         "lake/log"
     ),
     mirror_to: MirrorTo = None,
     name: Annotated[
-        str, typer.Option("--name", callback=named, help="This tap's name in the log, its own for ever.")
+        str,
+        typer.Option("--name", callback=named, help="Writer name in the log. Unique per tap; do not change it later."),
     ] = "tap",
     sync: Annotated[
-        str, typer.Option("--sync", help="When a block is durable: block (each), sealed, or seconds between syncs.")
+        str,
+        typer.Option(
+            "--sync",
+            help="When to sync to disk: block (after each block), sealed (per segment), or seconds between syncs.",
+        ),
     ] = "block",
     keep_hours: Annotated[
-        float | None, typer.Option("--keep-hours", help="Remove segments older than that.", min=0.0)
+        float | None, typer.Option("--keep-hours", help="Remove segments older than this many hours.", min=0.0)
     ] = None,
     keep_gigabytes: Annotated[
-        float | None, typer.Option("--keep-gigabytes", help="Remove the oldest segments beyond that.", min=0.0)
+        float | None,
+        typer.Option("--keep-gigabytes", help="Remove the oldest segments above this total size.", min=0.0),
     ] = None,
     when_full: Annotated[
         Literal["lose", "block"],
-        typer.Option("--when-full", help="If the disk is too slow: lose (counted), or block the router."),
+        typer.Option(
+            "--when-full",
+            help="If the disk is too slow: lose batches (counted), or block (backpressure to the router).",
+        ),
     ] = "lose",
     metadata_only: Annotated[
         list[str] | None,
         typer.Option(
-            "--metadata-only", metavar="KEY", help="Of values on these keys keep the size and the hash, not the bytes."
+            "--metadata-only",
+            metavar="KEY",
+            help="Redact payloads on these keys: store size and hash instead of the bytes.",
         ),
     ] = None,
     cached: Annotated[
@@ -64,15 +78,14 @@ def tap(
             "--cached",
             metavar="MIB",
             min=0,
-            help="How much of what is sealed stays in memory for those who read along; more is read from the disk.",
+            help="MiB of sealed segments to keep in the page cache for concurrent readers.",
         ),
     ] = CACHED >> 20,
     direct: Annotated[
         bool,
         typer.Option(
             "--direct/--no-direct",
-            help="While the network is fast, write past the system's memory: a fraction of the processor time, but whoever "
-            "reads along reads from the disk.",
+            help="Write full blocks with O_DIRECT: less CPU, but concurrent readers hit the disk.",
         ),
     ] = True,
     metrics: Metrics = None,
@@ -81,7 +94,7 @@ def tap(
     limit: Limit = None,
     password_file: PasswordFile = None,
 ) -> int:
-    """Record what is published into a wire log, until Ctrl-C or SIGTERM.
+    """Record published samples into a wire log, until Ctrl-C or SIGTERM.
 
     $ zenlake tap tcp/localhost:7447
     $ zenlake tap tcp/localhost:7447 'fleet/**' --log lake/log --keep-hours 24
@@ -97,7 +110,7 @@ def tap(
     with ExitStack() as stack:
         stop = stack.enter_context(until_stopped())
         if copy is not None:
-            stack.callback(copy.close)  # behind the tap, which seals what it has
+            stack.callback(copy.close)  # after the tap, which seals its segment
         running = stack.enter_context(
             Tap(
                 log,
@@ -126,7 +139,7 @@ def tap(
             stack.callback(page.close)
         copied = "" if copy is None else f", copied to {copy.there.path}"
         typer.echo(
-            f"recording {', '.join(keys or ['**'])} of {redact(endpoint)} into {log}{copied} (Ctrl-C ends it)", err=True
+            f"recording {', '.join(keys or ['**'])} of {redact(endpoint)} into {log}{copied} (Ctrl-C to stop)", err=True
         )
         before, then = running.stats(), time.monotonic()
         with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
@@ -149,21 +162,23 @@ def _sync(text: str) -> Literal["block", "sealed"] | float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < float("inf"):
-        raise typer.BadParameter(f"it is block, sealed or a number of seconds, not {text}", param_hint="--sync")
+        raise typer.BadParameter(
+            f"invalid value {text!r}; expected block, sealed or a number of seconds", param_hint="--sync"
+        )
     return WHEN.get(text, seconds)
 
 
 def _line(now: Stats, before: Stats, seconds: float, uncopied: str) -> Text:
     rate = (now.messages - before.messages) / seconds
-    told = [
+    words = [
         f"{rate:,.0f} messages/s",
         f"{filesize.decimal(int((now.bytes - before.bytes) / seconds))}/s",
-        f"{now.messages:,} in all",
+        f"{now.messages:,} total",
         f"{filesize.decimal(now.waiting)} unwritten",
         f"{now.missing} missing",
         f"{now.lost} lost",
     ]
-    return status_line(told, [now.trouble, uncopied, "" if now.connected else "not connected"])
+    return status_line(words, [now.trouble, uncopied, "" if now.connected else "not connected"])
 
 
 def _trouble(stats: Stats) -> str:
@@ -172,17 +187,17 @@ def _trouble(stats: Stats) -> str:
 
 def _figures(stats: Stats, name: str) -> Iterable[Figure]:
     labels = {"tap": name}
-    yield "zenlake_tap_connected", "Whether there is a session with the router.", labels, float(stats.connected)
+    yield "zenlake_tap_connected", "1 if a session with the router is open, else 0.", labels, float(stats.connected)
     yield "zenlake_tap_messages_total", "Network messages received.", labels, stats.messages
     yield "zenlake_tap_batches_total", "Batches recorded.", labels, stats.batches
     yield "zenlake_tap_bytes_total", "Bytes recorded.", labels, stats.bytes
     yield (
         "zenlake_tap_missing_frames_total",
-        "Frames that the router numbered and that never came.",
+        "Frames that the router sent but that did not arrive.",
         labels,
         stats.missing,
     )
-    yield "zenlake_tap_lost_batches_total", "Batches that found no room before a slow disk.", labels, stats.lost
+    yield "zenlake_tap_lost_batches_total", "Batches lost because the disk was too slow.", labels, stats.lost
     yield "zenlake_tap_reconnects_total", "Sessions opened after the first.", labels, stats.reconnects
-    yield "zenlake_tap_clock_steps_total", "How often the clock was set back.", labels, stats.clock_steps
-    yield "zenlake_tap_waiting_bytes", "Bytes received and not yet written.", labels, stats.waiting
+    yield "zenlake_tap_clock_steps_total", "Backward steps of the system clock.", labels, stats.clock_steps
+    yield "zenlake_tap_waiting_bytes", "Bytes received but not yet written.", labels, stats.waiting

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people see of a command that runs: a console that knows when nobody reads it any more, a line that says how far it is."""
+"""Terminal output of running commands: a console that handles closed pipes, and progress lines."""
 
 import sys
 import time
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["Printer", "counted", "done", "status_line", "waited", "working"]
 
 T = TypeVar("T")
-REFRESH = 0.25  # seconds between two lines
+REFRESH = 0.25  # seconds between two updates
 
 
 class Printer(Console):
-    """A console whose reader may leave: `| head` is no failure. Rich would end the process with 1."""
+    """A console that raises BrokenPipeError. Rich would exit with code 1, but `| head` is not a failure."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -40,8 +40,10 @@ def done(text: str, seconds: str = "") -> Text:
 
 @contextmanager
 def working(what: str) -> Iterator[Callable[[str], None]]:
-    """Shows on the standard error what is being done, if that is a terminal, and what it is told meanwhile. Nothing may be
-    printed before it ends: Rich sends the standard output there, too."""
+    """Show a progress line on the standard error if it is a terminal, and yield a function that updates it.
+
+    Do not print inside this context: Rich redirects the standard output there, too.
+    """
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -58,7 +60,7 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
 
 
 def counted(batches: Iterable["pa.RecordBatch"], what: str) -> Iterator["pa.RecordBatch"]:
-    """Record batches as they come, and meanwhile how many rows they were."""
+    """Yield record batches, and show the number of rows so far."""
     with working(what) as say:
         rows = 0
         for batch in batches:
@@ -68,7 +70,7 @@ def counted(batches: Iterable["pa.RecordBatch"], what: str) -> Iterator["pa.Reco
 
 
 def waited(things: Iterable[T], what: str) -> Iterator[T]:
-    """Things that take long to come; whoever gets one may print."""
+    """Yield items with a progress line while waiting for each. The caller may print between items."""
     left = iter(things)
     while True:
         with working(what):

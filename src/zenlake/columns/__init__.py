@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A session's batches as Arrow tables, and Arrow tables as messages."""
+"""Conversion between a session's batches and Arrow tables."""
 
 from zenlake.columns.decode import Decoder
 from zenlake.columns.encode import Encoder

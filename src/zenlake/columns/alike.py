@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publications that are alike, noted by comparing them with one that was just read.
+"""Template comparison: stage publications that have the layout of the previous one.
 
-What a publisher sends consists of the same fields of the same sizes, again and again; only what they hold differs. So eight bytes
-at a time are compared with a message that is known to be right, without the bits that may differ: then the fields lie where they
-lie there. If the payloads have the same size as well, which is compared with the rest, it is known beforehand where each message
-begins. Whatever is not alike is read as usual.
+A publisher usually sends the same fields with the same sizes. Eight bytes at a time are compared with a valid message
+(the model), under a mask of the bits that may differ. If they match, the fields have the same offsets. If all payloads
+have one size, which is also compared, the start of each message is known in advance. Other messages are decoded on the
+normal path.
 """
 
 import cython
@@ -16,21 +16,22 @@ else:
     from zenlake.columns.samples import Samples, as_signed
     from zenlake.wire.memory import eight_bytes, fetch_ahead, joined_sevens, short_vle
 
-if not cython.compiled:  # compiled: constants of C and a function inline, in the .pxd
-    LONGEST = 120  # that a message may be up to its payload
-    SCOPE = 1  # where the key's id begins
-    SOON = 2048  # bytes further on: read in the time that memory takes
+if not cython.compiled:  # compiled: C constants and an inline function, in the .pxd
+    LONGEST = 120  # maximum bytes of a message before its payload
+    SCOPE = 1  # offset of the key id
+    SOON = 2048  # prefetch distance in bytes
 
     def stamped(first, last):
-        """The time that nine bytes tell, all of which but the last go on; here are the first eight and the last eight."""
+        """Decode a timestamp of nine VLE bytes, from its first and last eight bytes."""
         return as_signed(joined_sevens(first) | last & 0xFF << 56)
 
 
 def note_alike(samples, first, last, data, model, lead, end, bound):
-    """Note those that lie behind a message and are like it, in rows from `first` on; returns the first row that is not noted.
+    """Stage the messages behind the model that match it, in rows from `first` on. Return the first row that is not staged.
 
-    The message begins at `model`, is the last that was noted, and takes `lead` bytes up to the size of its payload. Before `bound`
-    a message may begin, and twice eight bytes more than its `lead` may be looked at.
+    The model starts at `model`, is the last staged message, and has `lead` bytes before the size of its payload.
+
+    Safety: a message may start before `bound`; the caller guarantees `lead` + 16 readable bytes from there.
     """
     m: cython.Py_ssize_t = first - 1
     i: cython.Py_ssize_t = first
@@ -50,8 +51,8 @@ def note_alike(samples, first, last, data, model, lead, end, bound):
     first_word: cython.ulonglong = eight_bytes(data, model) & first_mask
     next_word: cython.ulonglong = eight_bytes(data, model + 8) & next_mask
     scope_size: cython.Py_ssize_t = number_size(data, model + SCOPE)
-    node: cython.Py_ssize_t = 0  # where a byte lies that is not zero: headers are not, nor are ids
-    clock: cython.Py_ssize_t = 0  # where its timestamp begins
+    node: cython.Py_ssize_t = 0  # offset of a byte that is not zero: headers and ids never are
+    clock: cython.Py_ssize_t = 0  # offset of its timestamp
     if samples.notes.stamp.size[m] > 0:
         node = samples.notes.stamp.at[m] - model
         clock = node - 10
@@ -122,8 +123,10 @@ def note_alike(samples, first, last, data, model, lead, end, bound):
 def note_even(
     samples: Samples, m: cython.Py_ssize_t, last: cython.Py_ssize_t, stride: cython.Py_ssize_t
 ) -> cython.void:
-    """Where those behind the model that are as long as it have what it has. (A note after the other: several rows at once, by
-    what a processor has for that.)"""
+    """Fill the offsets of messages with the model's length.
+
+    Performance: one array at a time, so that the compiler can vectorise.
+    """
     i: cython.Py_ssize_t
     payload: cython.longlong = samples.notes.payload.at[m]
     stamp: cython.longlong = samples.notes.stamp.at[m]
@@ -142,7 +145,7 @@ def note_even(
 @cython.nogil
 @cython.exceptval(check=False)
 def note_shared(samples: Samples, m: cython.Py_ssize_t, last: cython.Py_ssize_t) -> cython.void:
-    """What all those behind the model share with it, and their timestamps as numbers."""
+    """Fill the fields that all messages share with the model, and their timestamps."""
     i: cython.Py_ssize_t
     node: cython.longlong = samples.notes.stamp.size[m]
     manner: cython.longlong = samples.notes.manner[m]
@@ -173,9 +176,9 @@ def mask_fields(
     model: cython.Py_ssize_t,
     lead: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """The bits in which those that are alike do not differ; returns how many words of eight bytes have any.
+    """Compute the mask of bits that must be equal. Return the number of words with such bits.
 
-    Of a number these are the bits that tell where it ends, of a suffix those that tell that it is ASCII.
+    For a VLE number these are the continuation bits, for a suffix the bits that mark ASCII.
     """
     i: cython.Py_ssize_t
     words: cython.Py_ssize_t = max((lead + 7) >> 3, 2)
@@ -232,7 +235,7 @@ def are_others(
     masks: cython.p_const_uchar,
     words: cython.Py_ssize_t,
 ) -> cython.bint:
-    """Whether the words from the third on tell that a message is not like the model."""
+    """Return whether the words from the third on differ from the model."""
     differ: cython.ulonglong = 0
     i: cython.Py_ssize_t
     for i in range(2, words):
@@ -251,7 +254,7 @@ def note_more_alike(
     shift: cython.Py_ssize_t,
     data: cython.p_const_uchar,
 ) -> cython.bint:
-    """What not all have: a key's suffix, a schema, a source, an attachment. False if the source's id is none."""
+    """Stage the optional fields: key suffix, schema, source, attachment. Return False for an invalid source id."""
     samples.notes.suffix.at[i] = samples.notes.suffix.at[m] + shift
     samples.notes.suffix.size[i] = samples.notes.suffix.size[m]
     samples.notes.schema.at[i] = samples.notes.schema.at[m] + shift

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrow columns while they grow: written row by row without the GIL, handed to Arrow without a copy.
+"""Builders of Arrow columns: written row by row without the GIL, passed to Arrow without a copy.
 
-A column that nobody asked for is `off`: writing to it does nothing. A row that was not written is null. Rows are written in
-order, one at a time (`put`), as a run that has one value (`fill`), or those that have waited (`gather`); a column may skip some.
+A column that was not requested is `off`: writing to it has no effect. A row that was not written is null. Rows are
+written in order: one at a time (`put`), as a run with one value (`fill`), or from the staging area (`gather`).
 """
 
 import sys
@@ -23,10 +23,10 @@ LITTLE = sys.byteorder == "little"
 
 
 class Column:
-    """What all columns share: which rows have a value.
+    """Base class of columns: validity of rows.
 
-    Most columns have one in every row, so the first `dense` rows need no mark; after the first row without a value each row
-    that has one is marked by a byte.
+    Most columns have a value in every row, so the first `dense` rows need no mark. After the first null, a byte marks
+    each row with a value.
     """
 
     def __init__(self, type_, rows, pool, on=True):
@@ -41,7 +41,7 @@ class Column:
         self.reset()
 
     def reset(self):
-        """Make room for the next rows; the last ones belong to Arrow now."""
+        """Allocate memory for the next rows. Arrow owns the previous memory."""
         i: cython.Py_ssize_t
         if self.marks:
             for i in range(self.rows):
@@ -51,7 +51,7 @@ class Column:
         return 0
 
     def mark_rows(self, first, last):
-        """As `mark`, for the rows of a run."""
+        """Mark the rows of a run."""
         i: cython.Py_ssize_t
         if self.dense == first:
             self.dense = last
@@ -70,7 +70,7 @@ class Column:
                 self.marks += 1
 
     def validity(self, count):
-        """The bitmap for the first `count` rows, or None if all have a value."""
+        """Return the validity bitmap of the first `count` rows, or None without nulls."""
         i: cython.Py_ssize_t
         if self.dense >= count:
             return None
@@ -80,11 +80,11 @@ class Column:
         return pack(self.valid, count)
 
     def is_written(self):
-        """Whether any row has a value."""
+        """Return whether any row has a value."""
         return self.dense > 0 or self.marks > 0
 
     def send(self, parcel, count):
-        """The first `count` rows go to Arrow; then the column is empty again."""
+        """Pass the first `count` rows to Arrow. The column is then empty."""
         if self.is_written():
             parcel.column(self.type, 0 if self.dense >= count else -1)
             parcel.buffer(self.validity(count), (count + 7) >> 3)
@@ -95,7 +95,7 @@ class Column:
         return 0
 
     def send_nulls(self, parcel, count):
-        """As if nothing had been written."""
+        """Discard all rows."""
         zeros: bytes = self.pool.zeros(8 * (self.rows + 1))
         parcel.column(self.type, count)
         parcel.buffer(zeros, (count + 7) >> 3)
@@ -103,13 +103,13 @@ class Column:
         return 0
 
     def values(self, width):
-        """Memory for the next rows, of values that take `width` bytes each."""
+        """Allocate memory for the next rows, with `width` bytes per value."""
         self.width = width
         self.block = self.pool.block(width * (self.rows + 1))
         return 0
 
     def clear_nulls(self, count):
-        """A row without a value is zero."""
+        """Set the value of a null row to zero."""
         row: cython.Py_ssize_t
         i: cython.Py_ssize_t
         data: cython.p_uchar = self.block.data
@@ -119,14 +119,14 @@ class Column:
                     data[i] = 0
 
     def send_values(self, parcel, count):
-        """What Arrow wants besides the bitmap."""
+        """Return the buffers besides the bitmap."""
         self.clear_nulls(count)
         parcel.buffer(self.block.part(self.width * count), self.width * count)
         return 0
 
 
 def pack(flags, count):
-    """One bit for each byte, which is 0 or 1; the first row in the lowest bit."""
+    """Pack bytes of 0 and 1 into bits, lowest bit first."""
     i: cython.Py_ssize_t
     whole: cython.Py_ssize_t = count >> 3
     packed = bytearray((count + 7) >> 3)
@@ -139,7 +139,7 @@ def pack(flags, count):
 
 
 class Long(Column):
-    """64-bit numbers and times."""
+    """Column of 64-bit numbers and times."""
 
     def reset(self):
         Column.reset(self)
@@ -163,12 +163,12 @@ class Long(Column):
             self.mark_rows(first, last)
 
     def next_rows(self, first, count):
-        """Where to write so many rows, of which all have a value."""
+        """Return the memory for rows that all have a value."""
         self.mark_rows(first, first + count)
         return self.data + first if cython.compiled else self.data[first:]
 
     def gather(self, first, values, owners, count):
-        """A number for each row that waits, if what it belongs to is there."""
+        """Write a number for each staged row, if its field is present."""
         i: cython.Py_ssize_t
         if not self.on:
             return 0
@@ -185,7 +185,7 @@ class Long(Column):
 
 
 class Int(Column):
-    """32-bit numbers."""
+    """Column of 32-bit numbers."""
 
     def reset(self):
         Column.reset(self)
@@ -209,7 +209,7 @@ class Int(Column):
             self.mark_rows(first, last)
 
     def count(self, first, last, value):
-        """Numbers that count up from a value."""
+        """Write consecutive numbers from a value."""
         i: cython.Py_ssize_t
         data: cython.p_int = self.data
         if self.on and first < last:
@@ -219,7 +219,7 @@ class Int(Column):
 
 
 class Byte(Column):
-    """8-bit and 16-bit numbers and booleans, which Arrow packs as bits."""
+    """Column of 8-bit and 16-bit numbers, and of booleans, which Arrow packs into bits."""
 
     def reset(self):
         Column.reset(self)
@@ -254,7 +254,7 @@ class Byte(Column):
 
 
 def widen(values, count):
-    """Bytes as numbers of 16 bits."""
+    """Write bytes as 16-bit numbers."""
     i: cython.Py_ssize_t
     packed = bytearray(2 * count)
     wide: cython.p_uchar = packed
@@ -265,7 +265,7 @@ def widen(values, count):
 
 
 class Text(Column):
-    """Strings and bytes. Data grows; a value may be put together from several runs."""
+    """Column of strings or bytes. A value may consist of several parts."""
 
     def __init__(self, type_, rows, pool, on=True):
         self.room = 0
@@ -280,8 +280,8 @@ class Text(Column):
         self.offsets = cython.cast(cython.p_int, block.data) if cython.compiled else block.data.cast("i")
         self.offsets[0] = 0
         room: cython.Py_ssize_t = self.room or 16 * self.rows
-        filled: cython.Py_ssize_t = self.used * self.rows // self.told if self.told else 0  # had there been all rows
-        if 2 * filled < room > 64:  # the next ones will be much like the last
+        filled: cython.Py_ssize_t = self.used * self.rows // self.told if self.told else 0  # extrapolated to all rows
+        if 2 * filled < room > 64:  # the next record batch is probably similar
             room //= 2
         self.used = 0
         self.told = 0
@@ -299,7 +299,7 @@ class Text(Column):
         return self.keep(larger)
 
     def begin(self, row):
-        """Start a value; its runs follow, then `end`."""
+        """Start a value. Its parts follow, then `end`."""
         while self.told < row:  # the rows since the last value are null
             self.told += 1
             self.offsets[self.told] = self.used
@@ -316,7 +316,7 @@ class Text(Column):
         self.mark(row)
 
     def put_after_nulls(self, row, source, at, size):
-        """A value of one run, whatever came before it."""
+        """Write a value of one part, after any skipped rows."""
         self.begin(row)
         self.add(source, at, size)
         self.end(row)
@@ -325,11 +325,11 @@ class Text(Column):
     if not cython.compiled:
 
         def put(self, row, source, at, size):
-            """A value of one run."""
+            """Write a value of one part."""
             return self.put_after_nulls(row, source, at, size) if self.on else 0
 
     def fill(self, first, last, source, at, size):
-        """The same value in some rows: copied once from its place, then doubled."""
+        """Write the same value in several rows: copied once, then doubled."""
         count: cython.Py_ssize_t = last - first
         if not self.on or count <= 0:
             return 0
@@ -351,7 +351,7 @@ class Text(Column):
         return self.end_rows(first, last, start + size * count)
 
     def gather(self, first, runs, count, source):
-        """A run for each row that waits; where there is none the row is null."""
+        """Write a byte range for each staged row. A missing range is null."""
         i: cython.Py_ssize_t
         if not self.on:
             return 0
@@ -364,7 +364,7 @@ class Text(Column):
         self.make_room(runs.total)
         if runs.alike:
             return self.gather_alike(first, runs.at, runs.size[0], count, source)
-        # For all that the compiler knows, bytes that are written may be anybody's: what the loop reads again has names of its own.
+        # Local copies: the compiler must assume that written bytes alias the fields of this object.
         used: cython.Py_ssize_t = self.used
         data: cython.p_uchar = self.data
         offsets: cython.p_int = self.offsets
@@ -379,7 +379,7 @@ class Text(Column):
         return self.end_rows(first, first + count, used)
 
     def gather_alike(self, first, places, size, count, source):
-        """A run of this size for each row that waits; there is room."""
+        """Write a byte range of this size for each staged row. There is enough room."""
         i: cython.Py_ssize_t
         used: cython.Py_ssize_t = self.used
         data: cython.p_uchar = self.data
@@ -407,7 +407,7 @@ class Text(Column):
         return self.end_rows(first, first + count, used + size * count)
 
     def gather_numbered(self, first, numbers, sign, keys, count):
-        """The key for each row that waits, by its number, up to the first that nobody declared; returns how many there were."""
+        """Write the key of each staged row, by key id, up to the first undeclared one. Return the number of rows."""
         i: cython.Py_ssize_t = 0
         number: cython.longlong
         if not self.on:
@@ -433,7 +433,7 @@ class Text(Column):
             used += size
             offsets[first + 1 + i] = used
             i += 1
-            while i < count:  # short ones behind it: for these there is room
+            while i < count:  # short keys after it: there is enough room
                 number = sign * numbers[i]
                 if number <= 0 or number >= known:
                     break
@@ -449,7 +449,7 @@ class Text(Column):
         return i
 
     def make_room(self, size):
-        """For so many bytes."""
+        """Reserve memory for a number of bytes."""
         if self.room - self.used < size:
             self.grow(self.used + size)
         return 0
@@ -461,7 +461,7 @@ class Text(Column):
         return 0
 
     def put_value(self, row, value):
-        """A value from Python: bytes, str, or None."""
+        """Write a Python value: bytes, str, or None."""
         if self.on and value is not None and 0 <= row < self.rows:
             data = value.encode() if isinstance(value, str) else value
             self.put(row, data, 0, len(data))
@@ -479,7 +479,7 @@ class Text(Column):
 
 
 def column(type_, rows, pool, on):
-    """The column for an Arrow type."""
+    """Return the column class of an Arrow type."""
     if pa.types.is_string(type_) or pa.types.is_binary(type_):
         return Text(type_, rows, pool, on)
     if pa.types.is_int64(type_) or pa.types.is_timestamp(type_):

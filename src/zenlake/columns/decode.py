@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches of sessions in, decoded tables out.
+"""Decoder: batches of sessions to decoded tables.
 
-Input is Arrow: record batches of the *batches schema* (`zenlake.batches`), a row for each Zenoh batch in the order of
-receipt. The decoder keeps a `Session` for each face, walks every batch with one `Reader`, and writes rows straight from the
-records: the bytes of keys and payloads are copied once, into the Arrow buffers, and no Python object is made for a sample.
+The input is Arrow: record batches of the batch schema (`zenlake.batches`), one row per Zenoh batch in order of receipt.
+The decoder keeps a `Session` per face, walks every batch with one `Reader`, and writes rows directly from the records.
+Bytes of keys and payloads are copied once, into Arrow buffers. No Python object is created per sample.
 
-What cannot be read is a row of `errors`, never silence; the batches after it are read as usual.
+Undecodable bytes are a row of `errors`. Decoding continues with the next batch.
 """
 
 import cython
@@ -44,11 +44,11 @@ MOST_NAMES = 65536
 
 
 class Decoder:
-    """Decodes batches to tables. `tables` maps a table's name to the columns wanted, or None for all of them."""
+    """Decoder of batches. `tables` maps table names to the requested columns, or to None for all."""
 
     def __init__(self, tables=None, rows=16384, size=32 << 20):
         if rows < 1 or size < 1:
-            raise ValueError("a record batch holds at least one row and one byte")
+            raise ValueError("a record batch needs at least one row and one byte")
         wanted = {"samples": None} if tables is None else dict(tables)
         self.size = size
         self.rows = rows
@@ -75,21 +75,21 @@ class Decoder:
             table.on = name in wanted
         unknown = [name for name in wanted if name not in self.tables]
         if unknown:
-            raise ValueError(f"no decoded table {unknown[0]!r}; there are {', '.join(self.tables)}")
+            raise ValueError(f"unknown decoded table {unknown[0]!r}; expected one of {', '.join(self.tables)}")
         self.takes_usual = self.samples.on
         self.wanted = list(wanted)
         self.done = {name: [] for name in wanted}
 
-    # In and out
+    # Input and output
 
     def session(self, face):
-        """The session of a face; a new one if it was not seen before. Callers may name it and set its state."""
+        """Return the session of a face, creating it if necessary. Callers may name it and set its state."""
         while len(self.sessions) <= face:
             self.sessions.append(Session(f"face {len(self.sessions)}", self.memory))
         return self.sessions[face]
 
     def name(self, face, session):
-        """A session's name in bytes, made once: where sessions take turns with every batch it is asked for as often."""
+        """Return the name of a session as bytes, cached for interleaved sessions."""
         known = self.names.get(face)
         if known is None or known[0] is not session.name:
             if len(self.names) >= MOST_NAMES:
@@ -98,7 +98,7 @@ class Decoder:
         return known[1]
 
     def decode(self, batches):
-        """Decode a record batch of the batches schema; what fills whole record batches comes out of `take`."""
+        """Decode a record batch of the batch schema. `take` returns complete record batches."""
         count: cython.Py_ssize_t = batches.num_rows
         if count == 0:
             return
@@ -113,7 +113,7 @@ class Decoder:
         files = integers(batches.column("file"), "i") if "file" in batches.schema.names else None
         first: cython.Py_ssize_t = 0
         last: cython.Py_ssize_t = 1
-        if files is not None and files[0] != files[count - 1]:  # packets are numbered anew in each file
+        if files is not None and files[0] != files[count - 1]:  # packet numbers restart in each file
             while files[last] == files[0]:
                 last += 1
             self.decode(batches.slice(0, last))
@@ -135,17 +135,17 @@ class Decoder:
             first = last
 
     def take(self):
-        """The record batches that are complete so far, by table."""
+        """Return the complete record batches so far, by table."""
         done, self.done = self.done, {name: [] for name in self.wanted}
         return done
 
     def finish(self, tables=None):
-        """Everything that is left, by table; if some are named, of these."""
+        """Return all remaining rows, by table, or those of the named tables."""
         for name in self.wanted if tables is None else tables:
             if self.tables[name].row:
                 self.flush(name)
         if tables is None:
-            self.place.packet = -1  # what follows counts packets anew, as the next writer of a log does
+            self.place.packet = -1  # packet numbers restart, as for the next writer of a log
         return self.take()
 
     def flush(self, name):
@@ -153,7 +153,7 @@ class Decoder:
         self.done[name].append(self.tables[name].finish())
 
     def flush_full(self):
-        """Hand over the tables that hold enough rows or bytes."""
+        """Complete the tables that have enough rows or bytes."""
         for name in self.wanted:
             table = self.tables[name]
             if table.row >= self.rows or (table.row and table.size() >= self.size):
@@ -163,7 +163,7 @@ class Decoder:
     # Walking
 
     def decode_run(self, session, first, last):
-        """Batches of one session, one after the other."""
+        """Decode consecutive batches of one session."""
         self.now = session
         self.place.generation = session.generation
         while first < last:
@@ -181,7 +181,7 @@ class Decoder:
         return 0
 
     def settle(self):
-        """The place is about to change, or a table to be handed over: the rows so far get what they share."""
+        """Write the shared values of rows before the place changes or a table is completed."""
         if self.samples.settled < self.samples.row:
             self.samples.settle(self.place)
         if self.messages.settled < self.messages.row:
@@ -189,7 +189,7 @@ class Decoder:
         return 0
 
     def complete(self):
-        """What the rows refer to is about to change, too: the buffer, or the session's keys."""
+        """Gather staged rows before the buffer or the session's keys change."""
         self.settle()
         if self.samples.gathered < self.samples.row:
             self.samples.gather(self.now.opener.keys, self.now.acceptor.keys)
@@ -201,7 +201,9 @@ class Decoder:
         self.origin = self.offsets[row]
         self.place.received_ns = self.received[row]
         self.place.direction = self.directions[row]
-        if self.place.packet != self.packets[row]:  # else another batch that ended in the same packet: count on
+        if (
+            self.place.packet != self.packets[row]
+        ):  # otherwise another batch that ended in the same packet: continue counting
             self.place.packet = self.packets[row]
             self.place.index = -1
         self.place.in_lane = False
@@ -226,7 +228,7 @@ class Decoder:
         return 0
 
     def walk(self, session):
-        """Read on in the batch: some usual publications, or else one message. False at its end."""
+        """Decode the next publications of a common layout, or one message. Return False at the end of the batch."""
         if self.takes_usual and self.reader.in_frame and self.place.accepted and self.take_usual(session):
             return True
         kind: cython.int = self.reader.next()
@@ -246,7 +248,7 @@ class Decoder:
         return True
 
     def take_usual(self, session):
-        """How many there were."""
+        """Return the number of messages."""
         before: cython.Py_ssize_t = self.samples.row
         self.reader.c.at = note_usual(
             self.samples, self.reader.c.data, self.reader.c.at, self.reader.c.end, self.place.direction,
@@ -263,7 +265,7 @@ class Decoder:
         return count
 
     def lane(self, session, priority, reliable, sn):
-        """Step into a lane; what is missing there, or does not belong there, is an event."""
+        """Enter a lane. Missing and unexpected sequence numbers are events."""
         self.settle()
         self.place.in_lane = True
         self.place.priority = priority
@@ -317,7 +319,7 @@ class Decoder:
             data = lanes.take(lane)
             self.rejoined.bind(data)
             self.rejoined.begin_network(0, len(data))
-            self.origin = 0  # an error in here counts from the message's first byte, not the batch's
+            self.origin = 0  # offsets of errors count from the start of the message, not of the batch
             self.network(session, self.rejoined, self.rejoined.next())
             self.complete()
             self.rejoined.bind(b"")
@@ -331,7 +333,7 @@ class Decoder:
         return 0
 
     def network(self, session, reader, kind):
-        """A network message that `reader` has just read."""
+        """Handle a network message that `reader` has decoded."""
         if kind == ids.PUSH:
             self.push(session, reader)
         elif kind == ids.RESPONSE:
@@ -383,16 +385,16 @@ class Decoder:
         return 0
 
     def is_acceptors(self, expr):
-        """Whether the side that accepted the session declared the key's id: its sender did, or its receiver (M flag)."""
+        """Return whether the acceptor of the session declared the key id: as sender or as receiver (M flag)."""
         return (self.place.direction != 0) == (expr.sender != 0)
 
     def put_key(self, session, expr, data):
-        """The key of a row of `messages`."""
+        """Write the key of a row of `messages`."""
         if self.is_acceptors(expr):
             return self.messages.put_expr(expr, session.acceptor.keys, data)
         return self.messages.put_expr(expr, session.opener.keys, data)
 
-    # The rare ones
+    # Rare messages
 
     def event(self, kind, **values):
         values["kind"] = kind
@@ -401,7 +403,7 @@ class Decoder:
             self.flush("events")
 
     def transport(self, session, kind):
-        """INIT, OPEN, CLOSE, KEEP_ALIVE, JOIN, OAM."""
+        """Handle INIT, OPEN, CLOSE, KEEP_ALIVE, JOIN and OAM."""
         reader, p = self.reader, self.place
         self.complete()
         p.in_lane = False
@@ -437,7 +439,7 @@ class Decoder:
         return 0
 
     def declaration(self, session, reader, kind):
-        """DECLARE, INTEREST and network OAM."""
+        """Handle DECLARE, INTEREST and network OAM."""
         p = self.place
         self.complete()
         row, body, detail = {}, None, None
@@ -471,7 +473,7 @@ class Decoder:
         return 0
 
     def remember(self, session, declare):
-        """What an id stands for from now on."""
+        """Declare a key id."""
         direction: cython.int = self.place.direction
         body = declare.body
         if declare.body_id == ids.U_KEYEXPR:
@@ -496,7 +498,7 @@ class Decoder:
             self.flush_full()
 
     def error(self, error, row):
-        """Bytes that could not be read."""
+        """Write undecodable bytes."""
         if not self.errors.on:
             return
         start, end = self.offsets[row], self.offsets[row + 1]

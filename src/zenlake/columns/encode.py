@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table of samples in, batches out: the way back from Arrow to the wire.
+"""Encoder: a table of samples to batches.
 
-One PUSH record is reused: its fields are bound to the Arrow buffers once and then only moved from row to row, so a payload
-is copied once, from its column into the batch. Messages fill the open FRAME of their lane; another lane opens another FRAME
-in the same batch; what fits no batch is fragmented. Columns have the names and meanings of `schemas.SAMPLES`; only `key` is needed.
+One PUSH record is reused. Its fields are bound to the Arrow buffers once and moved from row to row, so a payload is
+copied once, from its column into the batch. Messages fill the open FRAME of their lane. Another lane opens another
+FRAME in the same batch. Messages larger than a batch are fragmented. Columns have the names of `schemas.SAMPLES`; only
+`key` is required.
 """
 
 import cython
@@ -36,7 +37,9 @@ DATA = cython.declare(cython.int, 5)
 EXPRESS = cython.declare(cython.int, 0x10)
 NO_LANE = cython.declare(cython.int, -1)
 ABSENT = cython.declare(cython.Py_ssize_t, -1)
-FRAGMENT_HEAD = cython.declare(cython.Py_ssize_t, 16)  # header, nine bytes of number, three extensions, to spare
+FRAGMENT_HEAD = cython.declare(
+    cython.Py_ssize_t, 16
+)  # header, nine bytes of sequence number, three extensions, and a reserve
 
 CUSTOM = 65535
 KINDS = {None: 0, "put": 0, "del": 1}
@@ -45,11 +48,11 @@ NOT_MESSAGES = ("received", "received_ns", "session", "direction", "file", "pack
 
 
 class Encoder:
-    """Writes samples as batches of at most `batch_size` bytes, each after a length prefix of `prefix` bytes (2 on a stream)."""
+    """Encoder of samples into batches of at most `batch_size` bytes, with length prefixes of `prefix` bytes (2 on a stream)."""
 
     def __init__(self, batch_size=65535, prefix=2, mask=0x0FFFFFFF, first_sn=0, qos=True, keys=None):
         if not 32 <= batch_size <= 65535 or prefix not in (0, 2):
-            raise InvalidValue("a batch has 32 to 65535 bytes, its prefix 0 or 2")
+            raise InvalidValue("batch_size must be 32 to 65535 and prefix 0 or 2")
         self.limit = batch_size
         self.prefix = prefix
         self.mask = mask
@@ -68,10 +71,10 @@ class Encoder:
         self.ends = []
 
     def encode(self, samples):
-        """Write the rows of a RecordBatch; what they became comes out of `take`."""
+        """Encode the rows of a RecordBatch. `take` returns the bytes."""
         rows: cython.Py_ssize_t = samples.num_rows
         if "key" not in samples.schema.names:
-            raise InvalidValue("samples need a column 'key'")
+            raise InvalidValue("missing column 'key'")
         keyless = samples.column("key").null_count
         if keyless:
             raise InvalidValue(f"{keyless} samples have no key")
@@ -80,7 +83,7 @@ class Encoder:
             self.write_rows(rows)
 
     def take(self):
-        """The bytes written so far, prefixes included, and where each batch ends in them; then empty again."""
+        """Return the encoded bytes with prefixes, and the end of each batch. The encoder is then empty."""
         self.close()
         data, ends = self.w.taken(), self.ends
         self.w.clear()
@@ -90,11 +93,11 @@ class Encoder:
     # Columns
 
     def bind(self, samples, priority=5, congested=0, express=0, reliable=1, encoding=None):
-        """Stand before the first row. The rest: what a row has that says nothing about it."""
+        """Bind the columns, before the first row. Columns that describe the origin are ignored."""
         names = samples.schema.names
         wrong = [name for name in names if name not in SAMPLES.names]
         if wrong:
-            raise InvalidValue(f"a sample has no column {wrong[0]!r}; it has {', '.join(SAMPLES.names)}")
+            raise InvalidValue(f"unknown column {wrong[0]!r}; expected one of {', '.join(SAMPLES.names)}")
         of = {name: samples.column(name) for name in names if name not in NOT_MESSAGES}
         self.keys = Runs(of.get("key"))
         self.payloads = Runs(of.get("payload"))
@@ -133,7 +136,7 @@ class Encoder:
         delete.source.bind(texts)
 
     def run(self, text, id=0):
-        """Keep the bytes of a value that many rows share; its number."""
+        """Store the bytes of a shared value. Return its number."""
         self.runs.append((len(self.texts), ABSENT if text is None else len(text), id))
         self.texts += text or b""
         return len(self.runs) - 1
@@ -142,11 +145,11 @@ class Encoder:
         return -1 if zid is None else self.run(ZenohId.parse(zid).to_wire())
 
     def contents(self, encoding, schema, usual):
-        """Encodings by their text. A column of schemas is exact where the text cannot be: `b""`, or bytes that are no text."""
+        """Bind the encodings, by text. A column of schemas is exact where the text is not: `b""`, or bytes that are not text."""
         if schema is None:
             return Choices(encoding, lambda text: usual if text is None else self.content(text, None), usual)
         if encoding is None:
-            raise InvalidValue("a column 'schema' needs a column 'encoding' beside it")
+            raise InvalidValue("column 'schema' needs a column 'encoding'")
         texts, schemas = pc.dictionary_encode(encoding), pc.dictionary_encode(schema)
         text_of, schema_of = [*texts.dictionary.to_pylist(), None], [*schemas.dictionary.to_pylist(), None]
         pairs = pc.add(
@@ -164,7 +167,7 @@ class Encoder:
         if schema is None:
             encoding = encoding_of(text)
             return self.run(encoding.schema, encoding.id)
-        # A custom encoding's text is its schema, so no text at all is the custom one with an empty schema.
+        # The text of a custom encoding is its schema: an empty text is the custom encoding with an empty schema.
         return self.run(schema, encoding_of(text).id if text else CUSTOM)
 
     def scope(self, key):
@@ -186,7 +189,7 @@ class Encoder:
         return 0
 
     def point(self, row):
-        """Let the PUSH be this row's, all but its key."""
+        """Set the PUSH to this row, except its key."""
         self.push.qos = (
             self.priority.get(row) & 7 | self.congestion.get(row) | (EXPRESS if self.express.get(row) else 0)
         )
@@ -230,7 +233,7 @@ class Encoder:
     # Batches
 
     def add(self, priority, reliable):
-        """Write the PUSH into the open batch, into the next one, or into as many fragments as it needs."""
+        """Write the PUSH into the open batch, the next one, or fragments."""
         if self.batch_at < 0 or self.lane != lane_of(priority, reliable):
             self.open(priority, reliable)
         start: cython.Py_ssize_t = self.w.at
@@ -251,7 +254,7 @@ class Encoder:
         return self.fragment(priority, reliable, size)
 
     def open(self, priority, reliable):
-        """Begin a FRAME on this lane, in the open batch if there is one."""
+        """Start a FRAME on this lane, in the open batch if there is one."""
         if self.batch_at < 0:
             self.batch_at = self.w.at
             self.w.need(self.prefix)
@@ -267,7 +270,7 @@ class Encoder:
         return 0
 
     def next_batch(self, priority, reliable):
-        """The message did not fit: end the batch before it and begin another. A FRAME that is still empty is taken back."""
+        """End the batch before a message that does not fit, and start another. An empty FRAME is removed."""
         if self.w.at == self.body_at:
             self.w.at = self.frame_at
             self.next_sn[self.lane] = (self.next_sn[self.lane] - 1) & self.mask
@@ -275,7 +278,7 @@ class Encoder:
         return self.open(priority, reliable)
 
     def fragment(self, priority, reliable, size):
-        """Spread the message over batches of its own: First on the first, consecutive numbers, no `more` on the last."""
+        """Fragment the message into batches of its own: First on the first, consecutive SNs, no `more` on the last."""
         lane: cython.int = lane_of(priority, reliable)
         self.w.at = self.batch_at
         self.batch_at = -1
@@ -301,10 +304,10 @@ class Encoder:
         return 0
 
     def end_batch(self):
-        """Fill in the length that the batch turned out to have."""
+        """Write the final length of the batch."""
         if self.batch_at < 0:
             return 0
-        if self.w.at == self.batch_at + self.prefix:  # nothing but the prefix
+        if self.w.at == self.batch_at + self.prefix:  # only the prefix
             self.w.at = self.batch_at
         else:
             size: cython.Py_ssize_t = self.w.at - self.batch_at - self.prefix
@@ -327,24 +330,24 @@ class Encoder:
 
 
 def unsigned_of(value):
-    """The same 64 bits, unsigned again."""
+    """Return the same 64 bits as an unsigned number."""
     return value if cython.compiled else value & 0xFFFFFFFFFFFFFFFF
 
 
 def kind(text):
     if text not in KINDS:
-        raise InvalidValue(f"a sample's kind is put or del, not {text!r}")
+        raise InvalidValue(f"invalid kind {text!r}; expected put or del")
     return KINDS[text]
 
 
 def congestion(text):
     if text not in CONGESTION:
-        raise InvalidValue(f"congestion is drop, block or block_first, not {text!r}")
+        raise InvalidValue(f"invalid congestion {text!r}; expected drop, block or block_first")
     return CONGESTION[text]
 
 
 def encoding_of(text):
-    """From the text form, also of a number that is in no registry."""
+    """Parse the text form, also of an unregistered number."""
     if text.startswith("unknown("):
         number, _, schema = text[len("unknown(") :].partition(")")
         if number.isdigit() and int(number) < 1 << 31:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrow columns as a loop without the GIL reads them: runs of bytes, numbers, and values of which there are few."""
+"""Arrow columns as input of loops without the GIL: byte ranges, numbers, and dictionary values."""
 
 import cython
 import pyarrow as pa
@@ -11,7 +11,7 @@ ABSENT = cython.declare(cython.Py_ssize_t, -1)
 
 
 class Runs:
-    """A column of strings or bytes. A row without a value, and every row of a missing column, is absent."""
+    """Input column of strings or bytes. Null rows, and all rows of a missing column, are absent."""
 
     def __init__(self, column=None):
         self.on = column is not None
@@ -25,7 +25,7 @@ class Runs:
         if pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type):
             column = column.cast(pa.binary())
         if not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
-            raise InvalidValue(f"text or bytes are needed, not {column.type}")
+            raise InvalidValue(f"invalid column type {column.type}; expected text or bytes")
         valid, offsets, data = column.buffers()
         self.first = column.offset
         self.has_bits = valid is not None
@@ -37,7 +37,7 @@ class Runs:
             self.data = memoryview(data).cast("B")
 
     def point(self, row, blob):
-        """Let a field that is bound to `data` stand at this row's run."""
+        """Set a field that is bound to `data` to the byte range of a row."""
         i: cython.Py_ssize_t = self.first + row
         if not self.on or (self.has_bits and not self.bits[i >> 3] >> (i & 7) & 1):
             blob.size = ABSENT
@@ -47,7 +47,7 @@ class Runs:
 
 
 class Numbers:
-    """A column of whole numbers or booleans; `default` where there is none."""
+    """Input column of integers or booleans, with a default for nulls."""
 
     def __init__(self, column=None, default=0):
         self.on = column is not None
@@ -55,7 +55,7 @@ class Numbers:
         self.values = memoryview(bytes(8)).cast("q")
         if column is not None:
             if not (pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)):
-                raise InvalidValue(f"whole numbers are needed, not {column.type}")
+                raise InvalidValue(f"invalid column type {column.type}; expected integers")
             whole = pc.fill_null(column.cast(pa.int64()), int(default))
             self.values = memoryview(whole.buffers()[1]).cast("q")[whole.offset :] if len(whole) else self.values
 
@@ -64,7 +64,7 @@ class Numbers:
 
 
 class Choices:
-    """A column of few distinct values, each made into a number once; rows then have the number."""
+    """Input column with few distinct values, each converted to a number once."""
 
     def __init__(self, column, number, default):
         self.on = column is not None
@@ -88,12 +88,12 @@ class Choices:
 
 
 def ends(column):
-    """Where each run of a column of bytes begins, and the last one ends, as a view. (Its buffer may be longer, by any bytes.)"""
+    """Return the offsets of a column of bytes as a view. (The buffer may be longer.)"""
     return memoryview(column.buffers()[1])[4 * column.offset : 4 * (column.offset + len(column) + 1)].cast("i")
 
 
 def integers(column, format):
-    """The values of a fixed-width column without nulls, as a view."""
+    """Return the values of a fixed-width column without nulls as a view."""
     width = {"q": 8, "i": 4, "b": 1}[format]
     view = memoryview(column.buffers()[1]).cast("B")
     return view[width * column.offset : width * (column.offset + len(column))].cast(format)

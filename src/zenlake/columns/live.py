@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples as they arrive, straight from the bytes into columns: a run of usual publications at one go, anything else one by one.
+"""Live samples to columns: runs of common publications in one pass, other messages one by one.
 
-What a row consists of is kept on a stage, since the reader's memory is written again as soon as a message was shown; keys are
-numbered as they come, so that they are written as the decoder writes those that were declared.
+The bytes of rows are copied to a stage, because the receive buffer is reused after each message. Keys are numbered in
+order of arrival, like declared keys in the decoder.
 """
 
 from array import array
@@ -30,28 +30,28 @@ COLUMNS = [
 ]  # fmt: skip
 
 STAGE = cython.declare(cython.Py_ssize_t, 65536)
-LONG = cython.declare(cython.Py_ssize_t, 16384)  # bytes of a run that is gathered at once, which spares the copy
-MOST_KEYS = cython.declare(cython.int, 16384)  # that are remembered, and how many bytes of them
+LONG = cython.declare(cython.Py_ssize_t, 16384)  # minimum bytes of a run that is gathered in place, without a copy
+MOST_KEYS = cython.declare(cython.int, 16384)  # cached keys, and their bytes
 MOST_SPELLED = cython.declare(cython.Py_ssize_t, 1 << 20)
 SLOTS = cython.declare(cython.Py_ssize_t, 1024)
-NONE = cython.declare(cython.longlong, 1 << 30)  # no id is that large
+NONE = cython.declare(cython.longlong, 1 << 30)  # not a valid id
 
 
 class LiveSamples:
-    """A table of samples while it grows. `add_...` and `end_run` tell whether it is full: then `finish` it before the next.
+    """Builder of a table of live samples. `add_...` and `end_run` return whether it is full; then call `finish`.
 
-    A run is noted (`note_run`), its rows are given the keys that their ids stand for (`name_rows`, `learn`), and it ends
-    (`end_run`) behind the last that has one: the rest is forgotten, and is still to be read.
+    A run is staged (`note_run`), its rows get the keys of their ids (`name_rows`, `learn`), and it ends (`end_run`)
+    after the last row with a key. The messages after it are left to the normal path.
     """
 
     def __init__(self, columns=None, rows=16384, size=32 << 20):
         if rows < 1 or size < 1:
-            raise ValueError("a record batch holds at least one row and one byte")
+            raise ValueError("a record batch needs at least one row and one byte")
         self.samples = Samples(COLUMNS if columns is None else columns, rows)
         self.place = Place()
-        self.keys = KeyTable()  # nobody's: the whole keys of the rows, numbered here
+        self.keys = KeyTable()  # the full keys of the rows, numbered here
         self.numbers = {}
-        self.ids = array("q", bytes(8 * SLOTS))  # what ids stand for, of those who sent the last runs
+        self.ids = array("q", bytes(8 * SLOTS))  # keys by id, of the sender of the last runs
         self.meant = array("i", bytes(4 * SLOTS))
         self.forget_ids()
         self.rows = rows
@@ -59,10 +59,10 @@ class LiveSamples:
         self.stage = bytearray(STAGE)
         self.data = cython.address(self.stage[0]) if cython.compiled else self.stage
         self.used = 0
-        self.spelled = 0  # bytes that the keys of the rows on the stage take
+        self.spelled = 0  # bytes of the keys of staged rows
         self.last = 0  # bytes of the last message
-        self.first = 0  # of the run, among the rows that wait
-        self.in_place = False  # whether it was noted where it lies, instead of on the stage
+        self.first = 0  # of the run, among the staged rows
+        self.in_place = False  # whether the run was staged in place instead of copied
 
     def __len__(self):
         return self.samples.row
@@ -70,13 +70,13 @@ class LiveSamples:
     # One by one
 
     def add_push(self, key, reader, received_ns):
-        """A publication: the record is `reader.push`, its whole key is told."""
+        """Add a publication: the record is `reader.push`, with its full key."""
         self.begin(key, reader, received_ns)
         self.samples.note_push(self.place, reader.push, reader.c.data)
         return self.end(reader)
 
     def add_reply(self, key, reader, received_ns):
-        """An answer that is a sample: the record is `reader.response`."""
+        """Add a reply with a sample: the record is `reader.response`."""
         self.begin(key, reader, received_ns)
         self.samples.note_reply(self.place, reader.response, reader.c.data)
         return self.end(reader)
@@ -96,23 +96,23 @@ class LiveSamples:
         size: cython.Py_ssize_t = reader.c.at - reader.start
         self.last = size
         if size > STAGE:
-            self.gather()  # from where it lies
+            self.gather()  # in place
         else:
             copy(self.data, self.used, reader.c.data, reader.start, size)
             self.samples.move(self.used - reader.start, self.data)
             self.used += size
         return self.is_full()
 
-    # Many at once
+    # Runs
 
     def note_run(self, reader, size, received_ns):
-        """Note the usual publications with declared keys in the next bytes of a reader, so many or fewer; returns how many."""
+        """Stage common publications with declared keys from a reader, at most `most`. Return their number."""
         samples: Samples = self.samples
         before: cython.Py_ssize_t = samples.row
         self.settle(reader, received_ns)
         if samples.is_crowded():
             self.gather()
-        # No more than the rows that may wait can make use of.
+        # At most as many as can be staged.
         size = min(
             size, reader.c.end - reader.c.at, (samples.most + samples.gathered - before) * self.last + AHEAD, STAGE
         )
@@ -131,11 +131,11 @@ class LiveSamples:
         return count
 
     def id_at(self, i):
-        """The id that is the key of a row of the run: below zero if the receiver declared it, not the sender."""
+        """Return the key id of a row of the run: negative if the receiver declared it."""
         return self.samples.notes.scope[self.first + i]
 
     def name_rows(self, first, last):
-        """Give rows of the run their keys; returns the first whose id was not learned, or for which there is no room."""
+        """Set the keys of rows of the run. Return the first row with an unknown id, or without room."""
         samples: Samples = self.samples
         room: cython.Py_ssize_t = self.size - samples.held() - self.used - self.spelled
         left: cython.Py_ssize_t = room
@@ -158,19 +158,19 @@ class LiveSamples:
         return i - self.first
 
     def learn(self, id, key):
-        """From now on an id stands for a key, until ids are forgotten."""
+        """Set the key of an id, until ids are forgotten."""
         self.meant[id & (SLOTS - 1)] = self.number(key)
         self.ids[id & (SLOTS - 1)] = id
         return 0
 
     def forget_ids(self):
-        """They are of somebody else now, or may stand for something else."""
+        """Forget all ids: another sender, or changed declarations."""
         i: cython.Py_ssize_t
         for i in range(SLOTS):
             self.ids[i] = NONE
 
     def end_run(self, reader, count):
-        """It has so many rows; the reader goes on behind them."""
+        """End a run of some rows. The reader continues after them."""
         samples: Samples = self.samples
         before: cython.Py_ssize_t = samples.gathered + self.first
         i: cython.Py_ssize_t
@@ -182,13 +182,13 @@ class LiveSamples:
         if count:
             self.last = samples.notes.message[self.first + count - 1]
         if self.in_place:
-            self.gather()  # from where they lie
+            self.gather()  # in place
         return self.is_full()
 
-    # Either way
+    # Both
 
     def settle(self, reader, received_ns):
-        """The rows that follow come from there."""
+        """Set the source of the next rows."""
         place: Place = self.place
         if (
             received_ns != place.received_ns
@@ -228,7 +228,7 @@ class LiveSamples:
         return 0
 
     def finish(self):
-        """What has gathered, as a RecordBatch; then it is empty again."""
+        """Return the rows as a RecordBatch. The builder is then empty."""
         self.gather()
         self.samples.settle(self.place)
         return self.samples.finish()

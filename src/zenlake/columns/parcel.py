@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A record batch handed to Arrow in one piece: what it costs does not depend much on its columns.
+"""Export of a record batch through the Arrow C Data Interface, in one piece.
 
-Made of arrays, each made of buffers, a batch of thirty columns is some hundred Python objects, made and dropped while nobody else
-may run Python. Arrow's C data interface takes the addresses of all buffers at one go and without the GIL, and gives them back at
-once when the last reference is gone: then what owns the memory is let go.
+Built from arrays and buffers, a batch of thirty columns needs some hundred Python objects, with the GIL held. The C
+Data Interface takes the addresses of all buffers at once and without the GIL. It releases them when the last reference
+is gone.
 
-So it is one piece to whoever keeps a part of it: one column keeps them all. What is large goes into a parcel of its own.
+A reference to one column keeps the whole piece in memory. Large columns are therefore exported separately.
 """
 
 # ruff: noqa: F821  (structs of C stand in the .pxd)
@@ -22,11 +22,11 @@ if cython.compiled:
 else:
     from zenlake.columns.pool import Block
 
-MOST_BUFFERS = cython.declare(cython.int, 3)  # of a column: bitmap, offsets, bytes
+MOST_BUFFERS = cython.declare(cython.int, 3)  # buffers of a column: bitmap, offsets, bytes
 
 
 class Parcel:
-    """Columns of so many rows: first each with its buffers, in the schema's order, then `record_batch`, once."""
+    """Export of columns: first each column with its buffers, in the order of the schema, then `record_batch`, once."""
 
     def __init__(self, rows, columns):
         self.rows = rows
@@ -41,7 +41,7 @@ class Parcel:
 
     def __dealloc__(self):
         if cython.compiled:
-            free(self.freight)  # if it was not handed over
+            free(self.freight)  # if it was not exported
 
     def allot(self, columns):
         each: cython.size_t = cython.sizeof(ArrowArray) + (1 + MOST_BUFFERS) * cython.sizeof(cython.p_void)
@@ -54,7 +54,7 @@ class Parcel:
         return 0
 
     def column(self, type_, nulls):
-        """The next column; its buffers follow. `nulls`: how many there are, -1 if nobody has counted."""
+        """Add the next column. Its buffers follow. `nulls` is their number, or -1 if unknown."""
         self.count += 1
         if not cython.compiled:
             self.types.append((type_, nulls))
@@ -69,7 +69,7 @@ class Parcel:
         return 0
 
     def buffer(self, owner, size):
-        """The next buffer of the last column: the first bytes of a block, of bytes, or None."""
+        """Add the next buffer of the last column: the first bytes of a block or of bytes, or None."""
         if not cython.compiled:
             if isinstance(owner, Block):
                 owner = pa.foreign_buffer(owner.address, size, owner)
@@ -99,7 +99,7 @@ class Parcel:
         freight: cython.pointer(Freight) = self.freight
         whole: cython.pointer(ArrowArray) = cython.address(freight.whole)
         whole.length = self.rows
-        whole.n_buffers = 1  # of which rows there are: all
+        whole.n_buffers = 1  # all rows
         whole.buffers = cython.address(freight.no_buffer)
         whole.n_children = self.count
         whole.children = freight.children
@@ -107,19 +107,19 @@ class Parcel:
         whole.private_data = freight
         freight.owners = cython.cast(cython.pointer(PyObject), self.owners)
         Py_INCREF(self.owners)
-        self.freight = cython.NULL  # Arrow's now, also if it refuses
+        self.freight = cython.NULL  # owned by Arrow, also if it raises
         return pa.RecordBatch._import_from_c(cython.cast(cython.size_t, whole), schema)
 
 
 def release_whole(whole):
-    """Arrow needs it no more. It has moved what it was told about the whole, and left the columns where they are."""
+    """Release callback. Arrow has moved the structure, but not the columns."""
     i: cython.Py_ssize_t
     freight: cython.pointer(Freight) = cython.cast(cython.pointer(Freight), whole.private_data)
     for i in range(whole.n_children):
         if whole.children[i].release != cython.NULL:
             whole.children[i].release(whole.children[i])
     whole.release = cython.NULL
-    if Py_IsInitialized():  # else the process ends, and so does all memory
+    if Py_IsInitialized():  # otherwise the process is exiting
         with cython.gil:
             owners: object = cython.cast(object, freight.owners)
             Py_DECREF(owners)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory for columns that is written again when Arrow has dropped it.
+"""Memory pool for columns: memory is reused after Arrow has released it.
 
-Fresh memory costs a page fault for every 4 KiB, which was a quarter of the time of decoding. So a block that comes back is
-kept for the next record batch: a stream runs in the memory of the few record batches that its consumer holds at a time.
+Fresh memory costs a page fault per 4 KiB, which was a quarter of the decoding time. A released block is kept for the
+next record batch. A stream therefore needs memory for the record batches that its consumer holds.
 """
 
 from itertools import cycle
@@ -15,14 +15,14 @@ if cython.compiled:
 else:
     from zenlake.wire.memory import take
 
-KEPT = cython.declare(cython.Py_ssize_t, 64 << 20)  # bytes that may wait to be used again
-SKEWS = cycle(range(0, 4096, 320))  # places within a page, a few cache lines apart, in turn
+KEPT = cython.declare(cython.Py_ssize_t, 64 << 20)  # maximum bytes of unused blocks
+SKEWS = cycle(range(0, 4096, 320))  # start offsets within a page, a few cache lines apart, in turn
 
 
 class Block:
-    """A piece of memory on loan: when nobody refers to it any more, the pool has it back.
+    """A block of memory. It returns to the pool with its last reference.
 
-    The collector does not know it: it is made in the middle of a row, where nobody's code may run.
+    It is exempt from garbage collection, because it is created within a row, where no finalizer may run.
     """
 
     def __init__(self, pool, memory, size):
@@ -36,7 +36,7 @@ class Block:
             self.data = memoryview(memory).cast("B")[memory.size - size :]
 
     def part(self, size):
-        """What holds its first bytes for as long as Arrow needs them: the block, or a copy if that would hold too much."""
+        """Return the owner of its first bytes: the block, or a copy if the block is much larger."""
         if 4 * size < self.size:
             return take(self.data, 0, size)
         return self
@@ -46,7 +46,7 @@ class Block:
 
 
 class Pool:
-    """Lends blocks. What comes back is kept, up to KEPT bytes."""
+    """Pool of blocks. Released blocks are kept, up to KEPT bytes."""
 
     def __init__(self):
         self.free = {}
@@ -54,16 +54,16 @@ class Pool:
         self.nothing = b""
 
     def zeros(self, size):
-        """So many of them, or more; all who ask share them."""
+        """Return shared zero bytes, at least this number."""
         if len(self.nothing) < size:
             self.nothing = bytes(size)
         return self.nothing
 
     def block(self, size):
-        """Memory of that size; what it holds is not defined.
+        """Return a block of uninitialised memory.
 
-        Large blocks begin on a page. Were all columns to begin there, the same row of each would fall into the same few lines of
-        the cache and push the others out: so each begins elsewhere in its page.
+        Performance: large blocks start on a page. If all columns did so, the same row of each would map to the same
+        cache lines. Each block therefore starts at another offset in its page.
         """
         size = max(size, 1)
         free = self.free.get(size)

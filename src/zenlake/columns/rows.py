@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A row of each decoded table, from the records that were just read.
+"""Rows of the decoded tables, from decoded records (`samples` has its own module).
 
-`schemas` says what the columns mean; here is where each gets its value (those of `samples`, the largest table, have a chapter of
-their own). Messages are written without the GIL; declarations, events and errors are rare and are written with it.
+`schemas` defines the columns. Messages are written without the GIL. Declarations, events and errors are rare and are
+written with it.
 
-Many columns have one value in all rows of a batch, or of a lane in it: these are written for all such rows at once, when the
-place is about to change (`settle`).
+Many columns have one value in all rows of a batch or lane. These are written for all such rows when the place changes
+(`settle`).
 """
 
 import cython
@@ -29,18 +29,18 @@ else:
 from zenlake.columns.buffers import column
 from zenlake.columns.pool import Pool
 
-# A step of the decoder may add two rows to a table (a fragment, and the message it completes) before it looks whether that
-# is full.
+# A step of the decoder may add two rows to a table (a fragment, and the message that it completes) before the
+# check whether it is full.
 SLACK = cython.declare(cython.int, 4)
 
-FOREVER = cython.declare(cython.ulonglong, 0x7FFFFFFFFFFFFFFF)  # the most that a signed column holds
+FOREVER = cython.declare(cython.ulonglong, 0x7FFFFFFFFFFFFFFF)  # maximum of a signed column
 LONGEST_ERR = cython.declare(cython.Py_ssize_t, 4096)
 
 
 class Place:
-    """Where the message being read came from, and on which lane: what every row begins with.
+    """Position of the current message: source and lane, the first columns of every row.
 
-    Whoever changes more than `index` settles the tables first.
+    The tables must be settled before a change of more than `index`.
     """
 
     def __init__(self):
@@ -60,7 +60,7 @@ class Place:
 
 
 class Table:
-    """One decoded table while it grows: its columns, and how many rows they hold."""
+    """Builder of one decoded table."""
 
     def __init__(self, name, columns, rows):
         self.schema = chosen(name, columns)
@@ -88,7 +88,7 @@ class Table:
         self.unresolved_key = self.columns.get("unresolved_key")
 
     def settle_where(self, p):
-        """The rows since the last time came from this place."""
+        """Write the shared values of the rows since the last call."""
         first: cython.Py_ssize_t = self.settled
         self.received.fill(first, self.row, p.received_ns // 1000)
         self.received_ns.fill(first, self.row, p.received_ns)
@@ -102,7 +102,7 @@ class Table:
         return 0
 
     def put_key(self, row, keys, scope, data, at, size):
-        """The key as text. An id that was not declared leaves it null and is told in the other column."""
+        """Write the key as text. An undeclared id is null here and appears in the other column."""
         if scope == 0:
             return self.key.put(row, data, at, size) if size > 0 else 0
         known: cython.Py_ssize_t = keys.size_of(scope)
@@ -122,7 +122,7 @@ class Table:
         return 0
 
     def size(self):
-        """Bytes held in columns of text and bytes."""
+        """Return the bytes in columns of text and bytes."""
         total = 0
         for each in self.columns.values():
             if isinstance(each, Text):
@@ -130,7 +130,7 @@ class Table:
         return total
 
     def finish(self):
-        """What has gathered, as a RecordBatch; the table is then empty again."""
+        """Return the rows as a RecordBatch. The table is then empty."""
         count = self.row
         self.row = 0
         self.settled = 0
@@ -149,14 +149,14 @@ class Table:
         return batch
 
     def send_alone(self, i, each, count):
-        """A column of bytes in a parcel of its own: whoever keeps the keys of a record batch does not keep its payloads."""
+        """Export a column of bytes separately, so that a reference to the keys does not keep the payloads."""
         parcel = Parcel(count, 1)
         each.send(parcel, count)
         return parcel.record_batch(self.alone[i]).column(0)
 
 
 class Messages(Table):
-    """A row for each transport, network and scouting message."""
+    """Table with one row per transport, network and scouting message."""
 
     def __init__(self, columns, rows):
         Table.__init__(self, "messages", columns, rows)
@@ -189,7 +189,7 @@ class Messages(Table):
         self.consolidations = Words(["auto", "none", "monotonic", "latest"])
 
     def begin(self, p, kind, size, unknown):
-        """What every message has. The columns of its own kind may follow, then `end`."""
+        """Start a row with the common columns. Columns of its kind may follow, then `end`."""
         self.index.put(self.row, p.index)
         self.types.put(self.type, self.row, kind)
         self.size_column.put(self.row, size)
@@ -197,7 +197,7 @@ class Messages(Table):
         return 0
 
     def settle(self, p):
-        """The rows since the last time came from this place."""
+        """Write the shared values of the rows since the last call."""
         if p.in_lane:
             self.priority.fill(self.settled, self.row, p.priority)
             self.reliable.fill(self.settled, self.row, p.reliable)
@@ -224,13 +224,13 @@ class Messages(Table):
         return 0
 
     def put_numbered(self, id, qos, body):
-        """Messages with an id and a QoS: requests, responses, finals, interests, declarations, OAM."""
+        """Write id and QoS: requests, responses, finals, interests, declarations, OAM."""
         self.id.put(self.row, id)
         self.qos.put(self.row, qos)
         return self.bodies.put(self.body, self.row, body) if body else 0
 
     def put_request(self, request, data):
-        """What is asked, of whom, and for how long."""
+        """Write the columns of a query."""
         self.targets.put(self.target, self.row, request.target)
         self.consolidations.put(self.consolidation, self.row, request.query.consolidation)
         if request.has_timeout:
@@ -242,7 +242,7 @@ class Messages(Table):
         return 0
 
     def put_err(self, err, data):
-        """How much there was, and the words themselves if it is words: a router's "Timeout", an exception's text."""
+        """Write the size of an error payload, and its text if it is text: a router's "Timeout", an exception."""
         if err.payload.size >= 0:
             self.payload_size.put(self.row, err.payload.size)
             if err.payload.size <= LONGEST_ERR and utf8_fault(data, err.payload.at, err.payload.size) < 0:
@@ -250,7 +250,7 @@ class Messages(Table):
         return 0
 
     def add_scouting(self, message, size, detail):
-        """A SCOUT or a HELLO, which no session has."""
+        """Write a SCOUT or HELLO, which belongs to no session."""
         self.index.put(self.row, 0)
         self.type.put_value(self.row, message.NAME)
         self.size_column.put(self.row, size)
@@ -267,7 +267,7 @@ class Messages(Table):
 
 
 class Rare(Table):
-    """Declarations, events and errors: rows given as Python values."""
+    """Table whose rows are Python values: declarations, events and errors."""
 
     def add(self, p, values):
         self.index.put(self.row, p.index)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A row of `samples` for each PUT and DEL, from the records that were just read.
+"""Rows of `samples`: one per PUT and DEL, from decoded records.
 
-A row is first noted: numbers, and where its bytes lie (`waiting`). The columns take what they need of all rows that wait when
-these are many, or when what they refer to is about to change: the buffer, or the keys that were declared (`gather`).
+A row is first staged: numbers, and offsets of its bytes (`waiting`). The columns gather the staged rows when there are
+many, or before the buffer or the declared keys change.
 """
 
 import cython
@@ -19,7 +19,7 @@ else:
 from zenlake.columns.waiting import MOST_WAITING
 
 PUT = cython.declare(cython.int, 0)
-DEL = cython.declare(cython.int, 0x100)  # beside the bits of the QoS: a sample's manner
+DEL = cython.declare(cython.int, 0x100)  # besides the QoS bits
 
 PRIORITY = cython.declare(cython.int, 0x07)
 BLOCK = cython.declare(cython.int, 0x08)
@@ -27,19 +27,19 @@ EXPRESS = cython.declare(cython.int, 0x10)
 BLOCK_FIRST = cython.declare(cython.int, 0x20)
 
 if not cython.compiled:  # compiled: in the .pxd
-    MOST_BYTES = 131072  # that wait: a table is a little larger than it was told to be at most
+    MOST_BYTES = 131072  # maximum staged bytes: a table may exceed its size by this
 
     def as_signed(value):
-        """The same 64 bits as a signed number: Parquet, DuckDB and Spark share no unsigned one."""
+        """Return the same 64 bits as a signed number: Parquet, DuckDB and Spark share no unsigned one."""
         return value - (1 << 64) if value >> 63 else value
 
     def microseconds(ntp64):
-        """Seconds and a binary fraction since 1970, as microseconds since then."""
+        """Convert NTP64 to microseconds since 1970."""
         return (ntp64 >> 32 & 0xFFFFFFFF) * 1_000_000 + ((ntp64 & 0xFFFFFFFF) * 1_000_000 >> 32)
 
 
 class Samples(Table):
-    """A row for each PUT and DEL, published (PUSH) or answered (REPLY)."""
+    """Table with one row per PUT and DEL, published (PUSH) or replied (REPLY)."""
 
     def __init__(self, columns, rows):
         Table.__init__(self, "samples", columns, rows)
@@ -67,12 +67,12 @@ class Samples(Table):
         self.responder_eid = of["responder_eid"]
         self.kinds = Words(["put", "del"])
         self.congestions = Words(["drop", "block", "block_first"])
-        # The rows that wait
+        # Staged rows
         self.most = min(MOST_WAITING, max(rows, 1))
         self.gathered = 0
         self.bytes = 0
-        self.sized = 0  # where the size of the payload begins in the last one that was usual
-        self.lead = 0  # how many bytes of it lie before
+        self.sized = 0  # offset of the payload size in the last common publication
+        self.lead = 0  # and the bytes before it
         if not cython.compiled:  # compiled: a part of this object
             self.notes = notes()
         self.suffixes = Spans().over(self.notes.suffix.at, self.notes.suffix.size)
@@ -84,15 +84,15 @@ class Samples(Table):
         self.attachments = Spans().over(self.notes.attachment.at, self.notes.attachment.size)
         self.responders = Spans().over(self.notes.responder.at, self.notes.responder.size)
 
-    # Reading: a row is noted
+    # Staging
 
     def add_push(self, p, push, accepted, data):
-        """A publication. `accepted`: the side that accepted the session declared the key's id, not the one that opened it."""
+        """Stage a publication. `accepted`: the acceptor of the session declared the key id."""
         self.note_key(push.key, accepted)
         return self.note_push(p, push, data)
 
     def add_reply(self, p, response, accepted, data):
-        """An answer that is a sample."""
+        """Stage a reply with a sample."""
         self.note_key(response.key, accepted)
         return self.note_reply(p, response, data)
 
@@ -102,7 +102,7 @@ class Samples(Table):
         self.suffixes.note(i, expr.suffix)
 
     def note_no_key(self):
-        """Whoever adds this row has written its key."""
+        """Finish a row whose key was written by the caller."""
         i: cython.Py_ssize_t = self.row - self.gathered
         self.notes.scope[i] = 0
         self.suffixes.skip(i)
@@ -132,7 +132,7 @@ class Samples(Table):
         self.slices.note(i, put.slices)
         self.notes.encoding[i] = put.encoding.id
         self.schemas.note(i, put.encoding.schema)
-        self.bytes += put.payload.size  # or one less than there are, if it is absent: this is no account
+        self.bytes += put.payload.size  # an estimate: one less if the payload is absent
         self.note_origin(i, put.timestamp, put.source, put.attachment)
 
     def note_del(self, delete):
@@ -163,7 +163,7 @@ class Samples(Table):
         return 0
 
     def forget(self, first, last):
-        """Of the rows that wait, these wait no longer."""
+        """Remove rows from the staging area."""
         self.suffixes.forget(first, last)
         self.payloads.forget(first, last)
         self.slices.forget(first, last)
@@ -174,7 +174,7 @@ class Samples(Table):
         self.responders.forget(first, last)
 
     def move(self, by, data):
-        """The last row's bytes now lie in other memory, so many bytes further on."""
+        """Move the last row's bytes to other memory, by this distance."""
         i: cython.Py_ssize_t = self.row - 1 - self.gathered
         self.payloads.move(i, by)
         self.slices.move(i, by)
@@ -188,16 +188,16 @@ class Samples(Table):
     if not cython.compiled:  # compiled: inline, in the .pxd
 
         def is_crowded(self):
-            """Whether the rows that wait are to be gathered before the next is added."""
+            """Return whether the staged rows must be gathered before the next is added."""
             return self.row - self.gathered >= self.most or self.bytes >= MOST_BYTES
 
         def held(self):
             return self.payload.used + self.attachment.used + self.key.used
 
-    # Writing: many rows, a column at a time
+    # Gathering: many rows, one column at a time
 
     def settle(self, p):
-        """The rows since the last time came from this place."""
+        """Write the shared values of the rows since the last call."""
         if p.in_lane:
             self.reliable.fill(self.settled, self.row, p.reliable)
             self.sn.fill(self.settled, self.row, p.sn)
@@ -206,12 +206,12 @@ class Samples(Table):
         return self.settle_where(p)
 
     def gather(self, opener, acceptor):
-        """The rows that wait become values of their columns; here are the keys that either side of the session declared."""
+        """Write the staged rows to their columns, with the declared keys of both sides."""
         first: cython.Py_ssize_t = self.gathered
         count: cython.Py_ssize_t = self.row - first
         if count == 0:
             return 0
-        self.gathered = self.row  # whatever fails below, their bytes are not looked for a second time
+        self.gathered = self.row  # also if an error follows: their bytes are not read a second time
         self.bytes = 0
         try:
             self.gather_columns(first, count, opener, acceptor)
@@ -248,7 +248,7 @@ class Samples(Table):
         scope: cython.int
         if not self.key.on and not self.unresolved_key.on:
             return 0
-        if self.suffixes.presence == NONE:  # the usual case: all have a key that one of the sides declared whole
+        if self.suffixes.presence == NONE:  # the common case: all keys are declared in full by one side
             i = self.key.gather_numbered(first, self.notes.scope, 1, opener, count)
             if i == 0:
                 i = self.key.gather_numbered(first, self.notes.scope, -1, acceptor, count)
@@ -264,7 +264,7 @@ class Samples(Table):
         return 0
 
     def are_whole(self, count):
-        """Whether all rows that wait have a key that nobody declared: the other usual case."""
+        """Return whether all staged rows have an undeclared key, the other common case."""
         i: cython.Py_ssize_t = 0
         while i < count and self.notes.scope[i] == 0 and self.notes.suffix.size[i] > 0:
             i += 1
@@ -284,7 +284,7 @@ class Samples(Table):
         return self.timestamp.gather(first, self.notes.time, self.stamps, count)
 
     def gather_manners(self, first, count):
-        """Kind and QoS, which seldom change from one row to the next."""
+        """Write kind and QoS, which seldom change between rows."""
         if not (self.kind.on or self.priority.on or self.congestion.on or self.express.on):
             return 0
         row: cython.Py_ssize_t = 0

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decoded tables, field by field. This file is the one place where a column has a name, a type and a meaning.
+"""Schemas of the decoded tables: name, type and meaning of each column.
 
-Types are those that Arrow, Parquet, DuckDB and Spark all have: no unsigned numbers, no dictionaries. A column may be null only
-where its comment says when. Every row knows where it came from (the first columns of each table).
+Types are those that Arrow, Parquet, DuckDB and Spark share: no unsigned numbers, no dictionaries. The comment of a
+column states when it is null. The first columns of each table identify the source of the row.
 """
 
 import pyarrow as pa
@@ -59,7 +59,7 @@ MESSAGES = _schema(
     ("unresolved_key", STRING, "Id and suffix of a key whose declaration was not seen, as '12:/pose'"),
     ("id", INT64, "Request, interest or declaration id; OAM id; null if it has none"),
     ("payload_size", INT64, "Bytes of payload; null if it has none"),
-    ("unknown_exts", INT32, "How many extensions nobody here knows"),
+    ("unknown_exts", INT32, "Number of unknown extensions"),
     ("target", STRING, "Of a REQUEST: whom it asks, best_matching, all or all_complete; null otherwise"),
     ("consolidation", STRING, "Of a REQUEST: auto, none, monotonic or latest; null otherwise"),
     ("timeout_ms", INT64, "Of a REQUEST: how long it may take; null otherwise and if it does not say"),
@@ -82,7 +82,7 @@ SAMPLES = _schema(
     (
         "payload_sha256",
         STRING,
-        "SHA-256 of a value that the recorder was told not to keep (--metadata-only), in hex; null otherwise",
+        "SHA-256 of a redacted payload (--metadata-only), in hex; null otherwise",
     ),
     ("shm", BINARY, "The reference to a value in shared memory, as it travelled; null otherwise"),
     ("encoding", STRING, "The content type as text, zenoh/bytes if none was given; null for a del"),
@@ -93,7 +93,7 @@ SAMPLES = _schema(
     ("source_zid", STRING, "The node that published it; null unless it says so (SourceInfo)"),
     ("source_eid", INT64, "The publisher in that node"),
     ("source_sn", INT64, "The publisher's own count"),
-    ("attachment", BINARY, "The attachment; null if there is none"),
+    ("attachment", BINARY, "The attachment, or null"),
     ("priority", INT8, "0 control to 7 background, 5 is the default"),
     ("congestion", STRING, "What a full queue does with it: drop, block or block_first"),
     ("express", BOOL, "Whether it asked not to wait for others in a batch"),
@@ -157,13 +157,13 @@ TABLES: dict[str, pa.Schema] = {
 
 
 def chosen(table: str, columns: list[str] | None = None) -> pa.Schema:
-    """The schema of a table, or of some of its columns in the order asked for; a wrong name is answered with the valid ones."""
+    """Return the schema of a table, or of some columns in this order. Raise with the valid names."""
     if table not in TABLES:
-        raise ValueError(f"no decoded table {table!r}; there are {', '.join(TABLES)}")
+        raise ValueError(f"unknown decoded table {table!r}; expected one of {', '.join(TABLES)}")
     schema = TABLES[table]
     if columns is None:
         return schema
     wrong = [name for name in columns if name not in schema.names]
     if wrong:
-        raise ValueError(f"{table} has no column {wrong[0]!r}; it has {', '.join(schema.names)}")
+        raise ValueError(f"{table} has no column {wrong[0]!r}; expected one of {', '.join(schema.names)}")
     return pa.schema([schema.field(name) for name in columns], metadata=schema.metadata)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rare messages say: rows of declarations, and the `detail` that people read. Not for the loop over samples."""
+"""Descriptions of rare messages: rows of `declarations`, and the column `detail`. Not used per sample."""
 
 import json
 from typing import Any
@@ -20,17 +20,17 @@ def zid_text(zid: bytes) -> str:
 
 
 def node(message: Any) -> str:
-    """Who speaks, of an INIT, a JOIN or a HELLO."""
+    """Return the node of an INIT, JOIN or HELLO."""
     role = WhatAmI.from_wire(message.whatami)
     return f"{role} {zid_text(message.zid.value)} version {message.version}"
 
 
 def told(message: Any) -> str:
-    """A scouting message in words."""
+    """Describe a scouting message."""
     if message.NAME == "HELLO":
         return f"{node(message)} at {', '.join(message.locators) or 'no address'}"
     roles = [name for bit, name in ((1, "router"), (2, "peer"), (4, "client")) if message.what & bit]
-    return f"looking for {' or '.join(roles) or 'nobody'}"
+    return f"looking for {' or '.join(roles) or 'no role'}"
 
 
 def reason(code: int) -> str:
@@ -38,7 +38,7 @@ def reason(code: int) -> str:
 
 
 def agreed(session: Any) -> str:
-    """What a session's two ends agreed on, as JSON; an end whose INIT was not recorded has neither id nor role."""
+    """Return the negotiated parameters as JSON. A side whose INIT was not recorded has no id and role."""
     ends = [
         {
             "zid": None if side.zid is None else zid_text(side.zid),
@@ -64,7 +64,7 @@ def agreed(session: Any) -> str:
 
 
 def declared(session: Any, direction: int, declare: Any) -> dict[str, Any]:
-    """A DECLARE as a row of `declarations`."""
+    """Return a DECLARE as a row of `declarations`."""
     body = declare.body
     row = {"action": "final", "kind": None, "interest_id": declare.interest_id}
     if declare.body_id == ids.D_KEYEXPR:
@@ -85,7 +85,7 @@ def declared(session: Any, direction: int, declare: Any) -> dict[str, Any]:
 
 
 def name_of(row: dict[str, Any]) -> str:
-    """What the spec calls the body of a DECLARE that became this row."""
+    """Return the specification's name of the body of a DECLARE."""
     if not row["kind"]:
         return "D_FINAL"
     entity = "KEYEXPR" if row["kind"] == "key" else row["kind"].upper()
@@ -93,7 +93,7 @@ def name_of(row: dict[str, Any]) -> str:
 
 
 def interested(session: Any, direction: int, interest: Any) -> dict[str, Any]:
-    """An INTEREST as a row of `declarations`."""
+    """Return an INTEREST as a row of `declarations`."""
     if not interest.mode:
         return {"action": "end", "id": interest.id}
     wants = "".join(letter for bit, letter in WANTS if interest.options & bit)
@@ -104,6 +104,6 @@ def interested(session: Any, direction: int, interest: Any) -> dict[str, Any]:
 
 
 def key_of(session: Any, direction: int, expr: Any) -> dict[str, str]:
-    """The column that tells a key, and what it tells."""
+    """Return the key column and its value."""
     key = session.key(direction, expr)
     return {"unresolved_key": f"{expr.scope}:{expr.suffix.text or ''}"} if key is None else {"key": key}

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The usual publication, noted at one go.
+"""Fast path: stage publications of the common layout in one pass.
 
-Most of what a fleet sends is alike: a PUSH with a QoS or none, and a PUT whose timestamp is of our time.
-`Push.read` reads whatever the format allows, field by field into a record, from which `Samples` takes it. This notes the usual
-ones straight from the bytes, in a third of the time, and stops before the first that is anything else, cut short or wrong:
-`Push.read` reads that one, or says what is wrong with it. So nothing is refused here, and nothing may be accepted or understood
-otherwise than there: tests/columns/test_usual.py compares the two on whole and on broken messages.
+Most publications are a PUSH with an optional QoS, and a PUT with a current timestamp. `Push.read` decodes every layout,
+field by field, into a record that `Samples` stages. This module stages the common layout directly from the bytes, in a
+third of the time. It stops before the first uncommon, truncated or invalid message, which `Push.read` decodes or
+rejects. It must not accept or interpret a message differently: tests/columns/test_usual.py compares both on valid and
+invalid messages.
 
-Bytes are looked at without a check of each: whoever looks has seen that AHEAD of them may be looked at, and between two such checks
-no more are. So the end of a batch is looked at in a copy, which has as many zeros behind it.
+Safety: reads are not bounds-checked. The caller guarantees AHEAD readable bytes, and no more are read between two
+checks. The end of a batch is therefore read from a copy with as many zeros behind it.
 """
 
 import cython
@@ -24,7 +24,7 @@ else:
     from zenlake.wire import ids
     from zenlake.wire.memory import eight_bytes, short_vle
 
-    # Compiled: constants of C, in the .pxd, which says what they mean.
+    # Compiled: C constants, documented in the .pxd.
     AHEAD = 48
     TAIL = 192
     OTHER = -1
@@ -33,12 +33,12 @@ else:
     ATTACHMENT = 0x43
     DEFAULT_QOS = 0x05
 
-# The highest bit of each byte: in a VLE, that it goes on; in a text, that it is not ASCII.
+# The highest bit of each byte: continuation of a VLE, or not ASCII in a text.
 HIGHEST = cython.declare(cython.ulonglong, 0x8080808080808080)
 
 
 def note_usual(samples, data, at, end, direction, most):
-    """Note at most so many of the usual messages that lie from `at` on; returns where the first other one begins."""
+    """Stage at most `most` common messages from `at` on. Return the offset of the first other message."""
     first: cython.Py_ssize_t = samples.row - samples.gathered
     i: cython.Py_ssize_t = first
     last: cython.Py_ssize_t = min(samples.most, first + most)
@@ -57,7 +57,7 @@ def note_usual(samples, data, at, end, direction, most):
             samples.notes.message[i] = beyond - at
             lead = samples.sized - at
             i += 1
-            if lead == samples.lead:  # as the one before: so may be the next
+            if lead == samples.lead:  # the layout of the previous one, so the next may have it too
                 i = note_alike(samples, i, last, looked_at, at, lead, end, min(crowded, safe + AHEAD - lead - 16))
             samples.lead = lead
             at = samples.notes.payload.at[i - 1] + samples.notes.payload.size[i - 1]
@@ -68,16 +68,16 @@ def note_usual(samples, data, at, end, direction, most):
                 looked_at = bytes(data[:end]) + bytes(AHEAD)
             safe = end
         else:
-            samples.forget(i, i + 1)  # what was noted of it before it turned out to be another
+            samples.forget(i, i + 1)  # fields that were staged before the message turned out to be uncommon
             break
     samples.row += i - first
-    samples.bytes += at - begin  # somewhat more than their payloads: this is no account
+    samples.bytes += at - begin  # an estimate, more than their payloads
     samples.data = data
     return at
 
 
 def list_usual(messages, samples, count, index, opener, acceptor):
-    """Rows of `messages` for the last that were noted, numbered from `index` on; here are the keys that either side declared."""
+    """Write rows of `messages` for the last staged ones, numbered from `index` on."""
     row: cython.Py_ssize_t = messages.row
     i: cython.Py_ssize_t = samples.row - samples.gathered - count
     scope: cython.int
@@ -108,7 +108,7 @@ def list_usual(messages, samples, count, index, opener, acceptor):
 def copy_tail(
     tail: cython.p_uchar, data: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.p_const_uchar:
-    """What is left of a batch, and zeros behind it."""
+    """Copy the rest of a batch, with zeros behind it."""
     i: cython.Py_ssize_t
     copy(tail, 0, data, at, end - at)
     for i in range(end - at, end - at + AHEAD):
@@ -128,7 +128,7 @@ def note_push(
     safe: cython.Py_ssize_t,
     direction: cython.bint,
 ) -> cython.Py_ssize_t:
-    """A PUSH. Each of these functions returns where the next field begins, or OTHER; up to `safe`, AHEAD bytes may be looked at."""
+    """Scan a PUSH. Each function returns the offset of the next field, or OTHER. Up to `safe`, AHEAD bytes are readable."""
     if at > safe or data[at] & ids.KIND != ids.PUSH:
         return OTHER
     header: cython.int = data[at]
@@ -196,7 +196,7 @@ def note_suffix(
     samples.notes.suffix.size[i] = size
     beyond: cython.Py_ssize_t = at + size
     while at + 8 <= beyond:
-        if eight_bytes(data, at) & HIGHEST:  # not ASCII: is it UTF-8?
+        if eight_bytes(data, at) & HIGHEST:  # not ASCII: check for UTF-8
             return OTHER
         at += 8
     while at < beyond:
@@ -212,7 +212,7 @@ def note_suffix(
 def note_stamp(
     samples: Samples, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """Nine bytes of time, as until the year 2106, then the node: its size and its bytes."""
+    """Scan a timestamp of nine VLE bytes (until 2106) and its node id."""
     word: cython.ulonglong = eight_bytes(data, at)
     size: cython.int = data[at + 9]
     if word & HIGHEST != HIGHEST or size < 1 or size > 16 or data[at + 10] == 0:
@@ -230,7 +230,7 @@ def note_more(
     samples: Samples, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t,
     safe: cython.Py_ssize_t, header: cython.int,
 ) -> cython.Py_ssize_t:  # fmt: skip
-    """An encoding, extensions, or both."""
+    """Scan encoding, extensions, or both."""
     if header & ids.ENCODED:
         at = note_encoding(samples, i, data, at)
     if at == OTHER or at > safe:
@@ -267,7 +267,7 @@ def note_exts(
     samples: Samples, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t,
     safe: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:  # fmt: skip
-    """Source and attachment."""
+    """Scan source and attachment."""
     header: cython.int = ids.Z
     size: cython.longlong
     while header & ids.Z:

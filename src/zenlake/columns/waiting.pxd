@@ -13,9 +13,9 @@ cdef struct Runs:
     Each at
     Each size
 
-# All in one piece, and part of whoever takes notes: where a note goes is known when this is compiled.
+# One struct, embedded in the table: offsets are known at compile time.
 cdef struct Notes:
-    Each message  # its size, if it was noted at one go
+    Each message  # its size, if it was staged by the fast path
     Each scope  # of the key; below zero if the side that accepted the session declared the id
     Each manner  # QoS, and whether it is a DEL
     Each encoding  # below zero: none

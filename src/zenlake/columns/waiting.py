@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows that were read and not yet written: where their bytes lie, and their numbers.
+"""Staging area of rows: offsets of their bytes, and their numbers.
 
-Written row by row, each column would be visited for every row. So what a row consists of is only noted, and up to a thousand rows
-later each column takes what it needs of all of them in one tight loop (`gather`).
+Writing row by row would visit every column for every row. A row is only staged, and up to a thousand rows later each
+column gathers its values in one tight loop.
 """
 
 from types import SimpleNamespace
 
 import cython
 
-MOST_WAITING = 1024  # what they note stays in the processor's nearer caches
+MOST_WAITING = 1024  # the staging area stays in the nearer caches
 
-if not cython.compiled:  # compiled: constants and structs of C, in the .pxd, which says what they hold
+if not cython.compiled:  # compiled: C constants and structs, documented in the .pxd
     NONE = 0
     SOME = 1
     ALL = 2
@@ -29,13 +29,13 @@ if not cython.compiled:  # compiled: constants and structs of C, in the .pxd, wh
 
 
 class Spans:
-    """A run of bytes for each row that waits: where it begins and its size, which is -1 if there is none.
+    """Byte ranges of staged rows: offset and size, -1 if absent.
 
-    None of them has one until it is noted, so that a row need not say what it lacks; `noted` tells whether there may be one.
+    Ranges are absent by default, so a row need not mark missing fields. `noted` states whether any may be present.
     """
 
     def over(self, at, size):
-        """These two parts of somebody's notes."""
+        """Bind to two arrays of the staging area."""
         self.at = at
         self.size = size
         self.noted = True
@@ -44,15 +44,14 @@ class Spans:
         return self
 
     def forget(self, first, last):
-        """These rows have none."""
+        """Mark rows as absent."""
         i: cython.Py_ssize_t
         if self.noted:
             for i in range(first, last):
                 self.size[i] = -1
 
     def look(self, count):
-        """Learn which of the first rows have one (`presence`): ALL, and then they take `total` bytes, NONE or SOME; and whether
-        all have the same size (`alike`)."""
+        """Determine which rows are present (`presence`): ALL, NONE or SOME, their total bytes, and whether sizes are equal."""
         i: cython.Py_ssize_t
         self.presence = NONE
         self.alike = False
@@ -61,7 +60,7 @@ class Spans:
         either: cython.longlong = 0
         each: cython.longlong = -1
         total: cython.longlong = 0
-        for i in range(count):  # by their signs, several at once
+        for i in range(count):  # by their signs, several at a time
             either |= self.size[i]
             each &= self.size[i]
             total += self.size[i]
@@ -79,7 +78,7 @@ class Spans:
                 self.noted = True
 
         def skip(self, row):
-            """This row has none."""
+            """Mark this row as absent."""
             self.size[row] = -1
 
         def move(self, row, by):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text that columns repeat: fixed words by number, encodings, and node ids in hexadecimal.
+"""Repeated text in columns: fixed words by number, encodings, and node ids in hexadecimal.
 
-An encoding or a node seldom changes from one row to the next: equal rows are written at once.
+An encoding or a node seldom changes between rows. Equal rows are written together.
 """
 
 import cython
@@ -15,8 +15,8 @@ else:
     from zenlake.columns.waiting import NONE, Spans, runs
     from zenlake.wire.memory import copy, same, utf8_fault
 
-# A node's slot: 16 bytes of the raw id, 32 of its text, and how many of each are used.
-if not cython.compiled:  # compiled: constants of C, in the .pxd
+# Slot of a node: 16 bytes of the raw id, 32 bytes of its text, and their used lengths.
+if not cython.compiled:  # compiled: C constants, in the .pxd
     SLOTS = 1024
     SLOT = 50
     TEXT = 16
@@ -29,7 +29,7 @@ LONGEST_NAME = 128
 
 
 class Words:
-    """A list of words that a loop without the GIL can write by their number."""
+    """A list of words that a loop without the GIL can write by number."""
 
     def __init__(self, words):
         self.count = len(words)
@@ -49,7 +49,7 @@ class Words:
 
 
 class Encodings:
-    """The text form of an encoding (its registered name, then `;` and the schema if it has one), and the schema's bytes."""
+    """The text form of an encoding (registered name, then `;` and the schema), and the schema's bytes."""
 
     def __init__(self, column, schemas):
         names = []
@@ -63,7 +63,7 @@ class Encodings:
         self.text = cython.address(self.memory[0]) if cython.compiled else self.memory
 
     def gather(self, first, ids, schemas, count, data):
-        """An id, or -1 for none, and a schema for each row that waits; a schema that is not text is left out of the text."""
+        """Write an encoding for each staged row: id, or -1, and schema. A schema that is not text is omitted from the text."""
         self.schemas.gather(first, schemas, count, data)
         row: cython.Py_ssize_t = 0
         last: cython.Py_ssize_t
@@ -105,9 +105,9 @@ class Encodings:
 
 
 class Nodes:
-    """A column of ZenohIDs as text: the little-endian number in hexadecimal, without leading zeros.
+    """Column of ZenohIDs as text: little-endian number in hexadecimal, without leading zeros.
 
-    Nodes that take turns are spelled once each, as long as no two of them fall into the same slot.
+    Interleaved nodes are formatted once each, unless two of them use the same slot.
     """
 
     def __init__(self, column):
@@ -115,11 +115,11 @@ class Nodes:
         if not cython.compiled:  # compiled: a part of this object
             self.runs = runs()
         self.spelled = Spans().over(self.runs.at, self.runs.size)
-        self.memory = bytearray(SLOT * (SLOTS if column.on else 1))  # in each: the raw id, its text, their sizes
+        self.memory = bytearray(SLOT * (SLOTS if column.on else 1))  # per slot: the raw id, its text, their sizes
         self.data = cython.address(self.memory[0]) if cython.compiled else self.memory
 
     def gather(self, first, nodes, count, data):
-        """A node for each row that waits; where there is none the row is null."""
+        """Write a node for each staged row. A missing node is null."""
         row: cython.Py_ssize_t
         slot: cython.Py_ssize_t
         done: cython.Py_ssize_t = 0
@@ -133,7 +133,7 @@ class Nodes:
             if self.data[slot + RAW_SIZE] != nodes.size[row] or not same(
                 self.data, slot, data, nodes.at[row], nodes.size[row]
             ):
-                self.put_spelled(first, done, row)  # some may mean what the slot held
+                self.put_spelled(first, done, row)  # some rows may refer to the previous node of the slot
                 done = row
                 self.spell(slot, data, nodes.at[row], nodes.size[row])
             self.spelled.at[row] = slot + TEXT

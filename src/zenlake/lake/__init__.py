@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lake: the decoded tables of wire logs as Parquet files, each row once.
+"""Lakes: decoded tables of wire logs as Parquet files, each row exactly once.
 
     lake = Lake("lake")
-    staged = stage(lake, log, pieces, Batch(query="nightly", number=0), "0-0")  # by tasks, wherever they run
-    lake.commit(staged, batch)  # by one process, as often as needed
+    staged = stage(lake, log, pieces, Batch(query="nightly", number=0), "0-0")  # by tasks, on any machine
+    lake.commit(staged, batch)  # by one process, repeated as needed
 
-Knows logs and files, not Spark: whoever plans, retries and remembers offsets is a caller.
+This package knows logs and files, not Spark: the caller plans, retries and stores offsets.
 """
 
 from zenlake.lake.commit import Lake

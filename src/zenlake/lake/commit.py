@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lake as a whole: what is landed in it, and how a batch becomes part of it exactly once.
+"""Lake: its landed state, and exactly-once commits of batches.
 
-A commit takes the ledger's lock, finishes what a crash left undone, leaves out files whose part of the log somebody else has
-landed meanwhile, makes the entry, and puts the files where they belong. Killed before the entry: nothing has happened, and the
-batch comes again. Killed after it: the batch is landed; whoever comes next moves the rest of its files, and the batch, when it
-comes again, finds everything landed. Nothing that lies in a table's folder is removed, unless its rows are in another file
-(`compaction`).
+A commit takes the ledger's lock, completes the work of a crashed commit, skips files whose part of the log was landed by
+another query in the meantime, creates the ledger entry, and moves the files to their final place. After a crash before the
+entry, the lake is unchanged and the batch is retried. After a crash after the entry, the batch is landed: the next commit
+moves its remaining files, and a retry of the batch finds everything landed. Files in a table's folder are removed only if
+their rows are in another file (`compaction`).
 """
 
 import json
@@ -25,42 +25,44 @@ from zenlake.log.disk import Disk, inside
 
 __all__ = ["Lake"]
 
-Restage = Callable[[str, list[list[Any]]], list[Staged]]  # of a table, pieces as `Piece.plain` tells them
+Restage = Callable[[str, list[list[Any]]], list[Staged]]  # of a table; pieces in the form of `Piece.plain`
 
 
 class Lake:
-    """A lake of one format. `create` makes the folder, if it is not there."""
+    """A lake of one format. With `create`, a missing lake is created in this format."""
 
     def __init__(self, path: str | os.PathLike[str], create: str | None = None) -> None:
         if "://" in os.fspath(path):
-            raise LakeError(f"{os.fspath(path)}: a lake is a folder of a file system, which can rename; mount it")
+            raise LakeError(
+                f"invalid lake {os.fspath(path)!r}; expected a folder of a file system with rename: mount it"
+            )
         self.path = Path(path)
         if create is not None and not is_lake(path):
             if create not in FORMATS:
-                raise LakeError(f"a lake's format is {' or '.join(FORMATS)}, not {create!r}")
+                raise LakeError(f"invalid lake format {create!r}; expected {' or '.join(FORMATS)}")
             self.path.mkdir(parents=True, exist_ok=True)
             about = {"version": VERSION, "format": create}
             Disk().replace(self.path / MARKER, json.dumps(about).encode())
         if not is_lake(path):
-            raise LakeError(f"{self.path} is no lake: there is no {MARKER} in it")
+            raise LakeError(f"{self.path} is not a lake: it has no {MARKER}")
         self.format: str = described(self.path / MARKER)["format"]
         if create is not None and create != self.format:
             raise LakeError(
-                f"{self.path} is a lake of format {self.format}; land into it as that, or into another folder"
+                f"{self.path} is a lake of format {self.format}; land into it with that format, or into another folder"
             )
         self.ledger = Ledger(self.path)
 
     def tables(self) -> list[str]:
-        """The tables in which something has been landed."""
+        """Return the names of the tables with landed rows."""
         last = self.ledger.last()
         return sorted({*last.landed, *last.transformed})
 
     def days(self, table: str) -> dict[str, int]:
-        """The days of a table that have rows, each with the number of the entry that last added to it."""
+        """Return the days of a table that have rows, each with the number of the last ledger entry that added to it."""
         return dict(self.ledger.last().touched.get(table, {}))
 
     def recover(self) -> None:
-        """Finish what a crash left undone. Every commit does so first."""
+        """Complete the work of a crashed commit. Every commit does this first."""
         if self.ledger.unapplied():
             with self.ledger.lock():
                 self.apply()
@@ -68,17 +70,20 @@ class Lake:
     def commit(
         self, staged: Iterable[Staged], batch: Batch, restage: Restage | None = None, refuse: bool = False
     ) -> int:
-        """Land these files; how many rows they are. A batch that is already landed is landed only once.
+        """Land these files and return their number of rows. A batch that is already landed is not landed again.
 
-        `restage` makes files anew where another query has landed some of their part of the log in the meantime: of what is left.
-        With `refuse` that is an error.
+        Args:
+            staged: Files that tasks have written.
+            batch: The query and batch number, which identify a retry.
+            restage: Callback that writes the remaining rows again if another query has landed part of them in the meantime.
+            refuse: Treat that case as an error instead.
         """
         with self.ledger.lock():
             self.apply()
             last = self.ledger.last()
             files = list(staged)
             if last.queries.get(batch.query, -1) >= batch.number:
-                files = []  # it comes again: all of it is in the ledger
+                files = []  # a retry: all of it is in the ledger
             entry = last.following(batch.query, batch.number)
             for (table, part), group in grouped(files).items():
                 if part:
@@ -95,28 +100,28 @@ class Lake:
         return sum(file.rows for file in entry.files)
 
     def _verify(self, files: Iterable[Staged]) -> None:
-        """Refuse staged files that this process does not see as the task wrote them. Without an entry nothing has happened."""
+        """Reject staged files that differ from the task's description. The lake is unchanged then, because there is no entry."""
         for file in files:
             path = self.path / file.staged
             try:
                 found = (path.stat().st_size, pq.read_metadata(path).num_rows)
             except (OSError, pa.ArrowException) as error:
-                problem = "is not there" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
+                problem = "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
             else:
                 if found == (file.size, file.rows):
                     continue
                 problem = f"has {found[0]} bytes and {found[1]} rows instead of {file.size} and {file.rows}"
             raise LakeError(
-                f"{path} was staged by a task, and {problem} for the driver. Nothing of this batch is landed, and the lake is "
+                f"{path} was staged by a task, and {problem} for the driver. The batch is not landed and the lake is "
                 "unchanged. Driver and workers need one file system: mount the lake under the same path on each, and run "
                 "the query again"
             )
 
     def _add_part(self, entry: Entry, table: str, files: list[Staged], restage: Restage | None, refuse: bool) -> None:
-        """Add the files of some part of a log, or what of it nobody has landed."""
+        """Add the files of a part of a log, or only the rows of it that are not landed."""
         if table in entry.transformed:
             raise LakeError(
-                f"{self.path}/{table} holds transformed rows, of query {entry.transformed[table]}: choose another folder"
+                f"{self.path}/{table} has transformed rows of query {entry.transformed[table]}; choose another folder"
             )
         coverage = entry.landed.setdefault(table, Coverage())
         log, parts = files[0].source["log"], files[0].source["pieces"]
@@ -135,9 +140,9 @@ class Lake:
     def _add_transformed(self, entry: Entry, table: str, files: list[Staged]) -> None:
         owner = entry.transformed.setdefault(table, entry.query)
         if owner != entry.query or table in entry.landed:
-            other = "rows as they were decoded" if table in entry.landed else f"rows of query {owner}"
+            other = "decoded rows" if table in entry.landed else f"rows of query {owner}"
             raise LakeError(
-                f"{self.path}/{table} holds {other}; which of them a second query would repeat cannot be told: "
+                f"{self.path}/{table} has {other}; rows that a second query repeats cannot be detected: "
                 "choose another folder"
             )
         for file in files:
@@ -145,7 +150,7 @@ class Lake:
                 entry.add(file)
 
     def apply(self) -> None:
-        """Put the files of entries where they belong; what is there already stays. With the ledger's lock."""
+        """Move the files of entries to their final place. Existing files stay. Requires the ledger's lock."""
         for entry in self.ledger.unapplied():
             for name in entry.paths():
                 inside(self.path, name, LakeError)
@@ -158,7 +163,9 @@ class Lake:
                     os.rename(staged, final)
                     reached("rename")
                 elif not final.exists():
-                    raise LakeError(f"{final} is in the ledger (entry {entry.number}) but neither there nor staged")
+                    raise LakeError(
+                        f"{final} is in the ledger (entry {entry.number}) but missing, and it is not staged either"
+                    )
             for folder in folders:
                 self.ledger.disk.sync_folder(folder)
                 self.ledger.disk.sync_folder(folder.parent)
@@ -175,14 +182,14 @@ class Lake:
             reached("applied")
 
     def _sweep(self, query: str) -> None:
-        """Remove what earlier attempts of this query left: after a commit none of its tasks runs any more."""
+        """Remove files of earlier attempts of this query. After a commit, none of its tasks is running."""
         folder = inside(self.path, f"{STAGING}/{query}", LakeError)
         if folder.is_dir():
             for left in folder.iterdir():
                 left.unlink(missing_ok=True)
 
     def files(self, table: str) -> list[str]:
-        """The files of a table that count, as paths."""
+        """Return the paths of a table's current files."""
         if self.format == "delta":
             from zenlake.lake.delta import files
 
@@ -191,7 +198,7 @@ class Lake:
 
 
 def grouped(files: Iterable[Staged]) -> dict[tuple[str, str], list[Staged]]:
-    """By table and part of the log: the files of several days that came from the same pieces."""
+    """Group files by table and part of the log: files of several days from the same pieces."""
     found: dict[tuple[str, str], list[Staged]] = {}
     for file in files:
         found.setdefault((file.table, json.dumps(file.source) if file.source else ""), []).append(file)

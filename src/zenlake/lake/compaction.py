@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many small files, as frequent landings leave them, become few large ones.
+"""Compaction: merge the many small files of frequent landings into few large ones.
 
-In a lake of Parquet files that is an entry of the ledger like a landing: files that come, and files that go with them. Killed
-before the entry, nothing has happened; after it, whoever opens the lake next finishes. A reader who looks meanwhile may see rows
-twice or not at all, so only days that are over are touched, when nobody reads them. In a Delta table readers see the old files or
-the new ones, and landings go on meanwhile.
+In a Parquet lake, a compaction is a ledger entry like a landing, with files to add and files to remove. After a crash before
+the entry, the lake is unchanged. After a crash after the entry, the next process that opens the lake completes it. A
+concurrent reader may see rows twice or not at all. Therefore only past days are compacted; run it when they are not being
+read. In a Delta table, readers see either the old or the new files, and landings may continue.
 """
 
 import json
@@ -28,35 +28,50 @@ from zenlake.tables.schemas import TABLES
 
 __all__ = ["TARGET", "Compacted", "compact"]
 
-TARGET = 256 << 20  # bytes of a file that is large enough
-QUERY = "compact"  # in whose name the ledger's entries are
+TARGET = 256 << 20  # minimum size in bytes of a file that is not merged
+QUERY = "compact"  # query name of the ledger entries
 
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What became of a table's files."""
+    """Result of the compaction of one table."""
 
     table: str
     files: int
-    """That there were, of those that were too small."""
+    """Number of small files before."""
     into: int
-    """That there are instead."""
+    """Number of files that replace them."""
 
 
 def compact(
     lake: Lake, tables: Sequence[str] | None = None, before: date | None = None, target: int = TARGET
 ) -> list[Compacted]:
-    """Put small files together, of the days before that one (today, if not given; in UTC). Rows stay the same, each once."""
+    """Merge small files. The rows do not change.
+
+    Args:
+        lake: The lake.
+        tables: Names of the tables. Default: all.
+        before: Only days before this date, in UTC. Default: today.
+        target: Size in bytes from which a file is not merged.
+
+    Returns:
+        The number of files before and after, for each table.
+
+    Raises:
+        LakeError: A table does not exist, or its files changed during the compaction.
+    """
     known = lake.tables()
     wrong = [name for name in tables or () if name not in known]
     if wrong:
-        raise LakeError(f"no table {wrong[0]!r} in {lake.path}; there are {', '.join(known) or 'none yet'}")
+        raise LakeError(
+            f"unknown table {wrong[0]!r} in {lake.path}; expected one of {', '.join(known) or '(no tables yet)'}"
+        )
     end = (before or datetime.now(UTC).date()).isoformat()
     if lake.format == "delta":
         from zenlake.lake.delta import optimize
 
         lake.recover()
-        # Landings go on meanwhile, but no other compaction: of two at once `deltalake` lets both replace the same files.
+        # Landings may continue, but not other compactions: `deltalake` lets two of them replace the same files.
         with lake.ledger.lock("compaction"):
             return [Compacted(name, *optimize(lake.path / name, end, target)) for name in tables or known]
     return [_compact(lake, name, end, target) for name in tables or known]
@@ -66,7 +81,7 @@ def _compact(lake: Lake, table: str, end: str, target: int) -> Compacted:
     files = into = 0
     for folder in sorted((lake.path / table).glob(f"{DAY}=*")):
         day = folder.name.removeprefix(f"{DAY}=")
-        if day >= end or not day[:1].isdigit():  # rows without a time belong to a day that is never over
+        if day >= end or not day[:1].isdigit():  # rows without a time belong to a day that never ends
             continue
         inside(lake.path, f"{table}/{folder.name}", LakeError)
         with lake.ledger.lock():
@@ -78,7 +93,7 @@ def _compact(lake: Lake, table: str, end: str, target: int) -> Compacted:
 
 
 def _groups(folder: Path, target: int) -> Iterator[list[Path]]:
-    """Files to be put together, in the order of time; those that a lake did not write are left alone."""
+    """Return groups of files to merge, ordered by time. Files that were not written by a lake are ignored."""
     small: list[tuple[int, Path, int]] = []
     for path in folder.glob("*.parquet"):
         metadata = pq.read_metadata(path)
@@ -102,14 +117,14 @@ def _first_time(metadata: pq.FileMetaData) -> int:
     if "received_ns" not in names or not metadata.num_row_groups:
         return 0
     at = names.index("received_ns")
-    told = [metadata.row_group(i).column(at).statistics for i in range(metadata.num_row_groups)]
-    return min((each.min for each in told if each is not None and each.has_min_max), default=0)
+    groups = [metadata.row_group(i).column(at).statistics for i in range(metadata.num_row_groups)]
+    return min((each.min for each in groups if each is not None and each.has_min_max), default=0)
 
 
 def _replace(lake: Lake, table: str, day: str, old: Sequence[Path]) -> None:
-    """One new file for the old ones. With the ledger's lock."""
+    """Write one new file for the old ones. Requires the ledger's lock."""
     staging = inside(lake.path, f"{STAGING}/{QUERY}", LakeError)
-    shutil.rmtree(staging, ignore_errors=True)  # what one that was killed left
+    shutil.rmtree(staging, ignore_errors=True)  # files of a crashed compaction
     staging.mkdir(parents=True)
     name = f"{QUERY}-{uuid.uuid4().hex[:12]}-{table}.parquet"
     schema = _schema(table, old)
@@ -126,7 +141,9 @@ def _replace(lake: Lake, table: str, day: str, old: Sequence[Path]) -> None:
         file.discard()
         raise
     if made.rows != sum(pq.read_metadata(path).num_rows for path in old):
-        raise LakeError(f"{lake.path}/{table}/{DAY}={day}: the files changed while they were read; nothing was done")
+        raise LakeError(
+            f"{lake.path}/{table}/{DAY}={day}: the files changed while they were read; they were not compacted"
+        )
     reached("staged")
     _enter(lake, made, [path.relative_to(lake.path).as_posix() for path in old])
 
@@ -134,7 +151,7 @@ def _replace(lake: Lake, table: str, day: str, old: Sequence[Path]) -> None:
 def _enter(lake: Lake, made: Staged, removed: list[str]) -> None:
     last = lake.ledger.last()
     entry = last.following(QUERY, last.number + 1)
-    # Not `add`, and no query: these rows were landed before, and nothing has to be derived again because of them.
+    # Not `add`, and no query: these rows were landed before, so derived tables need no update.
     entry.files, entry.queries, entry.removed = [made], last.queries, removed
     reached("commit")
     lake.ledger.append(entry)
@@ -149,7 +166,7 @@ def _sources(path: Path) -> list[Any]:
 
 
 def _schema(table: str, files: Sequence[Path]) -> pa.Schema:
-    """Of the file that replaces these: what is written today, or, of transformed rows, the columns of all of them."""
+    """Return the schema of the merged file: the current schema, or for transformed rows the union of their columns."""
     found = [pq.read_schema(path).remove_metadata() for path in files]
     today = TABLES.get(table)
     if today is not None and all(set(each.names) <= set(today.names) for each in found):
@@ -158,7 +175,7 @@ def _schema(table: str, files: Sequence[Path]) -> pa.Schema:
 
 
 def _with_all(schema: pa.Schema, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Columns that a file was too old to have are null."""
+    """Add columns that an old file lacks, as null."""
     columns = [
         rows.column(field.name).cast(field.type) if field.name in rows.schema.names else pa.nulls(len(rows), field.type)
         for field in schema

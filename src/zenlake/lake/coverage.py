@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which parts of which logs are landed: intervals of offsets, joined where they meet.
+"""Landed parts of logs: intervals of offsets, merged where they are adjacent.
 
-An offset is [segment, block]. A piece goes from one offset to another, and where it ends at the end of a segment it ends
-at the beginning of the next one: pieces that follow each other in the log meet. A query that lands a log from its beginning thus
-leaves one interval for each writer, however long it runs.
+An offset is [segment, block]. A piece is an interval of offsets. A piece that ends with its segment ends at the start of the
+next segment, so consecutive pieces of a log are adjacent. A query that lands a log from its start therefore has one interval
+per writer, however long it runs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ class Piece:
 def pieces(
     ranges: Sequence[Range], start: Mapping[str, Sequence[int]], end: Mapping[str, Sequence[int]]
 ) -> list[Piece]:
-    """The planned ranges between two offsets as pieces without anything between them."""
+    """Convert the planned ranges between two offsets into pieces without gaps between them."""
     found: list[Piece] = []
     for i, part in enumerate(ranges):
         follows = i > 0 and ranges[i - 1].writer == part.writer
@@ -48,7 +48,7 @@ def pieces(
 
 
 class Coverage:
-    """The landed intervals of one table: {log: {writer: [[segment, block, segment, block], ...]}}."""
+    """Landed intervals of one table: {log: {writer: [[segment, block, segment, block], ...]}}."""
 
     def __init__(self, plain: Mapping[str, Mapping[str, Sequence[Sequence[int]]]] | None = None) -> None:
         self._logs: dict[str, dict[str, list[tuple[Offset, Offset]]]] = {
@@ -73,12 +73,12 @@ class Coverage:
         held[:] = joined
 
     def overlaps(self, log: str, piece: Sequence[Any]) -> bool:
-        """Whether any of a piece (as `Piece.plain` tells it) is landed."""
+        """Return whether any part of a piece (in the form of `Piece.plain`) is landed."""
         writer, start, stop = piece[0], _offset(piece[1:3]), _offset(piece[3:5])
         return any(max(begin, start) < min(end, stop) for begin, end in self._intervals(log, writer))
 
     def missing(self, log: str, wanted: Iterable[Piece]) -> Iterator[Piece]:
-        """What of these pieces is not landed yet."""
+        """Return the parts of these pieces that are not landed."""
         for piece in wanted:
             left = [(piece.start, piece.stop)]
             for begin, end in self._intervals(log, piece.writer):
@@ -102,7 +102,7 @@ def _without(old: tuple[Offset, Offset], begin: Offset, end: Offset) -> Iterator
 
 
 def _cut(piece: Piece, start: Offset, stop: Offset) -> Piece:
-    """The part of a piece between two offsets; its range is in one segment."""
+    """Return the part of a piece between two offsets. Its range is in one segment."""
     part = piece.range
     first = min(max(start, (part.segment, part.first)), (part.segment, part.last))[1]
     last = max(min(stop, (part.segment, part.last)), (part.segment, part.first))[1]
@@ -115,7 +115,7 @@ def _offset(values: Sequence[int]) -> Offset:
 
 
 def replanned(log: Log, plain: Iterable[Sequence[Any]], whole: bool = True) -> list[Piece]:
-    """Pieces from what `Piece.plain` told. If they need not be `whole`, without blocks that have gone since."""
+    """Restore pieces from `Piece.plain`. Unless `whole`, blocks that were removed since are skipped."""
     found: list[Piece] = []
     for writer, *interval in plain:
         start, end = {writer: interval[:2]}, {writer: interval[2:]}

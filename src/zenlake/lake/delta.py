@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are already written become part of a Delta table, through the package `deltalake` and without a JVM.
+"""Delta commits of existing Parquet files, with the package `deltalake` and without a JVM.
 
-The number of the ledger's entry goes with them as Delta's application transaction: an entry that is applied again is recognised.
+The number of the ledger entry is stored as Delta's application transaction, so that a repeated entry is detected.
 """
 
 import json
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 __all__ = ["add", "files", "last_entry", "optimize", "replace"]
 
 APPLICATION = "zenlake"
-SOON = 1  # hours after which files that `replace` replaced are removed: it may run every few seconds
-MOST_OLD = 20  # of them before it is worth looking
+SOON = 1  # retention in hours of files that `replace` replaced: it may run every few seconds
+MOST_OLD = 20  # minimum number of such files for a vacuum
 TIME = pa.timestamp("us", "UTC")
 
 
 def add(table: Path, staged: Sequence[Staged], entry: int) -> None:
-    """Add files that lie in the table's folder, in one transaction, once."""
+    """Add files in the table's folder to the table, in one transaction and exactly once."""
     import_deltalake()
     from deltalake.transaction import AddAction
 
@@ -53,22 +53,22 @@ def add(table: Path, staged: Sequence[Staged], entry: int) -> None:
 
 
 def replace(table: Path, fresh: Mapping[str, str | None], entry: int) -> None:
-    """Put files that lie in the table's folder in the place of those of the same days (without one: of all), in one transaction."""
+    """Replace the files of the same days (without a day: all files) by files in the table's folder, in one transaction."""
     import_deltalake()
     from deltalake.transaction import AddAction
 
     days = sorted(day for day in fresh.values() if day is not None)
     by = [DAY] if days else []
     schema = pq.read_schema(table / next(iter(fresh))).remove_metadata()
-    # Spark, unless told otherwise, writes times as INT96, which has no zone; they are all UTC.
+    # By default, Spark writes times as INT96, which has no time zone. They are all UTC.
     times = [field.with_type(TIME) if pa.types.is_timestamp(field.type) else field for field in schema]
     found = widened(table, pa.schema(times), by)
     actions = []
     for name, day in fresh.items():
         about, rows = (table / name).stat(), pq.read_metadata(table / name).num_rows
         values = {DAY: day} if day is not None else {}
-        told = json.dumps({"numRecords": rows})
-        actions.append(AddAction(name, about.st_size, values, int(about.st_mtime * 1000), True, told))
+        statistics = json.dumps({"numRecords": rows})
+        actions.append(AddAction(name, about.st_size, values, int(about.st_mtime * 1000), True, statistics))
     found.create_write_transaction(
         actions,
         mode="overwrite",
@@ -82,16 +82,16 @@ def replace(table: Path, fresh: Mapping[str, str | None], entry: int) -> None:
 
 
 def last_entry(table: Path) -> int:
-    """The newest entry of the ledger whose files are in the table; 0 if there is none."""
+    """Return the newest ledger entry whose files are in the table, or 0."""
     if not import_deltalake().DeltaTable.is_deltatable(str(table)):
         return 0
     return opened(table).transaction_version(APPLICATION) or 0
 
 
 def optimize(table: Path, end: str, target: int) -> tuple[int, int]:
-    """Put the small files of days before `end` together, and remove those that no reader of the last week can be reading.
+    """Merge the small files of days before `end`, and remove files that are older than a week and not in use.
 
-    How many there were, and how many there are instead. Landings may go on meanwhile: they only add.
+    Return the number of files before and after. Landings may continue, because they only add files.
     """
     delta = import_deltalake()
     if not delta.DeltaTable.is_deltatable(str(table)):
@@ -107,7 +107,7 @@ def optimize(table: Path, end: str, target: int) -> tuple[int, int]:
 
 
 def widened(table: Path, schema: pa.Schema, by: list[str]) -> "DeltaTable":
-    """The table, made if there is none, with the columns that a version before this one did not write: null in its files."""
+    """Open or create the table. Columns that an earlier version did not write are added; they are null in its files."""
     delta = import_deltalake()
     if not delta.DeltaTable.is_deltatable(str(table)):
         days = [pa.field(DAY, pa.date32())] if by else []

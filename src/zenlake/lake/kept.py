@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Derived tables that a lake keeps, each a snapshot that is replaced in one go.
+"""Stored derived tables of a lake: each is a snapshot that is replaced atomically.
 
-In a lake of Parquet files a snapshot is a folder in which nothing ever changes, and the table's name is a link to the newest one,
-replaced by a rename. Who resolves it once reads one snapshot, whole: those that were replaced stay for a while. Who does not, lists
-the files before that moment and opens them after it, is told that they are not there: no name is used twice, so nobody takes a new
-file for the one that was listed. A snapshot is a file for each day, or one in all; days that stay the same are the same files,
-under a second name.
+In a Parquet lake, a snapshot is an immutable folder, and the table's name is a symbolic link to the newest one, replaced by a
+rename. A reader that resolves the link once reads one whole snapshot, because replaced snapshots are kept for a while. A
+reader that lists the files before the replacement and opens them after it gets a file-not-found error. File names are never
+reused, so it cannot open a different file by the same name. A snapshot has one file per day, or one file in total. Unchanged
+days are hard links to the same files.
 
-In a Delta lake it is a Delta table: its log tells which files count, and a transaction is the moment.
+In a Delta lake, it is a Delta table: the Delta log lists the current files, and a transaction replaces them.
 """
 
 import os
@@ -25,21 +25,21 @@ from zenlake.log.disk import Disk, inside
 
 __all__ = ["ALL", "Kept", "kept"]
 
-ALL = ""  # instead of a day: of a table that is one file
-PATIENCE = 600.0  # seconds for which a snapshot that was replaced stays
+ALL = ""  # used instead of a day for a table with one file
+PATIENCE = 600.0  # seconds for which a replaced snapshot is kept
 
 
 class Kept(Protocol):
-    """A derived table in a lake. One process at a time changes it."""
+    """A derived table in a lake. Only one process at a time changes it."""
 
     def made(self) -> int:
-        """Up to which entry of the ledger it was made; 0 if it never was."""
+        """Return the ledger entry up to which it was computed, or 0."""
 
     def snapshot(self) -> tuple[Path, list[str]]:
-        """The folder and in it the files that count now, as paths; those of a day are in a folder `day=2026-01-31` there."""
+        """Return the folder and the paths of its current files. Files of a day are in a folder such as `day=2026-01-31`."""
 
     def replace(self, fresh: Mapping[str, Path], entry: int) -> None:
-        """Put these files, by day, in the place of what there was, in one go."""
+        """Replace the table's content by these files, by day, atomically."""
 
 
 def kept(lake: Lake, table: str) -> Kept:
@@ -47,7 +47,7 @@ def kept(lake: Lake, table: str) -> Kept:
 
 
 class KeptFiles:
-    """In a lake of Parquet files."""
+    """A derived table in a Parquet lake."""
 
     def __init__(self, lake: Lake, table: str) -> None:
         self.lake, self.table = lake.path, table
@@ -72,7 +72,7 @@ class KeptFiles:
                 if file.parent.name.removeprefix(f"{DAY}=") not in fresh:
                     (new / file.parent.name).mkdir(exist_ok=True)
                     os.link(file, new / file.parent.name / file.name)
-            os.utime(old)  # from now on it has its time to stay
+            os.utime(old)  # its retention starts now
         settle(fresh, new, new.name)
         reached("kept written")
         self._point_to(new)
@@ -83,7 +83,7 @@ class KeptFiles:
 
     def _point_to(self, snapshot: Path) -> None:
         if self.name.is_dir() and not self.name.is_symlink():
-            shutil.rmtree(self.name)  # of a version that wrote the files themselves here
+            shutil.rmtree(self.name)  # of a version that wrote the files directly here
         fresh = self.lake / STAGING / f"{self.table}-{snapshot.name}"
         fresh.parent.mkdir(exist_ok=True)
         fresh.symlink_to(snapshot.relative_to(self.lake))
@@ -93,13 +93,13 @@ class KeptFiles:
     def _newest(self) -> Path | None:
         try:
             target = inside(self.lake, os.readlink(self.name), LakeError)
-        except OSError:  # none yet, or the folder of an earlier version
+        except OSError:  # missing, or the folder of an earlier version
             return None
         return target if target.is_dir() else None
 
 
 class KeptDelta:
-    """In a Delta lake."""
+    """A derived table in a Delta lake."""
 
     def __init__(self, lake: Lake, table: str) -> None:
         self.folder = inside(lake.path, table, LakeError)
@@ -126,7 +126,7 @@ class KeptDelta:
 
 
 def settle(fresh: Mapping[str, Path], folder: Path, name: str) -> dict[str, str]:
-    """Move files durably to where they stay: by day, where that is in the folder."""
+    """Move files durably to their final place, in folders by day if they have one."""
     disk = Disk()
     found = {day: f"{f'{DAY}={day}/' if day else ''}{name}.parquet" for day in fresh}
     for day, file in fresh.items():

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lies where in a lake.
+"""Folder layout of a lake.
 
     lake/
-      zenlake-lake.json                    this folder is a lake, of this version and format (parquet or delta)
-      samples/day=2026-01-31/NAME.parquet  a table, a folder for each day on which rows were received
-      samples/_delta_log/                  with format delta: which of the files count
-      _landed/0000000012.json              the ledger: what a commit added, and all that is landed since the beginning
-      _landed/applied.json                 up to which entry the files are where they belong
-      _staging/QUERY/NAME.parquet          written by tasks and not, or not yet, committed
-      _checkpoints/                        those of Spark, if nobody says otherwise
-      _derived/latest/0000000012-ID/       with format parquet: a snapshot of a derived table, made up to this entry of the ledger
-      latest -> _derived/latest/...        the newest one
+      zenlake-lake.json                    marks a lake, with its version and format (parquet or delta)
+      samples/day=2026-01-31/NAME.parquet  a table, with one folder per day of received time
+      samples/_delta_log/                  with format delta: the list of current files
+      _landed/0000000012.json              the ledger: changes of one commit, and the total landed state
+      _landed/applied.json                 the last entry whose files are in their final place
+      _staging/QUERY/NAME.parquet          written by tasks, not committed
+      _checkpoints/                        Spark checkpoints, by default
+      _derived/latest/0000000012-ID/       with format parquet: a snapshot of a derived table, up to this ledger entry
+      latest -> _derived/latest/...        the newest snapshot
 
-Names that begin with `_` are passed over by whoever reads a folder of Parquet files.
+Readers of Parquet folders ignore names that begin with `_`.
 """
 
 import json
@@ -44,19 +44,19 @@ _QUERY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Who lands: one query, and which of its batches. The same one may come again after a crash."""
+    """Identity of a landing: a query and its batch number. The same batch may be retried after a crash."""
 
     query: str
     number: int
 
     def __post_init__(self) -> None:
         if not _QUERY.fullmatch(self.query):
-            raise InvalidValue(f"a query is named with letters, digits, `_`, `.` and `-`, not {self.query!r}")
+            raise InvalidValue(f"invalid query name {self.query!r}; expected letters, digits, `_`, `.` and `-`")
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A file that a task has written and synced: where it is, where it belongs, which part of which log it holds."""
+    """A file that a task has written and synced: its path, its final path, and the part of the log in it."""
 
     table: str
     day: str
@@ -66,7 +66,7 @@ class Staged:
     size: int
     source: Mapping[str, Any] = field(
         default_factory=dict
-    )  # {"log": id, "pieces": [...]}, or nothing for transformed rows
+    )  # {"log": id, "pieces": [...]}, or empty for transformed rows
     since: int = 0  # ns: received times of its first and last row
     until: int = 0
 
@@ -79,18 +79,18 @@ def is_lake(path: str | os.PathLike[str]) -> bool:
 
 
 def described(path: Path) -> dict[str, Any]:
-    """A small JSON file of ours, if this version reads it."""
+    """Read a small JSON file of the lake. Raise if this version does not support it."""
     try:
         found: dict[str, Any] = json.loads(path.read_bytes())
         version = found["version"]
     except FileNotFoundError:
         raise
     except (ValueError, KeyError, TypeError, OSError) as error:
-        raise LakeError(f"{path} cannot be read ({error}); restore it from a copy") from None
+        raise LakeError(f"cannot read {path} ({error}); restore it from a backup") from None
     if version > VERSION:
-        raise LakeError(f"{path} has version {version}; this version of Zenlake reads up to {VERSION}: upgrade it")
+        raise LakeError(f"{path} has version {version}; this version of Zenlake reads up to {VERSION}: upgrade Zenlake")
     return found
 
 
 def reached(point: str) -> None:
-    """A named moment of a task's or a commit's work; tests end the process here."""
+    """A named point in a task or commit. Tests end the process here."""

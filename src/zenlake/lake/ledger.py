@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ledger of a lake: numbered entries, each made once and never changed.
+"""Ledger of a lake: numbered, immutable entries.
 
-An entry says which files a commit adds and, whole, what is landed with it: the newest one is all that a reader needs. Making the
-entry is the commit. Putting the files where they belong comes after it and can be repeated; `applied.json` says up to which
-entry that is done. One process at a time writes, by a lock; where a file system has no locks, an entry's name, which can be
-created only once, still keeps two from making the same one.
+An entry lists the files that a commit adds and the total landed state, so a reader needs only the newest entry. Creating the
+entry is the commit. Moving the files to their final place comes after it and can be repeated. `applied.json` has the last entry
+for which that is done. A lock admits one writer at a time. On a file system without locks, the exclusive creation of the
+entry's name still prevents two processes from creating the same entry.
 """
 
 import fcntl
@@ -24,12 +24,12 @@ from zenlake.log.disk import Disk, inside, is_inside
 
 __all__ = ["Entry", "Ledger"]
 
-KEPT = 20  # entries that stay after they were applied, for whoever wants to see what happened
+KEPT = 20  # applied entries that are kept, for diagnosis
 
 
 @dataclass
 class Entry:
-    """One commit, and what is landed with it."""
+    """One commit, with the landed state after it."""
 
     number: int = 0
     query: str = ""
@@ -39,7 +39,7 @@ class Entry:
     transformed: dict[str, str] = field(default_factory=dict)  # table -> the query that lands it
     queries: dict[str, int] = field(default_factory=dict)  # query -> its last batch
     touched: dict[str, dict[str, int]] = field(default_factory=dict)  # table -> day -> the last entry that added to it
-    removed: list[str] = field(default_factory=list)  # files whose rows are in others now; relative to the lake
+    removed: list[str] = field(default_factory=list)  # files whose rows are now in other files; relative to the lake
     totals: dict[str, dict[str, int]] = field(default_factory=dict)  # table -> rows, bytes and files landed so far
 
     def coverage(self, table: str) -> Coverage:
@@ -80,7 +80,7 @@ class Entry:
         )
 
     def following(self, query: str, batch: int) -> "Entry":
-        """The next one, in which nothing has been added yet."""
+        """Return the next entry, without changes."""
         landed = {table: Coverage(coverage.plain()) for table, coverage in self.landed.items()}
         touched = {table: dict(days) for table, days in self.touched.items()}
         queries = {**self.queries, query: batch}
@@ -96,7 +96,7 @@ class Entry:
 
 
 class Ledger:
-    """Reading needs no lock; an entry is whole or not there."""
+    """Ledger in a lake's folder. Reading needs no lock: an entry is complete or absent."""
 
     def __init__(self, lake: Path) -> None:
         self.lake = lake
@@ -106,7 +106,7 @@ class Ledger:
         self.disk = Disk()
 
     def last(self) -> Entry:
-        """The newest entry; an empty one in a new lake."""
+        """Return the newest entry, or an empty one in a new lake."""
         while True:
             numbers = self._numbers()
             if not numbers:
@@ -114,7 +114,7 @@ class Ledger:
             try:
                 return self.entry(numbers[-1])
             except FileNotFoundError:
-                continue  # another process has gone on by more than are kept
+                continue  # another process has removed old entries in the meantime
 
     def entry(self, number: int) -> Entry:
         path = self._path(number)
@@ -124,13 +124,13 @@ class Ledger:
             wrong = next((name for name in _names(entry) if "/" in name or not is_inside(name)), None)
             wrong = wrong or next((name for name in entry.paths() if not is_inside(name)), None)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise LakeError(f"{path} cannot be read ({error!r}); restore it from a copy") from None
+            raise LakeError(f"cannot read {path} ({error!r}); restore it from a backup") from None
         if wrong is not None:
-            raise LakeError(f"{path} names {wrong!r}, which is outside of the lake; it was damaged or made to do harm")
+            raise LakeError(f"{path} names {wrong!r}, which is outside of the lake; the entry is damaged or malicious")
         return entry
 
     def unapplied(self) -> list[Entry]:
-        """Entries whose files may not all be where they belong."""
+        """Return the entries whose files may not all be in their final place."""
         done = self.applied()
         return [self.entry(number) for number in self._numbers() if number > done]
 
@@ -140,11 +140,11 @@ class Ledger:
         except FileNotFoundError:
             return 0
 
-    # Only with the lock
+    # Require the lock
 
     @contextmanager
     def lock(self, name: str = "lock") -> Iterator[None]:
-        """Of landing, or another one."""
+        """Acquire the lock for landing, or another named lock."""
         self.folder.mkdir(parents=True, exist_ok=True)
         file = os.open(self.folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -154,9 +154,9 @@ class Ledger:
             os.close(file)
 
     def append(self, entry: Entry) -> None:
-        """Make the entry, durably; from here on it counts."""
+        """Create the entry durably. This is the commit."""
         for name in entry.paths():
-            inside(self.lake, name, LakeError)  # an entry that cannot be applied would stop every later commit
+            inside(self.lake, name, LakeError)  # an entry that cannot be applied would block every later commit
         path = self._path(entry.number)
         fresh = path.with_name(f"{path.name}.{os.getpid()}")
         self.disk.replace(fresh, json.dumps(entry.plain()).encode())
@@ -164,7 +164,7 @@ class Ledger:
             os.link(fresh, path)
         except FileExistsError:
             raise LakeError(
-                f"{path} was made by another process just now, and this file system keeps no locks; start again"
+                f"{path} was created by another process, and this file system has no locks; retry the commit"
             ) from None
         finally:
             fresh.unlink(missing_ok=True)
@@ -175,7 +175,7 @@ class Ledger:
         for old in self._numbers():
             if old <= number - KEPT:
                 self._path(old).unlink(missing_ok=True)
-        for half in self.folder.glob("*.json.*"):  # of who was killed while it made one
+        for half in self.folder.glob("*.json.*"):  # of a process that crashed while it created an entry
             half.unlink(missing_ok=True)
 
     def _numbers(self) -> list[int]:

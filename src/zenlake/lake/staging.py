@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a task does: decode its part of a log and write it as Parquet, where nobody looks for it yet.
+"""Staging by tasks: decode a part of a log and write it as Parquet into the staging folder.
 
-Rows are held until there is a row group of them, put in the order of their keys (and among equal keys as they were received), and
-written. So a task needs memory for one row group of each table and for the block that is decoded, however much it lands.
+Rows are buffered up to a row group, sorted by key (rows of equal keys stay in received order), and written. A task therefore
+needs memory for one row group per table and for the current block, however much it lands.
 """
 
 import json
@@ -26,12 +26,12 @@ from zenlake.tables.schemas import TABLES, decode_ranges
 
 __all__ = ["ROW_GROUP", "SOURCE", "File", "clustered", "stage", "stage_rows"]
 
-SOURCE = b"zenlake.source"  # in a file's metadata: from which part of which log its rows are
+SOURCE = b"zenlake.source"  # in a file's metadata: the part of the log with its rows
 
 ROW_GROUP = 64 << 20  # bytes in memory, of one table
 MOST_ROWS = 1 << 20
-MOST_BYTES = 1 << 30  # in one piece a column has less than 2 GB, and a batch of large messages may be large alone
-NO_DAY = "__HIVE_DEFAULT_PARTITION__"  # what Spark and Hive call the folder of rows without one
+MOST_BYTES = 1 << 30  # a column chunk must have less than 2 GB, and one batch of large messages may be large alone
+NO_DAY = "__HIVE_DEFAULT_PARTITION__"  # name that Spark and Hive give to the folder of rows without a value
 DAY_NS = 86_400 * 1_000_000_000
 
 Decode = Callable[[Log, Sequence[Range], Mapping[str, Sequence[str] | None]], Iterator[tuple[str, pa.RecordBatch]]]
@@ -41,7 +41,10 @@ def stage(
     lake: str | os.PathLike[str], log: Log, wanted: Sequence[Piece], tables: Iterable[str], batch: Batch, task: str,
     refuse: bool = False, decode: Decode = decode_ranges,
 ) -> list[Staged]:  # fmt: skip
-    """Decode the pieces and write each table's rows as one file a day. What is landed is left out, or, with `refuse`, an error."""
+    """Decode the pieces and write each table's rows as one file per day.
+
+    Landed parts are skipped, or with `refuse` are an error.
+    """
     before = Ledger(Path(lake)).last()
     is_repeated = before.queries.get(batch.query, -1) >= batch.number
     missing: dict[tuple[Piece, ...], list[str]] = {}
@@ -65,7 +68,7 @@ def stage(
 def stage_rows(
     lake: str | os.PathLike[str], table: str, rows: Iterable[pa.RecordBatch], schema: pa.Schema, batch: Batch, task: str
 ) -> list[Staged]:
-    """Write rows that are no longer the log's own."""
+    """Write transformed rows."""
     return write(Path(lake), ((table, each) for each in rows), {table: schema}, batch, task, {})
 
 
@@ -73,10 +76,13 @@ def write(
     lake: Path, rows: Iterable[tuple[str, pa.RecordBatch]], schemas: Mapping[str, pa.Schema], batch: Batch, task: str,
     source: Mapping[str, Any],
 ) -> list[Staged]:  # fmt: skip
-    """Rows of several tables as files. A table without a row gets a record without a file: its pieces are landed too."""
+    """Write rows of several tables as files.
+
+    A table without rows gets a record without a file, so that its pieces are marked as landed too.
+    """
     folder = Path(STAGING) / batch.query
     (lake / folder).mkdir(parents=True, exist_ok=True)
-    attempt = uuid.uuid4().hex[:12]  # a task may be tried twice at the same time
+    attempt = uuid.uuid4().hex[:12]  # two attempts of a task may run at the same time
     files: dict[tuple[str, str], File] = {}
     try:
         for table, each in rows:
@@ -100,7 +106,7 @@ def write(
 
 
 class File:
-    """One Parquet file while it is written."""
+    """One Parquet file that is being written."""
 
     def __init__(self, path: Path, schema: pa.Schema, source: Mapping[str, Any], final: str) -> None:
         self.path = path
@@ -111,7 +117,7 @@ class File:
         self.since: int | None = None
         self.until = 0
         text = [field.name for field in schema if not pa.types.is_binary(field.type)]
-        # Payloads seldom repeat, and their extremes help nobody.
+        # Payloads are rarely repeated, and their minimum and maximum are of no use.
         self._writer = pq.ParquetWriter(
             path, self.schema, compression="zstd", use_dictionary=text, write_statistics=text
         )
@@ -165,10 +171,11 @@ class File:
 
 
 def clustered(table: pa.Table) -> pa.Table:
-    """Rows in the order of their keys.
+    """Sort rows by key.
 
-    Sorted by the key's place among the distinct keys, which takes a third of the time of sorting by text, and column by column:
-    `Table.take` of columns in several chunks takes three times as long. What is null in every row has no order.
+    Performance: rows are sorted by the rank of the key among the distinct keys, which takes a third of the time of sorting by
+    text. Columns are taken one by one: `Table.take` of columns in several chunks takes three times as long. A column with only
+    nulls needs no sorting.
     """
     if "key" not in table.column_names or table.num_rows < 2:
         return table
@@ -188,7 +195,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 def by_day(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of each day of received time, in UTC."""
+    """Split rows by day of received time, in UTC."""
     if rows.num_rows == 0:
         return
     if "received" not in rows.schema.names:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ways to reach another node: `connect` and `listen` by an endpoint's protocol.
+"""Links to other nodes: `connect` and `listen` by the protocol of an endpoint.
 
-Each kind of link is a chapter that knows its socket and nothing of Zenoh's messages; the loop that drives them is in
+Each kind of link is a module that handles its socket and no Zenoh messages. The event loop that drives the links is in
 `runtime`.
 """
 
@@ -35,19 +35,18 @@ def _chapter(endpoint: EndPoint) -> ModuleType:
     name = CHAPTERS.get(endpoint.protocol)
     if name is None:
         raise EndpointError(
-            f"endpoint `{endpoint}`: `{endpoint.protocol}` links cannot be made here; "
-            f"those that can are {', '.join(CHAPTERS)}"
+            f"endpoint `{endpoint}`: unsupported protocol `{endpoint.protocol}`; expected one of {', '.join(CHAPTERS)}"
         )
     try:
         return import_module(f"zenlake.link.{name}")
     except ModuleNotFoundError as error:
         if error.name != EXTRAS.get(endpoint.protocol):
             raise
-        raise LinkError(str(endpoint), f"needs the package `{error.name}`: pip install {error.name}") from None
+        raise LinkError(str(endpoint), f"requires the package `{error.name}`; run: pip install {error.name}") from None
 
 
 def connect(endpoint: EndPoint, address: Address | None, tls: Tls) -> Link:
-    """Begin a link to one of the endpoint's addresses; its owner hears `ready` or `lost`. Does not block."""
+    """Begin a link to one of the addresses of the endpoint. Its owner gets `ready` or `lost`. Does not block."""
     link: Link = _chapter(endpoint).connect(endpoint, address, tls)
     return link
 
@@ -58,10 +57,14 @@ def listen(endpoint: EndPoint, tls: Tls) -> Listener:
 
 
 def needs_asking(endpoint: EndPoint) -> bool:
-    """Whether `ask` may take its time."""
+    """Return whether `ask` may block."""
     return endpoint.protocol not in WITHOUT_HOST and _needs_asking(endpoint)
 
 
 def ask(endpoint: EndPoint) -> list[Address | None]:
-    """The addresses to try, in order; raises a LinkError if the host is unknown. Only some endpoints have one."""
+    """Return the addresses to try, in order. Endpoints without a host give one None.
+
+    Raises:
+        LinkError: The host is unknown.
+    """
     return [None] if endpoint.protocol in WITHOUT_HOST else [*addresses(endpoint, socket.SOCK_STREAM)]

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every kind of link offers, and what it asks of its two users.
+"""Base classes of all links, and the interfaces that their two users implement.
 
-A `Port` is something to be polled: it has a file descriptor and is told when that is readable, writable, or late. A
-`Link` carries the batches of one connection; often it is its own port, but the links of one UDP socket share theirs.
-All of them are non-blocking and none of them has a thread: one loop drives them all. An `Owner` is told what happens to
-its link.
+A `Port` is polled: it has a file descriptor, and is notified when that is readable or writable, or when a timeout expires. A
+`Link` carries the batches of one connection. It is often its own port, but the links of one UDP socket share a port. An
+`Owner` is notified of the events of its link.
+
+Threading: all of them are non-blocking and have no thread. One event loop drives them all.
 """
 
 import errno
@@ -21,52 +22,52 @@ from zenlake.limits import Account, Resource
 __all__ = ["Address", "Link", "Listener", "Owner", "Port", "addresses", "describe", "locator", "open_socket"]
 
 Address = tuple[int, tuple[object, ...]]
-"""A family of sockets, and an address in it."""
+"""A socket family and an address in it."""
 
 
-HANG_UP = "the other end hung up"
-"""The reason of a connection that the peer's system ended: processes end like this, so it is not a fault."""
+HANG_UP = "connection closed by the peer"
+"""Reason of a connection that the peer's system ended. Processes often end like this, so it is not an error."""
 
 
 class Owner(Protocol):
-    """Who uses a link. Everything here is called from the loop's thread."""
+    """User of a link. Threading: all methods are called on the event loop thread."""
 
     def ready(self) -> None:
-        """The link can be written."""
+        """Handle the end of the connection setup: the link can be written."""
 
     def space(self) -> memoryview:
-        """Where a plain stream may read into."""
+        """Return the buffer that a plain stream may read into."""
 
     def filled(self, size: int) -> None:
-        """That many bytes were read into `space`."""
+        """Handle the bytes that were read into `space`."""
 
     def receive(self, data: bytes | memoryview) -> None:
-        """A piece of a stream, or a whole datagram."""
+        """Handle a piece of a stream, or a whole datagram."""
 
     def writable(self) -> None:
-        """There is room again after `write` took less than all."""
+        """Resume writing after a partial `write`."""
 
     def drained(self) -> None:
-        """A link that holds bytes back itself has sent them all."""
+        """Handle the completion of a write that the link itself had buffered."""
 
     def lost(self, error: LinkError | None) -> None:
-        """The link is gone: with a reason, or because the other end closed it in order."""
+        """Handle the end of the link, with a reason, or with None if the peer closed it in order."""
 
 
 class Port(ABC):
-    """Something the loop polls.
+    """An object that the event loop polls.
 
-    `changed` is set by the loop; call it when `wants_write`, `wants_read` or the timeout change.
+    The event loop sets `changed`. Call it when `wants_write`, `wants_read` or the timeout changes.
     """
 
     wants_read = True
     wants_write = False
 
     def changed(self) -> None:  # noqa: B027
-        """Replaced by the loop when it takes the port in."""
+        """Notify the event loop. Replaced by the event loop when it registers the port."""
 
     def on_fault(self, place: str, error: Exception) -> None:
-        """Report an error of our own code that a peer caused. Replaced by the loop, which counts and logs it."""
+        """Report an internal error that a peer caused. Replaced by the event loop, which counts and logs it."""
         raise error
 
     @abstractmethod
@@ -85,7 +86,7 @@ class Port(ABC):
         pass
 
     def fail(self, error: Exception) -> None:
-        """Somebody's code failed while this port was being served: that ends it."""
+        """Handle an exception in a callback of this port: it ends the port."""
         self.close()
 
     @abstractmethod
@@ -93,10 +94,10 @@ class Port(ABC):
 
 
 class Link(ABC):
-    """The way to one other node."""
+    """A link to one other node."""
 
     stream = True
-    """Whether batches run together, so that each needs a length before it."""
+    """Whether the link is a byte stream, so that each batch needs a length prefix."""
     reliable = True
     direct = False
     """Whether `write` may be called from any thread (by one at a time)."""
@@ -105,22 +106,22 @@ class Link(ABC):
     remote = ""
     owner: Owner
     account: Account | None = None
-    """The peer's memory account, which the owner sets."""
+    """Memory account of the peer, set by the owner."""
 
     @property
     def whole_segments(self) -> int:
-        """How much of the `mtu` fills segments of the network's, as real nodes reckon it, which make their batches no larger."""
+        """Largest part of the `mtu` that fills whole network segments. eclipse-zenoh limits its batches to this size."""
         return self.mtu
 
     @property
     def common_name(self) -> str | None:
-        """Of the certificate that the other end showed and that was checked."""
+        """Common name of the verified peer certificate, or None."""
         return None
 
     @property
     def interfaces(self) -> tuple[str, ...]:
-        """The names of the network interfaces that have our address; none if it has no such address."""
-        from zenlake.link.interfaces import having  # few ask for it
+        """Names of the network interfaces that have our address. Empty for links without an IP address."""
+        from zenlake.link.interfaces import having  # Performance: rarely used, so imported on demand
 
         try:
             return having(EndPoint.parse(self.local).host_and_port()[0])
@@ -130,10 +131,10 @@ class Link(ABC):
     @property
     @abstractmethod
     def port(self) -> Port | None:
-        """What the loop has to poll for this link; None if somebody else's port serves it."""
+        """Return the port to poll for this link, or None if a shared port serves it."""
 
     def pause(self) -> None:
-        """Read nothing more for now: the other end will feel it."""
+        """Stop reading. This applies backpressure to the peer."""
         if self.port is not None:
             self.port.wants_read = False
             self.port.changed()
@@ -145,67 +146,76 @@ class Link(ABC):
 
     @property
     def is_paused(self) -> bool:
-        """Whether the owner has stopped reading, so that silence says nothing about the peer."""
+        """Whether the owner has stopped reading, so that silence does not mean a dead peer."""
         return self.port is not None and not self.port.wants_read
 
     def poll(self, now: float) -> None:
-        """Read once what has arrived, outside the turn of the loop."""
+        """Read the received bytes once, outside the turn of the event loop."""
         if self.port is not None and self.port.wants_read:
             self.port.on_readable(now)
 
     def hold(self, size: int, limit: int | None = None) -> None:
-        """Charge the bytes that the link itself holds for its peer. A LinkError if they are more than the limit."""
+        """Charge the bytes that the link itself buffers for its peer.
+
+        Raises:
+            LinkError: They exceed the limit.
+        """
         if self.account is None:
             return
         is_within = self.account.set(Resource.LINK_BUFFERS, size)
         if not is_within and (limit is None or size > limit):
             most = limit or self.account.limits[Resource.LINK_BUFFERS]
-            raise LinkError(self.remote, f"the link holds {size} bytes for the peer, limit {most} (link_buffers)")
+            raise LinkError(
+                self.remote, f"the link buffers {size} bytes for the peer; the limit is {most} (link_buffers)"
+            )
 
     @property
     def is_drained(self) -> bool:
-        """Whether everything that was written has left, so that closing loses nothing."""
+        """Whether all written bytes have left, so that closing loses no data."""
         return True
 
     def begin(self) -> None:
-        """The loop polls the port now.
+        """Start the link after the event loop registered its port.
 
-        Tell the owner if the link is `ready` already, or go on with what makes it so.
+        Notify the owner if the link is `ready` already, or continue the connection setup.
         """
         self.owner.ready()
 
     @abstractmethod
     def write(self, data: memoryview) -> int:
-        """How many bytes were taken; if not all, `owner.writable` follows. A datagram is taken whole or not at all."""
+        """Write bytes and return the number of accepted bytes.
+
+        `owner.writable` follows a partial write. A datagram is accepted whole or not at all.
+        """
 
     @abstractmethod
     def close(self) -> None: ...
 
     @property
     def context(self) -> bytes:
-        """What a cookie is bound to."""
+        """Return the context that a cookie is bound to."""
         return f"{self.local} {self.remote}".encode()
 
 
 class Listener(Port):
-    """A port at which links arrive."""
+    """A port that accepts links."""
 
     locator = ""
     on_link: Callable[[Link], None]
     on_stranger: Callable[[Link, bytes], bool]
-    """Where a datagram from nowhere known goes first; True if that was all, and its sender need not be remembered."""
+    """Handle a datagram from an unknown source first. Return True if it was handled, and its source need not be stored."""
 
 
 def addresses(endpoint: EndPoint, kind: socket.SocketKind, passive: bool = False) -> list[Address]:
-    """Where an endpoint's host and port are, the system's favourite first.
+    """Return the addresses of an endpoint's host and port, in the order of the system.
 
-    Blocks if the host is a name that needs asking for.
+    Threading: blocks if the host is a name that must be resolved.
     """
     host, port = endpoint.host_and_port()
     try:
         found = socket.getaddrinfo(encoded(host), port, type=kind, flags=socket.AI_PASSIVE if passive else 0)
     except OSError as error:
-        raise LinkError(str(endpoint), f"host `{host}` is unknown: {error.strerror}") from None
+        raise LinkError(str(endpoint), f"unknown host `{host}`: {error.strerror}") from None
     return [(family, address) for family, _, _, _, address in found]
 
 
@@ -220,7 +230,9 @@ def open_socket(endpoint: EndPoint, family: int, kind: int) -> socket.socket:
     if name is None:
         return socket.socket(family, kind)
     if not hasattr(socket, "SO_BINDTODEVICE") or family not in (socket.AF_INET, socket.AF_INET6):
-        raise EndpointError(f"endpoint `{endpoint}`: iface={name} cannot be honoured here; remove it from the endpoint")
+        raise EndpointError(
+            f"endpoint `{endpoint}`: iface={name} is not supported on this system; remove it from the endpoint"
+        )
     sock = socket.socket(family, kind)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, name.encode())
@@ -231,7 +243,7 @@ def open_socket(endpoint: EndPoint, family: int, kind: int) -> socket.socket:
 
 
 def needs_asking(endpoint: EndPoint) -> bool:
-    """Whether the host is a name, so that `addresses` may take its time."""
+    """Return whether the host is a name, so that `addresses` may block."""
     host, port = endpoint.host_and_port()
     try:
         socket.getaddrinfo(encoded(host), port, flags=socket.AI_NUMERICHOST)
@@ -241,12 +253,12 @@ def needs_asking(endpoint: EndPoint) -> bool:
 
 
 def encoded(host: str) -> bytes | str:
-    """A host as `getaddrinfo` takes it without loading the rules of international names, where it is none."""
+    """Return a host in the form that `getaddrinfo` accepts without loading the IDNA codec, if the host is ASCII."""
     return host.encode() if host.isascii() else host
 
 
 def locator(protocol: str, address: object) -> str:
-    """The text of a socket address."""
+    """Return the text of a socket address."""
     if isinstance(address, tuple):
         host, port = address[0], address[1]
         return f"{protocol}/[{host}]:{port}" if ":" in host else f"{protocol}/{host}:{port}"
@@ -254,18 +266,18 @@ def locator(protocol: str, address: object) -> str:
 
 
 def describe(error: OSError) -> str:
-    """What an operating system's error means to somebody who wanted to connect or listen."""
-    told = {
-        errno.ECONNREFUSED: "refused: nobody listens there",
-        errno.EHOSTUNREACH: "unreachable: no route to the host",
-        errno.ENETUNREACH: "unreachable: no route to the network",
-        errno.ETIMEDOUT: "no answer",
-        errno.EADDRINUSE: "somebody else listens there already",
+    """Return the meaning of an operating system error for a connection or a listener."""
+    reasons = {
+        errno.ECONNREFUSED: "connection refused",
+        errno.EHOSTUNREACH: "no route to the host",
+        errno.ENETUNREACH: "no route to the network",
+        errno.ETIMEDOUT: "connection timed out",
+        errno.EADDRINUSE: "address already in use",
         errno.EADDRNOTAVAIL: "not an address of this machine",
-        errno.EACCES: "not permitted",
-        errno.ENOENT: "no such socket",
+        errno.EACCES: "permission denied",
+        errno.ENOENT: "socket not found",
         errno.ENODEV: "no such network interface",
         errno.ECONNRESET: HANG_UP,
         errno.EPIPE: HANG_UP,
     }
-    return told.get(error.errno or 0, error.strerror or os.strerror(error.errno or 0) or str(error))
+    return reasons.get(error.errno or 0, error.strerror or os.strerror(error.errno or 0) or str(error))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whom a link trusts and how it shows who it is: the files that TLS and QUIC need."""
+"""Certificates and trusted authorities of TLS and QUIC links."""
 
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,10 @@ __all__ = ["Tls"]
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Files in PEM. The names are those of Zenoh's configuration, `transport/link/tls`."""
+    """Paths of PEM files. The names are those of Zenoh's configuration, `transport/link/tls`."""
 
     root_ca_certificate: str | None = None
-    """Whom to trust; None means those whom the system trusts."""
+    """Trusted certificate authorities. None means those of the system."""
     listen_certificate: str | None = None
     listen_private_key: str | None = None
     connect_certificate: str | None = None
@@ -27,7 +27,7 @@ class Tls:
     verify_name_on_connect: bool = True
 
     def client(self, endpoint: EndPoint) -> "ssl.SSLContext":
-        import ssl  # takes as long as all the rest of a start: only who encrypts pays for it
+        import ssl  # Performance: importing ssl takes as long as the rest of the start-up, so only encrypted links import it
 
         context = self._load(endpoint, ssl.PROTOCOL_TLS_CLIENT, self.connect_certificate, self.connect_private_key)
         context.check_hostname = self.verify_name_on_connect
@@ -39,7 +39,7 @@ class Tls:
         import ssl
 
         if self.listen_certificate is None or self.listen_private_key is None:
-            raise LinkError(str(endpoint), "listening needs `listen_certificate` and `listen_private_key`")
+            raise LinkError(str(endpoint), "a listener requires `listen_certificate` and `listen_private_key`")
         context = self._load(endpoint, ssl.PROTOCOL_TLS_SERVER, self.listen_certificate, self.listen_private_key)
         if self.enable_mtls:
             context.verify_mode = ssl.CERT_REQUIRED
@@ -56,5 +56,5 @@ class Tls:
             if certificate is not None:
                 context.load_cert_chain(certificate, key)
         except (OSError, ssl.SSLError) as error:
-            raise LinkError(str(endpoint), f"certificate or key cannot be used: {error}") from None
+            raise LinkError(str(endpoint), f"invalid certificate or key: {error}") from None
         return context

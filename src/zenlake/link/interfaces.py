@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine's network interfaces: for multicast, a name or an address becomes both; and which has the address of a link."""
+"""Network interfaces of the machine: resolve names and addresses for multicast, and find the interface of a link's address."""
 
 import array
 import fcntl
@@ -16,12 +16,12 @@ SIOCGIFCONF = 0x8912
 SIOCGIFFLAGS = 0x8913
 SIOCGIFADDR = 0x8915
 UP, LOOPBACK, MULTICAST = 0x1, 0x8, 0x1000
-V4_IN_V6 = bytes(10) + b"\xff\xff"  # what the bytes of an IPv4 address follow in IPv6
+V4_IN_V6 = bytes(10) + b"\xff\xff"  # prefix of an IPv4 address in IPv6
 
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """Its index (0: whichever the system chooses) and its IPv4 address (0.0.0.0: any, or none)."""
+    """An interface: its index (0: chosen by the system) and its IPv4 address (0.0.0.0: any, or no address)."""
 
     index: int
     address: str
@@ -31,14 +31,18 @@ ANY = Interface(0, "0.0.0.0")
 
 
 def named(text: str) -> list[Interface]:
-    """Those that a configuration means: `auto`, or names and addresses with commas between. An unknown one is an OSError."""
+    """Return the configured interfaces: `auto`, or names and addresses separated by commas.
+
+    Raises:
+        OSError: An interface is unknown.
+    """
     if text in ("", "auto"):
         return with_multicast() or ([ANY] if _is_routed() else _loopback()) or [ANY]
     return [_one(part.strip()) for part in text.split(",")]
 
 
 def with_multicast() -> list[Interface]:
-    """Every interface that is up, carries multicast and isn't loopback."""
+    """Return every interface that is up, supports multicast and is not loopback."""
     if sys.platform != "linux":
         return []
     found = []
@@ -51,7 +55,7 @@ def with_multicast() -> list[Interface]:
 
 
 def _is_routed() -> bool:
-    """Whether the system chooses an interface for a group. (Nothing is sent.)"""
+    """Return whether the system has a route to a multicast group. Nothing is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock, suppress(OSError):
         sock.connect(("224.0.0.224", 7446))
         return True
@@ -59,12 +63,15 @@ def _is_routed() -> bool:
 
 
 def _loopback() -> list[Interface]:
-    """On a machine that has nothing else: it carries multicast on Linux, whether it says so or not."""
+    """Return the loopback interface, for a machine without others. It carries multicast on Linux, whatever its flags say."""
     return [Interface(socket.if_nametoindex(name), "127.0.0.1") for name in having("127.0.0.1")]
 
 
 def packed(address: str) -> bytes | None:
-    """The 4 or 16 bytes of an address; None if it is none. (`ipaddress` would take longer to load than all of this.)"""
+    """Return the 4 or 16 bytes of an address, or None if the text is not an address.
+
+    Performance: importing `ipaddress` takes longer than all of this.
+    """
     try:
         return socket.inet_pton(socket.AF_INET6 if ":" in address else socket.AF_INET, address.partition("%")[0])
     except (OSError, ValueError):
@@ -76,15 +83,15 @@ def _one(text: str) -> Interface:
     if number is not None and len(number) == 4:
         return Interface(0, text)
     if number is not None:
-        raise OSError(0, f"`{text}`: an interface of IPv6 is given by its name")
+        raise OSError(0, f"`{text}`: specify an IPv6 interface by its name, not by its address")
     try:
         index = socket.if_nametoindex(text)
     except OSError:
         known = ", ".join(name for _, name in socket.if_nameindex())
-        raise OSError(0, f"no network interface `{text}`; there are {known}") from None
+        raise OSError(0, f"unknown network interface `{text}`; expected one of {known}") from None
     with suppress(OSError):
         return Interface(index, _address(text))
-    return Interface(index, ANY.address)  # one that has no IPv4 address can still carry IPv6
+    return Interface(index, ANY.address)  # an interface without an IPv4 address can still carry IPv6
 
 
 def _address(name: str) -> str:
@@ -97,7 +104,7 @@ def _ask(what: int, name: str) -> bytes:
 
 
 def having(address: str) -> tuple[str, ...]:
-    """The names of those that have this address; all if it is the one that stands for any, as 1.10.2 takes it."""
+    """Return the names of the interfaces that have this address, or all for the wildcard address, as in 1.10.2."""
     if sys.platform != "linux":
         return ()
     wanted = packed(address)
@@ -110,7 +117,7 @@ def having(address: str) -> tuple[str, ...]:
 
 
 def _addresses() -> list[tuple[str, bytes]]:
-    """Every address of every interface."""
+    """Return every address of every interface."""
     record, room = 40, 40 * 1024  # struct ifreq: a name of 16 bytes, then a sockaddr_in
     buffer = array.array("B", bytes(room))
     where, size = buffer.buffer_info()
@@ -119,7 +126,7 @@ def _addresses() -> list[tuple[str, bytes]]:
     found: list[tuple[str, bytes]] = []
     for at in range(0, filled, record):
         name = buffer[at : at + 16].tobytes().partition(b"\0")[0].decode()
-        name = name.partition(":")[0]  # of an alias: its interface
+        name = name.partition(":")[0]  # an alias: use its interface
         found.append((name, buffer[at + 20 : at + 24].tobytes()))
     with suppress(OSError), open("/proc/net/if_inet6") as lines:
         for line in lines:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`memory/name`: two ends in one process, for tests that need a link and no network.
+"""`memory/name`: two ends in one process, for tests that need a link without a network.
 
-It behaves like a stream socket whose buffer holds `ROOM` bytes: `write` takes what fits, and the other end's reading
-makes room.
+It behaves like a stream socket with a buffer of `ROOM` bytes: `write` accepts what fits, and reads of the other end free
+space.
 """
 
 import os
@@ -22,7 +22,7 @@ _listeners: dict[str, "MemoryListener"] = {}
 
 
 class Bell(Port):
-    """A pipe that makes something in memory pollable."""
+    """Pipe that makes an in-memory object pollable."""
 
     def __init__(self) -> None:
         self._read, self._write = os.pipe()
@@ -32,10 +32,13 @@ class Bell(Port):
         self._pulling = threading.Lock()
 
     def ring(self) -> None:
-        """From any thread: while it rings, it does not close, or somebody else's file might be written to."""
+        """Wake the event loop.
+
+        Threading: callable from any thread. The lock prevents a close in between, and thus a write to a reused descriptor.
+        """
         with self._pulling:
             if not self._closed:
-                with suppress(BlockingIOError):  # it rings already
+                with suppress(BlockingIOError):  # a wake-up is already pending
                     os.write(self._write, b"\0")
 
     def on_readable(self, now: float) -> None:
@@ -60,11 +63,11 @@ class Bell(Port):
 
 
 class MemoryLink(Bell, Link):
-    """One end. Bytes for it lie in `inbound` until its loop turns."""
+    """One end of the link. `inbound` holds its received bytes until the next turn of its event loop."""
 
     direct = True
     other: "MemoryLink"
-    lock: threading.Lock  # one end writes in its thread what the other reads in its own
+    lock: threading.Lock  # Threading: one end writes on its thread, the other reads on its own
 
     def __init__(self, local: str, remote: str) -> None:
         Bell.__init__(self)
@@ -88,7 +91,7 @@ class MemoryLink(Bell, Link):
         return self
 
     def pause(self) -> None:
-        """Keep polling: the bell also rings when the other end has made room."""
+        """Keep polling: a wake-up also means that the other end has freed space."""
         self._paused = True
 
     def resume(self) -> None:
@@ -125,7 +128,7 @@ class MemoryLink(Bell, Link):
         if self.starved and self.other.held < ROOM:
             self.starved = False
             self.owner.writable()
-        if self.ended and not self.inbound and not self._closed:  # what came before the end is read first
+        if self.ended and not self.inbound and not self._closed:  # bytes before the end of the stream are read first
             owner = self.owner
             self.close()
             owner.lost(None)
@@ -158,7 +161,7 @@ class MemoryListener(Bell, Listener):
 def connect(endpoint: EndPoint, address: object = None, tls: object = None) -> Link:
     listener = _listeners.get(endpoint.address)
     if listener is None:
-        raise LinkError(str(endpoint), "refused: nobody listens there")
+        raise LinkError(str(endpoint), "connection refused")
     one, two = MemoryLink.pair(endpoint.address)
     listener.arrived.append(two)
     listener.ring()
@@ -167,6 +170,6 @@ def connect(endpoint: EndPoint, address: object = None, tls: object = None) -> L
 
 def listen(endpoint: EndPoint, tls: object = None) -> Listener:
     if endpoint.address in _listeners:
-        raise LinkError(str(endpoint), "somebody else listens there already")
+        raise LinkError(str(endpoint), "address already in use")
     listener = _listeners[endpoint.address] = MemoryListener(endpoint.address)
     return listener

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`udp/224.0.0.225:7447#iface=eth0`: a multicast group. What is sent reaches every member, and every member is heard.
+"""`udp/224.0.0.225:7447#iface=eth0`: a multicast group. Every member receives all datagrams of all members.
 
-Two sockets: one bound to the group hears, one of our own address speaks, so that members can be told apart by where
-datagrams come from.
+There are two sockets. One is bound to the group and receives. The other has our own address and sends, so that the source
+address of a datagram identifies the member.
 """
 
 import socket
@@ -20,13 +20,11 @@ __all__ = ["GroupLink", "hearing", "join", "speaking"]
 
 
 def hearing(family: int, group: tuple[object, ...], interfaces: Sequence[Interface]) -> socket.socket:
-    """A socket that hears what is sent to the group on these interfaces."""
+    """Return a socket that receives the datagrams of the group on these interfaces."""
     sock = socket.socket(family, socket.SOCK_DGRAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind(
-            ("::", group[1]) if family == socket.AF_INET6 else group
-        )  # (a group of one link has no address alone)
+        sock.bind(("::", group[1]) if family == socket.AF_INET6 else group)  # a link-local group cannot be bound alone
         address = socket.inet_pton(family, str(group[0]))
         for one in interfaces:
             if family == socket.AF_INET6:
@@ -41,7 +39,7 @@ def hearing(family: int, group: tuple[object, ...], interfaces: Sequence[Interfa
 
 
 def speaking(family: int, interface: Interface, ttl: int) -> socket.socket:
-    """A socket of our own address whose datagrams leave by this interface and reach this machine's members too."""
+    """Return a socket with our own address that sends by this interface. Members on this machine receive its datagrams too."""
     sock = socket.socket(family, socket.SOCK_DGRAM)
     try:
         if family == socket.AF_INET6:
@@ -61,7 +59,7 @@ def speaking(family: int, interface: Interface, ttl: int) -> socket.socket:
 
 
 class GroupLink(UdpPort, Link):
-    """Our membership of a group. Datagrams come with their source: `on_member` gets both."""
+    """Our membership in a group. `on_member` receives each datagram with its source."""
 
     stream = False
     reliable = False
@@ -83,11 +81,11 @@ class GroupLink(UdpPort, Link):
         return self
 
     def on_datagram(self, data: memoryview, source: tuple[object, ...], now: float) -> None:
-        if source != self._own:  # (a JOIN of our own that came another way is known by its id)
+        if source != self._own:  # (our own JOIN, received over another interface, is recognised by its id)
             self.on_member(data, source)
 
     def write(self, data: memoryview) -> int:
-        with suppress(OSError):  # lost, as datagrams may be
+        with suppress(OSError):  # dropped, like any datagram
             self._speaks.sendto(data, self._group)
         return len(data)
 

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`quic/host:port`: one bidirectional stream, opened by the end that connects, with the framing of TCP inside.
+"""`quic/host:port`: one bidirectional stream, opened by the connecting end, with the framing of TCP.
 
-The protocol is the sans-IO core of the `aioquic` package. We offer the plain ALPN `zenoh` (and `hq-29`, as 1.8 and
-older say), so everything travels on the one stream: no multi-stream, no datagrams. All of it happens in the loop's
-thread.
+The protocol is the sans-IO core of the `aioquic` package. We offer the plain ALPN `zenoh` (and `hq-29`, as in 1.8 and
+older), so all data is on one stream: no multi-stream, no datagrams.
 
-Mutual TLS: aioquic can ask for a client's certificate and checks that the client has its key, but has no setting for it
-and does not check who signed it. `AskingConnection` turns that on, and the link checks the rest before it is ready.
+Mutual TLS: aioquic can request a client certificate and verifies the possession of its key. It has no setting for that and
+does not verify the signer. `AskingConnection` turns the request on, and the link verifies the chain before it is ready.
+
+Threading: everything runs on the event loop thread.
 """
 
 import logging
@@ -52,19 +53,19 @@ from zenlake.link.udp import HELD, Served, UdpPort
 __all__ = ["connect", "listen"]
 
 ALPN = ["zenoh", "hq-29"]
-WINDOW = 16 << 20  # what the other end may send before we have read it
-AHEAD = 256 << 10  # what may wait in QUIC's own buffer: beyond it, our queues decide
+WINDOW = 16 << 20  # receive window: what the peer may send before we read it
+AHEAD = 256 << 10  # limit of QUIC's own transmit buffer: beyond it, our queues apply
 CERTIFICATE_ALERTS = range(0x100 + 42, 0x100 + 50)
 NO_COMMON_ALPN = 0x100 + 120
 CERTIFICATE_REQUIRED = 0x100 + 116
 
-# aioquic logs a warning for each breach. The owner of a link reports its end.
+# aioquic logs a warning for each protocol violation. The owner of a link reports its end.
 QUIET = logging.getLogger("zenlake.link.quic")
 QUIET.setLevel(logging.CRITICAL)
 
 
 class AskingConnection(QuicConnection):  # type: ignore[misc]
-    """A listener's end that asks for the other end's certificate."""
+    """Listener side of a connection that requests a certificate from the peer."""
 
     def _initialize(self, peer_cid: bytes) -> None:
         super()._initialize(peer_cid)
@@ -72,7 +73,7 @@ class AskingConnection(QuicConnection):  # type: ignore[misc]
 
 
 class QuicLink(Served):
-    """One QUIC connection and its stream; `udp` carries its datagrams."""
+    """One QUIC connection and its stream. `udp` carries its datagrams."""
 
     def __init__(self, quic: QuicConnection, udp: UdpPort, local: str, remote: str) -> None:
         quic._logger = QUIET
@@ -86,27 +87,27 @@ class QuicLink(Served):
         self._kept_size = 0
         self._ended = False
         self.names: set[bytes] = set()
-        """The connection ids by which the listener knows this link."""
+        """Connection ids by which the listener identifies this link."""
         self.local = local
         self.remote = remote
 
     def begin(self) -> None:
-        pass  # `ready` comes with the handshake
+        pass  # `ready` follows after the handshake
 
     def _unsent(self) -> int:
-        stream = self._quic._streams.get(self._stream)  # aioquic tells nowhere else how much it holds
+        stream = self._quic._streams.get(self._stream)  # aioquic exposes the number of buffered bytes nowhere else
         return self._written - stream.sender.next_offset if stream is not None else 0
 
     @property
     def common_name(self) -> str | None:
         if self._quic.configuration.verify_mode == ssl.CERT_NONE:
-            return None  # nobody checked it
+            return None  # the certificate is not verified
         certificate = self._quic.tls._peer_certificate
         names = [] if certificate is None else certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
         return str(names[0].value) if names else None
 
     def _is_trusted(self) -> bool:
-        """Check the certificate for which an `AskingConnection` asked; refuse who has none that is good."""
+        """Verify the certificate that an `AskingConnection` requested. Close the connection if it is missing or invalid."""
         try:
             _check_client(self._quic)
         except quic_tls.Alert as alert:
@@ -119,7 +120,7 @@ class QuicLink(Served):
     @property
     def is_drained(self) -> bool:
         stream = self._quic._streams.get(self._stream)
-        return stream is None or not stream.sender._buffer  # what was not acknowledged might have to be sent again
+        return stream is None or not stream.sender._buffer  # unacknowledged data may have to be sent again
 
     def write(self, data: memoryview) -> int:
         if self._closed or self._stream is None:
@@ -143,7 +144,7 @@ class QuicLink(Served):
         self._udp.blame(self, error)
 
     def arrived(self, data: bytes | memoryview, source: tuple[object, ...], now: float) -> None:
-        """Handle datagrams also while the link is paused: they acknowledge what we write. Data of the stream waits."""
+        """Process datagrams also while the link is paused, because they acknowledge our data. Stream data is buffered."""
         if self._waiting is None or self._kept_size > HELD:
             return super().arrived(data, source, now)
         try:
@@ -179,7 +180,7 @@ class QuicLink(Served):
         self._udp.on_readable(now)
 
     def _check_held(self) -> None:
-        """Charge stream data that waits for what comes before it. aioquic's own windows grow without a limit."""
+        """Charge stream data that was received out of order. The windows of aioquic itself grow without a limit."""
         held = sum(len(stream.receiver._buffer) for stream in self._quic._streams.values())
         if self.account is not None and self.account.used.get(Resource.HANDSHAKES):
             self.hold(held)
@@ -187,7 +188,7 @@ class QuicLink(Served):
             self.hold(held, WINDOW)
 
     def react(self) -> None:
-        """Tell the owner what aioquic has understood."""
+        """Pass the events of aioquic to the owner."""
         while not self._closed and (event := self._quic.next_event()) is not None:
             if isinstance(event, StreamDataReceived):
                 if self._stream is None:
@@ -207,7 +208,7 @@ class QuicLink(Served):
             elif isinstance(event, ConnectionTerminated):
                 self._lose(_why(event))
             elif isinstance(event, StreamReset):
-                self._lose("the other end broke off")
+                self._lose("stream reset by the peer")
             elif isinstance(self._udp, QuicListener):
                 self._udp.renamed(self, event)
         if not self._closed:
@@ -239,13 +240,13 @@ class QuicLink(Served):
             self.gone()
 
     def gone(self) -> None:
-        """The socket need not know us any longer."""
+        """Remove the link from its socket."""
         assert isinstance(self._udp, QuicListener)
         self._udp.forget(self)
 
 
 class QuicClient(UdpPort):
-    """The connecting end's socket."""
+    """Socket of the connecting end."""
 
     is_shared = False
     link: QuicLink
@@ -279,7 +280,7 @@ class QuicClientLink(QuicLink):
 
 
 class QuicListener(UdpPort, Listener):
-    """The listening end's socket: connections are told apart by the ids that QUIC gives them."""
+    """Socket of the listening end. Connections are identified by their QUIC connection ids."""
 
     def __init__(self, sock: socket.socket, configuration: QuicConfiguration) -> None:
         super().__init__(sock)
@@ -287,7 +288,7 @@ class QuicListener(UdpPort, Listener):
         self._configuration = configuration
         self._links: dict[bytes, QuicLink] = {}
         self.times: dict[QuicLink, float | None] = {}
-        """When each link has something to do: kept here, because every datagram asks for the earliest."""
+        """Timeout of each link. Performance: cached here, because every datagram needs the earliest."""
         self._tokens = QuicRetryTokenHandler()
         self._listening = True
 
@@ -399,7 +400,7 @@ class QuicListener(UdpPort, Listener):
                     self.blame(link, error)
 
     def close(self) -> None:
-        """Listen no more; connections that are open go on until they close."""
+        """Stop listening. Open connections continue until they close."""
         self._listening = False
         if not self._links:
             super().close()
@@ -408,29 +409,29 @@ class QuicListener(UdpPort, Listener):
 def _check_client(quic: QuicConnection) -> None:
     certificate, chain = quic.tls._peer_certificate, quic.tls._peer_certificate_chain
     if certificate is None:
-        raise quic_tls.AlertBadCertificate("the other end showed no certificate, and mutual TLS asks for one")
+        raise quic_tls.AlertBadCertificate("the peer sent no certificate, which mutual TLS requires")
     try:
         quic_tls.verify_certificate(certificate, chain, cadata=quic.configuration.cadata)
         uses = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     except quic_tls.Alert as alert:
-        raise type(alert)(f"the other end's certificate is not good: {alert}") from None
+        raise type(alert)(f"certificate verification failed: {alert}") from None
     except x509.ExtensionNotFound:
-        return  # it is good for everything
+        return  # no usage restrictions
     except ValueError:
-        raise quic_tls.AlertBadCertificate("the other end's certificate cannot be read") from None
+        raise quic_tls.AlertBadCertificate("the peer certificate cannot be decoded") from None
     if ExtendedKeyUsageOID.CLIENT_AUTH not in uses:
-        raise quic_tls.AlertBadCertificate("the other end's certificate is not good for a client")
+        raise quic_tls.AlertBadCertificate("the peer certificate is not valid for a client")
 
 
 def _why(event: ConnectionTerminated) -> str | None:
     if event.error_code == 0:
         return None
     if event.error_code == CERTIFICATE_REQUIRED:
-        return "the other end wants a certificate of ours: set `connect_certificate`"
+        return "the peer requires a client certificate; set `connect_certificate`"
     if event.error_code in CERTIFICATE_ALERTS:
-        return f"a certificate is not good: {event.reason_phrase or event.error_code}"
+        return f"certificate verification failed: {event.reason_phrase or event.error_code}"
     if event.error_code == NO_COMMON_ALPN:
-        return "the other end speaks QUIC, but not Zenoh"
+        return "the peer supports QUIC, but not Zenoh"
     return event.reason_phrase or f"QUIC error {event.error_code:#x}"
 
 
@@ -448,9 +449,9 @@ def connect(endpoint: EndPoint, address: Address, tls: Tls) -> Link:
         if tls.connect_certificate is not None:
             configuration.load_cert_chain(tls.connect_certificate, tls.connect_private_key)
     except (OSError, ValueError) as error:
-        raise LinkError(name, f"certificate or key cannot be used: {error}") from None
+        raise LinkError(name, f"invalid certificate or key: {error}") from None
     if not tls.verify_name_on_connect:
-        configuration.server_name = None  # who signed it is checked all the same
+        configuration.server_name = None  # the signer is still verified
     family, target = address
     sock = open_socket(endpoint, family, socket.SOCK_DGRAM)
     try:
@@ -468,15 +469,18 @@ def connect(endpoint: EndPoint, address: Address, tls: Tls) -> Link:
 
 def listen(endpoint: EndPoint, tls: Tls) -> Listener:
     if tls.listen_certificate is None or tls.listen_private_key is None:
-        raise LinkError(str(endpoint), "listening needs `listen_certificate` and `listen_private_key`")
+        raise LinkError(str(endpoint), "a listener requires `listen_certificate` and `listen_private_key`")
     configuration = _configuration(False)
     try:
         configuration.load_cert_chain(tls.listen_certificate, tls.listen_private_key)
         if tls.enable_mtls:
             if tls.root_ca_certificate is None:
-                raise LinkError(str(endpoint), "mutual TLS needs `root_ca_certificate`: who may sign for clients")
+                raise LinkError(
+                    str(endpoint),
+                    "mutual TLS requires `root_ca_certificate`, the authority that signs client certificates",
+                )
             configuration.verify_mode = ssl.CERT_REQUIRED
             configuration.load_verify_locations(cadata=Path(tls.root_ca_certificate).read_bytes())
     except (OSError, ValueError) as error:
-        raise LinkError(str(endpoint), f"certificate or key cannot be used: {error}") from None
+        raise LinkError(str(endpoint), f"invalid certificate or key: {error}") from None
     return QuicListener(bind(endpoint, socket.SOCK_DGRAM), configuration)

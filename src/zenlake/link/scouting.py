@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sockets of scouting: one per interface asks the group and hears the answers, one hears what others ask."""
+"""Sockets of scouting: one per interface sends SCOUT and receives HELLO, one receives the SCOUT messages of others."""
 
 import socket
 from collections.abc import Callable
@@ -18,7 +18,7 @@ Source = tuple[object, ...]
 
 
 class AskingPort(UdpPort):
-    """Asks the whole group by one interface; answers come back to it alone."""
+    """Socket that sends to the group by one interface. Replies are sent to it alone."""
 
     on_answer: Callable[[bytes, Source], None]
 
@@ -28,7 +28,7 @@ class AskingPort(UdpPort):
         self.address: Source = sock.getsockname()
 
     def ask(self, datagram: bytes) -> None:
-        with suppress(OSError):  # an interface that is down: the next round tries again
+        with suppress(OSError):  # the interface is down: the next round tries again
             self._sock.sendto(datagram, self._group)
 
     def on_datagram(self, data: memoryview, source: Source, now: float) -> None:
@@ -36,19 +36,19 @@ class AskingPort(UdpPort):
 
 
 class AnsweringPort(UdpPort):
-    """Hears questions to the group; an answer goes to the one who asked."""
+    """Socket that receives SCOUT messages to the group. Replies go to the sender."""
 
     on_question: Callable[[bytes, Source], bytes | None]
 
     def on_datagram(self, data: memoryview, source: Source, now: float) -> None:
         answer = self.on_question(bytes(data), source)
         if answer is not None:
-            with suppress(OSError):  # lost, as datagrams may be
+            with suppress(OSError):  # dropped, like any datagram
                 self._sock.sendto(answer, source)
 
 
 def asking(group: EndPoint, interfaces: str, ttl: int) -> list[AskingPort]:
-    """A port per interface (`auto`, or names and addresses with commas between)."""
+    """Return one port per interface (`auto`, or names and addresses separated by commas)."""
     family, address = addresses(group, socket.SOCK_DGRAM)[0]
     ports: list[AskingPort] = []
     try:

@@ -2,9 +2,9 @@
 # cython: annotation_typing=False
 """Stream sockets: TCP and Unix, plain or with a protocol in between (TLS, WebSocket).
 
-A plain stream reads straight into its owner's buffer and may be written from any thread; compiled, with nothing between it
-and the system's calls. With a `Layer` in between, the
-bytes of the socket and those of the owner differ, and all happens in the loop's thread.
+A plain stream reads directly into the buffer of its owner and may be written from any thread. It is compiled and uses system
+calls without further layers. With a `Layer` in between, the bytes of the socket and of the owner differ, and everything runs
+on the event loop thread.
 """
 
 import errno
@@ -28,30 +28,30 @@ if cython.compiled:
 __all__ = ["Layer", "LayeredLink", "Pipe", "StreamLink", "StreamListener", "dial"]
 
 READ = 65536
-MAX_UNSENT = 256 << 10  # bytes; one read adds less than three times its size, so this stays below `link_buffers`
+MAX_UNSENT = 256 << 10  # bytes; one read adds less than three times its size, so the total stays below `link_buffers`
 BRIEF = cython.declare(cython.Py_ssize_t, 1024)
 BACKLOG = 1024
-ACCEPTS = 64  # in one turn of the loop, so that a flood leaves time for the others
+ACCEPTS = 64  # reads per turn of the event loop, so that a busy connection does not starve the others
 EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
-# Seconds until accepting is tried again after one of these: who waits there makes the socket readable for ever.
+# Seconds until accepting is retried after one of these: a pending connection keeps the socket readable.
 PAUSE = 0.5
 
 log = logger("zenlake.link")
 
 
 class Pipe:
-    """A plain stream's socket, for who reads and writes it: nothing between them and the system's calls.
+    """Socket of a plain stream, read and written by direct system calls.
 
-    A call of the system that copies little takes less time than letting go of the interpreter and asking for it again, and
-    far less than getting it back from a thread that computes: the interpreter is kept then.
+    Performance: a system call that copies little is faster than releasing the GIL and acquiring it again, especially from a
+    thread that computes. The GIL is then kept.
     """
 
     def __init__(self, number: int) -> None:
         self.number = number  # -1 when it is closed
-        self.brief = False  # whether what came last was little
+        self.brief = False  # whether the last read was small
 
     def read(self, view: memoryview) -> int:
-        """How many bytes there were for this view; 0 at the end of the stream."""
+        """Read into a view. Return the number of bytes, 0 at the end of the stream."""
         if not cython.compiled:
             return os.readv(self.number, [view])
         buffer = PyMemoryView_GET_BUFFER(view)
@@ -67,7 +67,7 @@ class Pipe:
         return size  # type: ignore[no-any-return]
 
     def write(self, view: memoryview) -> int:
-        """How many bytes of this view it took."""
+        """Write from a view. Return the number of accepted bytes."""
         if not cython.compiled:
             return os.write(self.number, view)
         buffer = PyMemoryView_GET_BUFFER(view)
@@ -83,32 +83,32 @@ class Pipe:
 
 
 class Layer(Protocol):
-    """A protocol between the socket and the owner, sans-IO. An error it raises ends the link."""
+    """A sans-IO protocol between the socket and the owner. An exception ends the link."""
 
     is_ready: bool
     is_ended: bool
-    """Whether the peer has ended the protocol: nothing more can be exchanged, even if the socket stays open."""
+    """Whether the peer has ended the protocol: no more data can be exchanged, even if the socket stays open."""
 
     @property
     def common_name(self) -> str | None:
-        """Of the other end's certificate."""
+        """Common name of the peer certificate, or None."""
 
     def start(self) -> None: ...
 
     def feed(self, data: bytes) -> Iterable[bytes]:
-        """Bytes from the socket in; what the owner shall receive out."""
+        """Process bytes from the socket and return the bytes for the owner."""
 
     def write(self, data: memoryview) -> None: ...
 
     def to_send(self) -> bytes:
-        """Bytes for the socket."""
+        """Return bytes for the socket."""
 
     def end(self) -> None:
-        """Say goodbye, if the protocol has a word for it."""
+        """End the protocol in order, if it supports that."""
 
 
 def dial(endpoint: EndPoint, family: int, address: object) -> socket.socket:
-    """Begin to connect to one of the endpoint's addresses. Return the socket."""
+    """Begin to connect to one of the addresses of the endpoint. Return the socket."""
     sock = open_socket(endpoint, family, socket.SOCK_STREAM)
     sock.setblocking(False)
     try:
@@ -126,7 +126,7 @@ class StreamLink(Link, Port):
 
     direct = True
     segment = 0
-    """Bytes in a segment of TCP's when it was connected; 0: there are none."""
+    """Bytes in a TCP segment when the socket was connected. 0 if the socket is not TCP."""
 
     def __init__(self, sock: socket.socket, protocol: str, remote: str, connecting: bool) -> None:
         sock.setblocking(False)
@@ -199,7 +199,7 @@ class StreamLink(Link, Port):
         except (BlockingIOError, InterruptedError):
             size = 0
         except OSError:
-            return len(data)  # the loop will read the error, and tell; until then nobody misses these bytes
+            return len(data)  # the event loop reads and reports the error; these bytes are lost anyway
         if size < len(data) and not self.wants_write:
             self.wants_write = True
             self.changed()
@@ -220,12 +220,12 @@ class StreamLink(Link, Port):
             self._closed = True
             self.wants_read = self.wants_write = False
             self.changed()
-            self.pipe.number = -1  # the system may give it to somebody else
+            self.pipe.number = -1  # Safety: the system may reuse the descriptor
             self._sock.close()
 
 
 class LayeredLink(StreamLink):
-    """A stream socket with a layer on it. The layer decides whether batches still run together (`stream`)."""
+    """A stream socket with a layer on it. The layer determines whether batches need a length prefix (`stream`)."""
 
     direct = False
 
@@ -309,9 +309,9 @@ class LayeredLink(StreamLink):
         return not self._out
 
     def write(self, data: memoryview) -> int:
-        """Take all of `data`, or nothing while bytes are unsent.
+        """Accept all of `data`, or nothing while bytes are unsent.
 
-        Before the layer's handshake is over, and after its end, bytes have no way to the peer: they are dropped.
+        Before the end of the layer's handshake, and after its end, bytes cannot reach the peer and are dropped.
         """
         if self._out:
             self._full = True
@@ -331,7 +331,7 @@ class LayeredLink(StreamLink):
             except (BlockingIOError, InterruptedError):
                 pass
             except OSError:
-                self._out.clear()  # reading will tell
+                self._out.clear()  # the next read reports the error
         if self.wants_write != bool(self._out):
             self.wants_write = bool(self._out)
             self.changed()
@@ -339,7 +339,7 @@ class LayeredLink(StreamLink):
         self._update_read()
 
     def _update_read(self) -> None:
-        """Stop reading from a peer that does not read: what it sends, such as a ping, may need a reply."""
+        """Stop reading from a peer that does not read: its messages, such as a ping, may need a reply."""
         wanted = not self._paused and not self._closed and len(self._out) <= MAX_UNSENT
         if self.wants_read != wanted:
             self.wants_read = wanted
@@ -375,7 +375,7 @@ class LayeredLink(StreamLink):
 class StreamListener(Listener):
     """A listening socket. `make` turns an accepted socket into a link.
 
-    When the process has no file handle left it pauses, and says so once until it could accept again.
+    When the process has no file descriptor left, the listener pauses. It logs that once, until it can accept again.
     """
 
     def __init__(self, sock: socket.socket, protocol: str, make: Callable[[socket.socket, str], Link]) -> None:
@@ -395,19 +395,19 @@ class StreamListener(Listener):
         for _ in range(ACCEPTS):
             try:
                 sock, address = self._sock.accept()
-            except OSError as error:  # none left, or the other end is gone already
+            except OSError as error:  # no pending connection, or the peer is already gone
                 if error.errno in EXHAUSTED:
                     self._pause(error, now)
                 return
             self._told = False
             try:
                 link = self._make(sock, locator(self._protocol, address))
-            except OSError:  # it hung up in between
+            except OSError:  # the peer disconnected meanwhile
                 sock.close()
                 continue
             try:
                 self.on_link(link)
-            except Exception as error:  # of one connection: the listener serves others
+            except Exception as error:  # an error of one connection: the listener continues
                 link.close()
                 self.on_fault(link.remote, error)
 
@@ -415,7 +415,7 @@ class StreamListener(Listener):
         if not self._told:
             self._told = True
             log.warning(
-                "%s: nobody more can be accepted: %s. Those who ask wait; raise the limit (ulimit -n), or close something.",
+                "%s: cannot accept connections: %s. New connections are delayed; raise the limit (ulimit -n) or close connections.",
                 self.locator,
                 error.strerror,
             )

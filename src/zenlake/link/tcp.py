@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tcp/host:port`."""
+"""`tcp/host:port`: plain TCP links."""
 
 import socket
 
@@ -21,7 +21,7 @@ def listen(endpoint: EndPoint, tls: object = None) -> Listener:
 
 
 def bind(endpoint: EndPoint, kind: socket.SocketKind = socket.SOCK_STREAM) -> socket.socket:
-    """A socket at the first of the endpoint's addresses that can be had."""
+    """Return a socket bound to the first usable address of the endpoint."""
     reason = ""
     for family, address in addresses(endpoint, kind, passive=True):
         sock = open_socket(endpoint, family, kind)

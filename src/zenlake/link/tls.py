@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tls/host:port`, with the other end's certificate checked and, if asked for, our own shown (mutual TLS).
+"""`tls/host:port`: TLS links with a verified peer certificate and, if requested, our own certificate (mutual TLS).
 
-The encryption is `ssl.SSLObject` between two memory buffers, so the loop that drives plain sockets drives these too. No
-ALPN; the same framing inside as on TCP.
+The encryption is `ssl.SSLObject` between two memory buffers, so that the event loop of plain sockets also drives these.
+ALPN is not used. The framing is the same as on TCP.
 """
 
 import socket
@@ -24,7 +24,7 @@ READ = 65536
 
 
 class TlsLayer:
-    """Ciphertext on one side, plaintext on the other."""
+    """TLS layer: ciphertext on one side, plaintext on the other."""
 
     def __init__(self, context: ssl.SSLContext, server_name: str | None) -> None:
         self.is_ready = False
@@ -47,7 +47,7 @@ class TlsLayer:
 
     @property
     def common_name(self) -> str | None:
-        """Of the other end's certificate; None if it showed none, or nobody checked it."""
+        """Common name of the peer certificate, or None if it is missing or not verified."""
         names: Any = (self._ssl.getpeercert() or {}).get("subject", ())
         return next((value for part in names for name, value in part if name == "commonName"), None)
 
@@ -79,24 +79,26 @@ class TlsLayer:
         return self._out.read()
 
     def end(self) -> None:
-        with suppress(ssl.SSLError, ValueError):  # the other end's goodbye has not come, and we do not wait for it
+        with suppress(
+            ssl.SSLError, ValueError
+        ):  # the peer's close_notify has not been received, and we do not wait for it
             self._ssl.unwrap()
 
 
 def _why(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"the other end's certificate is not good: {error.verify_message}"
-    told = {
-        "TLSV1_ALERT_UNKNOWN_CA": "the other end does not trust who signed our certificate",
-        "SSLV3_ALERT_BAD_CERTIFICATE": "the other end finds our certificate bad",
-        "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "the other end does not accept our certificate",
-        "SSLV3_ALERT_UNSUPPORTED_CERTIFICATE": "the other end says that our certificate is not good for a client",
-        "TLSV13_ALERT_CERTIFICATE_REQUIRED": "the other end wants a certificate of ours: set `connect_certificate`",
-        "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the other end showed no certificate, and mutual TLS asks for one",
-        "WRONG_VERSION_NUMBER": "the other end does not speak TLS",
-        "HTTP_REQUEST": "the other end does not speak TLS",
+        return f"certificate verification failed: {error.verify_message}"
+    reasons = {
+        "TLSV1_ALERT_UNKNOWN_CA": "the peer does not trust the signer of our certificate",
+        "SSLV3_ALERT_BAD_CERTIFICATE": "the peer rejected our certificate as bad",
+        "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "the peer rejected our certificate",
+        "SSLV3_ALERT_UNSUPPORTED_CERTIFICATE": "the peer rejected our certificate: not valid for a client",
+        "TLSV13_ALERT_CERTIFICATE_REQUIRED": "the peer requires a client certificate; set `connect_certificate`",
+        "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the peer sent no certificate, which mutual TLS requires",
+        "WRONG_VERSION_NUMBER": "the peer does not use TLS",
+        "HTTP_REQUEST": "the peer does not use TLS",
     }
-    return told.get(error.reason or "", f"TLS failed: {error.reason or error}")
+    return reasons.get(error.reason or "", f"TLS failed: {error.reason or error}")
 
 
 def connect(endpoint: EndPoint, address: Address, tls: Tls) -> Link:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`udp/host:port`.
+"""`udp/host:port`: UDP links.
 
-One batch a datagram, nothing resent. A listener tells its links apart by where datagrams come from.
+Each datagram holds one batch, and nothing is resent. A listener identifies its links by the source address of datagrams.
 """
 
 import socket
@@ -20,13 +20,15 @@ Source = tuple[object, ...]
 
 MTU = 65487
 """The largest payload that 1.10.2 sends on Linux."""
-HELD = 256 << 10  # bytes of datagrams that wait for a link that is paused
-BURST = 64  # datagrams in one turn of the loop
+HELD = 256 << 10  # bytes of datagrams buffered for a paused link
+BURST = 64  # datagrams per turn of the event loop
 log = logger("zenlake.link")
 
 LINKS = 4096
-"""Sources that a listener keeps apart. A datagram costs a sender nothing and its source is easily forged; see also the
-runtime's bound on handshakes under way, which is far lower."""
+"""Maximum number of sources of a listener. Datagrams cost a sender nothing, and their source is easily forged.
+
+The runtime's limit of pending handshakes is far lower.
+"""
 
 
 def is_multicast(endpoint: EndPoint) -> bool:
@@ -41,10 +43,10 @@ def is_multicast(endpoint: EndPoint) -> bool:
 
 
 class UdpPort(Port):
-    """A bound socket: reads bursts, remembers who could not write."""
+    """A bound socket. It reads bursts and remembers the links whose writes were refused."""
 
     is_shared = True
-    """Whether several peers use the socket, so that an error with one of them must not end it."""
+    """Whether several peers use the socket, so that an error of one peer must not end it."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
@@ -80,10 +82,10 @@ class UdpPort(Port):
         raise NotImplementedError
 
     def on_error(self, error: OSError) -> None:
-        """An ICMP answer to something we sent. A listener has others to serve."""
+        """Handle an ICMP error for a sent datagram. A listener ignores it, because it serves other peers."""
 
     def blame(self, link: Link, error: Exception) -> None:
-        """Somebody's code failed on this link: that ends the link, not the socket that others use too."""
+        """Handle an exception in a callback of this link: it ends the link, not the shared socket."""
         log.debug("%s failed", link.remote, exc_info=error)
         owner = link.owner
         link.close()
@@ -97,14 +99,14 @@ class UdpPort(Port):
                 self._sock.sendto(data, target)
         except (BlockingIOError, InterruptedError):
             if not hasattr(link, "owner"):
-                return len(data)  # a reply to a stranger, which is lost
+                return len(data)  # a reply to an unknown source, which is dropped
             self._blocked[link] = None
             if not self.wants_write:
                 self.wants_write = True
                 self.changed()
             return 0
         except OSError:
-            pass  # lost, as datagrams may be; who answers nothing will be found out by the lease
+            pass  # dropped, like any datagram; the lease detects a dead peer
         return len(data)
 
     def on_writable(self, now: float) -> None:
@@ -118,7 +120,7 @@ class UdpPort(Port):
                 self.blame(link, error)
 
     def on_room(self, link: Link) -> None:
-        """Write again what the socket refused to take from this link."""
+        """Notify a blocked link that the socket accepts datagrams again."""
         link.owner.writable()
 
     def close(self) -> None:
@@ -130,7 +132,7 @@ class UdpPort(Port):
 
 
 class UdpLink(UdpPort, Link):
-    """The connecting end: its socket is its own."""
+    """Link of the connecting end, with a socket of its own."""
 
     is_shared = False
     stream = False
@@ -165,8 +167,11 @@ class UdpLink(UdpPort, Link):
 
 
 class Served(Link):
-    """A link whose datagrams come by a socket that serves others too. While it is paused they wait here, a few of them: the
-    rest is lost, as in a socket that nobody reads. (QUIC's other end sends that again, and slows down.)"""
+    """A link on a socket that it shares with other links.
+
+    While the link is paused, a limited number of datagrams is buffered. Further datagrams are dropped, as by a socket
+    that is not read. (With QUIC, the peer sends them again and slows down.)
+    """
 
     _waiting: list[tuple[bytes, Source]] | None = None
     _held = 0
@@ -177,14 +182,14 @@ class Served(Link):
 
     @abstractmethod
     def take(self, data: bytes | memoryview, source: Source, now: float) -> None:
-        """A datagram for this link."""
+        """Process a datagram for this link."""
 
     @abstractmethod
     def fail(self, error: Exception) -> None:
-        """Somebody's code failed on it."""
+        """Handle an exception in a callback of this link."""
 
     def arrived(self, data: bytes | memoryview, source: Source, now: float) -> None:
-        """A datagram has come: take it, unless nothing is to be read."""
+        """Accept a received datagram. It is buffered while the link is paused."""
         if self._waiting is None:
             try:
                 self.take(data, source, now)
@@ -211,7 +216,7 @@ class Served(Link):
 
 
 class UdpPeer(Served):
-    """One source of a listener's datagrams."""
+    """Link of one source of a listener's datagrams."""
 
     stream = False
     reliable = False
@@ -262,7 +267,7 @@ class UdpListener(UdpPort, Listener):
                 self.forget(source)
                 raise
             if self.links.get(source) is not link:
-                return  # turned away
+                return  # refused
         link.arrived(data, source, now)
 
     def forget(self, source: tuple[object, ...]) -> None:
@@ -271,7 +276,7 @@ class UdpListener(UdpPort, Listener):
             super().close()
 
     def close(self) -> None:
-        """Listen no more; links that are open go on until they close."""
+        """Stop listening. Open links continue until they close."""
         self._ended = True
         if not self.links:
             super().close()
@@ -297,6 +302,6 @@ def listen(endpoint: EndPoint, tls: object = None) -> Listener:
 
 def _refuse_reliable(endpoint: EndPoint) -> None:
     if endpoint.metadata.get("rel") == "1":
-        raise EndpointError(f"endpoint `{endpoint}`: a reliable link over UDP is QUIC; write quic/{endpoint.address}")
+        raise EndpointError(f"endpoint `{endpoint}`: UDP links are not reliable; use quic/{endpoint.address}")
     if is_multicast(endpoint):
-        raise EndpointError(f"endpoint `{endpoint}`: a multicast group is joined, which only a peer does")
+        raise EndpointError(f"endpoint `{endpoint}`: a multicast group requires peer mode")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`unixsock-stream/path`: a stream socket in the file system. The listener makes the file and takes it away again."""
+"""`unixsock-stream/path`: a stream socket in the file system. The listener creates the file and removes it."""
 
 import os
 import socket
@@ -38,7 +38,7 @@ def listen(endpoint: EndPoint, tls: object = None) -> Listener:
     except OSError as error:
         sock.close()
         raise LinkError(str(endpoint), describe(error)) from None
-    # Those who connect have no address of their own: number them, so that a cookie is bound to one of them.
+    # Connecting sockets have no address. They are numbered, so that a cookie is bound to one of them.
     count = iter(range(1, 1 << 62))
     return UnixListener(
         sock,
@@ -48,7 +48,7 @@ def listen(endpoint: EndPoint, tls: object = None) -> Listener:
 
 
 def _is_orphan(path: str) -> bool:
-    """Whether a socket lies there that nobody listens at any more."""
+    """Return whether the path is a stale socket without a listener."""
     try:
         if not stat.S_ISSOCK(os.stat(path).st_mode):
             return False

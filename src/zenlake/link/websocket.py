@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ws/host:port` and `wss/host:port`: each batch is one binary WebSocket message, without a length before it.
+"""`ws/host:port` and `wss/host:port`: each batch is one binary WebSocket message, without a length prefix.
 
-The protocol is the sans-IO core of the `websockets` package. Text is an error, for no batch is text.
+The protocol is the sans-IO core of the `websockets` package. A text message is an error, because batches are binary.
 """
 
 import logging
@@ -34,14 +34,14 @@ QUIET.setLevel(logging.CRITICAL)
 
 
 class WebSocketLayer:
-    """Frames on one side, batches on the other; `below` is TLS, or nothing."""
+    """WebSocket layer: frames on one side, batches on the other. `below` is a TLS layer or None."""
 
     def __init__(self, protocol: ClientProtocol | ServerProtocol, below: Layer | None = None) -> None:
         self.is_ready = False
         self.is_ended = False
         self._protocol = protocol
         self._below = below
-        self._partial = bytearray()  # a list would grow with each empty frame
+        self._partial = bytearray()  # Safety: a list would grow with each empty frame
         self._asked = False
 
     @property
@@ -54,7 +54,7 @@ class WebSocketLayer:
         self._ask()
 
     def _ask(self) -> None:
-        """Send the HTTP request, as soon as there is something to send it through."""
+        """Send the HTTP request as soon as the layer below is ready."""
         if self._asked or (self._below is not None and not self._below.is_ready):
             return
         self._asked = True
@@ -77,7 +77,7 @@ class WebSocketLayer:
                 self._protocol.send_response(self._protocol.accept(event))
             elif isinstance(event, Frame):
                 if event.opcode is Opcode.TEXT:
-                    raise LinkError("ws", "a text message: batches are binary")
+                    raise LinkError("ws", "unexpected text message; batches are binary")
                 if event.opcode in (Opcode.BINARY, Opcode.CONT):
                     self._partial += event.data
                     if event.fin:
@@ -89,7 +89,7 @@ class WebSocketLayer:
         self._push()
         error = self._protocol.handshake_exc or self._protocol.parser_exc
         if error is not None:
-            raise LinkError("ws", f"no WebSocket there: {error}")
+            raise LinkError("ws", f"WebSocket handshake failed: {error}")
 
     def _tell(self) -> None:
         self.is_ready = self.is_ready or self._protocol.state is State.OPEN
@@ -103,9 +103,9 @@ class WebSocketLayer:
         self._push()
 
     def _push(self) -> None:
-        """Hand frames to the layer below, if there is one; otherwise `to_send` fetches them."""
+        """Pass frames to the layer below, if it exists. Otherwise `to_send` returns them."""
         if self._below is not None and self._below.is_ready:
-            data = b"".join(self._protocol.data_to_send())  # in one record of TLS, which costs 22 bytes
+            data = b"".join(self._protocol.data_to_send())  # Performance: in one TLS record, which costs 22 bytes
             if data:
                 self._below.write(memoryview(data))
 

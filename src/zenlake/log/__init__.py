@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wire log: raw batches of all faces, durable, readable from any block on.
+"""The wire log: raw batches of all faces, durable and readable from any block.
 
-`Writer` writes, `Recorder` lets a live node write without waiting, `Log` reads, `decode` makes tables, `Retention` says how long,
-`Mirror` copies to an object store, `export` makes a capture of it. docs/design/log.md tells what is promised.
+`Writer` writes blocks, `Recorder` records a live node without blocking it, and `Log` reads. `decode` returns tables,
+`Retention` removes old segments, `Mirror` copies to an object store, and `export` writes a capture. docs/design/log.md
+describes the guarantees.
 """
 
 from zenlake.log.decoded import Damaged, decode, decode_ranges

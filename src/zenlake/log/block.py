@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One block as bytes: an IPC message with a record batch, what is to be known of it without its rows, and a checksum.
+"""Encoding of a block: an IPC message with a record batch, metadata that is readable without the rows, and a checksum.
 
-Any Arrow tool reads a segment from its beginning. To begin at a block, its offset and the schema are enough. The changes of
-earlier blocks are read without their bodies, which is why this chapter looks into an IPC message's metadata itself: Arrow
-shows custom metadata only together with the body.
+Any Arrow tool reads a segment from its beginning. To begin at a block, its offset and the schema are sufficient. The changes of
+earlier blocks are read without their bodies. This module therefore decodes the metadata of an IPC message itself: Arrow
+returns custom metadata only together with the body.
 """
 
 import json
@@ -20,7 +20,7 @@ from zenlake.log.layout import ROWS
 
 try:
     from isal.isal_zlib import crc32
-except ImportError:  # the same sum, at a third of the speed
+except ImportError:  # the same checksum, at a third of the speed
     from zlib import crc32
 
 __all__ = [
@@ -43,30 +43,33 @@ __all__ = [
     "unpack",
 ]
 
-END = b"\xff\xff\xff\xff\0\0\0\0"  # the end of an IPC stream
-FACTS = ("row", "rows", "first", "last", "notes", "faces", "crc")  # that a block tells of itself, all of them numbers
+END = b"\xff\xff\xff\xff\0\0\0\0"  # end of an IPC stream
+FACTS = ("row", "rows", "first", "last", "notes", "faces", "crc")  # metadata of a block, all integers
 DAMAGE = (pa.ArrowException, struct.error, OSError, EOFError, LookupError, TypeError, ValueError, ArithmeticError)
-"""What reading bytes may end with that a disk has changed."""
-LARGE = 1 << 16  # bytes; to write less than these by themselves costs more than a copy
+"""Exceptions that decoding of damaged bytes may raise."""
+LARGE = 1 << 16  # bytes; a separate write of less than this costs more than a copy
 CONTINUATION = 0xFFFFFFFF
 MAX_STATE = 64 << 20  # bytes of JSON in a segment's head or in a block's changes
 MAX_VALUES = 4 << 20  # separators in that JSON: each may become a Python object
-MAX_COMPRESSED_BLOCK = 256 << 20  # bytes of batches in a block that is compressed
-MAX_INFLATED = MAX_COMPRESSED_BLOCK + (64 << 20)  # with the other columns, and what a last batch adds
+MAX_COMPRESSED_BLOCK = 256 << 20  # bytes of batches in a compressed block
+MAX_INFLATED = MAX_COMPRESSED_BLOCK + (64 << 20)  # including the other columns and the excess of the last batch
 MAX_FACTS = 1024  # bytes of JSON
 MAX_PAIRS = 16  # in the metadata of a block
 ZSTD = pa.Codec("zstd", compression_level=3)
 
 
 def numbers(type_: pa.DataType, values: Iterable[int]) -> pa.Array:
-    """A column of numbers or times. Not by `pa.array`: it imports pandas where that is installed, which takes longer than to record
-    many thousand batches, and is half of a Spark worker's start."""
+    """Return a column of numbers or times.
+
+    Performance: `pa.array` is avoided because it imports pandas where that is installed. That takes longer than recording many
+    thousand batches, and is half of the start-up time of a Spark worker.
+    """
     found = array({8: "b", 32: "i", 64: "q"}[type_.bit_width], values)
     return pa.Array.from_buffers(type_, len(found), [None, pa.py_buffer(found)])
 
 
 def flags(values: Sequence[bool]) -> pa.Array:
-    """The same of booleans."""
+    """Return a column of booleans, without `pa.array` (see `numbers`)."""
     bits = bytearray((len(values) + 7) >> 3)
     if True in values:
         for i, value in enumerate(values):
@@ -75,7 +78,7 @@ def flags(values: Sequence[bool]) -> pa.Array:
 
 
 class StateTooLarge(LogError):
-    """A head or the changes of a block would exceed what readers accept."""
+    """Error: a head, or the changes of a block, would exceed the limit of readers."""
 
 
 def pack(value: Any) -> bytes:
@@ -86,25 +89,25 @@ def pack(value: Any) -> bytes:
     """
     plain = json.dumps(value, separators=(",", ":")).encode()
     if len(plain) > MAX_STATE or plain.count(b",") > MAX_VALUES:
-        raise StateTooLarge(f"the state of the faces has {len(plain)} bytes; readers accept {MAX_STATE}")
+        raise StateTooLarge(f"the state of the faces has {len(plain)} bytes; the limit is {MAX_STATE}")
     return len(plain).to_bytes(8, "little") + bytes(ZSTD.compress(plain, asbytes=True))
 
 
 def unpack(data: bytes) -> Any:
     size = int.from_bytes(data[:8], "little")
     if size > MAX_STATE:
-        raise LogError(f"what is known of the faces cannot be read: {size} bytes; the limit is {MAX_STATE}")
+        raise LogError(f"the state of the faces cannot be decoded: {size} bytes; the limit is {MAX_STATE}")
     try:
         plain = ZSTD.decompress(data[8:], size, asbytes=True)
         if (count := plain.count(b",")) > MAX_VALUES:
-            raise LogError(f"what is known of the faces cannot be read: {count} values; the limit is {MAX_VALUES}")
+            raise LogError(f"the state of the faces cannot be decoded: {count} values; the limit is {MAX_VALUES}")
         return json.loads(plain)
     except (RecursionError, *DAMAGE) as error:
-        raise LogError(f"what is known of the faces cannot be read: {error}") from None
+        raise LogError(f"the state of the faces cannot be decoded: {error}") from None
 
 
 def head_bytes(metadata: dict[str, bytes]) -> bytes:
-    """The beginning of a segment: the schema, with everything that a reader must know before the first block."""
+    """Encode the head of a segment: the schema, with everything that a reader needs before the first block."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, ROWS.with_metadata(metadata)):
         pass
@@ -112,7 +115,7 @@ def head_bytes(metadata: dict[str, bytes]) -> bytes:
 
 
 class About(NamedTuple):
-    """What a block says about itself."""
+    """Metadata of a block."""
 
     facts: dict[str, int]
     changes: bytes | None
@@ -121,7 +124,7 @@ class About(NamedTuple):
 
 
 class Pieces:
-    """A file for Arrow to write to that keeps large buffers where they are, and puts together what lies between them."""
+    """File object for Arrow that keeps large buffers without a copy, and joins the small writes between them."""
 
     closed = False
 
@@ -137,7 +140,7 @@ class Pieces:
             self._found.append(memoryview(data).cast("B"))
 
     def taken(self) -> list[memoryview]:
-        """What was written so far."""
+        """Return the pieces written so far."""
         if self._small:
             self._found.append(memoryview(self._small))
             self._small = bytearray()
@@ -157,10 +160,14 @@ def block_pieces(
     """Encode a block. The bytes of its rows are not copied.
 
     Args:
+        rows: Rows of the block.
         row: Number of its first row in the segment.
-        notes: How many of its rows are notes.
-        faces: How many faces are new in it.
-        cut: Of a block with one note in place of a damaged block: the rows of that block.
+        notes: Number of its rows that are notes.
+        faces: Number of new faces in it.
+        changes: Changes of the state, as JSON, or None.
+        withheld: List of redacted messages, as JSON, or None.
+        options: Options of the IPC writer.
+        cut: For a block with one note in place of a damaged block: the rows of that block.
     """
     times = rows.column("received").view(pa.int64())
     facts = {"row": row, "rows": rows.num_rows, "first": times[0].as_py(), "last": times[-1].as_py(), "notes": notes}
@@ -177,13 +184,16 @@ def block_pieces(
     sink = Pieces()
     with pa.ipc.new_stream(pa.PythonFile(sink, "w"), rows.schema, options=options) as stream:
         stream.write_batch(rows, custom_metadata=metadata)
-        front, *rest = sink.taken().copy()  # the stream's end is not part of it, nor its beginning, the schema
+        front, *rest = sink.taken().copy()  # without the end of the stream and without its beginning, the schema
     return [front[prefix_size(front[:8]) :], *rest]
 
 
 def aligned(pieces: Sequence[memoryview], size: int, at: int) -> list[memoryview]:
-    """The same block in pieces of which the second is the bytes of its batches, `size` of them, LARGE or more. They begin at a page
-    if the block is written there: its description has more zeros behind it, as Arrow's format allows."""
+    """Return the same block in pieces, with the bytes of its batches page-aligned at file offset `at`.
+
+    The second piece holds the bytes of the batches: `size` bytes, LARGE or more. The metadata before it is padded with
+    zeros, as the Arrow format allows.
+    """
     place = [len(piece) for piece in pieces].index(size)
     front = b"".join(pieces[:place])
     prefix = prefix_size(front[:8])
@@ -194,7 +204,7 @@ def aligned(pieces: Sequence[memoryview], size: int, at: int) -> list[memoryview
 
 
 def checksum(rows: pa.RecordBatch, changes: bytes | None, withheld: bytes | None) -> int:
-    """Over the values, not over their encoding: padding and compression do not count."""
+    """Return the checksum of the values. It does not cover their encoding, so padding and compression do not matter."""
     crc = crc32(withheld or b"", crc32(changes or b""))
     count = rows.num_rows
     for name in rows.schema.names:
@@ -215,34 +225,34 @@ def checksum(rows: pa.RecordBatch, changes: bytes | None, withheld: bytes | None
 
 
 def prefix_size(start: bytes | memoryview) -> int:
-    """How many bytes before an IPC message's body, from its first eight."""
+    """Return the size of the prefix before the body of an IPC message, from its first eight bytes."""
     mark, size = struct.unpack("<Ii", start)
     if mark != CONTINUATION or size < 0 or size % 8:
-        raise LogError("no block begins here")
+        raise LogError("no block at this offset")
     return 8 + int(size)
 
 
 def about(prefix: bytes | memoryview) -> About:
-    """What a block says about itself, from the bytes before its body."""
+    """Decode the metadata of a block from the bytes before its body."""
     try:
         found, body = custom_metadata(memoryview(prefix)[8:])
         if len(found[b"block"]) > MAX_FACTS:
-            raise LogError(f"its description has more than {MAX_FACTS} bytes")
+            raise LogError(f"the metadata exceeds {MAX_FACTS} bytes")
         facts = json.loads(found[b"block"])
         if not all(isinstance(facts.get(name, 0), int) for name in ("cut", "changes_crc")):
-            raise LogError("its description is damaged")
+            raise LogError("the metadata is damaged")
         if not all(isinstance(facts[name], int) for name in FACTS):
-            raise LogError("its description is damaged")
+            raise LogError("the metadata is damaged")
         changes = found.get(b"changes")
         if facts.get("changes_crc", 0) != (crc32(changes or b"") if "changes_crc" in facts else 0):
-            raise LogError("the checksum of its changes does not match")
+            raise LogError("checksum mismatch of the changes")
     except (RecursionError, *DAMAGE):
-        raise LogError("no whole block") from None
+        raise LogError("incomplete or damaged block") from None
     return About(facts, changes, found.get(b"withheld"), body)
 
 
 def custom_metadata(message: memoryview) -> tuple[dict[bytes, bytes], int]:
-    """The custom metadata and the body length in the flatbuffer of an IPC message (org.apache.arrow.flatbuf.Message)."""
+    """Return the custom metadata and the body length in the flatbuffer of an IPC message (org.apache.arrow.flatbuf.Message)."""
 
     def text(at: int) -> bytes:
         at += _number(message, "<I", at)
@@ -268,7 +278,7 @@ def custom_metadata(message: memoryview) -> tuple[dict[bytes, bytes], int]:
 
 
 def inflated_size(message: memoryview, body: memoryview) -> int:
-    """Return the bytes that Arrow would allocate to decompress a record batch; 0 if it is not compressed."""
+    """Return the bytes that Arrow would allocate to decompress a record batch, or 0 if it is not compressed."""
     root = _number(message, "<I", 0)
     header = _field(message, root, 2)
     batch = header + _number(message, "<I", header)
@@ -292,7 +302,7 @@ def _number(data: memoryview, format: str, at: int) -> int:
 
 
 def _field(message: memoryview, table: int, index: int) -> int:
-    """Return where a field of a flatbuffer's table lies; 0 if the table does not have it."""
+    """Return the position of a field of a flatbuffer table, or 0 if the table does not have it."""
     vtable = table - _number(message, "<i", table)
     if _number(message, "<H", vtable) <= 4 + 2 * index:
         return 0

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A log as decoded tables: its blocks through the one decoder, its notes as events.
+"""Decoded tables of a log: batches are decoded by the shared decoder, notes become rows of `events`.
 
-Any range of blocks gives the rows that the whole log gives for these blocks, whoever reads it and in whatever order.
+Any range of blocks gives the rows that the whole log gives for these blocks, independent of the reader and the order.
 """
 
 import json
@@ -30,15 +30,15 @@ ROWS = 16384
 MOST_WITHHELD = 1 << 16
 Found = Iterator[tuple[str, pa.RecordBatch]]
 Damaged = Callable[[LogError], object]
-"""What is told of each part of a log that cannot be read, so that the rest is."""
+"""Callback for each unreadable part of a log. Reading then continues after it."""
 
 
 def counted(first: int, count: int) -> pa.Array:
-    """Numbers in a row."""
+    """Return consecutive numbers."""
     return numbers(pa.int64(), range(first, first + count))
 
 
-NUMBERS = counted(0, 4096)  # of most blocks' rows
+NUMBERS = counted(0, 4096)  # sufficient for the rows of most blocks
 
 
 def decode(
@@ -49,9 +49,9 @@ def decode(
     until: int | None = None,
     damaged: Damaged | None = None,
 ) -> Found:
-    """The tables asked for, of whole logs, as (table, record batch) while they fill.
+    """Decode the selected tables of whole logs. Yield (table, record batch) pairs as record batches fill.
 
-    `since` and `until` (ns) spare reading blocks that have nothing of that time; the rows of the others come whole.
+    `since` and `until` (ns) skip blocks without rows in that time. The other blocks are decoded completely.
     """
     for path in paths:
         log = Log(path)
@@ -62,10 +62,12 @@ def decode_ranges(
     log: Log, ranges: Iterable[Range], tables: Mapping[str, Sequence[str] | None], rows: int = ROWS,
     damaged: Damaged | None = None,
 ) -> Found:  # fmt: skip
-    """The rows of these blocks. Takes memory for a block, the state of the faces, and messages that are half received.
+    """Decode the rows of these blocks.
 
-    A block that cannot be read is an error; if `damaged` is given, it is told that error instead, a row of `events` says
-    `log unreadable`, and reading goes on with the next block, or with the next segment if what the block changed is not known.
+    Memory holds one block, the state of the faces, and partly received messages.
+
+    An unreadable block is an error. With `damaged`, that callback gets the error instead, and a row of `events` says
+    `log unreadable`. Reading continues with the next block, or with the next segment if the changes of the block are lost.
     """
     decoding = Decoding(log, tables, rows, damaged)
     for part in ranges:
@@ -74,7 +76,7 @@ def decode_ranges(
 
 
 class Decoding:
-    """One decoder over one range after another; where they follow each other nothing is read twice."""
+    """One decoder for a sequence of ranges. Consecutive ranges read nothing twice."""
 
     def __init__(
         self, log: Log, tables: Mapping[str, Sequence[str] | None], rows: int, damaged: Damaged | None = None
@@ -87,10 +89,10 @@ class Decoding:
         self._shown: Shown | None = None
         self._before: tuple[str, int, int] | None = None
         self._state = State()
-        self._block: int | None = None  # the one that is being read
+        self._block: int | None = None  # the current segment
 
     def run_readable(self, part: Range, damaged: Damaged) -> Found:
-        """What can be read of a range; of the rest a row of `events`, and a word to who asked for it."""
+        """Decode the readable part of a range. The rest becomes a row of `events` and a call of `damaged`."""
         wrong: LogError | OSError | None = None
         records = list(self.log.index(part.writer, part.segment))[part.first : part.last]
         left_out, rest = [], part
@@ -106,9 +108,9 @@ class Decoding:
                 rest = replace(rest, first=after)
         if wrong is not None:
             count = sum(record.rows for record in left_out)
-            told = f"{wrong}; left out: {count} batches"
-            damaged(LogError(told))
-            values = {"kind": "log unreadable", "count": count, "detail": told}
+            reason = f"{wrong}; {count} batches skipped"
+            damaged(LogError(reason))
+            values = {"kind": "log unreadable", "count": count, "detail": reason}
             yield from self._told_with([event(left_out[0].first, None, self._first_batch + left_out[0].row, values)])
 
     def run(self, part: Range) -> Found:
@@ -117,7 +119,7 @@ class Decoding:
         segment = self.log.segment(part)
         self._first_batch = segment.first_batch
         if self._before is not None and self._before[0] != part.writer:
-            yield from self.finish()  # each writer counts its own batches
+            yield from self.finish()  # each writer numbers its own batches
         if segment.withholds and self._shown is None:
             yield from self._expect_withheld()
         if self._before != (part.writer, part.segment, part.first):
@@ -135,7 +137,7 @@ class Decoding:
     def _decode(
         self, part: Range, segment: Segment, state: State, blocks: Iterator[tuple[pa.RecordBatch, About]]
     ) -> Found:
-        """Decode the blocks of a range, before which the faces stand as `state` says."""
+        """Decode the blocks of a range. `state` is the state of the faces before it."""
         for block in range(part.first, part.last):
             self._block = block
             rows, about = next(blocks)
@@ -162,22 +164,22 @@ class Decoding:
                     events = [self._note(row) for row in notes.to_pylist()]
                     pa.RecordBatch.from_pylist(events, schema=chosen("events"))
                 except (RecursionError, *DAMAGE) as error:
-                    raise LogError(f"{segment.where}, block {block}: a note that no writer wrote: {error}") from None
+                    raise LogError(f"{segment.where}, block {block}: invalid note: {error}") from None
                 yield from self._told_with(events)
             yield from self._told(self.decoder.take())
             if self._shown is not None and len(self._shown) > MOST_WITHHELD:
                 yield from self.finish()
 
     def finish(self) -> Found:
-        """The rows that wait for their record batch to be full."""
+        """Return the rows of the incomplete record batches."""
         yield from self._told(self.decoder.finish())
         if self._shown is not None:
             self._shown.clear()
 
-    # Values of which only the size and the hash are there
+    # Redacted values: only size and hash are stored
 
     def _expect_withheld(self) -> Found:
-        """From here on decode the columns too that tell where a value was withheld."""
+        """Decode from now on also the columns that locate redacted values."""
         yield from self.finish()
         self._shown = Shown()
         sessions = self.decoder.sessions
@@ -185,7 +187,7 @@ class Decoding:
         self.decoder.sessions[:] = sessions
 
     def _decoder(self, besides: Mapping[str, Sequence[str]]) -> Decoder:
-        """For the columns asked for, and these."""
+        """Return a decoder for the selected columns and for these."""
         tables = {
             name: None if columns is None else list(dict.fromkeys([*columns, *besides.get(name, ())]))
             for name, columns in self.tables.items()
@@ -193,7 +195,7 @@ class Decoding:
         return Decoder(tables, self._rows)
 
     def _told(self, done: Mapping[str, list[pa.RecordBatch]]) -> Found:
-        """With the columns asked for."""
+        """Yield record batches reduced to the selected columns."""
         for table, batch in told(done):
             columns = self.tables[table]
             if self._shown is not None:
@@ -203,7 +205,7 @@ class Decoding:
     # Messages that began before the range
 
     def _half_received(self, part: Range, before: State, state: State) -> list[tuple[int, int, int]]:
-        """Give the lanes what has come of their messages; the lanes for which that is gone."""
+        """Restore the received parts of the messages of all lanes. Return the lanes whose parts are gone."""
         carried: dict[str, Session] = {}
         if self._follows(part):
             carried = dict(zip((face.name for face in before.faces), self.decoder.sessions, strict=True))
@@ -215,7 +217,7 @@ class Decoding:
             else:
                 try:
                     held = self._reread(part, name, state.sessions[i], direction, lane, pointer)
-                except LogError:  # whoever reads that part is told what is wrong with it
+                except LogError:  # the error is reported when that part is read
                     if not self._forgiving:
                         raise
                     held = None
@@ -229,7 +231,7 @@ class Decoding:
         return removed
 
     def _follows(self, part: Range) -> bool:
-        """Whether the range before this one was the end of the segment before this one's."""
+        """Return whether the previous range ended at the end of the segment before this range."""
         if self._before is None or self._before[0] != part.writer or self._before[1] >= part.segment:
             return False
         _, segment, last = self._before
@@ -239,7 +241,7 @@ class Decoding:
     def _reread(
         self, part: Range, name: str, session: Session, direction: int, lane: int, pointer: Pointer
     ) -> list[Any] | None:
-        """From the first fragment on, as far as the range's beginning."""
+        """Read again the fragments from the first one to the beginning of the range."""
         first_segment, first_block, first_row, skip = pointer
         there = [s for s in self.log.segments(part.writer) if first_segment <= s <= part.segment]
         if not there or there[0] != first_segment:
@@ -277,7 +279,7 @@ class Decoding:
     def _removed(self, segment: Segment, lane: tuple[int, int, int], state: State) -> dict[str, Any]:
         i, direction, number = lane
         how = "was removed by retention" + (", or cannot be read" if self._forgiving else "")
-        why = f"the beginning of a message in fragments {how}: it cannot be put together"
+        why = f"the first fragment {how}; the message cannot be reassembled"
         values = {
             "kind": "log removed", "direction": direction, "priority": number >> 1, "reliable": number & 1 == 1, "count": 1,
             "detail": why,
@@ -285,7 +287,7 @@ class Decoding:
         return event(segment.index[0].first, state.sessions[i], segment.first_batch, values)
 
     def _told_with(self, rows: list[dict[str, Any]]) -> Found:
-        """These and the events that the decoder has found so far, each in its place among the batches."""
+        """Yield these rows merged with the events of the decoder, ordered by batch."""
         if "events" not in self.tables:
             return
         done = self.decoder.finish(["events"])
@@ -293,13 +295,13 @@ class Decoding:
         schema = chosen("events", None if columns is None else list(dict.fromkeys([*columns, "packet"])))
         noted = pa.RecordBatch.from_pylist(rows, schema=chosen("events")).select(schema.names)
         events = pa.Table.from_batches([*done["events"], noted], schema=schema)
-        order = pc.array_sort_indices(events.column("packet").combine_chunks())  # a stable order
+        order = pc.array_sort_indices(events.column("packet").combine_chunks())  # stable order
         done["events"] = events.take(order).combine_chunks().to_batches()
         yield from self._told(done)
 
 
 def event(received: int, session: Session | None, packet: int, values: dict[str, Any]) -> dict[str, Any]:
-    """A row of `events`; values that are no columns of it are left out by Arrow."""
+    """Return a row of `events`. Arrow ignores values that are not columns."""
     row = {
         "received": received // 1000, "received_ns": received, "session": session.name if session is not None else "",
         "generation": session.generation if session is not None else None, "direction": 0, "packet": packet, "index": 0,
@@ -308,7 +310,7 @@ def event(received: int, session: Session | None, packet: int, values: dict[str,
 
 
 def numbered(rows: pa.RecordBatch, first: int) -> pa.RecordBatch:
-    """With the number of each batch, as the decoder wants them."""
+    """Return the rows with a column of batch numbers, for the decoder."""
     count = rows.num_rows
     if count > len(NUMBERS):
         return rows.append_column("packet", counted(first, count))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every touch of the disk by the writer of a log, so that tests can cut the power in the middle of one."""
+"""File operations of the log writer, in one place so that tests can simulate a power cut in any of them."""
 
 import errno
 import os
@@ -12,8 +12,8 @@ from zenlake.errors import ZenlakeError
 
 __all__ = ["PAGE", "Disk", "inside", "is_inside"]
 
-MOST_PIECES = 64  # of one call; systems allow 1,024, POSIX promises 16
-PAGE = 4096  # what is written directly begins at one, and ends at one
+MOST_PIECES = 64  # per call; systems allow 1,024, POSIX guarantees 16
+PAGE = 4096  # alignment of direct writes
 
 
 def is_inside(name: str) -> bool:
@@ -28,32 +28,32 @@ def inside(root: Path, name: str, error: type[ZenlakeError]) -> Path:
     or lake may come from another person.
     """
     if not is_inside(name):
-        raise error(f"{root} names {name!r}, which is not a path inside it; it was damaged or made to do harm")
+        raise error(f"{root} contains the path {name!r}, which leaves the folder; the file is damaged or malicious")
     path = root / name
     if not path.resolve().is_relative_to(root.resolve()):
-        raise error(f"{path} leads to {path.resolve()}, outside of {root}; replace the symbolic link by the files")
+        raise error(f"{path} resolves to {path.resolve()}, outside of {root}; replace the symbolic link by the files")
     return path
 
 
 class Disk:
-    """Files that are appended to, synced, and cut back."""
+    """Files that are appended to, synced and truncated."""
 
     def create(self, path: Path) -> int:
-        """A new file; it is there after a power cut once the folder is synced."""
+        """Create a file. It survives a power cut after its folder is synced."""
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
 
     def open(self, path: Path) -> int:
         return os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
     def write(self, file: int, data: bytes | memoryview, at: int) -> None:
-        """All of it, or an error."""
+        """Write all bytes, or raise an error."""
         view = memoryview(data).cast("B")
         done = 0
         while done < len(view):
             done += os.pwrite(file, view[done:], at + done)
 
     def write_together(self, file: int, pieces: Sequence[memoryview], at: int) -> None:
-        """All of these, one behind the other, or an error: what lies in several places need not be copied into one before."""
+        """Write several pieces one after the other, or raise an error. The pieces need not be copied into one buffer."""
         if not hasattr(os, "pwritev"):
             return self.write(file, b"".join(pieces), at)
         left = list(pieces)
@@ -66,15 +66,18 @@ class Disk:
                 left[0] = left[0][done:]
 
     def open_directly(self, path: Path) -> int | None:
-        """The file once more, to be written past the system's memory; None if it knows no such way."""
+        """Open the file a second time for direct writes (O_DIRECT). Return None if the system does not support them."""
         try:
             return os.open(path, os.O_WRONLY | os.O_DIRECT | os.O_CLOEXEC)
         except (OSError, AttributeError):
             return None
 
     def write_directly(self, file: int, direct: int, pieces: Sequence[memoryview], at: int) -> None:
-        """As `write_together`, of pieces of which the second begins at a page, in memory as in the file: its whole pages are not
-        copied into the system's memory. They are written behind what precedes them, so that nobody reads them ahead as zeros."""
+        """Write pieces as `write_together` does, with the whole pages of the second piece written directly.
+
+        The second piece is page-aligned in memory and in the file. Its whole pages are not copied into the page cache. They are
+        written after the bytes before them, so that readers never see zeros in their place.
+        """
         front, data, *rest = pieces
         self.write(file, front, at)
         at += len(front)
@@ -84,7 +87,7 @@ class Disk:
             while done < whole:
                 done += os.pwrite(direct, data[done:whole], at + done)
         except OSError as error:
-            if error.errno != errno.EINVAL:  # this disk wants it otherwise: the rest goes the usual way
+            if error.errno != errno.EINVAL:  # not supported by this disk: write the rest through the page cache
                 raise
         self.write_together(file, [data[done:], *rest], at + done)
 
@@ -92,7 +95,7 @@ class Disk:
         os.fdatasync(file)
 
     def check_in_place(self, file: int, path: Path, size: int) -> str:
-        """Return what another process did to an open file: it was removed, moved, replaced or cut. "" if nothing."""
+        """Describe how another process changed an open file: removed, moved, replaced or truncated. "" if it did not."""
         held = os.fstat(file)
         try:
             there = os.stat(path)
@@ -101,14 +104,14 @@ class Disk:
         if (there.st_dev, there.st_ino) != (held.st_dev, held.st_ino):
             return f"{path.name} was replaced by another file"
         if held.st_size != size:
-            return f"{path.name} has {held.st_size} bytes where {size} were written"
+            return f"{path.name} has {held.st_size} bytes, but {size} were written"
         return ""
 
     def truncate(self, file: int, size: int) -> None:
         os.ftruncate(file, size)
 
     def sync_folder(self, folder: Path) -> None:
-        """What was created, renamed or removed in it stays so."""
+        """Sync a folder, so that created, renamed and removed entries are durable."""
         file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(file)
@@ -116,7 +119,7 @@ class Disk:
             os.close(file)
 
     def replace(self, path: Path, data: bytes) -> None:
-        """A small file, old or new but never something between, whoever else replaces it at the same time."""
+        """Replace a small file atomically, also against concurrent replacements."""
         fresh = path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}.new")
         file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
@@ -128,7 +131,7 @@ class Disk:
         self.sync_folder(path.parent)
 
     def let_go(self, path: Path) -> None:
-        """Whoever reads this file reads it from the disk again, if the system knows how."""
+        """Drop the file from the page cache, if the system supports it."""
         with suppress(OSError):
             file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:
@@ -144,4 +147,4 @@ class Disk:
         os.close(file)
 
     def reached(self, point: str) -> None:
-        """A named moment of the writer's work; tests end it here."""
+        """Mark a named point of the writer's work, where tests interrupt it."""

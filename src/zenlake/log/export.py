@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A log as a capture: what Wireshark, or any reader of pcapng, would have seen on the wire.
+"""Export of a log as a capture, for Wireshark or any other reader of pcapng.
 
-Packets are made up around the batches: raw IP with TCP (or UDP, where the link was UDP), numbered and acknowledged as if nothing
-was ever lost. What was compressed travels uncompressed, with the header that says so; what was encrypted is plain. A link
-that has no IP addresses gets some from 127.0.0.0/8. A sample whose value was not kept is left out: a capture has no way to say
-that what stands in the value's place is its hash.
+Packets are synthesised around the batches: raw IP with TCP (or UDP, if the link was UDP), numbered and acknowledged without
+any loss. Compressed batches are exported uncompressed, with the header that says so. Encrypted links are exported as plain
+text. Links without IP addresses get addresses from 127.0.0.0/8. Redacted samples are omitted, because a capture cannot mark
+that the payload is a hash.
 """
 
 import ipaddress
@@ -26,7 +26,7 @@ from zenlake.log.withhold import Removal
 __all__ = ["Exported", "export"]
 
 RAW_IP = 101
-MANY = 1000  # packets between two words about them
+MANY = 1000  # packets between two progress messages
 LARGEST = 65000  # bytes of TCP payload in a packet
 SYN, ACK, PUSH = 0x02, 0x10, 0x08
 DATAGRAMS = ("udp", "multicast", "scouting")
@@ -35,14 +35,14 @@ Address = tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]
 
 
 class Exported(NamedTuple):
-    """How many packets were written, and how many samples are not in them because their values were not kept."""
+    """Number of written packets, and number of samples omitted because their values are redacted."""
 
     packets: int
     left_out: int
 
 
 def export(log: Log, out: Path, said: Callable[[str], None] = lambda _: None) -> Exported:
-    """Write all batches of a log as one pcapng. Writers follow each other. `said` is told how far it is."""
+    """Write all batches of a log as one pcapng file, writer after writer. `said` receives progress messages."""
     count = 0
     removal = Removal()
     with out.open("wb") as file:
@@ -64,7 +64,7 @@ def _block(kind: int, body: bytes) -> bytes:
 
 
 def packets(log: Log, removal: Removal) -> Iterator[tuple[int, bytes]]:
-    """(received in ns, IP packet). `removal` takes out what is left of values that were not kept."""
+    """Yield (received in ns, IP packet). `removal` removes messages with redacted values."""
     flows: dict[str, Flow] = {}
     for part in log.plan(size=1 << 62):
         segment = log.segment(part)
@@ -105,7 +105,7 @@ def packets(log: Log, removal: Removal) -> Iterator[tuple[int, bytes]]:
 
 
 class Flow:
-    """The packets of one face."""
+    """Packets of one face."""
 
     def __init__(self, face: Face, serial: int) -> None:
         self.datagrams = face.protocol in DATAGRAMS
@@ -118,7 +118,7 @@ class Flow:
         self.next = [1000, 2000]
 
     def opening(self, whole: bool) -> Iterator[bytes]:
-        """TCP's own handshake, if the recording begins with the session."""
+        """Yield the TCP handshake, if the recording begins with the session."""
         if whole and not self.datagrams:
             yield self._tcp(0, b"", SYN)
             yield self._tcp(1, b"", SYN | ACK)
@@ -154,7 +154,7 @@ class Flow:
 
 
 def address(text: str) -> Address | None:
-    """host:port, if the host is an IP address."""
+    """Return host and port, if the host is an IP address."""
     host, _, port = text.rpartition(":")
     try:
         return ipaddress.ip_address(host.strip("[]").partition("%")[0]), int(port)

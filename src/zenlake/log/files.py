@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a log is read from: a folder of this machine, mapped into memory, or whatever `pyarrow.fs` opens."""
+"""File access of log readers: a local folder, memory-mapped, or any filesystem of `pyarrow.fs`."""
 
 import os
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ __all__ = ["Files", "Index", "Source"]
 
 
 class Source:
-    """The bytes of one file, read where they are wanted."""
+    """One file, read on demand."""
 
     def __init__(self, file: pa.NativeFile, mapped: bool) -> None:
         self._file = file
@@ -27,7 +27,7 @@ class Source:
 
 
 class Files:
-    """A folder, local or not. Nothing here writes."""
+    """A local or remote folder, read-only."""
 
     def __init__(self, path: str | os.PathLike[str], filesystem: pafs.FileSystem | None = None) -> None:
         text = os.fspath(path)
@@ -68,14 +68,14 @@ class Files:
 
 
 class Index(Sequence[Record]):
-    """The visible blocks of a segment. Only the records asked for are read."""
+    """Visible blocks of a segment. Records are read on demand."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self._read: dict[int, Record | None] = {}
         count = (source.size - len(INDEX_HEAD)) // RECORD.size
         while count > 0 and self._record(count - 1) is None:
-            count -= 1  # a power cut may leave zeros; what they stood for comes back when the writer starts again
+            count -= 1  # a power cut may leave zeros; the writer restores those records when it starts again
         last = self._record(count - 1) if count > 0 else None
         self.sealed = last is not None and last.kind == SEALED
         self._count = max(count, 0) - self.sealed

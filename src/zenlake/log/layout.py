@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lies where in a log, and the records of its index.
+"""Files of a log, and the records of its index.
 
     lake/log/
-      zenlake-log.json               this folder is a log, of this format; which numbers its writers have spent
-      readers/NAME.json              how far a registered reader has come
-      readers/lock                   held while the log's own file is written
+      zenlake-log.json               marks the folder as a log; format, and segment numbers used by its writers
+      readers/NAME.json              offsets of a registered reader
+      readers/lock                   held while zenlake-log.json is written
       tap-1/                         a writer
-        writer.json                  its epoch (how often it was started), its first and its current segment
+        writer.json                  epoch (number of starts), first and current segment
         lock                         held while it writes
-        0000000007.arrow             a segment: an Arrow IPC stream, a record batch a block
-        0000000007.index             a record for each block that is durable, one more when the segment is sealed
+        0000000007.arrow             segment: an Arrow IPC stream with one record batch per block
+        0000000007.index             one record per durable block, and one more when the segment is sealed
 
-Only what the index names is visible. It can be made again from the segment, except that what was never synced may be gone.
+Only blocks in the index are visible. The index can be rebuilt from the segment, except for data that was never synced.
 """
 
 import json
@@ -51,7 +51,7 @@ MARKER = "zenlake-log.json"
 READERS = "readers"
 WRITER = "writer.json"
 
-# A row is a batch, or, with direction NOTE, what the recorder has to say: JSON.
+# A row is a batch or, with direction NOTE, an event of the recorder as JSON.
 ROWS = pa.schema(
     [BATCHES_SCHEMA.field(name) for name in ("received", "face", "direction", "batch", "wire_size", "compressed")]
 )
@@ -67,7 +67,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A block: where it lies, when its batches were received, which rows of its segment it holds."""
+    """Index record of a block: its position, its range of received times, and its rows in the segment."""
 
     offset: int
     size: int
@@ -83,7 +83,7 @@ class Record:
 
     @classmethod
     def unpack(cls, data: bytes) -> "Record | None":
-        """None if these bytes are no whole record: a power cut may leave zeros."""
+        """Decode a record. Return None if the bytes are not a complete record: a power cut may leave zeros."""
         if len(data) != RECORD.size or zlib.crc32(data[:-4]) != int.from_bytes(data[-4:], "little"):
             return None
         *values, _ = RECORD.unpack(data)
@@ -91,7 +91,7 @@ class Record:
 
 
 def new_marker() -> bytes:
-    """A log's marker, with what tells it from another log that may come to lie in its place."""
+    """Return a new marker of a log, with an identity that distinguishes it from another log at the same path."""
     return json.dumps({"format": FORMAT, "id": uuid.uuid4().hex}).encode()
 
 
@@ -101,17 +101,17 @@ def segment_name(segment: int, kind: str = "arrow") -> str:
 
 def checked_name(name: str) -> str:
     if not _NAME.fullmatch(name) or name == READERS:
-        raise InvalidValue(f"a writer or reader is named with letters, digits, `_`, `.` and `-`, not {name!r}")
+        raise InvalidValue(f"invalid writer or reader name {name!r}; use letters, digits, `_`, `.` and `-`")
     return name
 
 
 def described(data: bytes, path: str) -> dict[str, Any]:
-    """A small JSON file of ours, if this version reads its format."""
+    """Decode a small JSON file of the log and check its format version."""
     try:
         found: dict[str, Any] = json.loads(data)
         format = found["format"]
     except (ValueError, KeyError, TypeError):
-        raise LogError(f"{path} is damaged; `zenlake log repair` makes it again") from None
+        raise LogError(f"{path} is damaged; run `zenlake log repair` to rebuild it") from None
     if format != FORMAT:
-        raise LogError(f"{path} has format {format}; this version of Zenlake reads {FORMAT}")
+        raise LogError(f"{path} has format {format}; this version of Zenlake supports format {FORMAT}")
     return found

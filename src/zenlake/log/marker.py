@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A log's own file: what tells it from other logs, and which numbers its writers have spent.
+"""The marker file of a log: its identity, and the segment numbers that its writers have used.
 
-Streams, lakes and mirrors know a block by its number, so none is used twice. A writer counts on from what lies in its folder; if
-somebody empties that, it would begin at 1 again, and whoever had read up to 7 would go on in the middle of what is new. So the log
-remembers for each writer a number behind all that it may have used, and a writer that finds nothing begins there.
+Streams, lakes and mirrors identify a block by its number, so a number is never used twice. A writer continues after the
+segments in its folder. After the folder was emptied it would restart at 1, and a reader at segment 7 would continue in
+the middle of the new data. The marker therefore stores, for each writer, an upper bound of the used numbers. A writer
+with an empty folder starts after it.
 """
 
 import fcntl
@@ -19,12 +20,12 @@ from zenlake.log.layout import MARKER, READERS, described, new_marker
 
 __all__ = ["STEP", "mark", "spend", "spent"]
 
-STEP = 10_000_000  # segments that no writer fills between two starts
+STEP = 10_000_000  # segments that a writer never fills between two starts
 WRITERS = "writers"
 
 
 def mark(root: Path, disk: Disk) -> None:
-    """Make the log's file if there is none: writers that begin in a new folder at once agree on whose it is."""
+    """Create the marker file if it is missing. Writers that start concurrently in a new folder agree on one identity."""
     if not (root / MARKER).exists():
         with _locked(root):
             if not (root / MARKER).exists():
@@ -33,12 +34,12 @@ def mark(root: Path, disk: Disk) -> None:
 
 
 def spent(root: Path, writer: str) -> int:
-    """No segment or epoch of this writer has had a larger number."""
+    """Return an upper bound of the segment and epoch numbers of this writer."""
     return int(_read(root).get(WRITERS, {}).get(writer, 0))
 
 
 def spend(root: Path, writer: str, segment: int, disk: Disk) -> None:
-    """A writer is about to use the numbers behind this one."""
+    """Reserve the numbers after this one for a writer."""
     last = (segment // STEP + 1) * STEP
     if spent(root, writer) == last:
         return

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A log in an object store: sealed segments are copied there whole, and read from there like any other log.
+"""Mirror of a log in an object store: sealed segments are copied whole, and read there like any other log.
 
-A segment becomes visible there when its index arrives, which comes last. So readers of the copy are behind by the time that a
-segment takes to be sealed (`segment_size`, `segment_age`) and copied. The mirror is registered as a reader: retention does not
-pass it in silence.
+A segment becomes visible in the copy when its index is copied, which happens last. Readers of the copy lag by the time until a
+segment is sealed (`segment_size`, `segment_age`) and copied. The mirror is a registered reader, so retention reports segments
+that it removes before they are copied.
 """
 
 import json
@@ -26,11 +26,11 @@ __all__ = ["Mirror"]
 logger = logging.getLogger("zenlake.log")
 
 PIECE = 8 << 20
-AGAIN = 10.0  # seconds until a store that did not answer is asked again
+AGAIN = 10.0  # seconds until a failed copy is retried
 
 
 class Mirror:
-    """Copies one writer's sealed segments to `target` (an address such as s3://bucket/log, or a path with a filesystem)."""
+    """Copies the sealed segments of one writer to `target` (a URI such as s3://bucket/log, or a path with a filesystem)."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Mirror:
         self._thread: threading.Thread | None = None
 
     def catch_up(self) -> list[int]:
-        """Copy what is sealed and not there yet; the segments copied."""
+        """Copy the sealed segments that are missing in the target. Return the copied segments."""
         folder = self.root / self.writer
         store, path = self.there.filesystem, self.there.path
         if self.writer not in self.there.folders():
@@ -69,14 +69,18 @@ class Mirror:
                 self._disk.reached("uploaded")
                 self._put(index.read_bytes(), self.writer, index.name)
                 about = described((folder / WRITER).read_bytes(), str(folder / WRITER))
-                kept = {**about, "segment": number, "removed": [0, 0]}  # what is removed here stays there
+                kept = {
+                    **about,
+                    "segment": number,
+                    "removed": [0, 0],
+                }  # segments that are removed here are kept in the copy
                 self._put(json.dumps(kept).encode(), self.writer, WRITER)
                 done.append(number)
             register(self.root, f"mirror-of-{self.writer}", {self.writer: [number, len(records) - 1]}, self._disk)
         return done
 
     def _copy(self, path: Path) -> None:
-        """Whole or not at all: an object store shows an object when it is complete."""
+        """Copy a file completely or not at all: an object store shows an object only when it is complete."""
         with (
             path.open("rb") as source,
             self.there.filesystem.open_output_stream(f"{self.there.path}/{self.writer}/{path.name}") as target,
@@ -89,33 +93,31 @@ class Mirror:
         with self.there.filesystem.open_output_stream("/".join((self.there.path, *names))) as target:
             target.write(data)
 
-    # In the background
+    # Background thread
 
     def start(self) -> None:
-        """Copy in a thread of its own, whenever `sealed` is called; also what was left over from before."""
+        """Copy in a background thread, whenever `sealed` is called, and also the segments that were not copied before."""
         self._thread = threading.Thread(target=self._run, name="zenlake-mirror", daemon=True)
         self._sealed.set()
         self._thread.start()
 
     def follow(self, writer: Writer) -> None:
-        """Copy what this writer seals, from now on and from before."""
+        """Copy the segments that this writer seals or has sealed."""
         writer.on_seal = self.sealed
         self.start()
 
     def sealed(self, segment: int) -> None:
-        """For `Writer.on_seal`."""
+        """Wake the background thread. Callback for `Writer.on_seal`."""
         self._sealed.set()
 
     def close(self) -> None:
-        """Copy what is sealed by now, and stop."""
+        """Copy the segments sealed so far, and stop."""
         self._stopping = True
         self._sealed.set()
         if self._thread is not None:
             self._thread.join()
         if self.trouble is not None:
-            raise LogError(
-                f"{self.there.path}: {self.trouble}; what is not there yet is kept here, and copied when the mirror runs again"
-            )
+            raise LogError(f"{self.there.path}: {self.trouble}; uncopied segments are kept until the mirror runs again")
 
     def _run(self) -> None:
         while True:
@@ -126,7 +128,7 @@ class Mirror:
                 self.catch_up()
                 self.trouble = None
             except OSError as error:
-                logger.error("%s: %s; trying again in %g s", self.there.path, error, AGAIN)
+                logger.error("%s: %s; retrying in %g s", self.there.path, error, AGAIN)
                 self.trouble = error
             if stopping:
                 return

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A log as its readers see it: offsets, ranges of blocks, rows.
+"""Reader of a log: offsets, ranges of blocks, rows.
 
     log = Log("lake/log")
     start, end = log.earliest(), log.latest()  # {"tap-1": [7, 0]}, {"tap-1": [9, 31]}
-    for part in log.plan(start, end):  # Range: which blocks, how many bytes, when; no data is read
-        log.segment(part).rows(part.first)  # a block's rows
+    for part in log.plan(start, end):  # Range: blocks, bytes and times; no data is read
+        log.segment(part).rows(part.first)  # the rows of a block
 
-An offset names for each writer the next block to be read; [0, 0] is before everything. Planning reads indices only. A Range is
-small and can be pickled; whoever gets it reads those blocks and, of earlier ones of the segment, what they changed.
+An offset contains, for each writer, the next block to read. [0, 0] is before everything. Planning reads indices only. A
+Range is small and can be pickled. Its reader reads these blocks, and the changes of earlier blocks of the segment.
 """
 
 import bisect
@@ -62,17 +62,15 @@ logger = logging.getLogger("zenlake.log")
 
 Offsets = dict[str, list[int]]
 
-MEND = "`zenlake log repair` saves what is whole"
-MIN_PREFETCHED = (
-    256 << 10
-)  # bytes of a block, on average; the threads would cost more than the checksums of smaller ones
-PREFETCHED = 2  # blocks that are read before they are wanted
-GUESS = 1 << 15  # bytes that hold a block's description in most cases: one request to an object store
+MEND = "run `zenlake log repair` to recover the other blocks"
+MIN_PREFETCHED = 256 << 10  # bytes per block, on average; for smaller blocks threads cost more than the checksums
+PREFETCHED = 2  # number of blocks to prefetch
+GUESS = 1 << 15  # bytes that hold the metadata of most blocks: one request to an object store
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Some blocks of one segment: `first` to `last`, exclusive. Sizes and times are those of the index."""
+    """Blocks of one segment: `first` to `last`, exclusive. Sizes and times are those of the index."""
 
     writer: str
     segment: int
@@ -85,12 +83,12 @@ class Range:
 
 
 def offsets_text(offsets: Mapping[str, Sequence[int]]) -> str:
-    """Offsets as JSON, the same text for the same offsets."""
+    """Return offsets as JSON. Equal offsets give equal text."""
     return json.dumps({name: list(offset) for name, offset in offsets.items()}, sort_keys=True)
 
 
 def is_log(path: str | os.PathLike[str]) -> bool:
-    """Whether there is a log at this path or address."""
+    """Return whether there is a log at this path or URI."""
     text = os.fspath(path)
     if "://" not in text:
         return os.path.isfile(os.path.join(text, MARKER))
@@ -98,38 +96,38 @@ def is_log(path: str | os.PathLike[str]) -> bool:
 
 
 def was_log(path: str | os.PathLike[str]) -> bool:
-    """Whether a folder that is no log holds a writer's segments: then only the log's own file is lost."""
+    """Return whether a folder without a marker contains segments, so that only the marker of the log is lost."""
     return any(Path(path).glob(f"*/{'[0-9]' * 10}.arrow"))
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Segments that somebody has removed from the middle of a log."""
+    """Segments that were removed from the middle of a log."""
 
     writer: str
     before: int
     after: int
     batches: int
-    since: int  # ns: received times of the last row before it and the first behind it
+    since: int  # ns: received times of the last row before the gap and the first row after it
     until: int
 
     def __str__(self) -> str:
-        where = f"between segments {self.before} and {self.after}"
-        return f"{self.writer}: somebody has removed what lay {where}; batches that are gone: {self.batches}"
+        where = f"between {self.before} and {self.after}"
+        return f"{self.writer}: segments {where} were removed by another process; missing batches: {self.batches}"
 
 
 class Log:
-    """All writers of one log. Holds no files open and sees what is written later."""
+    """All writers of one log. It holds no files open and sees later writes."""
 
     def __init__(self, path: str | os.PathLike[str], filesystem: pafs.FileSystem | None = None) -> None:
         self.files = Files(path, filesystem)
         if not self.files.exists(MARKER):
             lost = self.files.local and was_log(self.files.path)
-            hint = ", though there are segments; `zenlake log repair` makes it again" if lost else ""
-            raise LogError(f"{os.fspath(path)} is no log: there is no {MARKER} in it{hint}")
+            hint = ", but there are segments; run `zenlake log repair` to rebuild it" if lost else ""
+            raise LogError(f"{os.fspath(path)} is not a log: {MARKER} is missing{hint}")
         about = described(self.files.bytes(MARKER), f"{os.fspath(path)}/{MARKER}")
         self.id: str = about.get("id", "")
-        """What tells this log from another that may come to lie in its place."""
+        """Return the identity of the log, which differs from that of another log at the same path."""
         self._told: set[str] = set()
 
     def writers(self) -> list[str]:
@@ -138,12 +136,12 @@ class Log:
     # Offsets
 
     def earliest(self) -> Offsets:
-        """The first block that is there, of each writer; never behind `latest`."""
+        """Return the first existing block of each writer. It is never after `latest`."""
         ends = self.latest()
         return {name: min([next(iter(self.segments(name)), end[0] + 1), 0], end) for name, end in ends.items()}
 
     def latest(self) -> Offsets:
-        """Behind the last visible block of each writer; the same text until there is more."""
+        """Return the offset after the last visible block of each writer. The text is the same until there are more blocks."""
         return {name: self._latest(name) for name in self.writers()}
 
     def _latest(self, writer: str) -> list[int]:
@@ -160,7 +158,7 @@ class Log:
         return list(self._removed(writer))
 
     def _removed(self, writer: str) -> tuple[int, int]:
-        """Behind the last block that retention has removed."""
+        """Return the offset after the last block that retention removed."""
         try:
             segment, block = described(self.files.bytes(writer, WRITER), f"{writer}/{WRITER}")["removed"]
         except (FileNotFoundError, LogError):
@@ -168,7 +166,7 @@ class Log:
         return segment, block
 
     def at(self, time: int) -> Offsets:
-        """The first block of each writer with a row received at that time (ns) or later."""
+        """Return the first block of each writer with a row received at that time (ns) or later."""
         found = {}
         for writer in self.writers():
             found[writer] = self._latest(writer)
@@ -181,7 +179,7 @@ class Log:
         return found
 
     def _clock_runs(self, writer: str) -> list[list[int]]:
-        """Return the segments, divided where the writer's clock was set back: times never decrease within a run."""
+        """Return the segments, divided where the writer's clock was set back. Times never decrease within a run."""
         there = self.segments(writer)
         try:
             about = described(self.files.bytes(writer, WRITER), f"{writer}/{WRITER}")
@@ -191,7 +189,7 @@ class Log:
         return [there[begin:end] for begin, end in pairwise([0, *starts, len(there)]) if begin < end]
 
     def _last_time(self, writer: str, segments: list[int], i: int) -> int:
-        """Of the rows up to the end of that segment; one without blocks, which a crash may leave, adds none."""
+        """Return the last received time up to the end of that segment. Segments without blocks, left by a crash, are skipped."""
         for segment in reversed(segments[: i + 1]):
             index = self.index(writer, segment)
             if len(index):
@@ -199,15 +197,15 @@ class Log:
         return NEVER
 
     def segments(self, writer: str) -> list[int]:
-        """The segments that are visible at all, oldest first."""
+        """Return the visible segments, oldest first."""
         names = self.files.names(writer)
         return sorted(int(name.removesuffix(".index")) for name in names if name.endswith(".index"))
 
     def unindexed(self, writer: str) -> list[int]:
-        """Segments with blocks that nobody sees, because their index is lost: `zenlake log repair` makes it again.
+        """Return segments whose blocks are invisible because their index is lost. `zenlake log repair` rebuilds it.
 
-        A writer makes the index before the first block, so one that has crashed before that has lost nothing. Retention removes the
-        index first; in an object store it comes last.
+        A writer creates the index before the first block, so a crash before that loses nothing. Retention removes the
+        index first. In an object store, the index is written last.
         """
         if not self.files.local:
             return []
@@ -223,17 +221,20 @@ class Log:
         path = Path(self.files.path, writer, segment_name(segment))
         try:
             return path.stat().st_size > head_size(path) + len(END)
-        except (LogError, FileNotFoundError):  # it had not begun, or retention was quicker than we are
+        except (LogError, FileNotFoundError):  # the segment had not begun, or retention removed it meanwhile
             return False
 
     def gaps(self, writer: str) -> list[Gap]:
-        """Segments that are gone between two that are there. Retention leaves none, for it begins with the oldest; nor does a crash
-        before a segment had its first block, though that one's number is missing: the batches count on."""
+        """Return the removed segments between existing ones.
+
+        Retention leaves no gaps, because it removes the oldest segments first. A crash before the first block of a
+        segment leaves none either: the segment number is missing, but the batch numbers are consecutive.
+        """
         found = []
         unseen = self.unindexed(writer)
         for before, after in pairwise(self.segments(writer)):
             if after > before + 1 and not any(before < number < after for number in unseen):
-                with suppress(LogError, OSError):  # damaged: who reads it is told
+                with suppress(LogError, OSError):  # damaged: reading it reports the error
                     old, new = Segment(self.files, writer, before), Segment(self.files, writer, after)
                     last = old.index[len(old.index) - 1] if len(old.index) else None
                     lost = new.first_batch - old.first_batch - (last.row + last.rows if last else 0)
@@ -257,12 +258,15 @@ class Log:
         self, start: Mapping[str, Sequence[int]] | None = None, end: Mapping[str, Sequence[int]] | None = None,
         size: int = 64 << 20, since: int | None = None, until: int | None = None, whole: bool = False,
     ) -> list[Range]:  # fmt: skip
-        """The blocks from `start` to `end` (default: all), as ranges of at most `size` bytes, or one block.
+        """Return the blocks from `start` to `end` (default: all), as ranges of at most `size` bytes, or one block.
 
-        `since` and `until` (ns) leave out blocks without a row in that time. A writer that `start` does not name is read from
-        its beginning. LogRemoved if retention has removed blocks behind `start`; LogError if the log ends before `end`: whoever
-        asks for blocks once more, after a power cut say, gets all of them or none. If somebody has removed segments between
-        two that are there, or their index, that is a warning, or an error if the blocks are wanted `whole`.
+        `since` and `until` (ns) skip blocks without a row in that time. A writer that is missing in `start` is read
+        from its beginning. A repeated plan, for example after a power cut, returns all requested blocks or fails.
+        Segments removed between existing ones, or lost indices, give a warning, or an error with `whole`.
+
+        Raises:
+            LogRemoved: Retention has removed blocks after `start`.
+            LogError: The log ends before `end`.
         """
         start, to_the_end = start or {}, end is None
         end = self.latest() if end is None else end
@@ -270,7 +274,9 @@ class Log:
         for writer in sorted(end):
             begin, stop = tuple(start.get(writer, (0, 0))), tuple(end[writer])
             if writer not in self.writers():
-                raise InvalidValue(f"no writer {writer!r} in {self.files.path}; there are {', '.join(self.writers())}")
+                raise InvalidValue(
+                    f"unknown writer {writer!r} in {self.files.path}; expected one of {', '.join(self.writers())}"
+                )
             self._refuse_removed(writer, begin)
             for number in self.unindexed(writer) if begin < stop or to_the_end else ():
                 if begin[0] <= number and (number <= stop[0] or to_the_end):
@@ -291,7 +297,7 @@ class Log:
     def _tell(self, lack: LogError, whole: bool) -> None:
         if whole:
             raise lack
-        if str(lack) not in self._told:  # once, to whoever reads over it
+        if str(lack) not in self._told:  # warn once per reader
             self._told.add(str(lack))
             logger.warning("%s", lack)
 
@@ -301,15 +307,17 @@ class Log:
         removed = self._removed(writer)
         if begin < removed:
             first = self.earliest()[writer]
-            raise LogRemoved(f"{writer}: retention has removed blocks behind {list(begin)}; the first is now {first}")
+            raise LogRemoved(
+                f"{writer}: retention has removed blocks after {list(begin)}; the first block is now {first}"
+            )
         if begin > removed and begin[0] not in self.segments(writer) and not self.has_lost(writer, begin):
             raise LogRemoved(
-                f"{writer}: blocks behind {list(begin)} are gone, and so is their segment: somebody has removed it; the next "
-                f"that is there is {self.next(writer, begin)}"
+                f"{writer}: the segment of block {list(begin)} was removed by another process; the next existing block is "
+                f"{self.next(writer, begin)}"
             )
 
     def next(self, writer: str, offset: Sequence[int]) -> list[int]:
-        """This offset, or the first block behind it if its segment is gone."""
+        """Return this offset, or the first block after it if its segment is gone."""
         there = [segment for segment in self.segments(writer) if segment >= offset[0]]
         if not there or there[0] == offset[0]:
             return list(offset)
@@ -320,15 +328,18 @@ class Log:
         if stop == self._removed(writer):
             return
         if count and (segment not in self.segments(writer) or len(self.index(writer, segment)) < count):
-            lost = "its index lost it in a power cut: start the writer, or run `zenlake log repair`"
-            why = lost if self.has_lost(writer, stop) else "is this the log that was read before?"
+            lost = "a power cut truncated its index: start the writer, or run `zenlake log repair`"
+            why = lost if self.has_lost(writer, stop) else "check that this is the log that was read before"
             raise LogError(
-                f"{writer}: nothing is known of block {list(stop)}, the log ends at {self._latest(writer)}; {why}"
+                f"{writer}: block {list(stop)} is not in the log, which ends at {self._latest(writer)}; {why}"
             )
 
     def has_lost(self, writer: str, offset: Sequence[int]) -> bool:
-        """Whether the blocks before this offset are there and not visible: the index is not synced for each block, and a power cut
-        may take its last records. They come back when the writer starts again, or by `zenlake log repair`."""
+        """Return whether the blocks before this offset exist but are invisible.
+
+        The index is not synced for each block, so a power cut may lose its last records. The next start of the writer
+        restores them, and so does `zenlake log repair`.
+        """
         segment = Path(self.files.path, writer, segment_name(offset[0]))
         if not segment.is_file():
             return False
@@ -370,12 +381,12 @@ class Log:
 
 
 def unseen(writer: str, segment: int) -> str:
-    """What is wrong with a segment whose index is lost."""
-    return f"{writer}/{segment_name(segment)} has lost its index, so nobody sees its blocks: `zenlake log repair` makes it again"
+    """Describe a segment whose index is lost."""
+    return f"{writer}/{segment_name(segment)} has no index, so its blocks are invisible; run `zenlake log repair` to rebuild it"
 
 
 class Segment:
-    """One segment, read where it is wanted."""
+    """One segment, read on demand."""
 
     def __init__(self, files: Files, writer: str, number: int) -> None:
         self.where = f"{writer}/{segment_name(number)}"
@@ -386,10 +397,12 @@ class Segment:
             size = prefix_size(bytes(self.source.read(0, 8)))
             self.schema = pa.ipc.read_schema(self.source.read(0, size))
         except (LogError, *DAMAGE):
-            raise LogError(f"{self.where} does not begin like a segment; `zenlake log repair` sets it aside") from None
+            raise LogError(
+                f"{self.where} has an invalid segment header; run `zenlake log repair` to set it aside"
+            ) from None
         metadata = self.schema.metadata or {}
         if metadata.get(b"zenlake.log.format") != str(FORMAT).encode():
-            raise LogError(f"{self.where} is of a format that this version of Zenlake does not read ({FORMAT})")
+            raise LogError(f"{self.where} has an unsupported format; this version of Zenlake supports format {FORMAT}")
         if not self.schema.equals(ROWS):
             raise LogError(f"{self.where} does not have the columns of a log")
         try:
@@ -398,12 +411,12 @@ class Segment:
             if int(metadata.get(b"state_crc", crc32(self._head))) != crc32(self._head):
                 raise ValueError
         except DAMAGE:
-            raise LogError(f"{self.where}: its head is damaged; `zenlake log repair` sets it aside") from None
+            raise LogError(f"{self.where}: the head is damaged; run `zenlake log repair` to set it aside") from None
         self.withholds = b"metadata_only" in metadata
-        """Whether values may be missing of which the size and the hash were kept (`withhold`)."""
+        """Whether the segment may contain redacted values, with size and hash only (`withhold`)."""
 
     def about(self, block: int) -> About:
-        """What a block says of itself, without its rows."""
+        """Return the metadata of a block, without its rows."""
         record = self._record(block)
         try:
             start = self.source.read(record.offset, min(GUESS, record.size))
@@ -420,17 +433,17 @@ class Segment:
     def _record(self, block: int) -> Record:
         try:
             return self.index[block]
-        except IndexError:  # a power cut may take the end of an index with it, until the writer makes it again
+        except IndexError:  # a power cut may truncate an index, until the writer restores it
             raise LogError(
-                f"{self.where}: block {block} is not in the index; `zenlake log repair` makes it again"
+                f"{self.where}: block {block} is not in the index; run `zenlake log repair` to rebuild it"
             ) from None
 
     def state(self, block: int) -> State:
-        """Where all faces stand before that block; the faces that it introduces are not yet there."""
+        """Return the state of all faces before that block, without the faces that it introduces."""
         try:
             state = State.from_head(unpack(self._head))
         except (LogError, *DAMAGE) as error:
-            raise LogError(f"{self.where}: {error}; `zenlake log repair` sets it aside") from None
+            raise LogError(f"{self.where}: {error}; run `zenlake log repair` to set it aside") from None
         for earlier in range(block):
             about = self.about(earlier)
             if about.changes is not None:
@@ -440,14 +453,14 @@ class Segment:
         return state
 
     def apply(self, changes: bytes, block: int, state: State) -> None:
-        """Apply the changes of a block, whose new faces the state has already."""
+        """Apply the changes of a block. Its new faces are already in the state."""
         try:
             state.apply(unpack(changes))
         except (LogError, *DAMAGE) as error:
             raise self._damaged(block, error) from None
 
     def introduced(self, block: int, about: About) -> list[Face]:
-        """The faces that are new in a block, which tells this of itself."""
+        """Return the new faces of a block, given its metadata."""
         if about.changes is None or not about.facts["faces"]:
             return []
         try:
@@ -460,9 +473,9 @@ class Segment:
         return self.read(block)[0]
 
     def read(self, block: int, full: bool = False) -> tuple[pa.RecordBatch, About]:
-        """Read a block: its rows, as layout.ROWS says, and its description.
+        """Read a block: its rows, with the columns of layout.ROWS, and its metadata.
 
-        The rows have the block's checksum, and agree with the index. With `full`, their values are validated too.
+        The rows match the checksum of the block and agree with the index. With `full`, their values are validated too.
         """
         record = self._record(block)
         data = self.source.read(record.offset, record.size)
@@ -471,30 +484,30 @@ class Segment:
             found = about(data[:size])
             view = memoryview(data)
             if inflated_size(view[8:size], view[size:]) > MAX_INFLATED:
-                raise LogError(f"more than {MAX_INFLATED} bytes when decompressed")
+                raise LogError(f"exceeds {MAX_INFLATED} bytes when decompressed")
             rows = pa.ipc.read_record_batch(pa.ipc.read_message(data), ROWS)
             rows.validate(full=full)
             facts = found.facts
             if not facts["rows"] == rows.num_rows == record.rows or facts["row"] != record.row:
-                raise LogError("index and block disagree on the rows")
+                raise LogError("index and block disagree on the row count")
             if checksum(rows, found.changes, found.withheld) != facts["crc"]:
-                raise LogError(f"the checksum does not match its bytes ({record.size} at byte {record.offset})")
+                raise LogError(f"checksum mismatch ({record.size} bytes at byte {record.offset})")
         except (LogError, *DAMAGE) as error:
             raise self._damaged(block, error) from None
         return rows, found
 
     def blocks(self, first: int, last: int) -> Generator[tuple[pa.RecordBatch, About]]:
-        """Read some blocks, in order. Large ones are read and verified by a thread while the caller decodes those before.
+        """Read some blocks, in order. A thread prefetches and verifies large blocks while the caller decodes earlier ones.
 
-        Performance: the checksum of a large block takes up to a third of the time that decoding the block takes. It runs without
-        the GIL, on another core.
+        Performance: the checksum of a large block takes up to a third of the time that decoding the block takes. It
+        runs without the GIL, on another core.
         """
         sizes = [self._record(block).size for block in range(first, last)]
         if len(sizes) < 2 or sum(sizes) < len(sizes) * MIN_PREFETCHED:
             for block in range(first, last):
                 yield self.read(block)
             return
-        from concurrent.futures import ThreadPoolExecutor  # takes time, and small logs do without
+        from concurrent.futures import ThreadPoolExecutor  # Performance: slow import, not needed for small logs
 
         with ThreadPoolExecutor(1, "zenlake-log-read") as pool:
             ahead = deque(pool.submit(self.read, block) for block in range(first, min(first + PREFETCHED, last)))
@@ -505,9 +518,9 @@ class Segment:
                 yield found
 
     def checked(self, rows: pa.RecordBatch, block: int, faces: int) -> pa.RecordBatch:
-        """Rows that a loop without bounds checks may walk."""
+        """Validate rows. Safety: compiled loops read them without bounds checks."""
         face, direction = (pc.min_max(rows.column(name)).as_py() for name in ("face", "direction"))
         whole = not any(rows.column(i).null_count for i in range(4))
         if not whole or face["min"] < -1 or face["max"] >= faces or direction["min"] < NOTE or direction["max"] > 1:
-            raise self._damaged(block, "a row that no writer wrote")
+            raise self._damaged(block, "invalid row")
         return rows

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a live node calls: it must never wait for a disk.
+"""Recorder of a live node, which must never wait for a disk.
 
     recorder = Recorder(Writer("lake/log", "router-1"))
     tee = recorder.face("tcp", client="10.0.0.7:40112", server="10.0.0.1:7447", opener=False)
-    unicast.record(tee)  # every batch from here on, both ways
+    unicast.record(tee)  # every further batch, in both directions
     tee.note("forwarded", count=17, detail="...")
     tee.close("the link broke")
 
-Batches are copied into the rows of a block to come, and blocks are written by a thread of the recorder's own. When too much
-waits, "lose" counts what finds no room and tells it in a row; "block" lets the caller wait, and the network feel it.
+Batches are copied into the rows of the next block. A thread of the recorder writes the blocks. When the buffer is full,
+when_full="lose" drops batches and counts them in a row of `events`. when_full="block" blocks the caller, which applies
+backpressure to the network.
 """
 
 import logging
@@ -29,18 +30,18 @@ __all__ = ["FaceTee", "Recorder"]
 
 logger = logging.getLogger("zenlake.log")
 
-LOSING = 64 << 20  # bytes that a slow disk may leave waiting until some are lost
-WAITING = 32 << 20  # where nothing is lost, more would only pass through the processor's caches
+LOSING = 64 << 20  # bytes that may be buffered for a slow disk before batches are lost
+WAITING = 32 << 20  # with when_full='block', a larger buffer would only exceed the CPU caches
 AGAIN = 1.0  # seconds until a full disk is tried again
 CLOCK_WARNING = 60.0  # seconds for which a step of the clock is reported
 
 
 class Recorder:
-    """Puts a thread and a bounded buffer before a writer, which it owns from then on.
+    """A thread and a bounded buffer before a writer, which the recorder then owns.
 
-    At most `buffer` bytes wait (64 MiB, or 32 if callers wait then). What waits is made a block every `linger` seconds, or
-    when there is a block's worth of it.
-    Old segments are removed as `retention` says, whenever one is sealed.
+    The buffer holds at most `buffer` bytes (default 64 MiB, or 32 MiB with when_full="block"). Its content becomes a
+    block every `linger` seconds, or when a block is full. Whenever a segment is sealed, old segments are removed
+    according to `retention`.
     """
 
     def __init__(
@@ -54,16 +55,16 @@ class Recorder:
         now: Callable[[], int] = time.time_ns,
     ) -> None:
         if when_full not in ("lose", "block"):
-            raise InvalidValue(f"when_full is 'lose' or 'block', not {when_full!r}")
+            raise InvalidValue(f"invalid when_full={when_full!r}; expected 'lose' or 'block'")
         self.writer = writer
         self.batches = 0
         self.bytes = 0
         self.lost = 0
-        """Batches that found no room, since the beginning."""
+        """Total number of lost batches."""
         self.trouble: LogError | None = None
-        """Why nothing is written now; None if all is well."""
+        """Reason why nothing is written at present, or None."""
         self.clock_steps = 0
-        """How often the clock was set back."""
+        """Number of times the clock was set back."""
         self._clock_stepped = (0.0, "")
         writer.on_clock_step = self._note_clock_step
         self._retention = retention
@@ -73,11 +74,11 @@ class Recorder:
         self._linger = linger
         self._now = now
         self._rows = writer.fresh_rows()
-        self._full: list[Rows] = []  # before those
+        self._full: list[Rows] = []  # full rows, before `_rows`
         self._flushes: list[threading.Event] = []
-        self._asked = False  # whether somebody waits for what is not full yet
+        self._asked = False  # whether a flush or a closed face requires writing incomplete rows
         self._held = 0
-        self._untold = [0, 0]  # batches and bytes lost of which no row tells yet
+        self._untold = [0, 0]  # lost batches and bytes that are not yet in a row of `events`
         self._stopping = False
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
@@ -87,12 +88,12 @@ class Recorder:
 
     @property
     def has_failed(self) -> bool:
-        """Whether recording has ended with an error: nothing that comes is written any more."""
+        """Whether recording has ended with an error. Later batches are not written."""
         return self.writer.has_failed
 
     @property
     def clock_warning(self) -> str:
-        """What happened to the clock in the last minute; empty if nothing."""
+        """Description of clock steps in the last minute, or an empty text."""
         when, why = self._clock_stepped
         return why if why and time.monotonic() - when < CLOCK_WARNING else ""
 
@@ -100,26 +101,29 @@ class Recorder:
         why = f"the clock was set back by {back / 1e9:.3f} s"
         self.clock_steps += 1
         self._clock_stepped = (time.monotonic(), why)
-        logger.warning("%s: %s; times begin again in a new segment", self.writer.folder, why)
+        logger.warning("%s: %s; received times restart in a new segment", self.writer.folder, why)
 
     @property
     def waiting(self) -> int:
-        """Bytes that are not written yet."""
+        """Number of bytes that are not written yet."""
         return self._held
 
     def face(self, protocol: str, client: str, server: str, opener: bool, session: Session | None = None) -> "FaceTee":
-        """A new connection; `opener` says whether we opened it, `session` what was agreed on if no INIT will be heard."""
+        """Register a connection.
+
+        `opener` is true if we opened it. `session` has its negotiated parameters, if no INIT will be recorded.
+        """
         with self._lock:
             face = self.writer.face(protocol, client, server, session)
         return FaceTee(self, face, 0 if opener else 1)
 
     def note(self, kind: str, **values: Any) -> None:
-        """A row of `events` about the recording as a whole."""
+        """Add a row of `events` about the recording as a whole."""
         note = note_text(kind, values)
         self._put(None, NOTE, note, 0, False)
 
     def flush(self, timeout: float | None = None) -> tuple[int, int]:
-        """Wait until everything that was recorded so far is in a block (and synced, if the policy says so)."""
+        """Wait until everything recorded so far is in a block (and synced, if the policy requires it)."""
         done = threading.Event()
         with self._lock:
             self._flushes.append(done)
@@ -130,7 +134,7 @@ class Recorder:
         return self.writer.acknowledged
 
     def close(self) -> None:
-        """Write what waits, seal, and stop. What a full disk did not take by then is lost, and that is an error."""
+        """Write the buffer, seal the segment and stop. Batches that a full disk did not accept are lost, which is an error."""
         with self._lock:
             if self._stopping:
                 return
@@ -147,7 +151,7 @@ class Recorder:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # Called by faces, in any thread
+    # Threading: called by faces, on any thread
 
     def _put(
         self, face: Face | None, direction: int, data: bytes | memoryview, wire_size: int, compressed: bool
@@ -181,7 +185,7 @@ class Recorder:
                 self._work.notify()
 
     def _gone(self, face: Face) -> None:
-        """This face will say no more."""
+        """Record that this face has ended."""
         with self._lock:
             self._rows.leaving.append(face)
             self._asked = True
@@ -192,7 +196,7 @@ class Recorder:
         self._untold[0] += 1
         self._untold[1] += size
 
-    # The thread
+    # Threading: the recorder thread
 
     def _run(self) -> None:
         while True:
@@ -220,7 +224,7 @@ class Recorder:
         self._attempt(self.writer.close)
 
     def _taken(self) -> tuple[list[Rows], list[threading.Event]]:
-        """What is to be written now, and who waits for it. Behind full blocks, what is not full yet can wait for more."""
+        """Return the rows to write and the flush events to set. After full blocks, incomplete rows wait for more batches."""
         blocks, self._full = self._full, []
         if self._untold[0]:
             self._tell_lost(blocks[-1] if blocks else self._rows)
@@ -242,12 +246,12 @@ class Recorder:
         self._held += len(note)
 
     def _attempt(self, what: Callable[..., object], *arguments: Any) -> None:
-        """Do it; while the disk is full or cannot be written, wait, and let the buffer fill meanwhile."""
+        """Run a step. While the disk is full or not writable, wait and let the buffer fill."""
         while True:
             try:
                 what(*arguments)
                 if self.trouble is not None and not self.has_failed:
-                    logger.warning("%s: writing again", self.writer.folder)
+                    logger.warning("%s: writing has resumed", self.writer.folder)
                     self.trouble = None
                 return
             except (LogError, OSError) as error:
@@ -256,7 +260,7 @@ class Recorder:
                 self.trouble = error if isinstance(error, LogError) else LogError(str(error))
                 if self.has_failed or what == self.writer.close:
                     return
-                what, arguments = self.writer.flush, ()  # the row itself has been taken in
+                what, arguments = self.writer.flush, ()  # the writer already holds the rows
                 with self._lock:
                     if self._stopping:
                         return
@@ -264,13 +268,13 @@ class Recorder:
 
 
 class FaceTee:
-    """What one connection calls: a `transport.Tee`, and a place for notes."""
+    """Recorder interface of one connection: a `transport.Tee`, and a place for notes."""
 
     def __init__(self, recorder: Recorder, face: Face, own: int) -> None:
         self.face = face
         self._recorder = recorder
         self.own = own
-        """The direction in which we send: 0 if we opened it, else 1."""
+        """Direction of sent batches: 0 if we opened the connection, else 1."""
 
     def received(self, data: bytes | memoryview, wire_size: int, compressed: bool) -> None:
         self._recorder._put(self.face, 1 - self.own, data, wire_size, compressed)
@@ -279,12 +283,12 @@ class FaceTee:
         self._recorder._put(self.face, self.own, data, wire_size, compressed)
 
     def note(self, kind: str, **values: Any) -> None:
-        """A row of `events`: a drop, a request forwarded as another ... Values are columns of that table."""
+        """Add a row of `events`, such as a drop or a forwarded request. Values are columns of that table."""
         note = note_text(kind, values)
         self._recorder._put(self.face, NOTE, note, 0, False)
 
     def close(self, why: str = "") -> None:
-        """The connection is gone; if it said no CLOSE, tell why."""
+        """End the recording of the connection. Give the reason if there was no CLOSE."""
         if why:
             self.note("disconnected", detail=why)
         self._recorder._gone(self.face)

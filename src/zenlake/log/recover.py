@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a writer finds when it starts: where it stood, and a segment that nobody ended.
+"""Recovery when a writer starts: the last position, and segments that were not sealed.
 
-Blocks that the index names were synced and are there. Those behind them are kept as far as they are whole (their checksum
-says so); the rest was never acknowledged, is cut off, and is told in a row of `events`.
+Blocks in the index were synced and exist. Later blocks are kept as far as their checksums match. The rest was never
+acknowledged. It is truncated and reported in a row of `events`.
 """
 
 import json
@@ -51,12 +51,12 @@ class Found:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether the folder is empty: the writer is new, or somebody has removed what it wrote."""
+        """Whether the folder is empty: the writer is new, or its segments were removed."""
         return (self.epoch, self.next_segment) == (0, 1)
 
 
 def recover(folder: Path, disk: Disk) -> Found:
-    """Mend what a crash left, and say where to go on."""
+    """Repair the state after a crash and return where to continue."""
     found = Found()
     try:
         about_writer = described((folder / WRITER).read_bytes(), str(folder / WRITER))
@@ -70,7 +70,7 @@ def recover(folder: Path, disk: Disk) -> Found:
     there = segments(folder)
     if there:
         found.next_segment = max(found.next_segment, there[-1] + 1)
-    for segment in reversed(there):  # those that were not ended are the last ones
+    for segment in reversed(there):  # only the last segments can be unsealed
         records = index_records(folder / segment_name(segment, "index"))
         if records and records[-1].kind == SEALED:
             break
@@ -89,16 +89,16 @@ def recover(folder: Path, disk: Disk) -> Found:
 
 
 def repair_segment(folder: Path, segment: int, disk: Disk) -> Torn | None:
-    """Seal a segment behind its last whole block; what had to be cut, if anything."""
+    """Seal a segment after its last complete block. Return the truncation, or None."""
     path = folder / segment_name(segment)
     size = path.stat().st_size
     try:
         start = head_size(path)
-    except LogError:  # it had no block yet
+    except LogError:  # the segment had no block yet
         disk.remove(path.with_suffix(".index"))
         disk.remove(path)
         disk.sync_folder(folder)
-        return Torn(segment, size, f"segment {segment} had not begun: {size} bytes cut") if size else None
+        return Torn(segment, size, f"segment {segment} had no block: {size} bytes removed") if size else None
     records = [record for record in index_records(path.with_suffix(".index")) if record.kind != SEALED]
     at = records[-1].offset + records[-1].size if records else start
     records += whole_blocks(path, at)
@@ -118,7 +118,9 @@ def repair_segment(folder: Path, segment: int, disk: Disk) -> Torn | None:
     disk.replace(path.with_suffix(".index"), INDEX_HEAD + b"".join(record.pack() for record in [*records, seal]))
     if not cut:
         return None
-    return Torn(segment, cut, f"segment {segment} was cut behind block {len(records)}: {cut} bytes that were not whole")
+    return Torn(
+        segment, cut, f"segment {segment} was truncated after block {len(records)}: {cut} incomplete bytes removed"
+    )
 
 
 def segments(folder: Path) -> list[int]:
@@ -126,7 +128,7 @@ def segments(folder: Path) -> list[int]:
 
 
 def index_records(path: Path) -> list[Record]:
-    """The records that are whole; an index that is missing has none."""
+    """Return the complete records. A missing index has no records."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -143,19 +145,19 @@ def index_records(path: Path) -> list[Record]:
 
 
 def head(path: Path) -> pa.Schema:
-    """The schema of a segment, with what its head tells."""
+    """Return the schema of a segment, with the metadata of its head."""
     try:
         with path.open("rb") as file:
             start = file.read(8)
             schema = pa.ipc.read_schema(pa.py_buffer(start + file.read(prefix_size(start) - len(start))))
     except (LogError, *DAMAGE):
-        raise LogError(f"{path} does not begin like a segment") from None
+        raise LogError(f"{path} has an invalid segment header") from None
     metadata = schema.metadata or {}
     if metadata.get(b"zenlake.log.format") != str(FORMAT).encode():
         found = metadata.get(b"zenlake.log.format", b"none").decode(errors="replace")
-        raise LogError(f"{path} has format {found}; this version of Zenlake reads {FORMAT}")
+        raise LogError(f"{path} has format {found}; this version of Zenlake supports format {FORMAT}")
     if not schema.equals(ROWS) or b"state" not in metadata or not is_number(metadata, b"batch", b"epoch"):
-        raise LogError(f"{path}: its head is damaged")
+        raise LogError(f"{path}: the head is damaged")
     return schema
 
 
@@ -170,7 +172,7 @@ def head_size(path: Path) -> int:
 
 
 def whole_blocks(path: Path, at: int) -> Iterator[Record]:
-    """The blocks from there on, each checked, up to the first that is not whole."""
+    """Yield the verified blocks from that offset up to the first incomplete block."""
     schema = head(path)
     with pa.memory_map(str(path)) as file:
         data = file.read_buffer()
@@ -185,7 +187,7 @@ def whole_blocks(path: Path, at: int) -> Iterator[Record]:
 
 
 def check_block(data: pa.Buffer, at: int, schema: pa.Schema) -> tuple[Record | None, int]:
-    """Return the record of the block that begins there, or None if it is not whole, and the rows that a repair left out of it."""
+    """Return the record of the block at that offset, or None if it is incomplete, and the rows that a repair removed from it."""
     try:
         prefix = data[at : at + prefix_size(bytes(data[at : at + 8]))]
         facts, changes, withheld, body = about(prefix)
@@ -207,7 +209,7 @@ def check_block(data: pa.Buffer, at: int, schema: pa.Schema) -> tuple[Record | N
 
 
 def clock_steps(folder: Path) -> list[int]:
-    """Return the segments that begin before the end of the segment before them: the clock was set back between the two."""
+    """Return the segments that begin before the end of the previous segment, because the clock was set back in between."""
     found, last = [], NEVER
     for segment in segments(folder):
         records = [each for each in index_records(folder / segment_name(segment, "index")) if each.kind != SEALED]
@@ -219,7 +221,7 @@ def clock_steps(folder: Path) -> list[int]:
 
 
 def mark_writer(folder: Path, disk: Disk) -> None:
-    """A description of the writer made from its segments, where it was lost."""
+    """Rebuild a lost writer.json from the segments."""
     there = segments(folder)
     epochs = [int(head(folder / segment_name(segment)).metadata[b"epoch"]) for segment in there]
     known = {"format": FORMAT, "writer": folder.name, "epoch": max(epochs, default=0)}

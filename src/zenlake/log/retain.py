@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a log is kept, and who still wants to read it.
+"""Retention of a log, and its registered readers.
 
-Sealed segments go when they are too old or the writer's folder is too large. One that a registered reader has not read
-stays, with a warning, until the hard limit; then it goes all the same, and a row of `events` says whom it was taken from.
+Sealed segments are removed when they are too old or when the writer's folder is too large. A segment that a registered reader
+has not read is kept, with a warning, until the hard limit. It is then removed, and a row of `events` names the reader.
 """
 
 import json
@@ -25,7 +25,7 @@ logger = logging.getLogger("zenlake.log")
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Seconds and bytes. A hard limit that is not given is twice the other."""
+    """Limits of retention in seconds and bytes. The default of a hard limit is twice the limit."""
 
     age: float | None = None
     size: int | None = None
@@ -35,10 +35,12 @@ class Retention:
     def __post_init__(self) -> None:
         for soft, hard in ((self.age, self.hard_age), (self.size, self.hard_size)):
             if hard is not None and (soft is None or hard < soft):
-                raise InvalidValue("a hard limit stands behind a limit that is not larger")
+                raise InvalidValue(
+                    "a hard limit requires a limit; hard_age must be at least age, and hard_size at least size"
+                )
 
     def is_over(self, age: float, size: int, hard: bool) -> bool:
-        """Whether a segment of this age, with so many bytes from it on, has to go."""
+        """Return whether a segment must be removed, given its age and the bytes from it to the end of the log."""
         most_age, most_size = self.age, self.size
         if hard:
             most_age = self.hard_age or (None if self.age is None else 2 * self.age)
@@ -47,7 +49,7 @@ class Retention:
 
 
 def register(log: str | Path, name: str, offsets: Mapping[str, Sequence[int]], disk: Disk | None = None) -> None:
-    """A reader says how far it has come: blocks behind that are kept for it. Say it again as it goes on."""
+    """Store the offsets of a reader. Later blocks are kept for it. Call this again as the reader advances."""
     folder = Path(log) / READERS
     folder.mkdir(exist_ok=True)
     about = {"format": FORMAT, "offsets": {writer: list(offset) for writer, offset in sorted(offsets.items())}}
@@ -59,7 +61,7 @@ def unregister(log: str | Path, name: str) -> None:
 
 
 def readers(log: str | Path) -> dict[str, dict[str, list[int]]]:
-    """Who is registered, and how far each has come."""
+    """Return the registered readers and their offsets."""
     found = {}
     for path in sorted((Path(log) / READERS).glob("*.json")):
         found[path.stem] = described(path.read_bytes(), str(path))["offsets"]
@@ -67,7 +69,7 @@ def readers(log: str | Path) -> dict[str, dict[str, list[int]]]:
 
 
 def retain(writer: Writer, limits: Retention, clock: Callable[[], int] = time.time_ns) -> list[int]:
-    """Remove what the limits say, from the oldest segment on; the segments that went."""
+    """Remove segments beyond the limits, oldest first. Return the removed segments."""
     sealed = [number for number in segments(writer.folder) if number < writer.segment or not writer.is_writing]
     sizes = {number: _size(writer.folder, number) for number in segments(writer.folder)}
     behind = sum(sizes.values())
@@ -86,7 +88,12 @@ def retain(writer: Writer, limits: Retention, clock: Callable[[], int] = time.ti
             if tuple(offsets.get(writer.name, (0, 0))) < (number, blocks)
         ]  # fmt: skip
         if waiting and not limits.is_over(age, behind, hard=True):
-            logger.warning("%s: segment %d is kept beyond its time for %s", writer.folder, number, ", ".join(waiting))
+            logger.warning(
+                "%s: segment %d is kept beyond the limit, because it was not read by %s",
+                writer.folder,
+                number,
+                ", ".join(waiting),
+            )
             break
         if waiting:
             detail = f"segment {number} reached the hard limit before it was read by {', '.join(waiting)}"
@@ -107,8 +114,8 @@ def retain(writer: Writer, limits: Retention, clock: Callable[[], int] = time.ti
 def end_times(segments: Sequence[Sequence[Record]]) -> list[int]:
     """Return when each segment ended (ns), from the records of their indices, oldest segment first.
 
-    A clock that was wrong for a while must not keep a segment too long, or remove it too soon. So a segment ended not later than
-    the next one began, and not earlier than the one before it.
+    A temporarily wrong clock must neither keep a segment too long nor remove it too early. A segment therefore ends no
+    later than the beginning of the next one, and no earlier than the end of the previous one.
     """
     found: list[int] = []
     for i, records in enumerate(segments):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of a block while they come: the bytes of batches one behind the other, as the block will have them.
+"""Rows of the next block: the bytes of its batches, contiguous, in the layout of the block.
 
-A batch is copied once, by whoever received it and while it is still in the processor's caches, to where it is checked, followed
-and written from. The memory is used again by the next block: every page of fresh memory is a fault, and together those cost
-more than the copies. It begins at a page's beginning, as a disk wants it that is written directly.
+Performance: a batch is copied once, by the thread that received it, while it is in the CPU caches. It is verified, tracked and
+written from there. The next block reuses the memory: page faults of fresh memory cost more than the copies. The memory is
+page-aligned, as direct writes require.
 """
 
 import mmap
@@ -19,14 +19,14 @@ from zenlake.log.state import Face
 __all__ = ["Rows"]
 
 RECEIVED = ROWS.field("received").type
-BATCH = 1 << 16  # bytes that no batch exceeds
+BATCH = 1 << 16  # maximum bytes of a batch
 MOST_ROWS = 1 << 16
-MAX_FACES = 1 << 13  # in a block: bounds what the block can change
-MOST_AT_FIRST = 16 << 20  # bytes of memory; those that nobody writes are not taken from the system
+MAX_FACES = 1 << 13  # per block: bounds the changes of the block
+MOST_AT_FIRST = 16 << 20  # bytes of memory; untouched pages are not allocated by the system
 
 
 class Rows:
-    """Batches and notes in the order of their coming. Not thread-safe."""
+    """Batches and notes in the order of arrival. Not thread-safe."""
 
     def __init__(self, block_size: int) -> None:
         self._block_size = block_size
@@ -34,17 +34,17 @@ class Rows:
         self.clear()
 
     def clear(self) -> None:
-        """The block is written: its memory is free for the next."""
+        """Release the rows after the block is written. The next block reuses their memory."""
         self.size = 0
         """Bytes of batches and notes."""
         self.notes = 0
         self.stepped = 0
-        """Nanoseconds by which the clock stepped back before these rows: they begin a segment."""
+        """Nanoseconds by which the clock stepped back before these rows. A step begins a new segment."""
         self.leaving: list[Face] = []
-        """Faces that say no more behind these rows; without a row they stay until there is one."""
+        """Faces that end after these rows. Without a row, they are kept until there is one."""
         self.times: list[int] = []
         self._known: list[Face | None] = []
-        self._places: dict[int, int] = {}  # of those, by their identity
+        self._places: dict[int, int] = {}  # face numbers by identity
         self._faces: list[int] = []
         self._directions: list[int] = []
         self._ends: list[int] = [0]
@@ -57,7 +57,7 @@ class Rows:
     def add(
         self, received: int, face: Face | None, direction: int, data: bytes | memoryview, wire_size: int, compressed: bool
     ) -> bool:  # fmt: skip
-        """One more; its bytes are copied. Whether the block is full now."""
+        """Add a batch or note, copying its bytes. Return whether the block is full."""
         end = self.size + len(data)
         if end > len(self._memory):
             self._grow(end)
@@ -82,7 +82,7 @@ class Rows:
     def _grow(self, size: int) -> None:
         room = max(min(self._block_size, MOST_AT_FIRST) + BATCH, 1 << (size - 1).bit_length())
         fresh = mmap.mmap(-1, room, mmap.MAP_PRIVATE)
-        # One fault, and one place in the processor's tables, for 2 MiB and not for each 4 KiB
+        # Performance: one page fault and one TLB entry for 2 MiB instead of 4 KiB
         with suppress(OSError, AttributeError):
             fresh.madvise(mmap.MADV_HUGEPAGE)
         memory = memoryview(fresh)
@@ -90,7 +90,7 @@ class Rows:
         self._memory = memory
 
     def put_in_order(self, last: int) -> int:
-        """No row is older than the one before it, nor the first older than `last`. The time of the newest."""
+        """Make the received times monotonic, starting from `last`. Return the latest time."""
         times = self.times
         for i, time in enumerate(times):
             if time < last:
@@ -100,7 +100,7 @@ class Rows:
         return last
 
     def as_arrow(self, index: Callable[[Face], int]) -> pa.RecordBatch:
-        """As a log has them, without a copy of the batches: it holds until the rows are cleared."""
+        """Return the rows as a record batch, without a copy of the batches. Safety: valid until the rows are cleared."""
         count = len(self.times)
         indices = [-1 if face is None else index(face) for face in self._known]
         faces = [indices[place] for place in self._faces] if len(indices) > 1 else indices * count

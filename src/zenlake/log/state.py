@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must be known of all faces before a block can be decoded: whole in a segment's head, then as changes.
+"""State of all faces that is needed to decode a block: complete in the head of a segment, then as changes.
 
-The head holds the state; each block adds what it changed; before block n stands the head with the changes of blocks 0 to
-n-1. A message of which only a part has come is a pointer to its first fragment (segment, block, row, message of that row),
-which may lie in an earlier segment: the one thing in which segments hang together, and a reader can do without it.
+The head holds the state, and each block adds its changes. The state before block n is the head with the changes of blocks 0 to
+n-1. A partly received message is a pointer to its first fragment (segment, block, row, message of that row). That may be in an
+earlier segment. It is the only dependency between segments, and a reader can work without it.
 """
 
 from collections.abc import Iterable
@@ -23,22 +23,22 @@ Pointer = tuple[int, int, int, int]  # segment, block, row, message in that row
 Lane = tuple[int, int, int]  # face, direction, lane
 
 MAX_KEYS = 48 << 20
-"""Bytes of the key ids of all faces in a segment. A declaration beyond that is ignored, by the writer and by all readers."""
+"""Maximum bytes of the key ids of all faces in a segment. The writer and all readers ignore declarations beyond that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Face:
-    """One connection that was recorded. Its name is unique for all time: writer, epoch and a count end it."""
+    """One recorded connection. Its name is unique: it ends with writer, epoch and a counter."""
 
     name: str
     protocol: str
-    client: str  # who opened: host:port, a path, whatever the link calls it
+    client: str  # the opener: host:port, a path, or the address format of the link
     server: str
-    agreed: dict[str, Any] | None = field(default=None, compare=False)  # what it stood for before anything was recorded
+    agreed: dict[str, Any] | None = field(default=None, compare=False)  # session state before the first recorded batch
 
 
 class State:
-    """Where all faces of a segment stand before some block."""
+    """State of all faces of a segment before some block."""
 
     def __init__(self) -> None:
         self.faces: list[Face] = []
@@ -60,7 +60,7 @@ class State:
         self.sessions.append(fresh(self.faces[-1], self.memory))
 
     def apply(self, changes: dict[str, Any]) -> None:
-        """After the block that made these changes; its new faces have been introduced."""
+        """Apply the changes of a block. Its new faces have already been added."""
         for key, of in changes["of"].items():
             i = int(key)
             if "session" in of:
@@ -87,10 +87,10 @@ class State:
 
 
 class Followed:
-    """The state at the writer: it follows every block, and says what to write into heads and blocks."""
+    """State at the writer. It tracks every block and produces the content of heads and changes."""
 
     def __init__(self, before: "Followed | None" = None, live: Iterable[Face] = ()) -> None:
-        """For a new segment: those faces of the one before that are still there, numbered anew."""
+        """Return the state for a new segment: the faces of the previous one that still exist, renumbered."""
         self.faces: list[Face] = []
         self.memory = KeyMemory(MAX_KEYS)
         self.tracker = Tracker()
@@ -116,7 +116,7 @@ class Followed:
         return i
 
     def index(self, face: Face, introduced: list[Face]) -> int:
-        """A face's number in this segment; a new one is added to the list."""
+        """Return the number of a face in this segment. A new face is added to the list."""
         found = self._index.get(face.name)
         if found is not None:
             return found
@@ -124,7 +124,7 @@ class Followed:
         return self._add(face, fresh(face, self.memory))
 
     def drop_keys(self, limit: int) -> list[tuple[Face, int]]:
-        """Drop the key ids of the faces that have the most, until `limit` bytes are left. Return those faces, with their ids.
+        """Drop the key ids of the faces with the most ids, until `limit` bytes are left. Return those faces, with their ids.
 
         Messages that use such an id have an unresolved key from here on. Other faces are not affected.
         """
@@ -144,7 +144,7 @@ class Followed:
         ]
 
     def follow(self, rows: pa.RecordBatch, introduced: list[Face], segment: int, block: int) -> dict[str, Any] | None:
-        """What this block changes, as JSON; None if nothing."""
+        """Return the changes of this block as JSON, or None if there are no changes."""
         tracker = self.tracker
         tracker.declared.clear()
         tracker.begun.clear()
@@ -194,7 +194,7 @@ class Followed:
 
 
 def fresh(face: Face, memory: KeyMemory) -> Session:
-    """The session of a face of which nothing was recorded yet."""
+    """Return the session of a face before its first recorded batch."""
     if face.agreed is not None:
         return _restored({**face.agreed, "name": face.name}, memory)
     session = Session(face.name, memory)
@@ -216,7 +216,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _plain(terms: dict[str, Any]) -> dict[str, Any]:
-    """As JSON can say it."""
+    """Return the state in a form that JSON supports."""
     sides = [{**side, "zid": None if side["zid"] is None else side["zid"].hex()} for side in terms["sides"]]
     return {**terms, "sides": sides}
 
@@ -233,7 +233,7 @@ def _saved(session: Session) -> dict[str, Any]:
 
 
 def agreed_on(session: Session) -> dict[str, Any] | None:
-    """What a handshake agreed on of which only the end will be recorded: as it stood before OPEN."""
+    """Return the state before OPEN of a handshake of which only OPEN will be recorded."""
     return {**_saved(session), "is_open": False} if session.generation else None
 
 
@@ -255,7 +255,7 @@ def _side(of: dict[str, Any]) -> dict[str, Any]:
 
 
 def _set_terms(session: Session, terms: dict[str, Any]) -> None:
-    """Let a session stand as agreed, with the keys and lanes that it has."""
+    """Apply negotiated parameters to a session, and keep its keys and lanes."""
     for name, value in terms.items():
         if name not in ("format", "name", "sides"):
             setattr(session, name, value)

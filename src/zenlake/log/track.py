@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Follows sessions without making rows: what a decoder knows after these batches, and what of it is new.
+"""Session tracking without rows: the state of a decoder after these batches, and its changes.
 
-The writer of a log walks every batch once, so that a reader may begin at any block. It must come to the very same state as
-`columns.Decoder`, also over bytes that cannot be read; a test compares them.
+The writer of a log walks every batch once, so that a reader may begin at any block. The resulting state must equal that of
+`columns.Decoder`, also for undecodable bytes. A test compares them.
 """
 
 import cython
@@ -25,15 +25,15 @@ else:
 
 
 class Tracker:
-    """The sessions of a log's faces.
+    """Sessions of the faces of a log.
 
-    `declared` collects (face, direction, id) of key ids that were declared or undeclared, `begun` where the message that a
-    lane is in the middle of began: (face, direction, lane) -> (row, message) of the block that was followed last. Both
-    are for the caller to empty.
+    `declared` collects (face, direction, id) of declared and undeclared key ids. `begun` collects where the current
+    message of a lane began: (face, direction, lane) -> (row, message) of the last tracked block. The caller clears
+    both.
 
-    `watch`, if given, is told where values lie: `watch.value(row, index, key, at, size)` for a PUT in a message that came whole,
-    `watch.fragment(session, where, row, index, outcome, pieces, at, size)` for each fragment, before anything reads what it
-    completes. Positions are those of the block's bytes.
+    `watch`, if given, is notified of the positions of values. `watch.value(row, index, key, at, size)` is called for a
+    PUT in an unfragmented message. `watch.fragment(session, where, row, index, outcome, pieces, at, size)` is called
+    for each fragment, before the completed message is decoded. Positions are relative to the bytes of the block.
     """
 
     def __init__(self, watch=None):
@@ -46,13 +46,13 @@ class Tracker:
         self.watched = watch is not None
 
     def session(self, face):
-        """The session of a face; a new one if it was not seen before."""
+        """Return the session of a face. An unknown face gets a new session."""
         while len(self.sessions) <= face:
             self.sessions.append(Session(""))
         return self.sessions[face]
 
     def follow(self, batches, skip=0):
-        """Rows as a log has them, in order; of the first one leave out that many messages."""
+        """Track rows of a log, in order. Skip the first `skip` messages of the first row."""
         count: cython.Py_ssize_t = batches.num_rows
         first: cython.Py_ssize_t = 0
         last: cython.Py_ssize_t
@@ -120,7 +120,7 @@ class Tracker:
                     elif kind in (ids.INIT, ids.OPEN, ids.CLOSE, ids.JOIN):
                         self.transport(session, kind)
                 self.index += 1
-                # If the next message is as long as this one was, the one behind it begins there.
+                # Template: if the next message has the same length, the one after it begins there.
                 fetch_ahead(self.reader.c.data, 2 * self.reader.c.at - self.reader.start)
                 kind = self.reader.next()
             skip = 0
@@ -163,7 +163,7 @@ class Tracker:
         return 0
 
     def old_fragment(self, session):
-        """One that receivers ignore."""
+        """Track a fragment that receivers ignore."""
         f = self.reader.fragment
         where = (self.face, self.direction, lane_of(f.priority, f.reliable))
         self.watch.fragment(session, where, self.row, self.index, OLD, 0, f.payload.at, f.payload.size)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is a log whole, and if not, what can be saved? Nothing is repaired while its writer runs.
+"""Verification and repair of a log. Repair requires that the writer is stopped.
 
-Whatever `repair` takes away that readers could see is a row of `events` afterwards: it starts the writer once more, to note it.
+Everything visible that `repair` removes becomes a row of `events`. For that, repair starts the writer once more.
 """
 
 import fcntl
@@ -49,8 +49,10 @@ __all__ = ["Checked", "repair", "verify"]
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One segment, or a writer as a whole (segment 0), or the log (no writer): how much of it is whole, and what is wrong with it,
-    or "" ."""
+    """Result for one segment, for a writer as a whole (segment 0), or for the log (no writer).
+
+    It contains the number of valid blocks and rows, and the problem or "".
+    """
 
     writer: str
     segment: int
@@ -58,11 +60,11 @@ class Checked:
     rows: int
     wrong: str
     note: tuple[str, int, str] | None = None
-    """Of a repair that took something away: the row of `events` that says so, as kind, count and detail."""
+    """Row of `events` for a repair that removed data, as kind, count and detail."""
 
 
 def verify(log: Log) -> Iterator[Checked]:
-    """Every visible block, read and compared with its checksum, its index and its neighbours."""
+    """Read every visible block. Compare it with its checksum, its index and its neighbours."""
     for writer in log.writers():
         for gap in log.gaps(writer):
             yield Checked(writer, gap.before + 1, 0, 0, str(gap))
@@ -78,9 +80,9 @@ def verify(log: Log) -> Iterator[Checked]:
                 for record in index:
                     found, about_block = segment.read(blocks, full=True)
                     if record.row != rows:
-                        raise LogError(f"block {blocks}: its rows do not follow those of the block before")
+                        raise LogError(f"block {blocks}: its row numbers do not continue those of the previous block")
                     if not last <= record.first <= record.last:
-                        raise LogError(f"block {blocks}: received before the block before it")
+                        raise LogError(f"block {blocks}: received before the previous block")
                     last = record.last
                     rows += found.num_rows + about_block.facts.get("cut", 1) - 1
                     blocks += 1
@@ -95,19 +97,19 @@ def verify(log: Log) -> Iterator[Checked]:
 
 
 def repair(path: Path) -> Iterator[Checked]:
-    """Seal what was not ended, cut what is not whole, make lost indices again; what was done, a line each.
+    """Seal open segments, remove incomplete blocks and rebuild lost indices. Return one line for each action.
 
-    A damaged block gives way to a row of `events` (`log cut`), which counts its batches. Blocks behind it keep their numbers. If
-    what the block changed cannot be read, the blocks behind it cannot be read either: the segment ends there. Bytes that were taken
-    away are kept beside the segment, in a new file that ends in `.cut`.
+    A damaged block is replaced by a row of `events` (`log cut`) that counts its batches. Later blocks keep their
+    numbers. If the changes of the block are unreadable, later blocks cannot be decoded, and the segment ends there.
+    Removed bytes are kept beside the segment, in a new file with the suffix `.cut`.
     """
     disk = Disk()
     marker = path / MARKER
     if not marker.exists() or not _is_json(marker):
         if not any(child.is_dir() and segments(child) for child in path.iterdir()):
-            raise LogError(f"{path} is no log: no folder in it has segments")
+            raise LogError(f"{path} is not a log: it has no folder with segments")
         disk.replace(marker, new_marker())
-        yield Checked("", 0, 0, 0, f"{MARKER} was made again")
+        yield Checked("", 0, 0, 0, f"{MARKER} was rebuilt")
     for folder in sorted(child for child in path.iterdir() if child.is_dir() and child.name != READERS):
         with _locked(folder):
             done = list(_mended_writer(folder, disk))
@@ -124,7 +126,7 @@ def _mended_writer(folder: Path, disk: Disk) -> Iterator[Checked]:
         described((folder / WRITER).read_bytes(), str(folder / WRITER))
     except (FileNotFoundError, LogError):
         mark_writer(folder, disk)
-        yield Checked(folder.name, 0, 0, 0, f"{WRITER} was made again")
+        yield Checked(folder.name, 0, 0, 0, f"{WRITER} was rebuilt")
     for number in segments(folder):
         if (done := _mended(folder, number, disk)) is not None:
             yield done
@@ -154,7 +156,7 @@ def _mended(folder: Path, number: int, disk: Disk) -> Checked | None:
         disk.remove(arrow)
         disk.remove(index)
         disk.sync_folder(folder)
-        lost = f"its head is damaged, and without it nothing in it can be read: {_amount(len(seen), _rows(seen))} went"
+        lost = f"the head is damaged, so the segment is unreadable: {_amount(len(seen), _rows(seen))} lost"
         note = ("log cut", _rows(seen), f"segment {number}: {lost}") if seen else None
         return Checked(folder.name, number, 0, 0, f"{lost if seen else error}; set aside in {where.name}", note)
     if sealed and found == seen and size == known[-1].size:
@@ -162,7 +164,7 @@ def _mended(folder: Path, number: int, disk: Disk) -> Checked | None:
     salvaged = _salvage(arrow, seen, found)
     if salvaged.damaged:
         disk.replace(_cut_path(arrow), b"".join(salvaged.damaged))
-        disk.remove(index)  # offsets change: a crash from here on leaves a segment that the next repair indexes again
+        disk.remove(index)  # offsets change: after a crash from here on, the next repair rebuilds the index
         disk.sync_folder(folder)
         disk.replace(arrow, salvaged.data)
         found = salvaged.records
@@ -176,24 +178,24 @@ def _mended(folder: Path, number: int, disk: Disk) -> Checked | None:
     rows, lost_rows = _rows(found), _rows(seen) - _rows(found)
     if salvaged.damaged and lost_rows <= 0:
         blocks = f"{len(salvaged.damaged)} damaged block{'' if len(salvaged.damaged) == 1 else 's'}"
-        why = f"{blocks} cut out: {salvaged.lost} rows went, and the blocks behind stay"
+        why = f"{blocks} removed: {salvaged.lost} rows lost; later blocks are kept"
         return Checked(folder.name, number, len(found), rows, why)
-    if lost_rows > 0:  # readers have seen them
+    if lost_rows > 0:  # they were visible to readers
         behind = len(seen) - len(found) - 1
-        why = f"block {len(found)} is damaged, and was cut off"
+        why = f"block {len(found)} is damaged and was removed"
         if behind > 0:
-            why += f" with the {behind} behind it, which cannot be read without it"
-        why += f": {lost_rows} rows went"
+            why += f" with the {behind} after it, which depend on it"
+        why += f": {lost_rows} rows lost"
         note = ("log cut", lost_rows, f"segment {number}: {why}")
-        return Checked(folder.name, number, len(found), rows, f"{why}; what is left of them is in {where.name}", note)
+        return Checked(folder.name, number, len(found), rows, f"{why}; the removed bytes are in {where.name}", note)
     if torn is not None:
         return Checked(folder.name, number, len(found), rows, torn.why, ("log torn", torn.cut, torn.why))
-    return Checked(folder.name, number, len(found), rows, "sealed, and its index made again")
+    return Checked(folder.name, number, len(found), rows, "sealed, and its index rebuilt")
 
 
 @dataclass
 class Salvaged:
-    """A segment in which damaged blocks have given way to notes."""
+    """A segment in which damaged blocks were replaced by notes."""
 
     data: bytes
     records: list[Record]
@@ -202,11 +204,12 @@ class Salvaged:
 
 
 def _salvage(arrow: Path, seen: Sequence[Record], whole: Sequence[Record]) -> Salvaged:
-    """Keep the whole blocks behind damaged ones, as far as the changes of the damaged ones can be read.
+    """Keep the valid blocks after damaged ones, as far as the changes of the damaged ones are readable.
 
     Args:
-        seen: The blocks that the index names.
-        whole: Those before the first damaged one.
+        arrow: Path of the segment.
+        seen: Blocks in the index.
+        whole: Valid blocks before the first damaged one.
     """
     schema = head(arrow)
     data = pa.py_buffer(arrow.read_bytes())
@@ -227,13 +230,13 @@ def _salvage(arrow: Path, seen: Sequence[Record], whole: Sequence[Record]) -> Sa
             record = replace(record, last=record.first, rows=1)
         records.append(replace(record, offset=end, size=len(out[-1])))
         end += len(out[-1])
-        if is_whole:  # a replacement at the end of a segment is of no use
+        if is_whole:  # a replacement at the end of a segment is useless
             kept = Salvaged(b"".join(out), records.copy(), damaged.copy(), lost)
     return kept
 
 
 def _replace_block(data: pa.Buffer, record: Record) -> bytes | None:
-    """Return a block with a note in place of a damaged block and with its changes; None if those cannot be read."""
+    """Return a block with a note in place of a damaged block, and with its changes, or None if those are unreadable."""
     try:
         prefix = prefix_size(bytes(data[record.offset : record.offset + 8]))
         old = about(data[record.offset : record.offset + prefix])
@@ -246,7 +249,7 @@ def _replace_block(data: pa.Buffer, record: Record) -> bytes | None:
                 return None
     except (LogError, *DAMAGE):
         return None
-    note = note_text("log cut", {"count": record.rows, "detail": "a damaged block was cut out by `zenlake log repair`"})
+    note = note_text("log cut", {"count": record.rows, "detail": "a damaged block was removed by `zenlake log repair`"})
     rows = Rows(1)
     rows.add(record.first, None, NOTE, note, 0, False)
     options = pa.ipc.IpcWriteOptions()
@@ -257,7 +260,7 @@ def _replace_block(data: pa.Buffer, record: Record) -> bytes | None:
 
 
 def _cut_path(arrow: Path) -> Path:
-    """Return a name for what is taken from a segment, beside it, that no earlier repair has used."""
+    """Return an unused file name beside the segment for removed bytes."""
     path, count = arrow.with_suffix(".cut"), 2
     while path.exists():
         path, count = arrow.with_suffix(f".{count}.cut"), count + 1
@@ -279,6 +282,6 @@ def _locked(folder: Path) -> Iterator[None]:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError:
-        raise LogError(f"{folder} is being written: stop its writer first") from None
+        raise LogError(f"{folder} is in use; stop its writer first") from None
     finally:
         os.close(lock)

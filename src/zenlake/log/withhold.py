@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of which a log keeps only the size and the hash: `--metadata-only`.
+"""Redaction: a log stores only the size and the hash of some values (`--metadata-only`).
 
-In the batch the value's place is taken by its SHA-256; everything else stays as it came. The block says which messages these
-are (row, message in the row, true size), so nobody can send bytes that pass for a value withheld. Of a message in fragments
-the first one keeps what stands before the value, the last one gets the hash, and those between are empty: sequence numbers
-and the count of fragments stay true, and a block can be written before the message's end has come.
+In the batch, the SHA-256 replaces the value. Everything else is unchanged. The block lists the redacted messages (row,
+message in the row, true size), so a sender cannot forge a redacted value. For a fragmented message, the first fragment
+keeps the bytes before the value, the last one gets the hash, and the others are empty. Sequence numbers and the number
+of fragments stay correct, and a block can be written before the end of the message is received.
 
-Kept all the same: bytes that cannot be decoded, and a message whose first fragment ends before its value begins (a huge
-attachment). Fragments that receivers ignore, or that belong to no message, lose their bytes: nobody could say whose they are.
+Not redacted: undecodable bytes, and a message whose first fragment ends before its value begins (a huge attachment). Fragments
+that receivers ignore, or that belong to no message, lose their bytes, because their key is unknown.
 """
 
 import hashlib
@@ -37,13 +37,13 @@ LENGTH = bytes([HASH_SIZE])  # as VLE
 LONGEST_VLE = 9
 JOINED, WAITING = 1, 0
 MOST_KEYS = 1 << 16
-MAX_CACHED_KEY = 512  # characters; longer keys are compared each time
+MAX_CACHED_KEY = 512  # characters; longer keys are not cached
 
 Lane = tuple[int, int, int]  # face, direction, lane
 
 
 class Change(NamedTuple):
-    """These bytes of a block give way to those."""
+    """Replacement of a range of bytes of a block."""
 
     row: int
     start: int
@@ -52,7 +52,7 @@ class Change(NamedTuple):
 
 
 class Half:
-    """A value in fragments, as far as it has come."""
+    """Progress of a value in fragments."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -64,12 +64,12 @@ class Half:
         self.hash.update(data)
 
     def digest(self) -> bytes:
-        """Nothing if the value is not of the size that it said: then it cannot be decoded here either."""
+        """Return the hash, or nothing if the value differs from its announced size, because it is then undecodable."""
         return self.hash.digest() if self.came == self.size else b""
 
 
 class Withholding:
-    """At the writer: takes the values on these keys out of blocks. It follows the sessions over the bytes that came."""
+    """Redaction at the writer: removes the values on these keys from blocks. It tracks the sessions on the original bytes."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         self.keys = [KeyExpr(key) for key in keys]
@@ -81,7 +81,7 @@ class Withholding:
         self._reader = Reader()
 
     def withhold(self, rows: pa.RecordBatch, faces: Sequence[Face]) -> tuple[pa.RecordBatch, list[int]]:
-        """The block without these values, and of which messages: row, index and size, one message after the other."""
+        """Return the block without these values, and the redacted messages: row, index and size of each, in one list."""
         self._faces = faces
         for face in faces:
             if face.name not in self._sessions:
@@ -116,7 +116,7 @@ class Withholding:
         ends = numbers(pa.int32(), accumulate(sizes, initial=0))
         return pa.Array.from_buffers(pa.binary(), len(sizes), [None, ends.buffers()[1], pa.py_buffer(data)])
 
-    # What the tracker tells
+    # Callbacks of the tracker
 
     def value(self, row: int, index: int, key: str | None, at: int, size: int) -> None:
         if size <= 0 or key is None or not self._is_wanted(key):
@@ -156,8 +156,10 @@ class Withholding:
             self._told += (row, index, found.size)
 
     def _begins(self, session: Session, direction: int, data: memoryview) -> tuple[int, int, Half] | None:
-        """Where in a first fragment the length of a value to withhold stands, and how long that is: there reading stops, for
-        the value is not all there."""
+        """Return the position and size of the length of a value in a first fragment, if the value is to be redacted.
+
+        Decoding stops there, because the value is incomplete.
+        """
         reader = self._reader
         reader.bind(data)
         reader.begin_network(0, len(data))
@@ -193,7 +195,7 @@ class Withholding:
 
 
 class Shown:
-    """At a reader: decoded rows as they would be had the values been kept, except that these are not there."""
+    """Redaction at the reader: decoded rows as they would be with the values, except that the values are missing."""
 
     NEEDS = {"samples": ("packet", "index", "payload"), "messages": ("packet", "index", "type")}
 
@@ -204,9 +206,9 @@ class Shown:
     def __len__(self) -> int:
         return len(self._places)
 
-    def add(self, told: Sequence[int], first: int) -> None:
-        """What a block tells, and the number of its first batch."""
-        for row, index, size in zip(told[::3], told[1::3], told[2::3], strict=True):
+    def add(self, redacted: Sequence[int], first: int) -> None:
+        """Add the list of redacted messages of a block, and the number of its first batch."""
+        for row, index, size in zip(redacted[::3], redacted[1::3], redacted[2::3], strict=True):
             self._places.append((first + row) << 16 | index)
             self._sizes.append(size)
 
@@ -229,22 +231,24 @@ class Shown:
 
 
 class Removal:
-    """At who writes batches on: takes out the messages whose values were withheld. Of one in fragments the last fragment goes, so
-    that nobody can put it together."""
+    """Removal of redacted messages from batches that are written elsewhere.
+
+    Of a fragmented message the last fragment is removed, so that it cannot be reassembled.
+    """
 
     def __init__(self) -> None:
         self.count = 0
         self._messages: dict[int, list[int]] = {}
         self._reader = Reader()
 
-    def expect(self, told: Sequence[int]) -> None:
-        """What a block tells."""
+    def expect(self, redacted: Sequence[int]) -> None:
+        """Set the list of redacted messages of a block."""
         self._messages.clear()
-        for row, index in zip(told[::3], told[1::3], strict=True):
+        for row, index in zip(redacted[::3], redacted[1::3], strict=True):
             self._messages.setdefault(row, []).append(index)
 
     def kept(self, row: int, batch: bytes, low_latency: bool) -> bytes:
-        """The batch in that row of the block, without such messages; nothing if it was one such message alone."""
+        """Return the batch in that row of the block without redacted messages. It is empty if nothing else is left."""
         gone = self._messages.get(row)
         if gone is None:
             return batch
@@ -254,7 +258,7 @@ class Removal:
         return b"".join(batch[s:e] for i, (s, e) in enumerate(zip(starts, ends, strict=True)) if i not in gone)
 
     def _starts(self, batch: bytes, low_latency: bool) -> Iterator[int]:
-        """Where each message begins; the last may be one that cannot be read."""
+        """Return the start of each message. The last message may be undecodable."""
         reader = self._reader
         reader.low_latency = low_latency
         reader.bind(batch)
@@ -297,12 +301,12 @@ def _with(batch: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
 
 
 def _whole(size: int) -> int:
-    """Bytes of a value and its length."""
+    """Return the size of a value with its length."""
     return size + max(1, min((size.bit_length() + 6) // 7, LONGEST_VLE))
 
 
 def _vle(data: memoryview) -> tuple[int, int]:
-    """A number, and how many bytes it takes."""
+    """Decode a VLE number. Return it with its encoded size."""
     value = 0
     for i, byte in enumerate(data):
         if i == LONGEST_VLE - 1:
@@ -314,5 +318,5 @@ def _vle(data: memoryview) -> tuple[int, int]:
 
 
 def _length_size(data: memoryview, end: int, size: int) -> int:
-    """How many bytes tell this size, ending there: a sender may have used more than it needs."""
+    """Return the encoded size of a length that ends there. A sender may have used more bytes than necessary."""
     return next(n for n in range(1, LONGEST_VLE + 1) if _vle(data[end - n : end]) == (size, n))

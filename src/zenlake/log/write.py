@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The writer of a log: batches in, durable blocks out.
+"""Writer of a log: batches in, durable blocks out.
 
     with Writer("lake/log", "tap-1") as log:
         face = log.face("tcp", client="10.0.0.7:40112", server="10.0.0.1:7447")
         log.append(face, 0, batch)
-        log.flush()  # -> (segment, block): everything before it is on disk, and readers see it
+        log.flush()  # -> (segment, block): everything before it is durable and visible
 
-Not thread-safe and not for an event loop: `flush` waits for the disk. `record.Recorder` is what a loop calls.
+Threading: not thread-safe, and not for an event loop, because `flush` waits for the disk. An event loop uses `record.Recorder`.
 
-Visible means durable: a block enters the index, from which readers learn of it, after it was synced. After a crash the
-segment is cut behind its last whole block and sealed, and the writer goes on in a new one: no block's number is used twice.
+A visible block is durable: it is added to the index, which readers use, after it was synced. After a crash the segment is
+truncated after its last complete block and sealed. The writer continues in a new segment: a block number is never used twice.
 """
 
 import errno
@@ -50,43 +50,52 @@ __all__ = ["Writer", "note_text"]
 
 Offset = tuple[int, int]
 
-LEAST_DIRECT = 1 << 20  # bytes of a block that are worth a write of their own
-FEW_CHANGES = 4 << 20  # bytes of changes that are no reason to seal
-LARGE_HEAD = 20  # a segment is at least this many times as large as its head, before its size is a reason to seal
+LEAST_DIRECT = 1 << 20  # minimum bytes of a block for a direct write
+FEW_CHANGES = 4 << 20  # bytes of changes below which a segment is not sealed for them
+LARGE_HEAD = 20  # a segment has at least this many times the size of its head before it is sealed for its size
 NOTED = {"direction": int, "priority": int, "reliable": bool, "sn": int, "count": int, "detail": str}
-CLOCK_STEP = 1_000_000_000  # nanoseconds that the clock may go back before that is a step, and times follow it
-LOOK = 1.0  # seconds between two looks at the files while nothing is synced
+CLOCK_STEP = (
+    1_000_000_000  # nanoseconds that the clock may go back before it counts as a step, which received times follow
+)
+LOOK = 1.0  # seconds between two checks of the files while nothing is synced
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def note_text(kind: str, values: dict[str, Any]) -> bytes:
-    """A row of `events` as JSON; what that table could not hold is refused here, not when somebody reads it."""
+    """Encode a row of `events` as JSON. Values that do not fit the table are rejected here, not when the log is read."""
     for name, value in values.items():
         if name not in NOTED or not isinstance(value, NOTED[name]):
-            raise InvalidValue(f"a note has {', '.join(NOTED)}, of the types of `events`; not {name}={value!r}")
+            raise InvalidValue(
+                f"invalid note value {name}={value!r}; expected {', '.join(NOTED)} with the types of `events`"
+            )
     return json.dumps({"kind": kind, **values}).encode()
 
 
 class Prepared(NamedTuple):
-    """A block that needs only to be written."""
+    """An encoded block that is ready to be written."""
 
     rows: Rows
     pieces: list[memoryview]
     record: Record
     changed: int
-    """Bytes of changes in it."""
+    """Bytes of its changes."""
     direct: bool
 
 
 class Writer:
-    """One named writer in a log. `sync` is "block", "sealed", or a number of seconds between syncs.
+    """One named writer in a log.
 
-    A block is cut when it holds `block_size` bytes, a segment is sealed at `segment_size` bytes or after `segment_age`
-    seconds. `compression` is Arrow's (None, "lz4" or "zstd"). Of values on keys that one of `metadata_only` intersects, size and
-    hash are kept. Of sealed segments, `cached` bytes stay in the system's memory for those who read along, and the memory of older
-    ones is written again: fresh memory costs several times as much. None leaves that to the system. With `direct`, blocks that are
-    full go to the disk past the system's memory, which takes a fraction of the processor time; whoever reads along reads those
-    from the disk. `clock` gives nanoseconds since 1970.
+    Args:
+        sync: "block", "sealed", or a number of seconds between syncs.
+        block_size: Bytes at which a block is complete.
+        segment_size: Bytes at which a segment is sealed.
+        segment_age: Seconds after which a segment is sealed.
+        compression: Compression of Arrow: None, "lz4" or "zstd".
+        metadata_only: Key expressions. Values on intersecting keys are redacted to size and hash.
+        cached: Bytes of sealed segments to keep in the page cache for concurrent readers. The memory of older ones is reused,
+            because fresh memory costs several times as much. None leaves this to the system.
+        direct: Write full blocks with O_DIRECT. This takes a fraction of the CPU time, but concurrent readers read the disk.
+        clock: Function that returns nanoseconds since 1970.
     """
 
     def __init__(
@@ -106,11 +115,11 @@ class Writer:
         disk: Disk | None = None,
     ) -> None:
         if isinstance(sync, str) and sync not in ("block", "sealed"):
-            raise InvalidValue(f"sync is 'block', 'sealed' or a number of seconds, not {sync!r}")
+            raise InvalidValue(f"invalid sync={sync!r}; expected 'block', 'sealed' or a number of seconds")
         if not 0 < block_size <= 1 << 30:
-            raise InvalidValue("a block has between 1 byte and 1 GiB")
+            raise InvalidValue(f"invalid block_size={block_size}; expected 1 byte to 1 GiB")
         if compression is not None and block_size > MAX_COMPRESSED_BLOCK:
-            raise InvalidValue(f"invalid block_size={block_size}; a compressed block has at most 256 MiB")
+            raise InvalidValue(f"invalid block_size={block_size}; expected at most 256 MiB for a compressed block")
         self.root = Path(path)
         self.name = checked_name(name)
         self.folder = self.root / self.name
@@ -137,7 +146,7 @@ class Writer:
         self._followed = Followed()
         self._withholding = Withholding(metadata_only) if metadata_only else None
         self._rows = Rows(self.block_size)
-        self._whole: deque[Rows] = deque()  # those that wait to become blocks, before the ones above
+        self._whole: deque[Rows] = deque()  # rows of the next blocks, before `_rows`
         self._spare: list[Rows] = []
         self._file: int | None = None
         self._prepared: Prepared | None = None
@@ -151,7 +160,7 @@ class Writer:
             os.close(self._lock)
             raise
 
-    # Starting
+    # Start
 
     def _take_lock(self) -> int:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -161,7 +170,7 @@ class Writer:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(lock)
-            raise LogError(f"another process writes {self.folder}: give this writer a name of its own") from None
+            raise LogError(f"{self.folder} is in use by another process; give this writer a unique name") from None
         return lock
 
     def _start(self) -> None:
@@ -171,7 +180,7 @@ class Writer:
             found.epoch = spent(self.root, self.name)
             found.next_segment = found.first_segment = found.epoch + 1
         self.epoch = found.epoch + 1
-        self.segment = found.next_segment - 1  # the one that is, or was last, written
+        self.segment = found.next_segment - 1  # current or last segment
         self.block = 0
         self._first_segment = found.first_segment
         self._removed = found.removed
@@ -191,36 +200,38 @@ class Writer:
         }  # fmt: skip
         self.disk.replace(self.folder / WRITER, json.dumps(about).encode())
 
-    # What is said
+    # Input
 
     def face(self, protocol: str, client: str, server: str, session: Session | None = None) -> Face:
-        """A new connection, whose batches follow: `client` opened it, `server` accepted it. `session` tells what was agreed on if
-        the INITs will not be among them."""
+        """Add a connection, whose batches follow: `client` opened it, `server` accepted it.
+
+        `session` holds the negotiated parameters if the INIT messages are not recorded.
+        """
         self._serial += 1
         name = f"{protocol}/{client}->{server}#{self.name}.{self.epoch}.{self._serial}"
         face = self._live[name] = Face(name, protocol, client, server, None if session is None else agreed_on(session))
         return face
 
     def forget(self, face: Face) -> None:
-        """No more of this one, behind what was appended so far."""
+        """End a connection after the batches appended so far."""
         self._rows.leaving.append(face)
 
     def append(
         self, face: Face, direction: int, batch: bytes, wire_size: int | None = None, compressed: bool = False,
         received: int | None = None,
     ) -> None:  # fmt: skip
-        """One batch: 0 = from who opened, 1 = from who accepted.
+        """Append one batch. Direction 0 is from the opener, 1 from the acceptor.
 
-        `received` never goes back within a segment. A clock that goes back by more than CLOCK_STEP begins a segment.
+        `received` never decreases within a segment. A clock that goes back by more than CLOCK_STEP begins a segment.
         """
         self._add(face, direction, batch, len(batch) + 2 if wire_size is None else wire_size, compressed, received)
 
     def note(self, kind: str, face: Face | None = None, received: int | None = None, **values: Any) -> None:
-        """A row of `events`: what happened to a face, or to the recording. Values are columns of that table."""
+        """Append a row of `events` about a face or the recording. Values are columns of that table."""
         self.append_note(note_text(kind, values), face, received)
 
     def append_note(self, note: bytes, face: Face | None = None, received: int | None = None) -> None:
-        """A note that `note_text` has put into words."""
+        """Append a note that `note_text` has encoded."""
         self._add(face, NOTE, note, 0, False, received)
 
     def _add(
@@ -237,14 +248,14 @@ class Writer:
             self._cut()
 
     def fresh_rows(self) -> Rows:
-        """Rows to be filled by whoever asks, for `append_rows`; from any thread."""
+        """Return empty rows for the caller to fill, for `append_rows`. Threading: callable from any thread."""
         try:
             return self._spare.pop()
         except IndexError:
             return Rows(self.block_size)
 
     def append_rows(self, rows: Rows) -> None:
-        """What somebody has put together, one row or more, becomes a block. The rows are the writer's from now on."""
+        """Append filled rows, one or more, as a block. The writer owns the rows from now on."""
         self._check_open()
         if self._failed is not None:
             raise LogError(self._failed)
@@ -256,10 +267,10 @@ class Writer:
         self._cut()
 
     def _step_clock(self, rows: Rows, now: int) -> None:
-        """The clock was set back before these rows: they follow it, in a new segment, with a row of `events`."""
+        """Begin a segment for these rows, because the clock was set back. A row of `events` reports it."""
         back, self._last = self._last - now, now
         rows.stepped = back
-        why = f"the clock was set back by {back / 1e9:.3f} s: times begin again in this segment"
+        why = f"the clock was set back by {back / 1e9:.3f} s: received times restart in this segment"
         rows.add(
             rows.times[-1] if rows.times else now, None, NOTE, note_text("clock stepped", {"detail": why}), 0, False
         )
@@ -270,22 +281,22 @@ class Writer:
             raise LogError(f"the writer of {self.folder} is closed")
 
     def _complete(self) -> None:
-        """No more goes into the rows so far."""
+        """Close the current rows."""
         if self._rows:
             self._whole.append(self._rows)
             self._rows = self.fresh_rows()
 
     def _use_again(self, rows: Rows) -> None:
-        """The block is written. If it was not full, the network has become slow, and less memory will do."""
+        """Release the rows of a written block. After a block that was not full, the traffic is slow and less memory is kept."""
         if rows.size < self.block_size:
             del self._spare[:1]
         rows.clear()
         self._spare.append(rows)
 
-    # What is written
+    # Output
 
     def flush(self) -> Offset:
-        """Cut a block of what there is, and sync as the policy says. What lies before the returned offset is durable."""
+        """Write the current rows as a block, and sync as the policy requires. Everything before the returned offset is durable."""
         if self._failed is not None:
             raise LogError(self._failed)
         if time.monotonic() - self._looked >= LOOK:
@@ -299,7 +310,7 @@ class Writer:
         return self.acknowledged
 
     def _cut(self) -> None:
-        """The rows so far become a block. If the disk is full they stay, and the next flush tries again."""
+        """Write the current rows as a block. If the disk is full, they are kept, and the next flush retries."""
         self._complete()
         with self._explained():
             if self._prepared is not None:
@@ -318,13 +329,13 @@ class Writer:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """What the disk says, in the log's words."""
+        """Convert errors of the disk to log errors."""
         try:
             yield
         except OSError as error:
             if error.errno in NO_ROOM:
                 raise LogFull(
-                    f"{self.folder}: the disk is full; what was acknowledged is safe and the rest waits in memory: "
+                    f"{self.folder}: the disk is full; acknowledged data is safe and the rest is buffered in memory; "
                     "free some space and flush again"
                 ) from error
             raise LogError(f"{self.folder}: {error.strerror}") from error
@@ -369,8 +380,8 @@ class Writer:
     def _head_state(self) -> tuple[Followed, bytes]:
         """Return the state of the live faces, and its JSON for a head.
 
-        A head must never exceed what readers accept. The faces with the most key ids lose them first; if that is not enough, faces
-        are left out, and begin again with their next batch. Each is a row of `events`.
+        A head must never exceed the limit of readers. The faces with the most key ids lose them first. If that is not
+        sufficient, faces are omitted, and restart with their next batch. Each case is a row of `events`.
         """
         faces = list(self._live.values())
         followed = Followed(self._followed, faces)
@@ -385,20 +396,20 @@ class Writer:
                 if followed.memory.used:
                     limit = followed.memory.used // 2
                 else:
-                    why = "too many faces for a segment head: these begin again without what was agreed on"
+                    why = "too many faces for a segment head: these restart without their negotiated parameters"
                     self._note_state("faces dropped", None, len(faces) - len(faces) // 2, why)
                     faces = faces[: len(faces) // 2]
                     followed = Followed(self._followed, faces)
 
     def _note_state(self, kind: str, face: Face | None, count: int, why: str) -> None:
-        """Note it in the block after the current ones: there is no segment to write to at this point."""
+        """Add a note to the block after the current ones, because there is no segment to write to at this point."""
         self._rows.add(self._last, face, NOTE, note_text(kind, {"count": count, "detail": why}), 0, False)
 
     def _pack_changes(self, changes: dict[str, Any]) -> tuple[bytes, int]:
         """Return the changes of a block as JSON, and their size.
 
-        Changes beyond what readers accept are left out, but for the new faces, and the block is the last of its segment: only later
-        blocks of the segment would need them.
+        Changes beyond the limit of readers are omitted, except for the new faces. The block is then the last of its
+        segment, because only later blocks of the segment would need the changes.
         """
         try:
             packed = pack(changes)
@@ -407,7 +418,7 @@ class Writer:
             return pack({**changes, "of": {}}), 1 << 62
 
     def _prepare_block(self, rows: Rows) -> None:
-        """Following the rows changes the state, so it is done once, also if the disk has no room for the result yet."""
+        """Prepare the next block. Tracking the rows changes the state, so it is done once, even if the disk is full."""
         introduced: list[Face] = []
         followed = self._followed
         table = rows.as_arrow(lambda face: followed.index(face, introduced))
@@ -416,8 +427,8 @@ class Writer:
             table, withheld = self._withholding.withhold(table, followed.faces)
         changes = followed.follow(table, introduced, self.segment, self.block)
         packed, changed = (None, 0) if changes is None else self._pack_changes(changes)
-        told = pack(withheld) if withheld else None
-        pieces = block_pieces(table, self._row, rows.notes, len(introduced), packed, told, self._options)
+        redacted = pack(withheld) if withheld else None
+        pieces = block_pieces(table, self._row, rows.notes, len(introduced), packed, redacted, self._options)
         data = table.column("batch").buffers()[2]
         direct = self._goes_directly(data)
         if direct:
@@ -431,8 +442,11 @@ class Writer:
                 self._withholding.forget(gone)
 
     def _goes_directly(self, data: pa.Buffer) -> bool:
-        """A block that is full says that the network is fast; with others the system's memory is no burden, and a help to readers.
-        What was put together anew because some values are withheld begins anywhere, and goes the usual way."""
+        """Return whether a block is written with O_DIRECT.
+
+        A full block means fast traffic. Other blocks go through the page cache, which costs little and helps readers.
+        Blocks that were rebuilt for redaction are not page-aligned, and also go through the page cache.
+        """
         large = data.size >= max(self.block_size, LEAST_DIRECT)
         return self._direct and self._plain and large and data.address % PAGE == 0
 
@@ -466,7 +480,7 @@ class Writer:
         return isinstance(self.sync, int | float) and time.monotonic() - self._synced >= self.sync
 
     def _publish(self) -> None:
-        """Sync, and then let readers see it."""
+        """Sync, then make the blocks visible to readers."""
         if self._file is None or not self._unsynced:
             return
         self._sync(self._file)
@@ -482,24 +496,24 @@ class Writer:
         try:
             self.disk.sync(file)
         except OSError as error:
-            # What the system does with pages that it failed to write is not known: nothing more goes behind them.
-            self._fail(f"syncing failed ({error.strerror}); what was not acknowledged may be lost", error)
+            # Safety: the state of pages after a failed sync is unknown, so nothing is written after them.
+            self._fail(f"sync failed ({error.strerror}); data that was not acknowledged may be lost", error)
 
     def _fail(self, why: str, error: OSError | None = None) -> None:
-        """End the writer: what it writes from here on could not be read."""
+        """End the writer with an error: later data could not be read."""
         self._failed = f"{self.folder}: {why}"
         raise LogError(self._failed) from error
 
     @property
     def has_failed(self) -> bool:
-        """Whether the writer has ended with an error, and writes no more."""
+        """Whether the writer has ended with an error and writes no more."""
         return self._failed is not None
 
     def _check_in_place(self, written: int = 0) -> None:
-        """End the writer if another process has removed, moved, replaced or cut one of its files.
+        """End the writer if another process has removed, moved, replaced or truncated one of its files.
 
         Args:
-            written: Bytes that were written behind the blocks.
+            written: Number of bytes that were written after the blocks.
         """
         self._looked = time.monotonic()
         files = [(self._lock, self.folder / "lock", 0)]
@@ -529,7 +543,7 @@ class Writer:
         return time.monotonic() - self._opened >= self.segment_age
 
     def seal(self) -> None:
-        """End the segment: it is whole, and will never change again."""
+        """Seal the segment. It is complete and will not change again."""
         if self._file is None:
             return
         records = b"".join(record.pack() for record in self._unsynced)
@@ -559,7 +573,7 @@ class Writer:
             self._direct_file = None
 
     def _let_go(self) -> None:
-        """A segment was sealed: those before it, behind what is to stay in memory, are synced and need none."""
+        """Drop older sealed segments from the page cache, beyond the limit to keep."""
         if self._cached is None:
             return
         self._in_memory.append((self.folder / segment_name(self.segment), self._size))
@@ -573,14 +587,14 @@ class Writer:
         return self._file is not None
 
     def retired(self, first: int, end: Offset) -> None:
-        """Retention removes what lies before this segment; `end` is behind the last block of that."""
+        """Record that retention removes everything before this segment. `end` is the offset after its last removed block."""
         self._first_segment, self._removed = first, end
         self._describe(self.segment)
 
-    # Ending
+    # End
 
     def close(self) -> None:
-        """Flush, sync, seal, and let another writer take the name."""
+        """Flush, sync, seal, and release the writer name."""
         if self._closed:
             return
         try:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Access control: who may put, delete, subscribe, ask, answer and be alive on which keys.
+"""Access control: permissions to put, delete, subscribe, query, reply and declare tokens, by key.
 
-The configuration's section `access_control` has the real one's names and meaning: rules (keys, messages, directions, allow
-or deny), subjects (users, names of certificates, protocols, interfaces, ids), and policies that join them. A rule is about a
-message if one of its key expressions includes the message's whole key. A deny beats every allow; where no rule speaks, the
-default does.
+The section `access_control` of the configuration has the names and meaning of 1.10.2. Rules have keys, messages, directions
+and a permission (allow or deny). Subjects have users, certificate names, protocols, interfaces and ids. Policies combine
+rules and subjects. A rule applies to a message if one of its key expressions includes the whole key of the message. A deny
+rule overrides every allow rule. Without an applicable rule, the default permission decides.
 
-Each neighbour has a `Guard` that remembers its decisions, or none where everything is allowed: then nothing is asked.
+Each neighbour has a `Guard` that caches its decisions. A neighbour with all permissions has no guard and costs no checks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,14 +25,14 @@ MAX_CACHED_KEY = 256  # bytes; decisions on longer keys are not cached
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """What is known of a neighbour."""
+    """Properties of a neighbour that subjects can select."""
 
     protocol: str
     zid: str
     user: str | None = None
     common_name: str | None = None
     interfaces: tuple[str, ...] = ()
-    """Ours, to which it is connected."""
+    """Local interfaces of its connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Rule:
 
 
 class Guard:
-    """What one neighbour may do."""
+    """Permissions of one neighbour."""
 
     def __init__(self, default: bool, rules: Sequence[Rule]) -> None:
         self._default = default
@@ -79,7 +79,7 @@ class Guard:
 
 
 class AccessControl:
-    """The whole section, read once."""
+    """The parsed section `access_control`."""
 
     def __init__(self, section: Mapping[str, Any]) -> None:
         self._default = section.get("default_permission") == "allow"
@@ -97,7 +97,7 @@ class AccessControl:
         return any(subject.get("interfaces") for subject in self._subjects.values())
 
     def guard(self, who: Who) -> Guard | None:
-        """Of a neighbour; None if it may do everything."""
+        """Return the guard of a neighbour, or None if everything is allowed."""
         rules = [rule for id, named in self._policies if _is(self._subjects[id], who) for rule in named]
         if self._default and all(rule.allow for rule in rules):
             return None
@@ -108,14 +108,14 @@ def _by_id(section: Mapping[str, Any], name: str) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for item in section.get(name) or ():
         if item["id"] in found:
-            raise ConfigError(f"access_control/{name}: the id `{item['id']}` is there twice")
+            raise ConfigError(f"access_control/{name}: duplicate id `{item['id']}`; each id must be unique")
         found[item["id"]] = item
     return found
 
 
 def _found(items: dict[str, dict[str, Any]], id: str, what: str) -> dict[str, Any]:
     if id not in items:
-        raise ConfigError(f"access_control/policies: there is no {what} `{id}`")
+        raise ConfigError(f"access_control/policies: unknown {what} `{id}`; define it, or correct the id")
     return items[id]
 
 
@@ -129,7 +129,7 @@ def _written_out(rule: dict[str, Any]) -> list[Rule]:
 
 
 def _is(subject: dict[str, Any], who: Who) -> bool:
-    """Whether a neighbour is one of these: it has to fit every property that the subject names."""
+    """Return whether a subject selects a neighbour: every property that the subject names must match."""
     properties = (
         ("usernames", [who.user]), ("cert_common_names", [who.common_name]), ("link_protocols", [who.protocol]),
         ("zids", [who.zid]), ("interfaces", who.interfaces),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The admin space: the node answers queries about itself under `@/<zid>/...` (companion adminspace.md).
+"""The admin space: the node replies to queries about itself under `@/<zid>/...` (companion adminspace.md).
 
-Everybody may ask our own session under `@/<zid>/session/...`, and only from inside; the rest is an ordinary queryable that
-a router has and others may have. It only reads.
+`@/<zid>/session/...` always exists and is visible only to the local session. The other keys are an ordinary queryable.
+A router has it by default, other nodes on request. The admin space is read-only.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ def hexadecimal(zid: bytes) -> str:
 
 
 class Admin:
-    """Answers about one node."""
+    """Queryables of the admin space of one node."""
 
     def __init__(self, node: "Node", version: str, is_public: bool) -> None:
         self.node = node
@@ -56,7 +56,7 @@ class Admin:
             query.finish()
 
     def entries(self, stats: bool = False) -> dict[str, object]:
-        """Every key and what there is to say."""
+        """Return all keys of the admin space with their content."""
         node = self.node
         with node.lock:
             faces = node.faces
@@ -77,7 +77,7 @@ class Admin:
             return found
 
     def successors(self) -> dict[str, object]:
-        """For each router as source and each as destination: the neighbour whom we pass on to between them."""
+        """Return the next hop for each pair of source router and destination router."""
         found: dict[str, object] = {}
         with self.node.lock:
             routers = self.node.routers.known.values()
@@ -102,16 +102,16 @@ class Admin:
     def _session(face: Face) -> dict[str, object]:
         links = face.outlet.describe().get("links", [])
         assert isinstance(links, list)
-        told = [{"src": link["src"], "dst": link["dst"]} for link in links]
+        ends = [{"src": link["src"], "dst": link["dst"]} for link in links]
         return {
-            "peer": hexadecimal(face.zid), "whatami": str(face.whatami), "links": told, "shm": False, "weight": None,
+            "peer": hexadecimal(face.zid), "whatami": str(face.whatami), "links": ends, "shm": False, "weight": None,
             "dropped": face.dropped,
         }  # fmt: skip
 
     def _holders(self, holders: list[Face]) -> dict[str, list[str]]:
-        told: dict[str, list[str]] = {"routers": [], "peers": [], "clients": []}
+        names: dict[str, list[str]] = {"routers": [], "peers": [], "clients": []}
         for face in holders:
             whatami = self.node.whatami if face.is_application else face.whatami
             name = {WhatAmI.ROUTER: "routers", WhatAmI.PEER: "peers", WhatAmI.CLIENT: "clients"}[whatami]
-            told[name].append(hexadecimal(face.zid))
-        return told
+            names[name].append(hexadecimal(face.zid))
+        return names

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Few wide keys declared for many narrow ones, so that the network has less to remember (`aggregation` of a configuration).
+"""Aggregation: declare few wide keys in place of many narrow ones (`aggregation` of a configuration).
 
-Of the wide keys the first that includes a subscriber's or a publisher's own stands for it, from the first of them that
-is declared until the last is taken back. What comes is still shown only to those whose own keys it matches.
+This reduces the state of the network. The first wide key that includes the key of a subscriber or publisher replaces it. The
+wide key is declared with its first narrow key and undeclared with its last. Samples are still delivered only to subscribers
+whose own keys match.
 """
 
 from collections.abc import Iterable
@@ -13,20 +14,20 @@ __all__ = ["Aggregation"]
 
 
 class Aggregation:
-    """Of what the application of one node declares. Guarded by the node's lock."""
+    """Aggregated declarations of the application of one node. Guarded by the node's lock."""
 
     def __init__(self, subscribers: Iterable[bytes] = (), publishers: Iterable[bytes] = ()) -> None:
         self._subscribers = tuple(subscribers)
         self._publishers = tuple(publishers)
         self._joined: dict[bytes, tuple[int, set[int]]] = {}
-        """For each wide key of publishers the id under which it was asked about, and those of all that it stands for."""
+        """For each wide key of publishers: the id of its interest, and the ids of all its publishers."""
 
     def subscriber(self, key: bytes) -> bytes:
-        """The key to declare for a subscriber's."""
+        """Return the key to declare for a subscriber's key."""
         return next((wide for wide in self._subscribers if includes(wide, key)), key)
 
     def join(self, id: int, key: bytes) -> bytes | None:
-        """The key to ask about for a publisher's; None if that was done."""
+        """Return the key of the interest to send for a publisher, or None if it was sent already."""
         wide = next((wide for wide in self._publishers if includes(wide, key)), None)
         if wide is None:
             return key
@@ -35,7 +36,7 @@ class Aggregation:
         return wide if asked == id else None
 
     def leave(self, id: int) -> int | None:
-        """A publisher is gone: the id of what need not be asked any more; None if others need it."""
+        """Remove a publisher. Return the id of the interest to end, or None if other publishers need it."""
         for wide, (asked, ids) in self._joined.items():
             if id in ids:
                 ids.remove(id)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers to a query of the application's that are shown where they were read. Compiled.
+"""Fast path for replies to queries of the application (compiled).
 
-An answer usually passes through `queries`, which writes it again for whoever asked. Where the application asked, and has a
-listener that wants them all, that is not needed: what is looked up is its key, and a key that came before is
-recognized by its bytes. No object is made for such an answer. All that is not that simple (errors, keys that were not
-asked for) goes the usual way.
+A reply usually passes through `queries`, which encodes it again for the face that sent the query. This is not needed if the
+application sent the query and has a listener for all replies. Then only the key of the reply is resolved, and
+repeated keys are recognised by their bytes. No object is created for such a reply. All other replies (errors, keys that do
+not match the query) are passed to `queries`.
 """
 
 import cython
@@ -20,17 +20,20 @@ else:
 
 __all__ = ["Answers"]
 
-SLOTS = cython.declare(cython.Py_ssize_t, 1024)  # keys that are remembered, each where the bytes at its end say
+SLOTS = cython.declare(cython.Py_ssize_t, 1024)  # cached keys; the slot is a hash of the last bytes of the key
 FACTOR = cython.declare(cython.uint, 31)
 
 
 class Answers:
-    """Of one query. In the loop's thread, but for `over`, which is set when no answer is wanted any more."""
+    """Fast path for the replies to one query.
+
+    Threading: runs on the event loop thread, except `over`, which any thread sets to stop delivery.
+    """
 
     def __init__(self, get, listener, lock):
         self.get = get
         self.listener = listener
-        self.acquire = lock.acquire  # the query's lock: nobody is shown anything when it is done
+        self.acquire = lock.acquire  # the lock of the query: no reply is delivered after its end
         self.release = lock.release
         self.over = False
         self.spelled = Writer(64)
@@ -38,7 +41,7 @@ class Answers:
         self.own = [None] * SLOTS
 
     def take(self, reader, theirs, mine):
-        """The answer in `reader.response`, from somebody who declared these keys. False: it goes the usual way."""
+        """Deliver the reply in `reader.response`, whose sender declared these keys. Return False if `queries` must handle it."""
         if self.over or not reader.response.is_reply:
             return False
         wire = reader.response.key
@@ -54,7 +57,7 @@ class Answers:
         return True
 
     def key(self, wire, declared):
-        """As the application knows it; None if it is none that was asked for."""
+        """Return the key of a reply as the application sees it, or None if it does not match the query."""
         w: Writer = self.spelled
         w.clear()
         size: cython.Py_ssize_t

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The application as a face of its own node: what it declares, publishes, asks and answers.
+"""The application as a face of its own node: its declarations, publications, queries and replies.
 
-Everything here may be called from any thread. `deliver` callbacks are called with no lock held and get the live reader:
-the record is good until they return. `docs/design/network.md` lists the whole interface and its rules.
+Threading: all methods may be called from any thread. `deliver` callbacks run without a lock and receive the live reader. The
+record is valid until they return. `docs/design/network.md` lists the complete interface and its rules.
 """
 
 from collections.abc import Callable
@@ -53,17 +53,17 @@ Buffer = bytes | bytearray | memoryview
 
 
 class Application(Face):
-    """The one face whose other end is in this process."""
+    """The face of the application in this process."""
 
     def __init__(self, node: "Node") -> None:
-        super().__init__(Outlet(), node.zid, WhatAmI.ROUTER, WhatAmI.CLIENT)  # to its node it is as a client is
+        super().__init__(Outlet(), node.zid, WhatAmI.ROUTER, WhatAmI.CLIENT)  # its node treats it as a client
         self.is_application = True
         self.node = node
         self.subscribers: KeyTree[list[Subscriber]] = KeyTree()
         self.queryables: KeyTree[list[Queryable]] = KeyTree()
         self.watchers: dict[int, KeyTree[list[Watcher]]] = {SUBSCRIBER: KeyTree(), QUERYABLE: KeyTree()}
         self._stale: dict[Watcher, None] = {}
-        """Watchers that must be matched again, because a declaration that they matched has ended."""
+        """Watchers to match again, because a declaration that they matched has ended."""
         self._is_searching = False
         self.liveliness: dict[int, LivelinessSubscriber] = {}
         self.liveliness_gets: dict[int, LivelinessGet] = {}
@@ -73,12 +73,16 @@ class Application(Face):
         self.is_closed = False
         self._pushes: list[Push] = []
 
-    # Declaring
+    # Declarations
 
     def declare_subscriber(self, key: bytes, deliver: Deliver, origin: Locality = ANY) -> Subscriber:
-        """`deliver(key, reader)`, or a Listener's `take`, for each sample: the message is `reader.push`.
+        """Declare a subscriber. Samples are in `reader.push`.
 
-        With None, samples are asked for and shown to nobody: they come, and a recording has them.
+        Args:
+            key: Key expression of the subscriber.
+            deliver: A function `deliver(key, reader)`, or a `Listener` whose `take` is called. With None, samples are requested
+                but not delivered: a recording of the node contains them.
+            origin: Locality of the samples to deliver.
         """
         key = self.namespace.whole(key)
         with self.node.lock:
@@ -93,7 +97,7 @@ class Application(Face):
     def declare_queryable(
         self, key: bytes, deliver: Callable[..., object], complete: bool = False, origin: Locality = ANY
     ) -> Queryable:
-        """`deliver(query, reader)` for each query: the message is `reader.request`; `query` is how to answer it."""
+        """Declare a queryable: `deliver(query, reader)` is called for each query in `reader.request`, and replies use `query`."""
         key = self.namespace.whole(key)
         with self.node.lock:
             queryable = self._add(Queryable(self, key, deliver, origin, complete))
@@ -105,7 +109,7 @@ class Application(Face):
         return queryable
 
     def declare_token(self, key: bytes) -> Token:
-        """As long as it is declared, and the node is there, the key is alive."""
+        """Declare a liveliness token. The key is alive until the token is undeclared or the node is gone."""
         key = self.namespace.whole(key)
         with self.node.lock:
             token = self._add(Token(self, key))
@@ -114,11 +118,11 @@ class Application(Face):
         return token
 
     def declare_publisher(self, key: bytes, destination: Locality = ANY) -> Publisher:
-        """Ask who subscribes to the key: what is put on it goes only where somebody does."""
+        """Declare a publisher. Puts on its key are sent only to faces with matching subscribers."""
         return self._watch(Publisher(self, self.namespace.whole(key), destination), 0x02)
 
     def declare_querier(self, key: bytes, destination: Locality = ANY, complete: bool = False) -> Querier:
-        """Ask who answers queries on the key; `complete`: whether only those who have all of it are asked."""
+        """Declare a querier, which watches the queryables on a key. With `complete`, only complete queryables match."""
         return self._watch(Querier(self, self.namespace.whole(key), destination, complete), 0x04)
 
     def _watch(self, watcher: Watching, option: int) -> Watching:
@@ -135,7 +139,7 @@ class Application(Face):
     def declare_liveliness_subscriber(
         self, key: bytes, deliver: Callable[[bytes, bool], object], history: bool = False
     ) -> LivelinessSubscriber:
-        """`deliver(key, alive)` whenever a token on such a key appears or is gone; with history, of those of now too."""
+        """Call `deliver(key, alive)` when a matching token appears or ends. With history, also for current tokens."""
         node, key = self.node, self.namespace.whole(key)
         with node.lock:
             subscriber = self._add(LivelinessSubscriber(self, key, deliver, history))
@@ -148,7 +152,7 @@ class Application(Face):
     def liveliness_get(
         self, key: bytes, deliver: Callable[[bytes], object], done: Callable[[bool], object], timeout: float = 10.0
     ) -> LivelinessGet:
-        """`deliver(key)` for each token of now, then `done(timed_out)`."""
+        """Call `deliver(key)` for each current token, then `done(timed_out)`."""
         node, key = self.node, self.namespace.whole(key)
         with node.lock:
             self._check()
@@ -168,7 +172,7 @@ class Application(Face):
         return entity
 
     def undeclare_entity(self, entity: Entity) -> None:
-        """Take a declaration back. Twice is harmless."""
+        """Undeclare an entity. Repeated calls have no effect."""
         node = self.node
         with node.lock:
             if self.entities.pop(entity.id, None) is None:
@@ -191,7 +195,7 @@ class Application(Face):
         node._after()
 
     def close(self) -> None:
-        """Take everything back and refuse whatever comes later. Open queries end."""
+        """Undeclare all entities and refuse later calls. Open queries end."""
         with self.node.lock:
             entities = list(self.entities.values())
             self.is_closed = True
@@ -203,16 +207,16 @@ class Application(Face):
         for asking in liveliness_gets:
             asking.end(True)
 
-    # Publishing
+    # Publications
 
     def put(
         self, key: bytes, payload: Buffer, *, encoding: Encoding | None = None, attachment: Buffer | None = None,
         timestamp: Timestamp | None = None, source: SourceInfo | None = None, priority: int = 5, congestion: int = 0,
         express: bool = False, reliable: bool = True, destination: Locality = ANY, stack: bytes | None = None,
     ) -> bool:  # fmt: skip
-        """Publish a value on a key. False if a connection or a subscriber of ours had no room and dropped it."""
+        """Publish a value on a key. Return False if a connection or a local subscriber had no room and dropped it."""
         if timestamp is not None and self.node.stamps and not self.node.believes(timestamp):
-            if self.node.drops_future:  # at the door: who listens here is shown it
+            if self.node.drops_future:  # checked on entry, because local subscribers receive the sample too
                 self.node.counters["samples dropped: their timestamp is too far ahead"] += 1
                 if destination is REMOTE:
                     return False
@@ -230,7 +234,7 @@ class Application(Face):
         source: SourceInfo | None = None, priority: int = 5, congestion: int = 0, express: bool = False,
         reliable: bool = True, destination: Locality = ANY, stack: bytes | None = None,
     ) -> bool:  # fmt: skip
-        """Say that a key has no value any more."""
+        """Publish the deletion of a key."""
         push = self._push(False, timestamp, source, attachment, stack)
         return self._publish(key, push, quality(priority, congestion, express), reliable, destination)
 
@@ -268,7 +272,7 @@ class Application(Face):
         self, key: bytes, *, encoding: Encoding | None = None, priority: int = 5, congestion: int = 0,
         express: bool = False, reliable: bool = True, destination: Locality = ANY,
     ) -> Post | None:  # fmt: skip
-        """For puts on one key that differ in nothing but their bytes; None if each is to have a timestamp of ours."""
+        """Return a handle for puts on one key that differ only in their payload, or None if each needs a timestamp of this node."""
         if self.node.stamps:
             return None
         qos = quality(priority, congestion, express)
@@ -276,7 +280,7 @@ class Application(Face):
         return Post(self.node, self.namespace.whole(key), encoding, qos, reliable, local, remote)
 
     def receivers(self, key: bytes, source: Face) -> tuple[Listener, ...]:
-        """With the lock held: whom a sample on a key from a face is shown to."""
+        """Return the subscribers that receive a sample on a key from a face. The caller holds the lock."""
         refused = REMOTE if source is self else LOCAL
         found = self.subscribers.matching(key)
         return tuple(
@@ -286,7 +290,7 @@ class Application(Face):
             if subscriber.origin is not refused and subscriber.listener is not None
         )
 
-    # Asking
+    # Queries of the application
 
     def get(
         self, key: bytes, deliver: Callable[..., object], done: Callable[[], object], *, parameters: str = "",
@@ -295,11 +299,12 @@ class Application(Face):
         source: SourceInfo | None = None, priority: int = 5, congestion: int = 1, express: bool = False,
         destination: Locality = ANY, accept_any: bool = False, budget: int = 0, stack: bytes | None = None,
     ) -> Get:  # fmt: skip
-        """Ask the queryables of a key.
+        """Query the queryables of a key.
 
-        `deliver(key, reader)` for each answer that consolidation lets through: the message is `reader.response`, its key
-        None for an error without one. Then `done()`, once. With a `budget`, after so many answers of all at the latest.
-        If `deliver` is a Listener it is told the `mode` of consolidation; unless that is Monotonic, it is shown every answer.
+        `deliver(key, reader)` is called for each reply that passes consolidation. The message is `reader.response`. `key` is None
+        for an error without a key. Then `done()` is called once. With a `budget`, the query ends after this number of replies at
+        the latest. If `deliver` is a `Listener`, its `mode` is set to the consolidation mode. Unless that is Monotonic, the
+        listener receives every reply.
         """
         self._check()
         node, key = self.node, self.namespace.whole(key)
@@ -351,7 +356,7 @@ class Application(Face):
         return id
 
     def receive(self, message: bytes) -> None:
-        """An answer, or the end of answers, to a query of ours."""
+        """Handle a reply, or the end of replies, to a query of the application."""
         reader = self.node.reader(message)
         try:
             kind = reader.next()
@@ -366,10 +371,10 @@ class Application(Face):
         finally:
             self.node.done(reader)
 
-    # Being asked
+    # Queries to the application
 
     def show(self, id: int, key: bytes, reader: Any) -> None:
-        """A query that is for us: to each queryable that it concerns."""
+        """Pass a query to each matching queryable of the application."""
         complete_only = reader.request.target == 2
         with self.node.lock:
             question = self.requests.get(id)
@@ -393,17 +398,18 @@ class Application(Face):
             self.node.call(queryable.deliver, query, reader)
 
     def finish(self, id: int, question: Any) -> None:
-        """There are no more answers of ours."""
+        """End the replies of the application to a query."""
         with self.node.lock:
             sends = self.node.queries.final(self, id) if self.requests.get(id) is question else []
         self.node._perform(sends)
 
-    # What the tables say
+    # Matching
 
     def match(self, watcher: Watcher) -> Walk[bytes | None]:
         """Find the key of a declaration that a watcher matches, or None. Each slice needs the lock."""
         found = yield from self.node.declarations.tables[watcher.kind].walk(watcher.key)
-        middle = len(found) // 2  # declarations often end in their order: then the one in the middle is searched seldom
+        # Declarations often end in the order of their creation: starting in the middle makes repeated searches rare.
+        middle = len(found) // 2
         for number, resource in enumerate((*found[middle:], *found[:middle]), 1):
             if number % MAX_STEPS == 0:
                 yield
@@ -423,9 +429,9 @@ class Application(Face):
         )
 
     def changed(self, kind: int, key: bytes) -> None:
-        """With the lock held: update the watchers after a change of the declarations on a key.
+        """Update the watchers after a change of the declarations on a key. The caller holds the lock.
 
-        A declaration that matches decides at once. The end of one needs a search, which a job does for each watcher once.
+        A matching declaration decides immediately. The end of a declaration needs a search, which a job does once per watcher.
         """
         if kind not in self.watchers:
             return
@@ -453,7 +459,7 @@ class Application(Face):
                 watcher = next(iter(self._stale))
                 del self._stale[watcher]
                 witness = yield from self.match(watcher)
-                if watcher not in self._stale and watcher.witness is None:  # else it has changed meanwhile
+                if watcher not in self._stale and watcher.witness is None:  # otherwise it has changed during the search
                     watcher.witness = witness
                     self._set_matched(watcher, witness is not None)
         finally:
@@ -469,7 +475,7 @@ class Application(Face):
     def declare(
         self, kind: int, id: int, key: bytes, info: int, interest_id: int | None = None, node_id: int = 0
     ) -> None:  # fmt: skip
-        """Told of a declaration: of tokens we want to hear."""
+        """Handle a declaration to the application. Only tokens are delivered."""
         if kind != TOKEN:
             return
         own = self.namespace.own(key)
@@ -504,16 +510,16 @@ class Application(Face):
             self.node.later(lambda: get.end(late))
 
     def control(self, message: bytes) -> None:
-        """Nothing is written to ourselves."""
+        """Do nothing: the application has no transmit queue."""
 
     def charge(self, resource: limits.Resource, size: int) -> bool:
-        """The memory of the application is its own."""
+        """Do nothing: memory of the application is not charged."""
         return True
 
     def refund(self, resource: limits.Resource, size: int) -> None:
-        """Nothing was charged."""
+        """Do nothing: nothing was charged."""
 
 
 def quality(priority: int, congestion: int, express: bool) -> int:
-    """The QoS byte: congestion 0 drop, 1 block, 2 block the first only."""
+    """Return the QoS byte. Congestion: 0 drop, 1 block, 2 block the first only."""
     return priority | (0x08 if congestion == 1 else 0x20 if congestion == 2 else 0) | (0x10 if express else 0)

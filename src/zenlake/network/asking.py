@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The application's side of a query: `Get` is one that it asked, `Query` one that it was asked, `LivelinessGet` who lives."""
+"""Queries as the application sees them: `Get` is sent, `Query` is received, `LivelinessGet` requests tokens."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class Get:
-    """A query of ours. Its callbacks are never called at the same time, and none after `done`."""
+    """A query of the application. Its callbacks never run concurrently, and none runs after `done`."""
 
     def __init__(
         self, application: "Application", key: bytes, deliver: Callable[..., object], done: Callable[[], object],
@@ -42,9 +42,9 @@ class Get:
         self._lock = application.node.new_lock()
 
     def shown_at_once(self, listener: Listener) -> None:
-        """With the node's lock held, before it is sent: show answers to a listener where they are read.
+        """Deliver replies to a listener directly on reception. The caller holds the node's lock and has not sent the query yet.
 
-        Not if they are to be counted, or looked into by somebody on their way.
+        Not used if replies must be counted or inspected on their way.
         """
         question = self.question
         if question is None or question.budget or self.application.node.is_guarded:
@@ -53,7 +53,7 @@ class Get:
             question.answers = Answers(self, listener, self._lock)
 
     def accepted(self, key: bytes) -> bytes | None:
-        """An answer's key as the application knows it; None if it was not asked for, or is none."""
+        """Return the key of a reply as the application sees it, or None if it is invalid or does not match the query."""
         try:
             validate(key)
         except KeyExprError:
@@ -64,7 +64,7 @@ class Get:
         return self._accept_any or intersects(self.key, key)
 
     def answered(self, reader: Any, message: bytes) -> None:
-        """An answer, live in its reader."""
+        """Handle a reply, live in its reader."""
         response = reader.response
         key: bytes | None = response.key.suffix.value
         own = None if key is None else self.application.namespace.own(key)
@@ -82,7 +82,7 @@ class Get:
             self.application.node.call(self._deliver, own, reader)
 
     def end(self) -> None:
-        """No more answers: show what was kept, and say so."""
+        """End the query: deliver the consolidated replies, then call `done`."""
         node = self.application.node
         with self._lock:
             if self.is_done:
@@ -98,7 +98,7 @@ class Get:
             node.call(self._done)
 
     def cancel(self) -> None:
-        """Want no more answers; `done` is called."""
+        """Refuse further replies and call `done`."""
         node = self.application.node
         with node.lock:
             self.application.gets.pop(self.id, None)
@@ -108,7 +108,7 @@ class Get:
 
 
 class Query:
-    """A query to answer: any number of replies, then `finish` once."""
+    """A received query: any number of replies, then `finish` once."""
 
     def __init__(
         self, application: "Application", id: int, question: "Question", key: bytes, responder: EntityGlobalId
@@ -116,9 +116,9 @@ class Query:
         self.application = application
         self.key = key
         self.accepts_any = False
-        """Whether the asker takes answers on keys that its own does not match."""
+        """Whether the querier accepts replies on keys that do not match the query."""
         self.together: list[Query] = []
-        """Those of all queryables that the same question was shown to and that have not finished."""
+        """Unfinished queries of all queryables that received the same request."""
         self._id = id
         self._question = question
         self._responder = responder
@@ -132,7 +132,7 @@ class Query:
         timestamp: Timestamp | None = None, source: SourceInfo | None = None, express: bool = False,
         stack: bytes | None = None,
     ) -> None:  # fmt: skip
-        """One value."""
+        """Reply with a value."""
         put = Put(payload=payload, encoding=encoding, attachment=attachment, timestamp=timestamp, source=source)
         self._check(key)
         self._answer(key, Reply(body=put), express, stack)
@@ -141,27 +141,27 @@ class Query:
         self, key: bytes, *, attachment: Buffer | None = None, timestamp: Timestamp | None = None,
         source: SourceInfo | None = None, express: bool = False, stack: bytes | None = None,
     ) -> None:  # fmt: skip
-        """A key has no value any more."""
+        """Reply with the deletion of a key."""
         self._check(key)
         self._answer(key, Reply(body=Del(attachment=attachment, timestamp=timestamp, source=source)), express, stack)
 
     def reply_err(
         self, payload: Buffer, encoding: Encoding | None = None, express: bool = False, stack: bytes | None = None
     ) -> None:
-        """The query failed, and why."""
+        """Reply with an error."""
         self._answer(self.key, Err(payload=payload, encoding=encoding), express, stack)
 
     def _check(self, key: bytes) -> None:
         if not self.accepts_any and not intersects(self.key, key):
             raise InvalidValue(
-                f"a reply on `{key.decode()}` to a query on `{self.key.decode()}`, which does not match it: "
-                "reply on a key that does, or let the asker say that it takes any (`_anyke`)"
+                f"reply key `{key.decode()}` does not match the query on `{self.key.decode()}`: "
+                "reply on a matching key, or send the query with `_anyke` to accept any key"
             )
 
     def _answer(self, key: bytes, body: Reply | Err, express: bool, stack: bytes | None) -> None:
         node, key = self.application.node, self.application.namespace.whole(key)
         if self.is_finished:
-            raise InvalidValue("this query is finished: reply before `finish`")
+            raise InvalidValue("this query is finished; send replies before `finish`")
         qos = self._question.qos | (0x10 if express else 0)
         message = Response(
             id=self._id, key=key.decode(), qos=qos, responder=self._responder, body=body, timestamp_stack=stack
@@ -169,12 +169,12 @@ class Query:
         with node.lock:
             if self.application.requests.get(self._id) is not self._question:
                 node.counters["answers to no question"] += 1
-                return  # too late
+                return  # the query has ended already
             sends = node.queries.response(self.application, self._id, key, message)
         node._perform(sends)
 
     def finish(self) -> None:
-        """No more answers. Twice is harmless."""
+        """End the replies. Repeated calls have no effect."""
         with self.application.node.lock:
             if self.is_finished:
                 return
@@ -185,7 +185,7 @@ class Query:
 
 
 class LivelinessGet:
-    """Asks once which tokens there are."""
+    """A single request for the current tokens."""
 
     def __init__(
         self, application: "Application", id: int, deliver: Callable[[bytes], object],
@@ -210,7 +210,7 @@ class LivelinessGet:
             self._done(timed_out)
 
     def cancel(self) -> None:
-        """Want no more answers; `done` is called."""
+        """Refuse further replies and call `done`."""
         node = self.application.node
         with node.lock:
             self.application.liveliness_gets.pop(self.id, None)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Consolidation: which answers to a query the asker wants to see, and when (companion routing.md).
+"""Consolidation: selects the replies that a query delivers, and when (companion routing.md).
 
-    None        every one, at once
-    Monotonic   every one that is not older than what was shown for its key, at once
-    Latest      of each key the newest, at the end
+    None        all replies, immediately
+    Monotonic   replies that are not older than the last delivered one of their key, immediately
+    Latest      the newest reply of each key, at the end
 
-An answer without a timestamp is older than any with one. Errors are shown at once in all modes.
+A reply without a timestamp is older than any reply with one. Errors are delivered immediately in all modes.
 """
 
 from zenlake.values import ConsolidationMode
@@ -17,11 +17,11 @@ NEVER: Stamp = (-1, b"")
 
 
 def resolved(mode: ConsolidationMode, parameters: str) -> ConsolidationMode:
-    """Auto is Latest, but None where a range of time is asked for: there every value counts."""
+    """Resolve Auto: None with a time range, because every value counts, otherwise Latest."""
     if mode is not ConsolidationMode.AUTO:
         return mode
     if "_time" in parameters:
-        from zenlake.parameters import Parameters  # few ask so
+        from zenlake.parameters import Parameters  # imported here because time ranges are rare
 
         if Parameters(parameters).get("_time") is not None:
             return ConsolidationMode.NONE
@@ -29,14 +29,14 @@ def resolved(mode: ConsolidationMode, parameters: str) -> ConsolidationMode:
 
 
 class Consolidation:
-    """Of one query. `see` tells whether to show an answer now; `kept` are those to show at the end."""
+    """Consolidation state of one query. `see` decides on immediate delivery; `kept` are the replies to deliver at the end."""
 
     def __init__(self, mode: ConsolidationMode) -> None:
         self.mode = mode
         self._newest: dict[bytes, tuple[Stamp, bytes]] = {}
 
     def see(self, key: bytes, stamp: Stamp | None, message: bytes) -> bool:
-        """An answer as (time, clock id), or None if it has no timestamp."""
+        """Return the timestamp of a reply as (time, clock id), or None if missing."""
         if self.mode is ConsolidationMode.NONE:
             return True
         stamp = stamp or NEVER
@@ -48,7 +48,7 @@ class Consolidation:
         return not latest
 
     def kept(self) -> list[tuple[bytes, bytes]]:
-        """(key, message) of what was kept, in the order of the keys' first answers."""
+        """Return (key, message) of the stored replies, in the order of the first reply of each key."""
         if self.mode is not ConsolidationMode.LATEST:
             return []
         kept = [(key, message) for key, (_, message) in self._newest.items()]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who has what: subscribers, queryables and tokens of every face, and telling those who are to know.
+"""Tables of subscribers, queryables and tokens by face, and their propagation to other faces.
 
-A declaration is told to a face under its own key expression, once however many have it, and taken back when the last of
-them is gone. A face never hears of what it declared itself, with two exceptions: the application, which may publish to itself,
-and the tokens of a client.
+A declaration is sent to a face under its own key expression, once for any number of holders. It is withdrawn when its last
+holder is gone. A face never receives its own declarations, with two exceptions: the application, which may publish to
+itself, and the tokens of a client.
 """
 
 from collections import Counter
@@ -53,11 +53,11 @@ class Resource:
     def __init__(self, key: bytes) -> None:
         self.key = key
         self.holders: dict[Face, dict[int, int]] = {}
-        """For each face the ids under which it declared this, and what it said about each."""
+        """For each face: the ids under which it declared this resource, with the info of each."""
 
 
 def passes(source: Face, target: Face) -> bool:
-    """Whether messages of one face may go to another."""
+    """Return whether messages may pass from one face to another."""
     return source.group != target.group or (source is target and source.is_application)
 
 
@@ -69,7 +69,7 @@ def shares(holder: Face, face: Face, kind: int) -> bool:
 
 
 def merged(infos: list[int]) -> int:
-    """What several queryables are together: complete if one is, at the distance of the nearest such."""
+    """Merge the infos of several queryables: complete if one is, with the distance of the nearest complete one."""
     complete = [info for info in infos if info & COMPLETE]
     return min(complete or infos)
 
@@ -90,13 +90,17 @@ class Declarations:
         self.epoch = Epoch()
         self.counters = counters
         self.aggregation: "Aggregation | None" = None
-        """The wide keys under which the application's are declared, if there are any."""
+        """Wide keys that replace declarations of the application, if configured."""
         self.on_change: Callable[[int, bytes], None] = lambda kind, key: None
 
-    # What a face says
+    # Declarations received from a face
 
     def declare(self, face: Face, kind: int, id: int, key: bytes, info: int = 0, is_news: bool = True) -> None:
-        """It has that. No news if it had it before and we only now asked: then those who asked for news are not told."""
+        """Add a declaration of a face.
+
+        With `is_news` False, the declaration existed before and was only requested now. Then interests in future declarations
+        do not receive it.
+        """
         if self.aggregation is not None and face.is_application and kind == SUBSCRIBER:
             key = self.aggregation.subscriber(key)
         known = face.declared[kind]
@@ -132,7 +136,7 @@ class Declarations:
         self._changed(kind, resource, is_news=False, loser=face)
 
     def ended(self, face: Face, key: bytes) -> None:
-        """A token is gone that the face never told us of: it was there before we asked, and we asked for news only."""
+        """Handle the end of a token that the face never declared: it is older than our interest in future declarations."""
         self._changed(TOKEN, self.tables[TOKEN].get(key) or Resource(key), is_news=False, loser=face)
 
     def forget(self, face: Face) -> Job:
@@ -148,10 +152,10 @@ class Declarations:
             if number % STEP == STEP - 1:
                 yield None
 
-    # Who is told
+    # Propagation to other faces
 
     def info(self, face: Face, kind: int, resource: Resource) -> int | None:
-        """What to tell a face about a resource; None if nobody whom it could reach has it, or it may not know."""
+        """Return the info of a resource for a face, or None if no reachable holder has it or access control hides it."""
         if self._hides(face, kind, resource.key):
             return None
         infos = [
@@ -166,11 +170,11 @@ class Declarations:
         return face.guard is not None and face.guard.denies(EGRESS, DECLARING[kind], key)
 
     def current(self, face: Face, kind: int, key: bytes | None) -> list[tuple[bytes, int]]:
-        """What a face could be told now that intersects a key."""
+        """Return the current declarations for a face that intersect a key."""
         table = self.tables[kind]
         found = table.values() if key is None else table.matching(key)
-        told = ((resource.key, self.info(face, kind, resource)) for resource in found)
-        return [(key, info) for key, info in told if info is not None]
+        infos = ((resource.key, self.info(face, kind, resource)) for resource in found)
+        return [(key, info) for key, info in infos if info is not None]
 
     def _changed(self, kind: int, resource: Resource, is_news: bool = True, loser: Face | None = None) -> None:
         self.epoch.number += 1
@@ -222,28 +226,28 @@ class Declarations:
         self, face: Face, kind: int, resource: Resource, is_news: bool = True, loser: Face | None = None,
         interests: Iterable[Iterable[Interest]] = (),
     ) -> None:  # fmt: skip
-        """Bring what a face knows of a resource up to date. `interests`: those of the face in it, by their keys."""
+        """Update the declaration of a resource to a face. `interests` are those of the face in the resource, by their keys."""
         key, info = resource.key, self.info(face, kind, resource)
         if face.is_told_all:
             self._settle(face, kind, key, info, True)
             return
         known = key in face.told[kind]
-        asked, tells = False, is_news or known or kind != TOKEN
+        asked, sends = False, is_news or known or kind != TOKEN
         for interest in (interest for those in interests for interest in those):
             if interest.answered:
-                asked, tells = True, tells or interest.mode & CURRENT != 0
-                if tells:
+                asked, sends = True, sends or interest.mode & CURRENT != 0
+                if sends:
                     break
         aggregate = face.aggregates.get(key)
         if aggregate is not None and kind in aggregate.kinds:
-            self._refresh(face, kind, key, asked and tells)
+            self._refresh(face, kind, key, asked and sends)
         else:
-            self._settle(face, kind, key, info, asked and tells)
+            self._settle(face, kind, key, info, asked and sends)
         if kind == TOKEN and loser is not None and info is None and asked and not known:
             self._tell_end(face, key, loser)
 
     def _tell_end(self, face: Face, key: bytes, loser: Face) -> None:
-        """Nobody has a token any more: by key, as 1.10.2, to one who asked for news only and so never knew of it."""
+        """Withdraw a token by key, as 1.10.2, for an interest in future declarations that never received the token."""
         if shares(loser, face, TOKEN):
             face.undeclare(TOKEN, 0, key)
 
@@ -329,18 +333,18 @@ class Declarations:
     def _settle(
         self, face: Face, kind: int, key: bytes, info: int | None, wanted: bool, interest_id: int | None = None
     ) -> None:
-        told = face.told[kind].get(key)
+        sent = face.told[kind].get(key)
         if info is None:
-            if told is not None:
+            if sent is not None:
                 del face.told[kind][key]
-                face.undeclare(kind, told[0], key)
-        elif wanted and (told is None or told[1] != info or interest_id is not None):
-            id = face.next_id() if told is None else told[0]
+                face.undeclare(kind, sent[0], key)
+        elif wanted and (sent is None or sent[1] != info or interest_id is not None):
+            id = face.next_id() if sent is None else sent[0]
             face.told[kind][key] = (id, info)
             face.declare(kind, id, key, info, interest_id)
 
     def tell_all(self, face: Face) -> Job:
-        """Declare everything to a new face that hears everything, in steps. Later changes are declared as they occur."""
+        """Declare everything to a new face that receives all declarations, in steps. Later changes are declared as they occur."""
         for kind, table in self.tables.items():
             for number, resource in enumerate(table.values()):
                 self.tell(face, kind, resource)
@@ -375,7 +379,7 @@ class Declarations:
                 if info is None:
                     continue
                 if not interest.mode & FUTURE:
-                    face.declare(kind, 0, key, info, interest.id)  # as 1.10.2 does: it cannot be taken back
+                    face.declare(kind, 0, key, info, interest.id)  # as 1.10.2: it cannot be withdrawn
                 elif key not in face.told[kind] or face.told[kind][key][0] <= last_id:
                     if key in face.aggregates and kind in face.aggregates[key].kinds:
                         yield from self._settle_aggregate(face, kind, key, True, interest.id)
@@ -385,17 +389,17 @@ class Declarations:
     def stop_telling(self, face: Face, interest: Interest) -> Job:
         """End an interest. Tokens and aggregates that no other interest intersects are forgotten, without an undeclaration.
 
-        All other declarations are still withdrawn when they end: the face may go on to believe in them, as ours do.
+        All other declarations are still withdrawn when they end: the face may keep them in its tables, as our faces do.
         """
         if interest.wants(TOKEN):
-            told = face.told[TOKEN]
-            for number, key in enumerate(list(told)):
+            sent = face.told[TOKEN]
+            for number, key in enumerate(list(sent)):
                 if number % STEP == STEP - 1:
                     yield None
-                if key not in told or not (interest.key is None or intersects(interest.key, key)):
+                if key not in sent or not (interest.key is None or intersects(interest.key, key)):
                     continue
                 if not self._is_wanted(face, TOKEN, key):
-                    del told[key]
+                    del sent[key]
         aggregate = face.aggregates.get(interest.key) if interest.is_counted and interest.key is not None else None
         if aggregate is None:
             return

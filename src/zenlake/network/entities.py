@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an application declares: the node's record of each."""
+"""Records of the entities that an application declared."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,7 +21,7 @@ Deliver = Listener | Callable[..., object] | None
 
 
 class Entity:
-    """Something that the application declared."""
+    """An entity that the application declared."""
 
     kind = 0
 
@@ -65,7 +65,7 @@ class Token(Entity):
 
 
 class Watcher(Entity):
-    """A publisher or a querier: wants to know whether anybody is there."""
+    """A publisher or a querier, which watches for matching subscribers or queryables."""
 
     def __init__(
         self, application: "Application", key: bytes, destination: Locality, complete: bool = False
@@ -73,16 +73,16 @@ class Watcher(Entity):
         super().__init__(application, key)
         self.destination = destination
         self.complete = complete
-        """Of a querier: only those who have all of the key are there for it."""
+        """Of a querier: only complete queryables match."""
         self.on_matching: Callable[[bool], object] | None = None
-        """Called with the new state at each change."""
+        """Callback with the new state at each change."""
         self.last = False
         self.witness: bytes | None = None
-        """The key of a declaration that matches."""
+        """Key of a matching declaration."""
 
     @property
     def matching(self) -> bool:
-        """Whether anybody is there now."""
+        """Whether a matching declaration exists now."""
         return self.application.node.run(self.application.match(self)) is not None
 
 
@@ -101,7 +101,7 @@ class LivelinessSubscriber(Entity):
         super().__init__(application, key)
         self.deliver = deliver
         self.history = history
-        """Without, it hears also of the end of those of whose beginning it did not hear."""
+        """Whether current tokens are delivered. Without it, the end of a token is delivered even if its start was not."""
         self.alive: set[bytes] = set()
 
 

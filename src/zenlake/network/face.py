@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A face: what one neighbour declared to us, what we told it, and what is open between us.
+"""A face: the declarations of one neighbour, the declarations sent to it, and open interests and queries.
 
-It knows no socket: an `Outlet` takes messages. A message that must not be dropped and that the outlet refuses is kept
-in the face's backlog; while something is there, whoever sent us that message is not read from.
+A face does not use sockets: an `Outlet` sends its messages. If the outlet refuses a message that must not be dropped, the
+face stores it in its backlog. While the backlog is not empty, faces whose messages fill it are not read from.
 """
 
 from collections import deque
@@ -31,10 +31,10 @@ __all__ = [
     "Aggregate", "Asked", "DECLARING", "Face", "Interest", "KINDS", "Outlet", "QUERYABLE", "SUBSCRIBER", "TOKEN", "name_interest",
 ]  # fmt: skip
 
-# The kinds of what is declared, by the id of the declaration's body; and their bits in an interest's options.
+# Kinds of declarations, by the id of the declaration's body, and their bits in the options of an interest.
 SUBSCRIBER, QUERYABLE, TOKEN = 0x02, 0x04, 0x06
 KINDS = {SUBSCRIBER: 0x02, QUERYABLE: 0x04, TOKEN: 0x08}
-# The names of declarations in access control.
+# Names of declarations in access control.
 DECLARING = {SUBSCRIBER: "declare_subscriber", QUERYABLE: "declare_queryable", TOKEN: "liveliness_token"}
 
 CURRENT, FUTURE = 1, 2
@@ -44,7 +44,7 @@ RESTRICTED = 0x10
 CONTROL_QOS = 0x08  # priority control, block
 BLOCK = 1
 
-# Sizes in bytes of what is stored, besides keys; measured by tests/network/test_limits.py.
+# Sizes in bytes of stored objects, without keys; measured by tests/network/test_limits.py.
 MESSAGE = 160
 """A message of a backlog."""
 INTEREST = 1000
@@ -62,36 +62,36 @@ def weigh_key(key: bytes | None) -> int:
 
 
 class Outlet:
-    """Who takes a face's messages. The runtime's connection, or a test."""
+    """Transmit handle of a face: a connection of the runtime, or a test double."""
 
     def send(self, message: bytes, priority: int, reliable: bool, congestion: int, express: bool) -> bool:
-        """False if there is no room for it."""
+        """Send a message. Return False if there is no room."""
         raise NotImplementedError
 
     def waits(self) -> bool:
-        """Whether `send`, in this thread, waits for room by itself."""
+        """Return whether `send` on this thread waits for room by itself."""
         return False
 
     def write(self) -> None:
-        """Write what waits, as far as that goes at once."""
+        """Write queued messages as far as possible without blocking."""
 
     def close(self, reason: CloseReason) -> None:
-        """End the connection at once."""
+        """Close the connection immediately."""
 
     def describe(self) -> dict[str, object]:
-        """About the connection, for the admin space."""
+        """Return a description of the connection for the admin space."""
         return {}
 
     def pause(self) -> None:
-        """Read nothing more from it for now."""
+        """Stop reading from the connection."""
 
     def resume(self) -> None:
-        """Read from it again."""
+        """Resume reading from the connection."""
 
 
 @dataclass(eq=False, slots=True)
 class Interest:
-    """What a neighbour (or the application) wants to know of."""
+    """An interest of a neighbour or of the application."""
 
     face: "Face"
     id: int
@@ -99,7 +99,7 @@ class Interest:
     options: int
     key: bytes | None
     waiting: set["Asked"] = field(default_factory=set)
-    """What we asked others on its behalf and have had no end of yet: it is not answered before."""
+    """Interests sent to other faces on its behalf that have not ended yet. It is answered after them."""
     answered: bool = False
     replying: bool = False
     is_counted: bool = False
@@ -108,7 +108,7 @@ class Interest:
 
     @property
     def size(self) -> int:
-        """Bytes that are charged for it: it is in an index for each kind."""
+        """Size in bytes to charge. The interest is in one index for each kind."""
         return INTEREST + sum(self.wants(kind) for kind in KINDS) * weigh_key(self.key)
 
     def wants(self, kind: int) -> bool:
@@ -116,7 +116,7 @@ class Interest:
 
     @property
     def is_aggregate(self) -> bool:
-        """Whether one declaration, on the key of the interest, stands for all that intersect it."""
+        """Whether one declaration, on the key of the interest, replaces all declarations that intersect it."""
         return self.options & AGGREGATE != 0 and self.key is not None
 
 
@@ -135,7 +135,7 @@ class Aggregate:
 
 @dataclass(eq=False, slots=True)
 class Asked:
-    """What we asked a neighbour on behalf of an interest."""
+    """An interest sent to a neighbour on behalf of another interest."""
 
     face: "Face"
     id: int
@@ -151,10 +151,13 @@ def name_interest(mode: int, options: int) -> str | None:
 
 
 class Face:
-    """One neighbour. Guarded by the node's lock, but for `send`."""
+    """One neighbour.
+
+    Threading: guarded by the node's lock, except `send`.
+    """
 
     hears_all = False
-    """Whether every sample goes there, whatever it declared."""
+    """Whether every sample is sent to it, without regard to its declarations."""
 
     def __init__(
         self, outlet: Outlet, zid: bytes, own: WhatAmI, whatami: WhatAmI,
@@ -169,15 +172,15 @@ class Face:
         self.is_application = False
         self.is_open = True
         self.account = Account()
-        """Memory that it makes this node use."""
+        """Memory that the neighbour makes this node use."""
         self.on_limit: Callable[[Face, Resource], None] = lambda face, resource: None
         self.on_full: Callable[[], None] = lambda: None
         """Called when the memory of all faces together is used up."""
         self.is_ending = False
-        """Whether it is being closed for a limit: nothing more of what it sends is handled."""
+        """Whether it is being closed because of a limit. Further messages from it are not handled."""
         self.guard: Guard | None = None
-        """What it may do; None: everything."""
-        # Key ids: those that it declared, by id and by key; those that we declared to it.
+        """Its permissions, or None if everything is allowed."""
+        # Key ids: declared by the neighbour, by id and by key; declared by this node.
         self.theirs = theirs or KeyTable()
         self.mine = mine or KeyTable()
         self.prefixes: dict[bytes, int] = {}
@@ -190,58 +193,58 @@ class Face:
         self.is_refreshing = False
         self.asked: dict[int, Asked] = {}
         self.covered: KeyTree[list[Asked]] = KeyTree()
-        """Of a neighbour that we ask: the keys whose subscribers it told us of, all of them."""
+        """Of a neighbour that receives our interests: keys for which it has declared all of its subscribers."""
         self.requests: dict[int, Question] = {}
         self.questions: dict[int, Question] = {}
         self.request_ids = request_ids
         self.routes: dict[Any, Any] = {}
         self.tree_routes: dict[int, dict[Any, Any]] = {}
-        """Of a router: the routes of samples that follow another router's tree, by its number for that one."""
+        """Of a router: routes of samples that follow the tree of another router, by the neighbour's number for that router."""
         self.lane: Lane | None = None
-        """A short way for samples that pass, if the outlet has one."""
+        """Fast path for forwarded samples, if the outlet has one."""
         self.way: Way | None = None
-        """A short way for samples of the application."""
+        """Fast path for samples of the application, if the outlet has one."""
         self.backlog: deque[tuple[bytes, int, bool, int, bool]] = deque()
         self.stuck_since: float | None = None
         self.has_progressed = False
         """Whether the last `drain` sent anything."""
         self.holding: set[Face] = set()
-        """Faces that are not read from until our backlog is gone."""
+        """Faces that are not read from until the backlog of this face is empty."""
         self.held_by: set[object] = set()
         """Reasons not to read from it: faces whose backlog it fills, and those given to `suspend`."""
         self.sink: Sink | None = None
-        """What receives its messages, if that can be suspended."""
+        """Receiver of its messages, if it can be suspended."""
         self.jobs: deque[Job] = deque()
         self.computed: tuple[object, Any] | None = None
-        """The result of a job for the message that is handled again: the name of the message, and the result."""
+        """Result of a job for the message that is handled again: name of the message, and the result."""
         self.dirty: set[Face] = set()
-        """The node's: faces with something to send."""
+        """Set of the node: faces with queued messages."""
         self.dropped = 0
         self.initial_final = False
         self.psids: dict[int, bytes] = {}
         """Its numbers for the nodes of the link state."""
         self.gateways: frozenset[bytes] = frozenset()
-        """Of a peer: the routers that it says it is connected with."""
+        """Of a peer: the routers that it reports as connected."""
         self._last_request = 0
         self.last_id = 0
 
     @property
     def is_told_all(self) -> bool:
-        """Whether it hears of every declaration, asked for or not."""
+        """Whether it receives all declarations without an interest."""
         return self.stand is Stand.NORTH or self.stand is Stand.BESIDE
 
     @property
     def is_asked(self) -> bool:
-        """Whether it tells us only what we ask for."""
+        """Whether it sends declarations only in reply to interests."""
         return self.stand is Stand.NORTH
 
     def next_id(self) -> int:
-        """For declarations and interests: one counter, as 1.10.2 has."""
+        """Return the next id for declarations and interests: one counter for both, as in 1.10.2."""
         self.last_id += 1
         return self.last_id
 
     def next_request(self) -> int | None:
-        """A request id that is free; None if all are taken."""
+        """Return a free request id, or None if all are in use."""
         if len(self.requests) >= self.request_ids:
             return None
         while True:
@@ -250,17 +253,17 @@ class Face:
                 return self._last_request
 
     def takes(self, kind: int, reader: Any) -> bool:
-        """Whether it may say that: a message of this kind, live in its reader."""
+        """Return whether the neighbour may send the message of this kind that is live in its reader."""
         return True
 
-    # Reading
+    # Receive path
 
     def suspend(self, reason: object, retry: bool = False) -> None:
-        """Handle nothing more of what it sends until `release`, not even messages that were read already.
+        """Handle no further messages of the neighbour until `release`, including messages that were read already.
 
         Args:
             reason: Any object; give the same to `release`.
-            retry: Whether the message at hand is handled again afterwards.
+            retry: Whether the current message is handled again afterwards.
         """
         self.held_by.add(reason)
         if self.sink is not None and self.sink.suspended != RETRY:
@@ -287,26 +290,26 @@ class Face:
         return True
 
     def refund(self, resource: Resource, size: int) -> None:
-        """Give back memory that was charged."""
-        if self.is_open:  # else the account is closed
+        """Release charged memory."""
+        if self.is_open:  # otherwise the account is closed
             self.account.release(resource, size)
 
     @property
     def is_full(self) -> bool:
-        """Whether its backlog is so large that replies to it wait."""
+        """Whether its backlog is so large that replies to it must wait."""
         return self.account.is_above(Resource.CONTROL_BACKLOG, 0.5)
 
     # Keys
 
     def resolve(self, scope: int, by_sender: bool, suffix: bytes | None) -> bytes | None:
-        """The whole key of a message from it; None if the id stands for nothing."""
+        """Return the whole key of a message from the neighbour, or None if its key id is unknown."""
         if not scope:
             return suffix or b""
         prefix: bytes | None = (self.theirs if by_sender else self.mine).get(scope)
         return None if prefix is None else prefix + (suffix or b"")
 
     def wire_key(self, key: bytes) -> tuple[int, bool, bytes | None]:
-        """The key as we send it: by an id that it declared if there is one, else in full."""
+        """Return the key as it is sent: with an id that the neighbour declared if possible, otherwise in full."""
         if self.prefixes:
             end = len(key)
             while end > 0:
@@ -316,7 +319,7 @@ class Face:
                 end = key.rfind(b"/", 0, end)
         return 0, True, key
 
-    # Messages out; the application overrides these. Each message on a key passes access control here.
+    # Transmit path, overridden by the application. Each message on a key passes access control here.
 
     def allows_egress(self, message: str, key: bytes | None) -> bool:
         """Return whether access control lets a message on a key leave to this neighbour."""
@@ -334,16 +337,16 @@ class Face:
         self.control(Declare(interest_id=interest_id, qos=CONTROL_QOS, node_id=node_id, body=body).encode())
 
     def undeclare(self, kind: int, id: int, key: bytes, node_id: int = 0) -> None:
-        """Take a declaration back: by its id, or by its key if the id is 0."""
+        """Withdraw a declaration by its id, or by its key if the id is 0."""
         if not self.allows_egress(DECLARING[kind], key):
             return
-        told: tuple[int, bool, str | None] | None = None
+        wire_key: tuple[int, bool, str | None] | None = None
         if id == 0:
             scope, sender, suffix = self.wire_key(key)
-            told = scope, sender, None if suffix is None else suffix.decode()
+            wire_key = scope, sender, None if suffix is None else suffix.decode()
         elif kind != SUBSCRIBER:
-            told = 0, False, None  # as 1.10.2: the extension says nothing
-        body = UndeclareEntity(kind=kind + 1, id=id, key=told)
+            wire_key = 0, False, None  # as 1.10.2: an empty extension
+        body = UndeclareEntity(kind=kind + 1, id=id, key=wire_key)
         self.control(Declare(qos=CONTROL_QOS, node_id=node_id, body=body).encode())
 
     def final(self, interest_id: int) -> None:
@@ -372,7 +375,7 @@ class Face:
             self.dirty.add(self)
 
     def send(self, message: bytes, qos: int, reliable: bool, ordered: bool = False) -> bool:
-        """Send now. False if it was dropped, or had to be kept. `ordered`: never before something that is kept."""
+        """Send a message now. Return False if it was dropped or stored. With `ordered`, it never overtakes the backlog."""
         congestion = BLOCK if qos & 0x08 else 2 if qos & 0x20 else 0
         priority, express = qos & 0x07, qos & 0x10 != 0
         if not self.is_open:
@@ -388,7 +391,7 @@ class Face:
         return False
 
     def drain(self) -> bool:
-        """Send what was kept. True if nothing is left, and no more waits further down than should."""
+        """Send the backlog. Return True if it is empty and the outlet is not over its limit."""
         backlog, send = self.backlog, self.outlet.send
         size = 0
         try:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The path of every sample that passes: read, looked up, written again. Compiled; no object is made for a sample.
+"""Forwarding path of samples: decode, look up, encode. Compiled; no object is created for a forwarded sample.
 
-A `Door` is where a connection's messages enter the node. A PUSH is looked up under the key as it is written (`Route`,
-worked out by `routes` and good until a declaration changes) and written into the queue of each receiving face: the
-header and the key anew, in the way that suits that face, the bytes behind it (extensions known and unknown, body) as
-they came. A router that stamps writes its timestamp in between; between routers NodeId, which says whose tree a sample
-follows, is part of what is written for a key, and the one that came is left out. All else goes to the node.
+A `Door` receives the messages of one connection. A PUSH is looked up by its encoded key (`Route`, computed by `routes`, valid
+until a declaration changes). It is then written into the queue of each receiving face. Header and key are encoded for that
+face. The remaining bytes (known and unknown extensions, body) are copied unchanged. A router that adds timestamps inserts its
+timestamp in between. Between routers the NodeId selects the tree that a sample follows. It is part of the encoded key, and
+the received NodeId is removed. All other messages go to the node.
 
-The lock of a receiving queue is taken once for all samples of one read, and given back before anything but a sample is
-handled: nobody else's code runs while it is held.
+Threading: the lock of a receiving queue is taken once for all samples of one read. It is released before any other
+message is handled, so no foreign code runs while it is held.
 """
 
 import cython
@@ -36,47 +36,57 @@ else:
     from zenlake.wire.writer import Writer
 
 # PUSH is Z|M|N|id, PUT is Z|E|T|id
-SHORTEST = cython.declare(cython.Py_ssize_t, 5)  # bytes: a header and the longest id that `short_vle` looks at
-NODE_ID = cython.declare(cython.ulonglong, 1 << 0x33)  # the extension's header byte, as a bit
-FULL = cython.declare(cython.int, 0)  # what a queue answers
+SHORTEST = cython.declare(cython.Py_ssize_t, 5)  # bytes: a header and the longest id that `short_vle` decodes
+NODE_ID = cython.declare(cython.ulonglong, 1 << 0x33)  # header byte of the extension, as a bit
+FULL = cython.declare(cython.int, 0)  # results of a queue
 OVER = cython.declare(cython.int, 2)
-BLOCK = cython.declare(cython.int, 0x28)  # the QoS bits of either kind of block
+BLOCK = cython.declare(cython.int, 0x28)  # QoS bits of the two blocking congestion controls
 MAX_SECONDS = cython.declare(cython.double, BUDGET)
 
 
 class Epoch:
-    """Counts the changes after which a route may be another."""
+    """Counter of changes that can invalidate routes."""
 
     def __init__(self):
         self.number = 0
 
 
 class Reading:
-    """Whose message is being handled now; None outside the loop's thread and between messages."""
+    """The face whose message is being handled, or None on other threads and between messages."""
 
     def __init__(self):
         self.face = None
 
 
 class Listener:
-    """Who is shown the samples of a subscription. Subclass it where each sample counts."""
+    """Receiver of the samples of a subscription. Subclass it where the cost per sample matters."""
 
     if not cython.compiled:  # compiled: an attribute, in the .pxd
-        runs: bool = False  # whether it has a `take_run`
-        mode: object = None  # of one that is shown the answers to a query: which of them its asker wants
+        runs: bool = False  # whether it implements `take_run`
+        mode: object = None  # for a listener to replies: the consolidation mode of the query
 
     def take(self, key, reader):
-        """One sample, on this key, in `reader.push` until this returns. 1 if there was no room and it was dropped."""
+        """Receive one sample on this key, valid in `reader.push` until this returns.
+
+        Returns:
+            1 if there was no room and the sample was dropped, otherwise 0.
+        """
         return 0
 
     def take_run(self, door, reader):
-        """Take messages that lie ahead of a reader, as long as they are publications for this listener alone (`door.key_for`),
-        and move the reader behind them; returns how many they were. `take` is shown the first that is anything else."""
+        """Receive consecutive messages of a reader in one call.
+
+        The messages are publications for this listener only (`door.key_for`). The method moves the reader behind them. The first
+        other message is passed to `take`.
+
+        Returns:
+            The number of messages.
+        """
         return 0
 
 
 class Called(Listener):
-    """A function as a listener."""
+    """A listener that calls a function."""
 
     def __init__(self, deliver):
         self.deliver = deliver
@@ -87,7 +97,7 @@ class Called(Listener):
 
 
 class Lane:
-    """The way into a connection's queue from the loop's thread, without a detour."""
+    """Fast path from the event loop thread into the transmit queue of a connection."""
 
     def __init__(self, queue, lock, arm):
         self.queue = queue
@@ -99,21 +109,21 @@ class Lane:
 
     @property
     def is_over(self):
-        """Whether more waits than should."""
+        """Whether the queue is over its limit."""
         return self.queue.is_over
 
     @property
     def is_poor(self):
-        """Whether it was for the memory of all that a message was last refused."""
+        """Whether the last message was refused because of the memory limit of all connections."""
         return self.queue.poor
 
     @property
     def waiting(self):
-        """Bytes."""
+        """Queued bytes."""
         return self.queue.held
 
     def hold(self):
-        """From here on, until `let_go`, nobody else changes the queue."""
+        """Lock the queue until `let_go`."""
         self.acquire()
         self.held = True
         return 0
@@ -128,7 +138,7 @@ class Lane:
 
 
 class Target:
-    """A face that a sample goes to, and how the key is written for it: with the NodeId behind it where it follows a tree.
+    """A face that receives a sample, and the key as encoded for it, with a NodeId if the sample follows a tree.
 
     `more` is the same as `key` for samples that have further extensions.
     """
@@ -144,23 +154,23 @@ class Target:
 
 
 class Route:
-    """Where the samples of one key from one face go, along one tree."""
+    """Destinations of the samples on one key from one face, along one tree."""
 
     def __init__(self, epoch, key, receivers, targets, whole, deleting=None, denied=None, shown=None):
         self.epoch = epoch
         self.key = key
-        self.shown = key if shown is None else shown  # the key as the application knows it
+        self.shown = key if shown is None else shown  # the key as the application sees it
         self.receivers = receivers  # listeners of the application
         self.targets = targets
-        self.whole = whole  # the key written in full
-        self.deleting = deleting  # where deletions go, if they may go elsewhere
-        self.denied = denied  # what to count, if it may not be sent at all
-        self.along_tree = any(target.flags & ids.Z for target in targets)  # of another router than us
-        self.only = receivers[0] if len(receivers) == 1 and not targets else None  # who alone receives them
+        self.whole = whole  # the full key, encoded
+        self.deleting = deleting  # route of deletions, if different
+        self.denied = denied  # counter name if sending is denied
+        self.along_tree = any(target.flags & ids.Z for target in targets)  # follows the tree of another router
+        self.only = receivers[0] if len(receivers) == 1 and not targets else None  # the only receiver
 
 
 class Door(Sink):
-    """Where one connection's messages enter the node."""
+    """Receiver of the messages of one connection."""
 
     def __init__(self, node, join=None):
         self.node = node
@@ -182,20 +192,20 @@ class Door(Sink):
         self.last_node_id = 0
         self.now = 0
         self.began = -1.0
-        # The sample at hand, behind its key: what is put before, and where the rest lies as it came.
+        # The current sample, after its key: the inserted bytes, and the position of the unchanged rest.
         self.before = Writer(64)
         self.has_exts = False
         self.rest = None
         self.rest_at = 0
         self.rest_end = 0
-        # Answers to a query that are shown where they are read, and the id by which the other end knows it.
+        # Fast path for the replies to a query, and the request id of that query.
         self.asked = None
         self.asked_id = 0
         self.theirs = None
         self.mine = None
 
     def enter(self, face):
-        """From now on: its messages."""
+        """Attach the face of the connection. Called before its first message."""
         self.face = face
         if face.sink is None:
             face.sink = self
@@ -206,13 +216,13 @@ class Door(Sink):
         self.mine = face.mine
 
     def begin(self):
-        """Messages of one read follow: whoever needs the time looks at the clock."""
+        """Begin the messages of one read. The clock is read only when needed."""
         self.now = 0
         self.began = -1.0
         return 0
 
     def check_time(self):
-        """Before and after work that may take long: leave the rest of the read for the next turn if it takes too long."""
+        """Check the time before and after expensive work. Defer the rest of the read to the next turn if it exceeds the limit."""
         now: cython.double = self.node.now()
         if self.began < 0:
             self.began = now
@@ -221,7 +231,7 @@ class Door(Sink):
         return 0
 
     def finish(self):
-        """Let go of what is held; no message is being handled."""
+        """Release the locks after a message."""
         lane: Lane
         while length(self.held):
             lane = self.held.popleft()
@@ -231,13 +241,13 @@ class Door(Sink):
         return 0
 
     def on_message(self, kind, reader):
-        if self.face is None:  # what came with the OpenAck, in the same read, is here before the news that it is open
+        if self.face is None:  # messages in the same read as the OpenAck arrive before the event `opened`
             self.join()
         if kind == ids.PUSH:
             return self.push(reader)
         self.finish()
         if kind != ids.RESPONSE:
-            self.asked = None  # it may have been the last answer: then the id is free for another query
+            self.asked = None  # it may have been the last reply: then the id is free for another query
         elif self.answer(reader):
             return 0
         if self.began < 0:
@@ -246,7 +256,7 @@ class Door(Sink):
         return self.check_time()
 
     def answer(self, reader):
-        """An answer to a query of the application's that wants all of them as they are read; False if it is any other."""
+        """Deliver a reply on the fast path of a query of the application. Return False for any other reply."""
         if self.asked is None or reader.response.id != self.asked_id:
             self.asked_id = reader.response.id
             question = self.face.requests.get(self.asked_id)
@@ -264,7 +274,7 @@ class Door(Sink):
 
     def push(self, reader):
         push: Push = reader.push
-        route: Route = self.find(push.key, push.node_id if self.is_tree else 0)  # of others it has no meaning
+        route: Route = self.find(push.key, push.node_id if self.is_tree else 0)  # has no meaning from other roles
         if route is None:
             return 0
         if not push.is_put and route.deleting is not None:
@@ -310,7 +320,7 @@ class Door(Sink):
         return 0
 
     def show(self, route, reader):
-        """To the application."""
+        """Deliver the sample to the application."""
         listener: Listener
         for listener in route.receivers:
             self.show_one(listener, route.shown, reader)
@@ -326,7 +336,7 @@ class Door(Sink):
         return 0
 
     def stamp(self, w, push):
-        """Put a timestamp of ours between the header of the body and the rest of it."""
+        """Insert a timestamp of this node between the header of the body and the rest."""
         size: cython.Py_ssize_t = push.body_at - self.rest_at
         w.need(size + 32)
         copy(w.data, w.at, self.rest.data, self.rest_at, size)
@@ -340,7 +350,7 @@ class Door(Sink):
         return 0
 
     def on_run(self, reader):
-        """Publications that lie ahead, if the first of them is for one listener alone and that takes many at once."""
+        """Deliver consecutive publications if the first is for one listener only, which implements `take_run`."""
         c: Cursor = reader.c
         if c.end - c.at < SHORTEST:
             return 0
@@ -364,7 +374,7 @@ class Door(Sink):
         return 0
 
     def known(self, scope):
-        """The route of a declared key that was found before and still holds; None if there is none."""
+        """Return the cached route of a declared key, or None if it is missing or outdated."""
         route: Route = self.last
         if route is None or scope != self.last_scope or self.last_size >= 0 or self.last_node_id != 0:
             found = self.routes.get(scope)
@@ -372,15 +382,15 @@ class Door(Sink):
         return route if route is not None and route.epoch == self.epoch.number else None
 
     def key_for(self, listener, scope):
-        """The key of an id as the application knows it, if its publications go to this listener and to nobody else; else None.
+        """Return the key of an id as the application sees it, or None if this listener is not the only receiver.
 
-        The id is below zero if it is ours, above if it is of the other end.
+        The id is negative if this node declared it, positive if the neighbour did.
         """
         route: Route = self.known(2 * scope + 1 if scope > 0 else -2 * scope)
         return route.shown if route is not None and route.only is listener else None
 
     def find(self, wire, node_id):
-        """The route of a key as it is written, along the tree of a node; None if there is none."""
+        """Return the route of an encoded key along the tree of a node, or None if it has no route."""
         name: object
         route: Route = self.last
         scope: cython.ulonglong = 2 * wire.scope + wire.sender
@@ -393,7 +403,7 @@ class Door(Sink):
             and route.epoch == self.epoch.number
             and (size <= 0 or same(wire.suffix.data, wire.suffix.at, self.last_suffix, 0, size))
         ):
-            return route  # the same key as the one before
+            return route  # the same key as in the previous message
         self.last = None
         suffix: bytes = b""
         if size < 0:
@@ -426,13 +436,13 @@ class Door(Sink):
         return target.more if self.has_exts else target.key
 
     def written(self, target):
-        """The whole message as one run of bytes."""
+        """Return the whole message as contiguous bytes."""
         header: cython.int = self.header(target)
         return joined(header, self.key(target), self.before, self.rest, self.rest_at, self.rest_end)
 
     def send(self, target, push, reliable):
         lane: Lane = target.lane
-        if lane is not None and (push.qos & BLOCK == 0 or not target.backlog):  # never before what was kept
+        if lane is not None and (push.qos & BLOCK == 0 or not target.backlog):  # keeps the order behind the backlog
             if not lane.held:
                 lane.hold()
                 self.held.append(lane)
@@ -449,7 +459,7 @@ class Door(Sink):
         return 0
 
     def rewritten(self, reader, route):
-        """What is seldom: another timestamp instead of its own."""
+        """Replace the timestamp of a sample. This is rare."""
         self.finish()
         self.node.routes.rewrite(route, reader, self.face)
         return 0

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gossip: peers tell their neighbours where they listen, and pass on what neighbours told, one hop far (OAM 1).
+"""Gossip (OAM 1): peers send their locators to neighbours, and pass on the locators of neighbours over one hop.
 
-A peer begins with itself (number 0), then the neighbours it knows; a router tells a peer of the other peers only, as a
-real one does. Entries are numbered for each sender (`psid`) and may come without their zid later. Who hears of a node
-that it is not connected to may connect; that is the runtime's business.
+A peer sends itself first (number 0), then the neighbours that it knows. A router sends a peer only the other peers, as
+1.10.2 does. Entries are numbered for each sender (`psid`) and may omit their zid later. The runtime decides whether to
+connect to a node that is not connected yet.
 
-To a router a peer also tells with which routers it is connected (its links to nodes that are marked as gateways), so that
-only one of them passes on between it and other routers.
+A peer also sends its connected routers to a router (links to nodes that are marked as gateways). Then only one
+of these routers forwards between the peer and other routers.
 
 Between routers OAM 1 is the link state: `routers`.
 """
@@ -32,7 +32,7 @@ Found = tuple[bytes, WhatAmI, tuple[str, ...]]
 
 @dataclass(slots=True)
 class Known:
-    """A node that we heard of."""
+    """A node known from gossip."""
 
     psid: int
     whatami: WhatAmI
@@ -42,18 +42,18 @@ class Known:
 
 
 class Gossip:
-    """Guarded by the node's lock."""
+    """Gossip state of a node. Guarded by the node's lock."""
 
     def __init__(self, node: "Node") -> None:
         self.node = node
         self.locators: tuple[str, ...] = ()
-        """Where we listen."""
+        """Locators of this node."""
         self.known: dict[bytes, Known] = {}
         self._sn = 1
         self._last_psid = 0
 
     def _gossips(self, face: Face) -> bool:
-        """Whether we gossip with it: peers do, with each other and with routers."""
+        """Return whether to exchange gossip with a face: peers do, with peers and with routers."""
         pair = {self.node.whatami, face.whatami}
         return not face.is_application and not face.hears_all and WhatAmI.PEER in pair and WhatAmI.CLIENT not in pair
 
@@ -67,7 +67,7 @@ class Gossip:
         return LinkState(0, self._sn, ZenohId.from_wire(self.node.zid), self.node.whatami, self.locators, links)
 
     def _tell_routers(self) -> None:
-        """As a peer: ourselves, and the routers that we are connected with, to each of them."""
+        """Send this peer and its connected routers to each of these routers."""
         routers = [face for face in self.node.faces if face.stand is Stand.NORTH and self._gossips(face)]
         numbered = [(face.zid, self._numbered(face.zid, face.whatami)) for face in routers]
         entries = [self._self(tuple(known.psid for _, known in numbered))]
@@ -82,7 +82,7 @@ class Gossip:
         return LinkState(known.psid, known.sn, zenoh_id, known.whatami, known.locators, (), None, *known.marks)
 
     def opened(self, face: Face) -> bool:
-        """A new neighbour: tell it who is there. Whether it heard of others, to which it may now connect."""
+        """Send the known nodes to a new neighbour. Return whether it received other nodes, to which it may now connect."""
         if not self._gossips(face):
             return False
         self._sn += 1
@@ -111,7 +111,7 @@ class Gossip:
             self._tell_routers()
 
     def listening(self, locators: tuple[str, ...]) -> None:
-        """We listen elsewhere: tell the neighbours."""
+        """Send changed locators to the neighbours."""
         self.locators = locators
         self._sn += 1
         if self.node.whatami is WhatAmI.PEER:
@@ -125,7 +125,7 @@ class Gossip:
         face.control(Oam(id=linkstate.OAM_ID, qos=CONTROL_QOS, body=linkstate.encode(entries)).encode())
 
     def heard(self, face: Face, body: bytes) -> list[Found]:
-        """What a neighbour says; returns the nodes that are news, and where they listen."""
+        """Handle gossip of a neighbour. Return the new nodes and their locators."""
         if not self._gossips(face):
             return []
         try:
@@ -142,7 +142,7 @@ class Gossip:
                 marked.add(face.psids[entry.psid])
         for entry in entries:
             zid = face.psids.get(entry.psid)
-            if zid == face.zid and entry.links:  # others of its entries say nothing of links
+            if zid == face.zid and entry.links:  # its other entries contain no links
                 face.gateways = frozenset(marked.intersection(face.psids.get(psid, b"") for psid in entry.links))
                 self.node.declarations.epoch.number += 1
             if zid is None or zid == self.node.zid or entry.whatami is None or entry.locators is None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The graph of routers, and the tree that spreads from each of them. Every router must find the same trees.
+"""The graph of routers, and the spanning tree of each of them. All routers must compute the same trees.
 
-An edge is there when both its ends list it. Its weight is what they set (100 if neither did), and up to a hundredth more
-that depends on the two ids alone: so no two ways are of one length, and all routers choose the same one. The hash is
-the one that 1.10.2 takes, or rings of both implementations would loop, or go dark.
+An edge exists if both ends list it. Its weight is the configured one (100 by default), plus up to one hundredth that depends
+only on the two ids. So no two paths have the same length, and all routers select the same one. The hash is that of 1.10.2:
+otherwise rings of both implementations would loop or lose messages.
 """
 
 import heapq
@@ -27,25 +27,25 @@ __all__ = [
 ]
 
 Links = Mapping[bytes, Mapping[bytes, int]]
-"""Of each router the neighbours that it lists, and the weight that it set for each; 0 if none."""
+"""For each router: the neighbours that it lists, with the configured weights; 0 if missing."""
 Edges = dict[bytes, dict[bytes, float]]
 
-WEIGHT = 100  # of an edge that nobody set one for
+WEIGHT = 100  # default weight of an edge
 WORD = 0xFFFFFFFFFFFFFFFF
 MAX_STEPS = 256  # edges in one slice of a computation
 
 
 class Tree(NamedTuple):
-    """The tree of one root, as far as it concerns one router in it."""
+    """The part of the tree of one root that concerns one router."""
 
     parent: bytes | None
-    """From whom it hears the root."""
+    """Neighbour from which the root is received."""
     below: dict[bytes, bytes]
-    """For each router that hears the root through it: the neighbour that it passes it on to."""
+    """For each router that receives the root through this one: the neighbour to forward to."""
 
 
 def siphash13(data: bytes) -> int:
-    """SipHash-1-3 with a key of zeros."""
+    """Return the SipHash-1-3 of data with a key of zeros."""
     v0, v1, v2, v3 = 0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573
 
     def rotated(value: int, by: int) -> int:
@@ -75,19 +75,19 @@ def siphash13(data: bytes) -> int:
 
 @lru_cache(1 << 16)
 def weight(one: bytes, other: bytes, base: int = WEIGHT) -> float:
-    """The length of the edge between two routers."""
-    first, second = sorted((one.ljust(16, b"\0"), other.ljust(16, b"\0")))  # by the wire's bytes, not by the number
+    """Return the length of the edge between two routers."""
+    first, second = sorted((one.ljust(16, b"\0"), other.ljust(16, b"\0")))  # compared as wire bytes, not as numbers
     part = (siphash13(first + second) & 0xFFFFFFFF) / 0xFFFFFFFF
     return base * (1.0 + 0.01 * part)
 
 
 def edges(links: Links) -> Edges:
-    """The neighbours of each router that list it too, and how far they are."""
+    """Return the neighbours of each router that list it too, with their distances."""
     return finish(walk_edges(links))
 
 
 def walk_edges(links: Links) -> Walk[Edges]:
-    """Find the same in slices."""
+    """Return the neighbours as `edges` does, in slices."""
     found: Edges = {}
     steps = 0
     for one, listed in links.items():
@@ -103,7 +103,7 @@ def walk_edges(links: Links) -> Walk[Edges]:
 
 
 def reachable(links: Links, own: bytes) -> set[bytes]:
-    """All that are listed by somebody who is reachable."""
+    """Return all routers that a reachable router lists."""
     found, waiting = {own}, [own]
     while waiting:
         for other in links.get(waiting.pop(), ()):
@@ -114,12 +114,12 @@ def reachable(links: Links, own: bytes) -> set[bytes]:
 
 
 def shortest(edges: Edges, root: bytes) -> tuple[dict[bytes, float], dict[bytes, bytes]]:
-    """How far every router is from a root, and who is before it on the shortest way. The nearest are first."""
+    """Return the distance of every router from a root, and its predecessor on the shortest path. The nearest are first."""
     return finish(walk_shortest(edges, root))
 
 
 def walk_shortest(edges: Edges, root: bytes) -> Walk[tuple[dict[bytes, float], dict[bytes, bytes]]]:
-    """Find the same in slices."""
+    """Return the distances in slices."""
     distances: dict[bytes, float] = {}
     before: dict[bytes, bytes] = {}
     queue: list[tuple[float, bytes, bytes]] = [(0.0, root, root)]
@@ -141,7 +141,7 @@ def walk_shortest(edges: Edges, root: bytes) -> Walk[tuple[dict[bytes, float], d
 
 
 def tree(before: Mapping[bytes, bytes], own: bytes) -> Tree:
-    """Our part of a tree that is given by who is before whom, the nearest first."""
+    """Return our part of a tree, which is given by predecessors, the nearest first."""
     below: dict[bytes, bytes] = {}
     for router, previous in before.items():
         if previous == own:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A multicast group, as 1.10.2 takes it: every sample goes to it, wanted or not, once for all members; every member is heard.
+"""Multicast groups, as in 1.10.2: every sample is sent once to all members, and every member is received.
 
-A group has two sides. What we say is for all: one face (`All`) that hears every sample. What is said comes from one: each
-member has a face of its own (`Member`), with its own key ids. Who joins later is not told again what was declared before,
-so declarations say nothing about a group, and no query, token or interest goes through it.
+A group has two kinds of faces. `All` represents the members as receivers: it receives every sample. `Member` represents
+one member as a sender, with its own key ids. Declarations are not repeated for members that join later. So declarations
+have no effect on a group, and queries, tokens and interests do not pass through it.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ __all__ = ["All", "Member"]
 
 
 class All(Face):
-    """Everybody in a group, listening."""
+    """All members of a group, as one receiver."""
 
     hears_all = True
 
@@ -24,15 +24,15 @@ class All(Face):
         super().__init__(outlet, b"", own, WhatAmI.PEER)
 
     def final(self, interest_id: int) -> None:
-        """Nobody waits for the end of what we declare."""
+        """Do nothing: no member waits for the end of our declarations."""
 
 
 class Member(Face):
-    """One of a group, speaking."""
+    """One member of a group, as a sender."""
 
     def __init__(self, outlet: Outlet, zid: bytes, own: WhatAmI, whatami: WhatAmI) -> None:
         super().__init__(outlet, zid, own, whatami)
 
     def takes(self, kind: int, reader: Any) -> bool:
-        """Samples, which do not come this way, and what their keys are called."""
+        """Return whether a message is accepted: declarations of keys only. Samples take another path."""
         return kind == ids.DECLARE and reader.declare.body_id in (ids.D_KEYEXPR, ids.U_KEYEXPR)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who wants to know what: interests of those below us, answered from our tables and from those above us.
+"""Interests of south faces, answered from the tables of this node and of its north faces.
 
-An interest is passed on to every north face; its D_FINAL comes when all of these have said theirs, or the time is over.
+An interest is passed on to every north face. Its D_FINAL is sent when all of these have sent theirs, or after a timeout.
 """
 
 import heapq
@@ -34,7 +34,7 @@ K = 0x01
 
 
 class Interests:
-    """Guarded by the node's lock."""
+    """Interests of all faces. Guarded by the node's lock."""
 
     def __init__(self, declarations: Declarations, counters: Counter[str], timeout: float) -> None:
         self.declarations = declarations
@@ -42,16 +42,16 @@ class Interests:
         self.counters = counters
         self.timeout = timeout
         self.sooner: Callable[[float], None] = lambda deadline: None
-        """Told of a deadline before all others."""
+        """Callback for a deadline that is now the earliest."""
         self.on_initial: Callable[[Face], None] = lambda face: None
-        """Told that a peer has told all that it declared before we met."""
+        """Callback for a peer that has sent all its initial declarations."""
         self._late: list[tuple[float, int, Interest]] = []
         self._count = itertools.count()
 
     def interest(
         self, face: Face, id: int, mode: int, options: int, key: bytes | None, now: float, timeout: float | None = None
     ) -> Interest | None:
-        """A face wants to know."""
+        """Handle an interest of a face."""
         aggregation = self.declarations.aggregation
         if aggregation is not None and face.is_application and options & KINDS[SUBSCRIBER] and key is not None:
             key = aggregation.join(id, key)
@@ -61,7 +61,7 @@ class Interests:
             self.end(face, id)
         if (
             options & KINDS[TOKEN]
-        ):  # tokens are told one by one, and with them all else (probe interest_restricted_ASQT_...)
+        ):  # tokens are declared one by one, and all other kinds with them (probe interest_restricted_ASQT_...)
             options &= ~AGGREGATE
         interest = Interest(face, id, mode, options, key)
         if not face.charge(Resource.INTERESTS, interest.size):
@@ -84,7 +84,7 @@ class Interests:
     def _ask(self, north: Face, interest: Interest) -> None:
         id = north.next_id()
         options = interest.options & (ALL_KINDS | AGGREGATE)
-        # The keys' own declarations are of no use to us: we say keys in full, or by the other's ids.
+        # Declarations of key ids are not requested: keys are sent in full, or with ids of the neighbour.
         options |= RESTRICTED if interest.key is not None else 0
         if not north.ask(id, interest.mode, options, interest.key):
             return
@@ -105,7 +105,7 @@ class Interests:
         face = interest.face
         if face.is_full:
             yield face
-        if interest.answered:  # it has ended
+        if interest.answered:  # the interest has ended
             return
         interest.answered = True
         if interest.mode & FUTURE and interest.is_aggregate:
@@ -114,12 +114,12 @@ class Interests:
             yield from self.declarations.answer(face, interest)
         if face.interests.get(interest.id) is not interest:
             return
-        face.final(interest.id)  # 1.10.2 sends it also for interests in the future only
+        face.final(interest.id)  # 1.10.2 sends it also for interests in future declarations only
         if not interest.mode & FUTURE:
             self._drop(interest)
 
     def end(self, face: Face, id: int) -> None:
-        """A face wants to know no more."""
+        """End an interest of a face."""
         aggregation = self.declarations.aggregation
         known = aggregation.leave(id) if aggregation is not None and face.is_application else id
         interest = None if known is None else face.interests.get(known)
@@ -142,10 +142,10 @@ class Interests:
         interest.asked.clear()
         interest.waiting.clear()
 
-    # What north faces say
+    # Declarations of north faces
 
     def declared(self, face: Face, interest_id: int, kind: int, key: bytes, info: int) -> bool:
-        """A declaration that answers what we asked. True if that was all it is for: it will not be taken back."""
+        """Handle a declaration in reply to an interest. Return True if it is only a reply and will not be withdrawn."""
         asked = face.asked.get(interest_id)
         if asked is None or asked.interest.mode & FUTURE:
             return False
@@ -171,7 +171,7 @@ class Interests:
             self._answer(interest)
 
     def _cover(self, asked: Asked) -> None:
-        """From now on we know all subscribers behind this face on the interest's keys."""
+        """Record that all subscribers of a face on the key of the interest are known."""
         interest = asked.interest
         if interest.mode == CURRENT | FUTURE and interest.wants(SUBSCRIBER) and interest.key is not None:
             those = asked.face.covered.get(interest.key)
@@ -192,7 +192,7 @@ class Interests:
 
     @staticmethod
     def covers(face: Face, key: bytes) -> Walk[bool]:
-        """Find whether we know all subscribers behind this face that this key could reach."""
+        """Find whether all subscribers of a face that match a key are known."""
         found = yield from face.covered.walk(key)
         for number, those in enumerate(found, 1):
             if number % MAX_STEPS == 0:
@@ -201,10 +201,10 @@ class Interests:
                 return True
         return False
 
-    # Faces come and go
+    # New and closed faces
 
     def opened(self, north: Face) -> None:
-        """A new face to ask: for all that is wanted to be known of."""
+        """Send all current interests to a new north face."""
         if not north.is_asked:
             return
         for face in self.declarations.faces:

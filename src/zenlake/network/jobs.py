@@ -26,7 +26,7 @@ Job = Iterator["Face | None"]
 
 
 class Jobs:
-    """The jobs of one node. `run` is called by the thread of the event loop, `start` by any."""
+    """The jobs of one node. `run` is called on the event loop thread, `start` on any thread."""
 
     def __init__(self, node: "Node") -> None:
         self.node = node
@@ -34,7 +34,7 @@ class Jobs:
         """Requests a call of `run` in the next turn of the event loop."""
         self._ready: deque[Face] = deque()
         self._waiting: dict[Face, list[Face]] = {}
-        """Faces whose jobs wait, by the face whose backlog they wait for."""
+        """Faces with waiting jobs, by the face whose backlog must drain first."""
         self._deferred: deque[Face] = deque()
 
     def start(self, face: "Face", job: Job, retry: bool = False, suspend: bool = True) -> bool:

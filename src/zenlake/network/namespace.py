@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of the key space that an application calls its own: a prefix that it never sees, on all its keys.
+"""Namespace of an application: a prefix of all its keys that it does not see.
 
-`put("pose")` in the namespace `fleet/7` is a sample on `fleet/7/pose`; what others put there comes as `pose`, what they put
-elsewhere does not come. Keys of the admin space (`@/...`) are the same for all.
+`put("pose")` in the namespace `fleet/7` is a sample on `fleet/7/pose`. Samples on that key are delivered as `pose`. Samples
+outside the prefix are not delivered. Keys of the admin space (`@/...`) have no prefix.
 """
 
 from zenlake.keyexpr import intersects
@@ -11,21 +11,20 @@ __all__ = ["Namespace"]
 
 
 class Namespace:
-    """An empty name: the whole key space, as it is."""
+    """A key prefix. An empty prefix is the whole key space."""
 
     def __init__(self, name: bytes = b"") -> None:
         self._prefix = name + b"/" if name else b""
         self._chunks = name.split(b"/") if name else []
 
     def whole(self, key: bytes) -> bytes:
-        """The application's key as the network knows it."""
+        """Return the network key of an application key."""
         return key if not self._prefix or key.startswith(b"@/") else self._prefix + key
 
     def own(self, key: bytes) -> bytes | None:
-        """The network's key as the application knows it; None if it is not in the namespace.
+        """Return the application key of a network key, or None if it is outside the namespace.
 
-        Of an expression, what is left when its first chunks have stood for the prefix: `**`, which may stand for more,
-        stays.
+        For a key expression, the chunks that match the prefix are removed. A `**`, which can match more chunks, remains.
         """
         if not self._prefix or key.startswith(b"@/"):
             return key

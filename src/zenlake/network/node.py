@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node: faces in, faces out. It joins the tables and the routing, and keeps their one lock.
+"""The node: connects the faces, the tables and the routing, and owns their single lock.
 
-Sans-IO: faces are opened with an outlet that takes messages, messages come in through `on_message`, time through
-`now`/`wall` (functions given at birth) and `on_timeout`. Control messages are queued on their face and leave when
-`flush` is called, always in the same thread; `wake` asks for that. Whatever is to be sent or called as a consequence
-of a message happens after the lock is released.
+Sans-IO: a face is opened with an outlet that sends messages. Received messages enter through `on_message`, time through
+`now`/`wall` (functions given to the constructor) and `on_timeout`. Control messages are queued on their face. `flush` sends
+them, always on the same thread; `wake` requests it. Messages and calls that result from a message are sent and made after
+the lock is released.
 """
 
 from collections import Counter, deque
@@ -62,15 +62,15 @@ class Node:
         self.new_lock = lock
         self.lock = lock()
         self.stamps = whatami is WhatAmI.ROUTER if stamps is None else stamps
-        """Whether samples that pass without a timestamp get one."""
+        """Whether forwarded samples without a timestamp receive one."""
         self.drops_future = drops_future
-        """Whether those whose timestamp is too far ahead are dropped, instead of getting one of ours."""
+        """Whether samples with a timestamp too far in the future are dropped instead of receiving a new timestamp."""
         self.is_guarded = False
-        """Whether there is access control: then faces have guards."""
+        """Whether access control is configured. Faces then have guards."""
         self.budget: Budget | None = None
-        """What may wait in all connections together."""
+        """Memory limit of all connections together."""
         self.counters: Counter[str] = Counter()
-        """What was dropped or refused, by cause."""
+        """Counters of dropped and refused messages, by cause."""
         self.clock = HybridClock()
         self.jobs = Jobs(self)
         self.limits: Mapping[Resource, int] = DEFAULT_LIMITS
@@ -88,32 +88,35 @@ class Node:
         self.reading = Reading()
         self.dirty: set[Face] = set()
         self.wake: Callable[[], None] = lambda: None
-        """Asks for a `flush` in the thread that may send."""
+        """Requests a `flush` on the thread that may send."""
         self.report: Callable[[str, object, str], None] = lambda peer, reason, cause: log.warning(
             "%s: %s (%s)", peer, reason, cause
         )
-        """Reports a fault of a peer: the peer, the reason and the counter."""
+        """Callback for faults of a peer: the peer, the reason and the counter."""
         self.on_error: Callable[[Exception], None] = lambda error: None
-        """Told what a callback of the application raised."""
+        """Callback for exceptions of application callbacks."""
         self.on_discover: Callable[[bytes, WhatAmI, tuple[str, ...]], None] = lambda zid, whatami, locators: None
-        """Told of nodes that gossip speaks of, and where they listen."""
+        """Callback for nodes discovered by gossip, with their locators."""
         self.in_a_moment: Callable[[Callable[[], None]], None] = lambda call: call()
-        """Calls it with the lock held, where there is a clock a little later: a real peer's `open` waits for those that it was
-        just told of only if it is not told in the same breath that this was all."""
+        """Runs a call with the lock held, a little later if there is a clock.
+
+        `open` of a 1.10.2 peer waits for the nodes that gossip announced only if the end of the declarations does not arrive
+        together with the gossip.
+        """
         self._calls: deque[Callable[[], object]] = deque()
         self._calling = False
         self._readers: list[Reader] = []
 
     @property
     def faces(self) -> list[Face]:
-        """Those of the network."""
+        """Faces of the network, without the application, our own router and groups."""
         within = (self.application, self.routers.own)
         return [face for face in self.declarations.faces if face not in within and not face.hears_all]
 
     # Faces
 
     def opened(self, face: Face) -> None:
-        """A new neighbour: tell it what it is to know at once."""
+        """Add a face and send its initial declarations."""
         with self.lock:
             face.dirty = self.dirty
             self.watch(face)
@@ -134,7 +137,7 @@ class Node:
         face.on_full = self._relieve
 
     def _introduce(self, face: Face, told_of_others: bool) -> Job:
-        """Declare everything to a face, then say so."""
+        """Declare everything to a face, then send the end of the declarations."""
         yield from self.declarations.tell_all(face)
         if face.stand is Stand.BESIDE and told_of_others:
             self.in_a_moment(lambda: self._told_all(face))
@@ -147,7 +150,7 @@ class Node:
             face.final(0)
 
     def closed(self, face: Face) -> None:
-        """It is gone."""
+        """Remove a face."""
         with self.lock:
             if face not in self.declarations.faces:
                 return
@@ -180,9 +183,9 @@ class Node:
     # Limits
 
     def _end(self, face: Face, resource: Resource) -> None:
-        """With the lock held: close a face that has reached a limit. Nothing more of what it sends is handled."""
+        """Close a face that has reached a limit. The caller holds the lock. Further messages of the face are not handled."""
         self.counters[f"limit reached: {resource.value}"] += 1
-        why = f"it uses its limit of {face.account.limits[resource]} bytes of {resource.value}"
+        why = f"limit of {face.account.limits[resource]} bytes of {resource.value} reached"
         self._close(face, why, f"limit reached: {resource.value}")
 
     def _close(self, face: Face, why: str, counter: str) -> None:
@@ -197,7 +200,7 @@ class Node:
     # Messages
 
     def on_message(self, face: Face, kind: int, reader: Any) -> None:
-        """One network message but PUSH (see `forward`), live in its reader, from a face."""
+        """Handle one network message of a face, except PUSH (see `forward`). It is live in its reader."""
         if face.is_ending:
             return
         self.reading.face = face
@@ -218,7 +221,7 @@ class Node:
                 self._interest(face, reader.interest)
             elif kind == OAM and reader.oam.id == OAM_ID:
                 body = reader.oam.body.value
-                if not isinstance(body, bytes):  # nothing, or a number
+                if not isinstance(body, bytes):  # body: absent, or a number
                     self.counters["link states not understood"] += 1
                     return
                 with self.lock:
@@ -234,7 +237,7 @@ class Node:
             self.reading.face = None
 
     def _key(self, face: Face, wire: Any) -> bytes | None:
-        """The whole key of a message; None, and counted, if there is none."""
+        """Return the whole key of a message, or None if it is unknown or invalid. The error is counted."""
         key = face.resolve(wire.scope, wire.sender != 0, wire.suffix.value)
         if key is None:
             self.counters["messages with an unknown key id"] += 1
@@ -247,14 +250,14 @@ class Node:
         return key
 
     def _denies(self, face: Face, message: str, key: bytes | None) -> bool:
-        """Whether a face may not send that; if so, it is counted."""
+        """Return whether access control denies a message of a face. Count it if so."""
         if face.guard is None or face.guard.allows(INGRESS, message, key):
             return False
         self.counters[f"denied: {message}"] += 1
         return True
 
     def _hides(self, face: Face, interest: Any, key: bytes | None) -> bool:
-        """Whether a face may not ask who is alive there."""
+        """Return whether access control denies an interest of a face in tokens."""
         message = name_interest(interest.mode, interest.options)
         return message is not None and self._denies(face, message, key or b"**")
 
@@ -292,7 +295,7 @@ class Node:
         self._after()
 
     def _name(self, face: Face, body: Any) -> None:
-        """An id for a key expression. One that is used again keeps its first meaning (probe declare_keyexpr_redefine)."""
+        """Declare a key id of a face. A redeclared id keeps its first key (probe declare_keyexpr_redefine)."""
         key = body.key.suffix.value
         if body.key.scope or key is None:
             self.counters["key ids declared in an unknown way"] += 1
@@ -370,11 +373,11 @@ class Node:
     # Long computations
 
     def compute(self, face: Face, name: object, walk: Walk[Result]) -> Result | None:
-        """With the lock held: compute the result for the message at hand of a face, which has a name.
+        """Compute the result for the current message of a face. The message has a name. The caller holds the lock.
 
         Returns:
-            The result. None if it takes long: then the face is suspended, a job continues, and the message is handled again.
-            The result is used then, even if it is old.
+            The result, or None if the computation takes long. Then the face is suspended, a job continues, and the message is
+            handled again. That time the result is used even if it is outdated.
         """
         computed, face.computed = face.computed, None
         if computed is not None and computed[0] == name:
@@ -395,7 +398,7 @@ class Node:
         face.computed = name, (yield from walk)
 
     def run(self, walk: Walk[Result]) -> Result:
-        """Compute a result in the thread of the caller. The lock is free between slices."""
+        """Compute a result on the calling thread. The lock is free between slices."""
         while True:
             with self.lock:
                 try:
@@ -404,10 +407,10 @@ class Node:
                     result: Result = end.value
                     return result
 
-    # What follows from a message
+    # Consequences of a message
 
     def _perform(self, sends: list[Send]) -> None:
-        """With the lock free: send what the queries want to be sent."""
+        """Send the messages of queries. The caller does not hold the lock."""
         self._send(sends)
         self._after()
 
@@ -419,17 +422,20 @@ class Node:
                 self.refused(face)
 
     def _after(self) -> None:
-        """With the lock free: call whom to call, and have sent what waits."""
+        """Run the pending calls and request a flush of queued messages. The caller does not hold the lock."""
         self.run_calls()
         if self.dirty:
             self.wake()
 
     def later(self, call: Callable[[], object]) -> None:
-        """With the lock held: call it when the lock is free, in the order of asking."""
+        """Append a call to run when the lock is free. Calls keep their order. The caller holds the lock."""
         self._calls.append(call)
 
     def run_calls(self) -> None:
-        """One thread at a time does the calls, so that they keep their order; what others add meanwhile it does too."""
+        """Run pending calls.
+
+        Threading: one thread at a time runs them, including calls that other threads add meanwhile. This keeps their order.
+        """
         if not self._calls:
             return
         with self.lock:
@@ -441,11 +447,11 @@ class Node:
                 self.call(self._calls.popleft())
         finally:
             self._calling = False
-        if self._calls:  # added when the last had been done and nobody was told yet
+        if self._calls:  # added after the last call, before `_calling` was reset
             self.run_calls()
 
     def call(self, function: Callable[..., object], *arguments: object) -> object:
-        """Call the application. Its mistakes are its own."""
+        """Call the application. Exceptions go to `on_error`."""
         try:
             return function(*arguments)
         except Exception as error:
@@ -455,7 +461,7 @@ class Node:
     # Congestion
 
     def refused(self, face: Face, source: Face | None = None) -> None:
-        """A message for this face was dropped, or kept: then nothing more is read from where it came."""
+        """Handle a message for a face that was dropped or stored. If stored, stop reading from its source."""
         if not face.backlog:
             if face.is_open:
                 poor = face.lane is not None and face.lane.is_poor
@@ -464,7 +470,7 @@ class Node:
         self._hold(face, source or self.reading.face)
 
     def overfull(self, face: Face, source: Face) -> None:
-        """More waits for this face than should: if writing does not help, read no more from where it came."""
+        """Handle a transmit queue over its limit: write, and if that does not help, stop reading from the source."""
         face.outlet.write()
         if face.lane is not None and face.lane.is_over:
             if face.lane.waiting > face.account.limits[Resource.TRANSMIT_QUEUE]:
@@ -478,7 +484,7 @@ class Node:
                 self._relieve()
 
     def _relieve(self) -> None:
-        """All faces together use the memory that they may use: close the one that uses most."""
+        """Close the face that uses most memory, because all faces together have reached the limit."""
         with self.lock:
             faces = self.faces
             if any(face.is_ending for face in faces):
@@ -490,7 +496,9 @@ class Node:
             if greediest is not None and used[greediest]:
                 self.counters["faces closed: no memory"] += 1
                 self._close(
-                    greediest, f"it uses {used[greediest]} bytes, most of a full budget", "faces closed: no memory"
+                    greediest,
+                    f"memory limit of all faces reached; this face uses most: {used[greediest]} bytes",
+                    "faces closed: no memory",
                 )
 
     def _hold(self, face: Face, source: Face | None) -> None:
@@ -501,7 +509,7 @@ class Node:
         self.wake()
 
     def flush(self) -> None:
-        """In the thread that sends: send what was queued or kept."""
+        """Send queued messages and backlogs. Called on the thread that sends."""
         self.run_calls()
         for face in list(self.dirty):
             is_empty = face.drain()
@@ -510,7 +518,7 @@ class Node:
             if is_empty:
                 face.stuck_since = None
                 self.dirty.discard(face)
-                if face.backlog:  # something came in between
+                if face.backlog:  # added during the drain
                     self.dirty.add(face)
                 self._release(face)
             elif face.stuck_since is None:
@@ -538,9 +546,9 @@ class Node:
         for face in list(self.dirty):
             if face.stuck_since is not None and now >= face.stuck_since + STUCK:
                 self.counters["faces closed: no room for a message in time"] += 1
-                face.stuck_since = None  # once is enough; what is held stays so until it is gone
+                face.stuck_since = None  # report once; sources stay paused until the face is closed
                 self.dirty.discard(face)
-                self._close(face, f"it took no message for {STUCK:g} s", "faces closed: no room for a message in time")
+                self._close(face, f"no message accepted for {STUCK:g} s", "faces closed: no room for a message in time")
         self._after()
         with self.lock:
             sends = self.queries.on_timeout(now)
@@ -551,11 +559,11 @@ class Node:
     # Timestamps
 
     def timestamp(self) -> Timestamp:
-        """A new one, of this node's clock."""
+        """Return a new timestamp of this node's clock."""
         return Timestamp.from_wire(self.clock.tick(self.wall()), self.zid)
 
     def restamp(self, put: Any) -> None:
-        """Give a sample a timestamp of ours if it has none, or one that is too far ahead."""
+        """Set a timestamp of this node on a sample without one, or with one too far in the future."""
         stamp = put.timestamp
         if stamp.id.size >= 0:
             if self.clock.merge(stamp.ntp64, self.wall()):
@@ -564,13 +572,13 @@ class Node:
         stamp.set(self.timestamp())
 
     def believes(self, timestamp: Timestamp) -> bool:
-        """Whether it is not too far ahead of our clock, which learns from it then."""
+        """Return whether a timestamp is not too far in the future. If so, update the clock from it."""
         return bool(self.clock.merge(timestamp.ntp64, self.wall()))
 
-    # Readers for messages that did not come from a connection
+    # Readers for messages that were not received on a connection
 
     def reader(self, message: bytes) -> Reader:
-        """A reader that stands before a message; give it back with `done`."""
+        """Return a reader positioned before a message. Return it with `done`."""
         try:
             reader = self._readers.pop()
         except IndexError:
@@ -592,7 +600,7 @@ def describe(face: Face) -> str:
 
 
 def raw(reader: Any) -> bytes:
-    """The bytes of the message that a reader has just read."""
+    """Return the bytes of the message that a reader has just decoded."""
     span = reader.cursor.span()
     span.at = reader.start
     span.size = reader.cursor.at - reader.start

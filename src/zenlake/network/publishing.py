@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the application puts again and again: one key, the same settings, another payload. Compiled.
+"""Fast path for repeated puts of the application: one key, the same settings, different payloads. Compiled.
 
-All that comes before the payload is written once (`Post.head`); where it goes is worked out once and good until a
-declaration changes. So a put is: look whether the route still holds, and write key, head and payload straight into the
-batch of each connection, through its `Way`. What has a timestamp, an attachment or the like goes through
-`Application.put`.
+The bytes before the payload are encoded once (`Post.head`). The route is computed once and is valid until a declaration
+changes. A put checks the route, then writes key, head and payload directly into the batch of each connection, through its
+`Way`. Puts with a timestamp, an attachment or other fields use `Application.put`.
 """
 
 import cython
@@ -24,25 +23,25 @@ else:
 
 
 class Way:
-    """From a thread of the application's into a connection's queue; the runtime has the one that writes to a link."""
+    """Fast path from application threads into the transmit queue of a connection. The runtime implements it."""
 
     def send(self, message, qos, reliable):
-        """Queue it, and see to it that it leaves. False, and nothing happened, if there is no room."""
+        """Queue a message and have it written. Return False, without effect, if there is no room."""
         return False
 
     def begin(self):
-        """Many messages follow: nobody else sends until `end`."""
+        """Begin a sequence of messages. Other threads cannot send until `end`."""
 
     def add(self, message, qos, reliable):
-        """Between `begin` and `end`: queue it. False, and nothing happened, if there is no room."""
+        """Queue a message between `begin` and `end`. Return False, without effect, if there is no room."""
         return False
 
     def end(self):
-        """See to it that what was added leaves."""
+        """End the sequence and have it written."""
 
 
 class Posted(Message):
-    """A PUSH as it is put: a target's key, what all have in common, and a payload of its own."""
+    """A PUSH in three parts: the key for a target, the common head, and the payload."""
 
     NAME = "PUSH"
     ID = 0x1D
@@ -50,7 +49,7 @@ class Posted(Message):
     def __init__(self, head):
         self.flags = 0
         self.key = None
-        self.head = self.first = head  # the bytes, and where they lie
+        self.head = self.first = head  # the bytes object, and its address
         self.head_size = len(head)
         self.busy = False
         self.fill(b"")
@@ -62,7 +61,7 @@ class Posted(Message):
         return 0
 
     def lay(self, payload):
-        """As `fill`, for a payload that somebody else keeps as long as it matters; an absent one is empty."""
+        """Set the payload like `fill`, without a copy. The caller keeps the memory alive. A missing payload is empty."""
         self.size = max(payload.size, 0)
         if cython.compiled:
             self.data = payload.data + payload.at
@@ -85,17 +84,17 @@ class Posted(Message):
 
 
 def posted(encoding, qos):
-    """What is put with these settings, as yet on no key."""
+    """Return a PUSH with these settings and no key."""
     push = Push(key=(0, False, None), qos=qos)
     push.put.encoding.set(encoding)
-    whole = push.encode()  # header, key (one byte), what they have in common, and the length of no payload: 0
+    whole = push.encode()  # header, key (one byte), common head, and the length 0 of the empty payload
     message: Posted = Posted(whole[2 : len(whole) - 1])
     message.flags = whole[0] & ids.Z
     return message
 
 
 class Post:
-    """Puts on one key, with the same settings. From any thread."""
+    """Puts on one key with the same settings. Usable from any thread."""
 
     def __init__(self, node, key, encoding, qos, reliable, local, remote):
         self.node = node
@@ -110,7 +109,7 @@ class Post:
         self.flags = self.message.flags
 
     def put(self, payload):
-        """Publish bytes. False if a connection or a subscriber had no room and dropped it."""
+        """Publish bytes. Return False if a connection or a subscriber had no room and dropped them."""
         route: Route = self.route
         if route is None or route.epoch != self.epoch.number:
             route = self.node.routes.published(self.key)
@@ -118,7 +117,7 @@ class Post:
             if route is None:
                 return True
         message: Posted = self.message
-        if message.busy:  # by another thread
+        if message.busy:  # in use by another thread
             message = Posted(message.head)
         message.busy = True
         message.fill(payload)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queries: a REQUEST goes to the queryables that its target chooses, answers come back, and exactly one end.
+"""Queries: a REQUEST is passed to the queryables that its target selects. Replies return, then exactly one RESPONSE_FINAL.
 
-A `Question` is one REQUEST that came from a face (or from the application). It is over when every face that it was
-passed to has said its RESPONSE_FINAL, is gone, or the time is over; or when its budget of answers is used up. Request
-ids are chosen on each outgoing face inside what was negotiated, and used again only when free.
+A `Question` is one REQUEST of a face or of the application. It ends when every face that received it has sent its
+RESPONSE_FINAL or is gone, when it times out, or when its budget of replies is used up. Request ids are allocated for each
+outgoing face within the negotiated range, and reused only when free.
 """
 
 import heapq
@@ -40,7 +40,7 @@ Matches = list[tuple[Declared, bool]]
 
 
 class Question:
-    """One query on its way."""
+    """One pending query."""
 
     __slots__ = (
         "answers", "budget", "deadline", "id", "is_over", "is_timed", "outstanding", "qos", "reliable", "source",
@@ -53,13 +53,13 @@ class Question:
         self.reliable = reliable
         self.deadline = deadline
         self.budget = budget
-        """Answers that may still pass; 0 if any number may."""
+        """Remaining replies; 0 means no limit."""
         self.outstanding: dict[Face, int] = {}
         self.is_over = False
         self.is_timed = False
         """Whether it is in the heap of deadlines."""
         self.answers: Answers | None = None
-        """Where answers go as they are read, if they do."""
+        """Fast path of the replies, if any."""
 
 
 class Send(NamedTuple):
@@ -72,7 +72,7 @@ class Send(NamedTuple):
 
 
 class Queries:
-    """Guarded by the node's lock; what it wants to be sent it returns."""
+    """Pending queries of all faces. Guarded by the node's lock. Methods return the messages to send."""
 
     def __init__(self, declarations: Declarations, routers: Routers, counters: Counter[str], timeout: float) -> None:
         self.declarations = declarations
@@ -80,18 +80,18 @@ class Queries:
         self.counters = counters
         self.timeout = timeout
         self.sooner: Callable[[float], None] = lambda deadline: None
-        """Told of a deadline before all others."""
+        """Callback for a deadline that is now the earliest."""
         self.on_forward: Callable[[Face, int, Face, int], None] | None = None
-        """Told that a face's request goes on to another face, and the two ids."""
+        """Callback for a request passed on to another face, with both request ids."""
         self._late: list[tuple[float, int, Question]] = []
         self._ended = 0
         """Queries in `_late` that have ended."""
         self._count = itertools.count()
 
-    # Where a query goes
+    # Routing of queries
 
     def match(self, key: bytes) -> Walk[Matches]:
-        """Find the resources that a query on a key concerns. Each slice needs the lock."""
+        """Find the queryables that match a key. Each slice needs the lock."""
         matches: Matches = []
         for number, resource in enumerate((yield from self.declarations.tables[QUERYABLE].walk(key)), 1):
             if number % MAX_STEPS == 0 or len(key) + len(resource.key) > MAX_SIZE:
@@ -102,8 +102,8 @@ class Queries:
     def route(
         self, source: Face, root: Router, key: bytes, target: int, matches: Matches, local: bool = True, remote: bool = True
     ) -> list[Face]:  # fmt: skip
-        """The faces that a query is passed to, along the tree of a router."""
-        infos: dict[Face, int] = {}  # of each face, the nearest complete or else any
+        """Return the faces that receive a query, along the tree of a router."""
+        infos: dict[Face, int] = {}  # for each face: the nearest complete queryable, otherwise any
         for resource, whole in matches if remote else ():
             for holder, ids in resource.holders.items():
                 face: Face | None = holder
@@ -119,11 +119,11 @@ class Queries:
                     infos[face] = min(rank, infos.get(face, rank))
         for face in self.declarations.faces if remote else ():
             if face.is_asked and face not in infos and passes(source, face):
-                infos[face] = NOT_COMPLETE  # it may know somebody that we did not ask about
+                infos[face] = NOT_COMPLETE  # it may have queryables that no interest of ours covers
         for face in list(infos):
             if not face.allows_egress("query", key):
                 del infos[face]
-        own = [source] if local and source.is_application else []  # in any case, as 1.10.2
+        own = [source] if local and source.is_application else []  # always included, as in 1.10.2
         if target == ALL:
             return own + list(infos)
         complete = [face for face, rank in infos.items() if rank < NOT_COMPLETE]
@@ -137,7 +137,7 @@ class Queries:
         self, source: Face, id: int, key: bytes, message: bytes, reliable: bool, now: float, matches: Matches,
         local: bool = True, remote: bool = True,
     ) -> tuple[list[Send], list[tuple[Face, int]]]:  # fmt: skip
-        """A query comes: what to send, and to which application it is to be shown, under which id."""
+        """Handle a query. Return the messages to send, and the applications that receive it with the request id."""
         request = Request().decode(Cursor(message))
         if id in source.questions:
             self.counters["requests refused: id in use"] += 1
@@ -176,10 +176,10 @@ class Queries:
             return sends, shown
         return [self._over(question)], []
 
-    # Answers
+    # Replies
 
     def response(self, face: Face, id: int, key: bytes | None, message: bytes) -> list[Send]:
-        """An answer from a face: to whom it goes, with the asker's own id."""
+        """Handle a reply of a face. Return the message for the querier, with the querier's request id."""
         question = face.requests.get(id)
         if question is None:
             self.counters["answers to no question"] += 1
@@ -189,7 +189,7 @@ class Queries:
         response = Response().decode(Cursor(message))
         response.id = question.id
         if key is not None:
-            response.key.set((0, True, key.decode()))  # always in full: 1.7.2 and older do not know our ids here
+            response.key.set((0, True, key.decode()))  # always in full: 1.7.2 and older do not know our key ids here
         sends = [Send(question.source, response.encode(), question.qos, question.reliable)]
         if question.budget:
             question.budget -= 1
@@ -205,7 +205,7 @@ class Queries:
         return False
 
     def final(self, face: Face, id: int) -> list[Send]:
-        """A face has no more answers."""
+        """Handle the end of the replies of a face."""
         question = face.requests.pop(id, None)
         if question is None:
             self.counters["answers to no question"] += 1
@@ -214,7 +214,7 @@ class Queries:
         return [] if question.outstanding else [self._over(question)]
 
     def cancel(self, question: Question) -> None:
-        """Its asker wants no answer any more."""
+        """End a query whose source accepts no more replies."""
         if not question.is_over:
             self._over(question)
 
@@ -223,7 +223,7 @@ class Queries:
         if question.is_timed:
             question.is_timed = False
             self._ended += 1
-            if 2 * self._ended > len(self._late) + 64:  # remove those that have ended: each is moved once
+            if 2 * self._ended > len(self._late) + 64:  # remove ended queries: each is moved once
                 self._late = [entry for entry in self._late if not entry[2].is_over]
                 heapq.heapify(self._late)
                 self._ended = 0
@@ -267,7 +267,7 @@ class Queries:
                 self.counters["queries timed out"] += 1
                 if not self._allows(question, None):
                     continue
-                silent = EntityGlobalId(ZenohId.from_wire(face.zid), 0)  # as 1.10.2: it names who did not answer
+                silent = EntityGlobalId(ZenohId.from_wire(face.zid), 0)  # as 1.10.2: the face that did not reply
                 error = Response(
                     id=question.id, key=(0, True, None), qos=question.qos, responder=silent, body=Err(payload=TIMEOUT)
                 ).encode()  # fmt: skip

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Roles: what a client, a peer and a router do differently. Where the other end of a face stands decides all of it.
+"""Roles: differences between client, peer and router. The position of the neighbour decides all of them.
 
-    north    above us: we tell it what we have, and ask it for what we want to know of
-    beside   our equal: each tells the other everything, nobody asks
-    tree     a router, and so are we: what is behind each router is told along that router's tree (see `routers`)
-    south    below us: it tells us everything, and is told what it asks for
+    north    above this node: it receives our declarations and our interests
+    beside   equal to this node: both send all declarations, without interests
+    tree     both are routers: declarations of each router follow that router's tree (see `routers`)
+    south    below this node: it sends all declarations, and receives those that match its interests
 
-A message passes between two faces of different groups. Peers are connected with each other, so those south of a router
-are one group: a real router passes nothing between them either. What stands north of or beside us is one group too, and
-so are all routers: what passes between these follows the trees.
+A message passes between two faces of different groups. Peers are connected with each other, so the peers south of a router
+are one group: a 1.10.2 router does not forward between them either. All faces north of or beside this node are one group.
+All routers are one group too: messages between routers follow the trees.
 """
 
 from enum import Enum
@@ -30,7 +30,7 @@ PEERS = "peers"
 
 
 def stand(own: WhatAmI, other: WhatAmI, is_gateway: bool = False) -> Stand:
-    """Where the other stands, seen from us. `is_gateway`: in OPEN it placed us south of itself (since 1.9)."""
+    """Return the position of the neighbour. `is_gateway`: its OPEN placed this node south of it (since 1.9)."""
     if own is WhatAmI.CLIENT or (own is WhatAmI.PEER and is_gateway):
         return Stand.NORTH
     if own is other:
@@ -39,7 +39,7 @@ def stand(own: WhatAmI, other: WhatAmI, is_gateway: bool = False) -> Stand:
 
 
 def group(own: WhatAmI, other: WhatAmI, is_gateway: bool = False) -> str | None:
-    """The group of a face; None if it is one of its own."""
+    """Return the group of a face, or None if it is a group of its own."""
     if stand(own, other, is_gateway) is not Stand.SOUTH:
         return UP
     return PEERS if other is WhatAmI.PEER else None

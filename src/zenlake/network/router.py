@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One router of the graph: what it said of itself, what is behind it, and our place in its tree.
+"""One router of the graph: its link state, the declarations behind it, and our position in its tree.
 
-Each router, near or far, is a holder of declarations like a face; it is never sent to: `below` tells through which
-neighbour. Ours is one too: it is told, as one neighbour, all that is not behind other routers, and passes it down.
+Each router, near or far, holds declarations like a face. Messages are not sent to it directly: `below` contains the neighbour
+to use. This node has a `Router` too. It receives all declarations that are not behind other routers, as one
+neighbour, and passes them down its tree.
 
-A declaration is said once, by the parent in a tree to its children; who the parent is, two routers may think differently
-while links come and go. So, until the graph is settled, what each neighbour said is kept, whether it is the parent or not.
-What the parent said holds; what only an earlier parent said does too until then, so that a change of trees alone takes
-nothing back. Then also children that left and came back are told what was taken back meanwhile. So each has what its
-parent has, and by that all have what the root has.
+A parent in a tree sends a declaration once to its children. While links change, two routers may disagree on the parent. So,
+until the graph is settled, the declarations of each neighbour are stored, also if it is not the parent. Declarations of
+the parent are valid. Declarations that only an earlier parent sent remain valid until then, so that a change of the trees
+alone withdraws nothing. After settling, children that left and returned also receive the withdrawals of the meantime. So
+each router has the declarations of its parent, and by induction those of the root.
 """
 
 from collections.abc import Callable
@@ -22,17 +23,17 @@ from zenlake.values import WhatAmI
 __all__ = ["NOTHING", "Own", "Router"]
 
 What = tuple[int, bytes]
-"""A kind of declaration, and its key."""
+"""Kind of a declaration, and its key."""
 
 
 class State(NamedTuple):
-    """What a router said of itself."""
+    """Link state of a router."""
 
     sn: int
     links: dict[bytes, int]
     locators: tuple[str, ...] | None
     marks: tuple[bool, int]
-    """The options of its link state that have no field. Gateways of a region find each other by them."""
+    """Options of its link state that have no field. Gateways of a region use them to find each other."""
 
 
 NO_MARKS = (False, 0)
@@ -42,52 +43,52 @@ NOTHING = State(0, {}, None, NO_MARKS)
 class Router(Face):
     """A router of the graph. Guarded by the node's lock.
 
-    Its memory is charged to the neighbours that speak of it.
+    Its memory is charged to the neighbours that announce it.
     """
 
     def charge(self, resource: Resource, size: int) -> bool:
         return True
 
     def refund(self, resource: Resource, size: int) -> None:
-        """Nothing was charged."""
+        """Do nothing: nothing was charged."""
 
     def __init__(self, zid: bytes) -> None:
         super().__init__(Outlet(), zid, WhatAmI.ROUTER, WhatAmI.ROUTER)
         self.psid = 0
-        """Our number for it."""
+        """Number that this node assigned to it."""
         self.sn = 0
-        """The version of what it said; 0: only others spoke of it."""
+        """Version of its link state; 0 if only other routers mentioned it."""
         self.links: dict[bytes, int] = {}
         self.locators: tuple[str, ...] | None = None
         self.marks = NO_MARKS
         self.before = NOTHING
-        """The same, as it was when we lost sight of it."""
+        """Its link state when it became unreachable."""
         self.has: dict[What, tuple[int, int]] = {}
-        """Of each kind and key declared behind it: the id in our tables, and what was said about it."""
+        """For each kind and key declared behind it: the id in our tables, and the info."""
         self.heard: dict[Face, dict[What, int]] = {}
-        """The same, as each neighbour said."""
+        """Declarations behind it, as sent by each neighbour."""
         self.left: dict[Face, set[What]] = {}
-        """What was told to those who were no longer our children then."""
+        """Declarations that former children received before they left."""
         self.parent: Face | None = None
         self.children: tuple[Face, ...] = ()
         self.find_below: Callable[[Router], dict[bytes, Face]] = lambda root: {}
         self.distance = 0.0
         self.payer: Face | None = None
-        """The neighbour whose account is charged for it."""
+        """Neighbour whose account is charged for it."""
         self.paid = 0
 
     @property
     def below(self) -> dict[bytes, Face]:
-        """For each router that hears it through us: the neighbour that we pass it on to."""
+        """For each router that receives it through this node: the neighbour to forward to."""
         return self.find_below(self)
 
     @property
     def said(self) -> dict[What, int]:
-        """What the parent in its tree says."""
+        """Declarations sent by the parent in its tree."""
         return {} if self.parent is None else self.heard.get(self.parent, {})
 
     def stand_between(self, parent: Face | None, children: tuple[Face, ...]) -> None:
-        """Take a new place in its tree: tell new children what they are to know."""
+        """Set the position of this node in its tree. New children receive all declarations."""
         had, self.children = self.children, children
         self.parent = parent
         for child in had:
@@ -99,14 +100,17 @@ class Router(Face):
                     self.tell(child, kind, key, info)
 
     def lose(self) -> None:
-        """It is out of sight: for us nothing is behind it. Neighbours that still see it may go on telling."""
+        """Remove its state, because it is unreachable. Neighbours that still reach it may send more declarations."""
         self.before = State(self.sn, self.links, self.locators, self.marks)
         self.sn, self.links, self.locators, self.marks = NOTHING._replace(links={})
         self.stand_between(None, ())
         self.has.clear()
 
     def settle(self) -> None:
-        """All know the same graph: who is not the parent will tell everything again before it is, and so will we."""
+        """Forget the declarations of neighbours that are not the parent, after all routers have the same graph.
+
+        A later parent sends all declarations again, and so does this node.
+        """
         for face, said in self.heard.items():
             if face is not self.parent:
                 face.refund(Resource.DECLARATIONS, sum(DECLARATION + weigh_key(key) for _, key in said))
@@ -117,12 +121,12 @@ class Router(Face):
         self.left.clear()
 
     def pass_on(self, kind: int, key: bytes, info: int | None) -> None:
-        """Tell our children in its tree; None: that it is no more."""
+        """Send a declaration to our children in its tree. With `info` None, withdraw it."""
         for child in self.children:
             self.tell(child, kind, key, info)
 
     def tell(self, child: Face, kind: int, key: bytes, info: int | None) -> None:
-        """Between routers there are no ids: the key says which it is."""
+        """Send a declaration to a child. Between routers the key identifies it, without an id."""
         if info is None:
             child.undeclare(kind, 0, key, self.psid)
         else:
@@ -130,7 +134,7 @@ class Router(Face):
 
 
 class Own(Router):
-    """Ours: told of all that is not behind other routers."""
+    """The router of this node. It receives all declarations that are not behind other routers."""
 
     def __init__(self, zid: bytes) -> None:
         super().__init__(zid)

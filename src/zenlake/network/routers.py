@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several routers: the link state that each tells its neighbours (OAM 1), and the trees along which all else travels.
+"""Networks of several routers: the link state (OAM 1), and the trees that all other messages follow.
 
-Every router knows the whole graph, and so the tree of every other one. What is behind a router (a sample, a query, a
-declaration) goes down that router's tree and no other way; the NodeId of a message says whose tree that is, by the
-number (`psid`) that the sender has for it. So nothing comes twice, in whatever rings the routers stand.
+Every router knows the whole graph, and so the tree of every other router. A message from behind a router (sample, query,
+declaration) follows only that router's tree. The NodeId of the message selects the tree, by the number (`psid`) that the
+sender assigned to the router. So no message arrives twice, in any topology with rings.
 
-What comes from another neighbour than the parent in its tree is dropped: two routers that do not know the same graph yet
-may lose a sample, but do not send it round and round. A declaration is kept instead, as what that neighbour said (see
-`router`): the neighbour says it once, and may be the parent in a moment.
+A message from a neighbour that is not the parent in its tree is dropped. Two routers with different graphs may lose a
+sample, but do not create a loop. A declaration is stored instead for that neighbour (see `router`): the neighbour
+sends it only once, and may become the parent.
 """
 
 from collections.abc import Callable
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Routers"]
 
-MAX_SN = 1 << 63  # of our own link state: our next changes must fit into 64 bits too
+MAX_SN = 1 << 63  # of our own link state: later increments must fit into 64 bits too
 NUMBERS = 1 << 16  # a NodeId has 16 bits
 MAX_ROUTERS = 16_384
 MAX_LINK_STATES = 1 << 18  # bytes of one message
 ROUTER, LINK, PSID = 11_000, 120, 200  # bytes that are charged for a router, a link or locator, and a number
-MAX_TREES = 64  # roots for which it is known who is below us
+MAX_TREES = 64  # roots with a cached set of routers below this node
 MAX_AT_ONCE = 64  # routers whose trees are computed without slices
 MOST_GONE = 1024
 SETTLED = 10.0  # seconds without a change, after which connected routers know the same graph
 
 
 class Routers:
-    """The graph as we know it. Guarded by the node's lock."""
+    """The graph of routers as known to this node. Guarded by the node's lock."""
 
     def __init__(self, node: "Node") -> None:
         self.node = node
@@ -50,30 +50,30 @@ class Routers:
         self.known: dict[bytes, Router] = {node.zid: self.own}
         self.neighbours: dict[bytes, Face] = {}
         self._gone: dict[bytes, Router] = {}
-        """Those that became unreachable lately: perhaps only we lost sight of them, and nobody will tell us again."""
+        """Routers that became unreachable recently. If only this node lost them, no neighbour announces them again."""
         self._settled_at: float | None = None
         self._edges: graph.Edges = {}
         self._trees: dict[Router, dict[bytes, Face]] = {}
-        """Who is below us, for the roots that were asked for last."""
+        """Routers below this node, for the most recently used roots."""
         self._psids = {self.own.psid}
         self._last_psid = 0
         self.own.find_below = self._below
         self._grows = False
-        """Whether a job computes the trees."""
+        """Whether a job is computing the trees."""
         self._is_stale = False
         """Whether the graph has changed since the trees were computed."""
         self.sooner: Callable[[float], None] = lambda deadline: None
-        """Told of a deadline that may be before all others."""
+        """Callback for a deadline that may be the earliest."""
 
-    # Whose tree
+    # Trees of messages
 
     def of(self, face: Face, node_id: int) -> Router | None:
-        """The router that a neighbour means by its number; perhaps one that is out of our sight."""
+        """Return the router that a neighbour's number stands for, or None. It may be unreachable."""
         zid = face.psids.get(node_id, face.zid if node_id == 0 else None)
         return None if zid is None else self.known.get(zid) or self._gone.get(zid)
 
     def root(self, source: Face, node_id: int) -> Router | None:
-        """Whose tree a message follows; None if it did not come along it."""
+        """Return the root of the tree that a message follows, or None if the sender is not the parent in it."""
         if source.stand is not Stand.TREE:
             return self.own
         root = self.of(source, node_id)
@@ -83,10 +83,10 @@ class Routers:
         return root
 
     def elected(self, source: Face, root: Router, target: Face) -> bool:
-        """Whether it is us who pass from a face to another, where one is a peer and the other is behind other routers.
+        """Return whether this node forwards between a peer and a face behind other routers.
 
-        A peer may be connected with several routers. These it tells, and hears, directly; between it and all others the
-        one with the greatest id passes.
+        A peer may be connected to several routers. It exchanges messages with these directly. Between the peer and all other
+        routers, the router with the greatest id forwards.
         """
         if isinstance(target, Router):
             peer, other = source, target
@@ -100,13 +100,13 @@ class Routers:
         greatest = max((zid for zid in peer.gateways if zid in self.known), default=own)
         return other.zid not in peer.gateways and greatest <= own
 
-    # Neighbours come and go
+    # New and closed neighbours
 
     def opened(self, face: Face) -> None:
         self.neighbours[face.zid] = face
         known = face.zid in self.known
         neighbour = self._number(face.zid)
-        neighbour.before = NOTHING  # it speaks for itself, perhaps in another life
+        neighbour.before = NOTHING  # it sends its own link state, perhaps after a restart
         self.own.links[face.zid] = 0
         self.own.sn += 1
         changed: list[Router] = [self.own] if known else [neighbour, self.own]
@@ -133,7 +133,7 @@ class Routers:
         self._grow()
 
     def listening(self) -> None:
-        """We listen elsewhere."""
+        """Send changed locators to the neighbours."""
         self.own.sn += 1
         self._tell_all([self.own])
 
@@ -172,7 +172,7 @@ class Routers:
             self._tell(face, routers)
 
     def heard(self, face: Face, body: bytes) -> None:
-        """What a neighbour knows of the graph."""
+        """Handle the link states of a neighbour."""
         if len(body) > MAX_LINK_STATES:
             self.node.counters["link states over their limit"] += 1
             return
@@ -187,7 +187,7 @@ class Routers:
             if entry.psid not in face.psids and not face.charge(Resource.LINK_STATES, PSID):
                 return
             face.psids[entry.psid] = entry.zid.to_wire()
-        new: dict[Router, None] = {}  # to those that a neighbour has no number of ours for
+        new: dict[Router, None] = {}  # routers for which a neighbour has no number of ours
         changed: dict[Router, None] = {}
         for entry in entries:
             zid = face.psids.get(entry.psid)
@@ -196,7 +196,7 @@ class Routers:
             elif zid == self.node.zid:
                 if entry.sn > MAX_SN:
                     self.node.counters["link states not understood"] += 1
-                elif entry.sn > self.own.sn:  # of an earlier life of ours
+                elif entry.sn > self.own.sn:  # sent before a restart of this node
                     self.own.sn = entry.sn + 1
                     changed[self.own] = None
             else:
@@ -205,7 +205,8 @@ class Routers:
         self._prune()
         told_new = [router for router in new if router.zid in self.known]
         told_changed = [router for router in changed if router.zid in self.known and router not in new]
-        for other in self.neighbours.values():  # all in one message, lest the other thinks that some are unreachable
+        # All entries are in one message. Otherwise the neighbour may consider some routers unreachable.
+        for other in self.neighbours.values():
             if other is face:
                 self._tell(other, told_new + [router for router in told_changed if router is self.own])
             else:
@@ -224,7 +225,7 @@ class Routers:
             new[router] = None
         elif entry.sn <= router.sn:
             return
-        if entry.sn < router.before.sn:  # we knew better before we lost sight of it
+        if entry.sn < router.before.sn:  # a newer version was known before it became unreachable
             return
         (changed if router.sn else new)[router] = None
         router.sn, router.before = entry.sn, NOTHING
@@ -249,7 +250,7 @@ class Routers:
 
     @staticmethod
     def _pay(face: Face, router: Router) -> bool:
-        """Charge a router to the neighbour that speaks of it last. At its limit, the neighbour is closed."""
+        """Charge a router to the neighbour that announced it last. At its limit, the neighbour is closed."""
         if router.payer is not None:
             router.payer.refund(Resource.LINK_STATES, router.paid)
         router.payer = None
@@ -260,9 +261,9 @@ class Routers:
         return True
 
     def _remember(self, new: dict[Router, None]) -> None:
-        """Of those that were only spoken of, have what they said before we lost sight of them.
+        """Restore the previous link state of routers that are only mentioned by others.
 
-        A neighbour that never did has nothing new to tell of them, and will not.
+        A neighbour that never lost such a router has no newer link state of it to send.
         """
         unheard = [router for router in new if not router.sn]
         while unheard:
@@ -276,7 +277,7 @@ class Routers:
                     unheard.append(other)
 
     def _prune(self) -> None:
-        """Forget the routers that cannot be reached any more, and what is behind them."""
+        """Remove unreachable routers and the declarations behind them."""
         reachable = graph.reachable({zid: router.links for zid, router in self.known.items()}, self.node.zid)
         for zid in self.known.keys() - reachable:
             router = self._gone[zid] = self.known.pop(zid)
@@ -294,7 +295,7 @@ class Routers:
     # The trees
 
     def _below(self, root: Router) -> dict[bytes, Face]:
-        """For each router that hears a root through us: the neighbour that we pass it on to."""
+        """Return, for each router that receives a root through this node, the neighbour to forward to."""
         below = self._trees.get(root)
         if below is None:
             if len(self._trees) >= MAX_TREES:
@@ -305,7 +306,7 @@ class Routers:
         return below
 
     def _grow(self) -> None:
-        """Find our place in every tree, at once if the graph is small, and tell new children what they are to know."""
+        """Compute our position in every tree, immediately if the graph is small. New children receive all declarations."""
         self._is_stale = True
         if self._grows:
             return
@@ -316,10 +317,10 @@ class Routers:
             self.node.jobs.start(self.own, self._regrow())
 
     def _regrow(self) -> Walk[None]:
-        """Find our place in every tree, in slices, until the graph has not changed meanwhile.
+        """Compute our position in every tree, in slices. Repeat until the graph did not change meanwhile.
 
-        Ways are the same in both directions. So the parent in the tree of a root is our first step towards that root. A
-        neighbour is our child in a tree if we are its first step towards the root.
+        Paths are symmetric. So the parent in the tree of a root is our first hop towards that root. A neighbour is our child in
+        a tree if we are its first hop towards the root.
         """
         try:
             while self._is_stale:
@@ -367,7 +368,7 @@ class Routers:
         return self._settled_at
 
     def on_timeout(self, now: float) -> None:
-        """The graph is settled: what the parent in a tree has not said by now is not so."""
+        """Settle the graph: withdraw declarations that the parent in a tree has not sent by now."""
         if self._settled_at is None or now < self._settled_at:
             return
         self._settled_at = None
@@ -380,7 +381,7 @@ class Routers:
                 for kind, key in root.has.keys() - root.said.keys():
                     self._lack(root, kind, key)
 
-    # What is behind other routers
+    # Declarations behind other routers
 
     def declared(self, face: Face, node_id: int, kind: int, key: bytes, info: int) -> None:
         root = self.of(face, node_id)
@@ -406,16 +407,16 @@ class Routers:
             self._lack(root, kind, key)
 
     def _have(self, root: Router, kind: int, key: bytes, info: int) -> None:
-        """It is so, and our children in that tree are told if that is news."""
-        id, told = root.has.get((kind, key), (0, None))
-        if told != info:
+        """Add a declaration. Our children in that tree receive it if it is new."""
+        id, known = root.has.get((kind, key), (0, None))
+        if known != info:
             id = id or root.next_id()
             root.has[kind, key] = id, info
             self.node.declarations.declare(root, kind, id, key, info)
             root.pass_on(kind, key, info)
 
     def _lack(self, root: Router, kind: int, key: bytes) -> None:
-        """It is not so, or no more."""
+        """Remove a declaration, if known."""
         known = root.has.pop((kind, key), None)
         if known is not None:
             self.node.declarations.undeclare(root, kind, known[0])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a sample goes. A route is worked out once for (the face it comes from, whose tree it follows, the key) and remembered.
+"""Routes of samples. A route is computed once for (source face, tree, key), then cached.
 
-What happens to each sample is in `forward`; here is what happens once for a key, what the application publishes, and what
-is seldom.
+The work for each sample is in `forward`. This module has the work for each key, the publications of the application, and
+rare cases.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 __all__ = ["Routes"]
 
 M, N = 0x40, 0x20
-NODE_ID = 0x33  # the extension that says whose tree a message follows
-BLOCK = 0x28  # the QoS bits of either kind of block
-MOST = 1 << 16  # routes remembered for one face
-MAX_UNUSED = 256  # bytes of a key whose route is remembered even if it leads nowhere
+NODE_ID = 0x33  # the NodeId extension, which selects the tree of a message
+BLOCK = 0x28  # QoS bits of the two blocking congestion controls
+MOST = 1 << 16  # cached routes of one face
+MAX_UNUSED = 256  # bytes of a key whose route is cached even if it has no targets
 ROUTE, TARGET = 600, 200  # bytes that are charged for a route and for each of its targets, besides keys
 
-WrittenKey = tuple[int, bool, bytes | None]  # id, whether it is the sender's, suffix
+WrittenKey = tuple[int, bool, bytes | None]  # id, whether the sender declared it, suffix
 
 
 class Routes:
-    """Needs the node's lock only to work out a route."""
+    """Route computation. Needs the node's lock only to compute a route."""
 
     def __init__(self, node: "Node") -> None:
         self.node = node
@@ -47,7 +47,7 @@ class Routes:
     def find(
         self, face: Face, scope: int, by_sender: bool, suffix: bytes | None, name: object, node_id: int = 0
     ) -> Route | None:
-        """Work out a route and remember it under a name; None, and counted, if the key is none or the way is wrong."""
+        """Compute a route and cache it under a name. Return None, counted, if the key or the tree is invalid."""
         node = self.node
         with node.lock:
             key = face.resolve(scope, by_sender, suffix)
@@ -76,7 +76,7 @@ class Routes:
         if old is not None:
             face.account.release(Resource.ROUTES, weigh(old))
         if len(key) > MAX_UNUSED and not route.targets and not route.receivers:
-            return route  # nothing is sent there: not worth its memory
+            return route  # no targets: not worth its memory
         size = weigh(route)
         if len(routes) >= MOST or not face.account.charge(Resource.ROUTES, size):
             self.forget(face)
@@ -93,7 +93,7 @@ class Routes:
         face.account.release(Resource.ROUTES, face.account.used.get(Resource.ROUTES, 0))
 
     def walk(self, source: Face, root: Router, key: bytes) -> Walk[Route]:
-        """Find where a sample on a key from a face goes, along the tree of a router. Each slice needs the lock."""
+        """Find the targets of a sample on a key from a face, along the tree of a router. Each slice needs the lock."""
         if not self.node.is_guarded:
             return self._route(source, root, key)
         return self._guarded_both(source, root, key)
@@ -105,7 +105,7 @@ class Routes:
     def _guarded(
         self, source: Face, root: Router, key: bytes, message: str, deleting: Route | None = None
     ) -> Walk[Route]:
-        """The same where some may not send or see it."""
+        """Find the targets if access control is configured."""
         if source.guard is not None and not source.guard.allows(INGRESS, message, key):
             nowhere = Target(None, *head((0, True, key)))
             return Route(self.node.declarations.epoch.number, key, (), (), nowhere, deleting, f"denied: {message}")
@@ -117,7 +117,7 @@ class Routes:
 
     def _route(self, source: Face, root: Router, key: bytes) -> Walk[Route]:
         declarations, elected = self.node.declarations, self.node.routers.elected
-        epoch = declarations.epoch.number  # a change meanwhile makes the route old
+        epoch = declarations.epoch.number  # a change meanwhile makes the route outdated
         faces: dict[Face, None] = {}
         found = yield from declarations.tables[SUBSCRIBER].walk(key)
         for number, resource in enumerate(found, 1):
@@ -135,11 +135,11 @@ class Routes:
             if face in faces or not passes(source, face):
                 continue
             if face.hears_all or (face.is_asked and not (yield from Interests.covers(face, key))):
-                faces[face] = None  # nobody told us that there is nobody
+                faces[face] = None  # its subscribers are not all known
         shown = self.node.application.namespace.own(key)
         receivers = () if shown is None else self.node.application.receivers(key, source)
         whole = Target(None, *head((0, True, key)))
-        # Shared: with many keys, memory is what costs time.
+        # Shared: with many keys, memory use dominates the time.
         heads: dict[tuple[WrittenKey, int], tuple[int, Blob, Blob]] = {
             ((0, True, key), 0): (whole.flags, whole.key, whole.more)
         }
@@ -151,13 +151,17 @@ class Routes:
             targets.append(Target(face, *heads[name]))
         return Route(epoch, key, receivers, tuple(targets), whole, shown=shown)
 
-    # What the application publishes
+    # Publications of the application
 
     def publish(
         self, key: bytes, rest: bytes, has_exts: bool, qos: int, reliable: bool, local: bool = True, remote: bool = True,
         is_put: bool = True,
     ) -> bool:  # fmt: skip
-        """Everything behind the key, as bytes. False if a connection or a subscriber had no room and dropped it."""
+        """Publish a sample, given the bytes after the key.
+
+        Returns:
+            False if a connection or a subscriber had no room and dropped it.
+        """
         route = self.published(key)
         if route is not None and not is_put and route.deleting is not None:
             route = route.deleting
@@ -170,7 +174,7 @@ class Routes:
         return shown and all(sent)
 
     def published(self, key: bytes) -> Route | None:
-        """Where a sample of the application on a key goes."""
+        """Return the route of a sample of the application on a key."""
         face = self.node.application
         route: Route | None = face.routes.get(key)
         if route is None or route.epoch != self.node.declarations.epoch.number:
@@ -178,16 +182,17 @@ class Routes:
         return route
 
     def sent(self, target: Target, message: bytes, qos: int, reliable: bool, source: Face | None = None) -> bool:
-        """Send to a target. False if there was no room and it was dropped: one that must not be is kept."""
+        """Send to a target. Return False if there was no room and it was dropped. A message that must not be dropped is stored."""
         if target.face.send(message, qos, reliable):
             return True
         self.node.refused(target.face, source)
         return not target.face.is_open or (reliable and qos & BLOCK != 0)
 
     def show(self, route: Route, message: bytes, like: Any, reliable: bool = True, priority: int = 5) -> bool:
-        """Show the application a sample that is in no reader yet; `like`: the reader that it came in.
+        """Deliver a sample to the application that is not in a reader yet. `like` is the reader that received it.
 
-        False if a subscriber had no room and dropped it.
+        Returns:
+            False if a subscriber had no room and dropped it.
         """
         reader = self.node.reader(message)
         reader.frame.reliable = reliable if like is None else like.frame.reliable
@@ -199,10 +204,10 @@ class Routes:
             self.node.done(reader)
         return not any(dropped)
 
-    # What is seldom
+    # Rare cases
 
     def rewrite(self, route: Route, reader: Any, source: Face) -> None:
-        """A sample that cannot go on as it came: its timestamp is too far ahead."""
+        """Handle a sample that cannot be forwarded unchanged: its timestamp is too far in the future."""
         if self.node.drops_future:
             self.node.counters["samples dropped: their timestamp is too far ahead"] += 1
             return
@@ -223,7 +228,7 @@ class Routes:
 
 
 def weigh(route: Route) -> int:
-    """Return the bytes that a route takes: its name, its key, and the keys as they are written."""
+    """Return the bytes that a route takes: its name, its key, and the encoded keys."""
     blobs = {id(blob): blob.size for target in (*route.targets, route.whole) for blob in (target.key, target.more)}
     deleting = 0 if route.deleting is None else weigh(route.deleting)
     size: int = ROUTE + TARGET * len(route.targets) + 2 * len(route.key) + sum(blobs.values()) + deleting
@@ -231,13 +236,13 @@ def weigh(route: Route) -> int:
 
 
 def written(target: Target, rest: bytes, has_exts: bool) -> bytes:
-    """A whole PUSH as it is sent to a target."""
+    """Encode a whole PUSH for a target."""
     key: bytes = (target.more if has_exts else target.key).value
     return bytes([ids.PUSH | target.flags | (ids.Z if has_exts else 0)]) + key + rest
 
 
 def head(key: WrittenKey, node_id: int = 0) -> tuple[int, Blob, Blob]:
-    """The bits and bytes with which a key is written, and a NodeId behind it: as the last extension, or before others."""
+    """Encode a key with its flags, followed by a NodeId: as the last extension, or before others."""
     scope, sender, suffix = key
     flags = M if sender else 0
     w = Writer(16)

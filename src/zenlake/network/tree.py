@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Key expressions in a tree of chunks: finding those that intersect another without looking at all of them.
+"""Key expressions in a tree of chunks, to find those that intersect a key without comparing all of them.
 
-A key without wildcards follows one branch for each chunk, besides the few that are wildcards: so its cost does not grow
-with the number of expressions. An expression with wildcards follows every branch that it covers.
+A key without wildcards follows one branch for each chunk, and the few wildcard branches. So its cost does not grow with the
+number of expressions. An expression with wildcards follows every branch that it matches.
 
 A branch is visited once, with the set of positions in the key that its path leads to, as bits of an integer. So a walk
 costs at most one operation on such a set for each branch. The tree has a branch only where two expressions share a
-chunk, and at most MAX_DEPTH levels: memory is proportional to the bytes of the expressions. Behind that, expressions are
-compared one by one.
+chunk, and at most MAX_DEPTH levels: memory is proportional to the bytes of the expressions. Below the last level,
+expressions are compared one by one.
 
 A walk is a generator. It yields after a bounded number of steps, and the tree may change before it continues.
 """
@@ -41,7 +41,7 @@ def finish(walk: Walk[Result]) -> Result:
 
 
 class Leaf(Generic[Value]):
-    """One expression, in place of the branch that would lead only there."""
+    """One expression, in place of a branch that would lead only to it."""
 
     __slots__ = ("chunk", "key", "value")
 
@@ -52,7 +52,7 @@ class Leaf(Generic[Value]):
 
 
 class Branch(Generic[Value]):
-    """What follows one chunk."""
+    """The children after one chunk."""
 
     __slots__ = ("branches", "chunk", "depth", "patterns", "value")
 
@@ -61,9 +61,9 @@ class Branch(Generic[Value]):
         self.depth = depth
         self.value: Value | None = None
         self.branches: dict[bytes, Branch[Value] | Leaf[Value]] = {}
-        """By chunk; at MAX_DEPTH leaves only, by the whole rest of their expressions."""
+        """Children by chunk. At MAX_DEPTH only leaves, by the whole rest of their expressions."""
         self.patterns: dict[bytes, Branch[Value] | Leaf[Value]] = {}
-        """Those of the branches whose chunk has a `$*` in it."""
+        """Children whose chunk contains `$*`."""
 
     def add(self, name: bytes, child: "Branch[Value] | Leaf[Value]") -> None:
         self.branches[name] = child
@@ -76,7 +76,7 @@ class Branch(Generic[Value]):
 
 
 class KeyTree(Generic[Value]):
-    """A mapping from key expressions (canonical UTF-8) to values, which can be asked by intersection."""
+    """A mapping from key expressions (canonical UTF-8) to values, with lookup by intersection."""
 
     def __init__(self) -> None:
         self._all: dict[bytes, Value] = {}
@@ -122,7 +122,7 @@ class KeyTree(Generic[Value]):
         return below
 
     def remove(self, key: bytes) -> None:
-        """Forget it, and the branches that led only there."""
+        """Remove an expression, and the branches that led only to it."""
         if self._all.pop(key, None) is None:
             return
         path = [self._root]
@@ -142,11 +142,11 @@ class KeyTree(Generic[Value]):
             path[-1].drop(branch.chunk)
 
     def matching(self, key: bytes) -> list[Value]:
-        """The values of all expressions that have a key in common with this one."""
+        """Return the values of all expressions that intersect a key."""
         return finish(self.walk(key)) if self._all else []
 
     def walk(self, key: bytes) -> Walk[list[Value]]:
-        """Find the same in slices."""
+        """Find the values as `matching` does, in slices."""
         found: list[Value] = []
         matcher = Matcher(key)
         end = matcher.end
@@ -179,12 +179,12 @@ class KeyTree(Generic[Value]):
 
 
 def _leaf(branch: Branch[Value], name: bytes, key: bytes, value: Value) -> Leaf[Value]:
-    """Make a leaf for a place in a branch. Behind the last level, all leaves are compared."""
+    """Create a leaf for a position in a branch. Below the last level, all leaves are compared."""
     return Leaf(b"**" if branch.depth == MAX_DEPTH else name, key, value)
 
 
 class Matcher:
-    """A key, and which of its positions chunks of other expressions lead to. Bit n stands for the position before chunk n."""
+    """A key, and its positions that chunks of other expressions lead to. Bit n is the position before chunk n."""
 
     __slots__ = ("_literals", "chunks", "doubles", "end", "is_plain", "masks", "ordinary", "others", "wild")
 
@@ -228,7 +228,7 @@ class Matcher:
         return self._literals
 
     def skip(self, positions: int) -> int:
-        """Add the positions behind those with `**`, which may stand for nothing."""
+        """Add the positions behind those with `**`, which can match nothing."""
         return positions | (positions & self.doubles) << 1
 
     def children(self, branch: Branch[Value], positions: int) -> Iterable[Branch[Value] | Leaf[Value]]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publish rows when they are due, and tell how late they were."""
+"""Publish rows when they are due, and measure their delay."""
 
 import math
 import threading
@@ -25,23 +25,23 @@ __all__ = ["Outcome", "Pace", "Replay", "prefixes", "publish", "renamed", "usual
 
 SENT = ["key", "payload", "kind", "encoding", "schema", "attachment", "priority", "congestion", "express", "reliable"]
 STAMPS = ["ntp64", "timestamp_id"]
-LONGEST = 4096  # rows that are sent in one go: whoever wants to stop does not wait for more
-GROWTH = math.log(1.1)  # lateness is counted in classes, each a tenth wider than the one before
+LONGEST = 4096  # rows per put_table call, so that an interrupt is handled soon
+GROWTH = math.log(1.1)  # delays are counted in classes, each a tenth wider than the previous one
 
 
 @dataclass
 class Outcome:
-    """What was published, what was not, and how late it was."""
+    """Counts and delays of a replay."""
 
     sent: int = 0
     dropped: int = 0
-    """Samples for which a queue had no room."""
+    """Samples dropped because a queue was full."""
     skipped: int = 0
-    """Samples that cannot be sent again: the key was not seen, or the value is not there (shared memory, --metadata-only)."""
+    """Samples that cannot be published: unknown key, or missing payload (shared memory, --metadata-only)."""
     seconds: float = 0.0
-    """How long it took."""
+    """Duration in seconds."""
     latest: float = 0.0
-    """Seconds that the latest one was late."""
+    """Maximum delay in seconds."""
     _late: Counter[int] = field(default_factory=Counter, repr=False)
 
     def note(self, late: float, samples: int) -> None:
@@ -49,7 +49,7 @@ class Outcome:
         self._late[round(math.log(max(late, 1e-7)) / GROWTH)] += samples
 
     def late(self, part: float) -> float:
-        """Seconds by which this part of all samples was late at most, to a tenth: `late(0.5)` is the median."""
+        """Return the delay in seconds that this share of samples did not exceed: `late(0.5)` is the median."""
         left = part * self._late.total()
         for step in sorted(self._late):
             left -= self._late[step]
@@ -60,7 +60,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Pace:
-    """When what was recorded at some time is due: `first` (ns) at `began`, by the monotonic clock, and the rest behind it."""
+    """Mapping of recorded times to due times: `first` (ns) is due at `began`, by the monotonic clock."""
 
     first: int
     began: float
@@ -70,17 +70,27 @@ class Pace:
         return self.began + (time - self.first) * 1e-9 / self.speed
 
     def reached(self, now: float) -> float:
-        """The time of which everything is due now."""
+        """Return the recorded time up to which samples are due."""
         return math.inf if math.isinf(self.speed) else self.first + (now - self.began) * 1e9 * self.speed
 
 
 class Replay:
-    """The samples of captures, logs or lakes, to be published as they came.
+    """The samples of captures, logs or lakes, to be published again.
 
-    `keys`, `since` and `until` choose. `by` says which clock: the recorder's, or the senders' own where samples are stamped.
-    A recording of several sessions has a sample on its way in and again on its way out: `sent_by` says whose to take, those of
-    the nodes that opened the sessions, of those that accepted them, or all; if it is None, the openers', and if they published
-    nothing (as in the log of a tap, which only listens) the acceptors'. `rename` is (old, new) pairs of key prefixes.
+    Args:
+        path: Captures, logs or lakes.
+        keys: Key expression of the samples.
+        since: Start, as a time or relative to the start of the recording.
+        until: End, likewise.
+        speed: Speed-up factor. inf for no delays.
+        by: Clock: "received" (the recorder's) or "timestamp" (the senders', where samples have one).
+        sent_by: "opener", "acceptor" or "all". A recording beside a router contains each sample on several connections.
+            Default: the samples of the nodes that opened the sessions; if they published nothing, those of the acceptors.
+        rename: Pairs (old, new) of key prefixes.
+        keep_timestamps: Whether to send the recorded timestamps.
+
+    Raises:
+        InvalidValue: An argument is invalid.
     """
 
     def __init__(
@@ -97,7 +107,7 @@ class Replay:
         keep_timestamps: bool = False,
     ) -> None:
         if not speed > 0:
-            raise InvalidValue(f"a speed of {speed:g}: it is a number above 0, inf for as fast as it goes")
+            raise InvalidValue(f"invalid speed={speed:g}; expected a number above 0, or inf for no delays")
         self._speed = speed
         self._rename = tuple(prefixes(old, new) for old, new in rename)
         self._columns = SENT + (STAMPS if keep_timestamps else [])
@@ -110,10 +120,10 @@ class Replay:
         stop: threading.Event | None = None,
         progress: Callable[[Outcome, float], object] = lambda outcome, seconds: None,
     ) -> Outcome:
-        """Publish all of it, once. `progress` is told now and then how many seconds of the recording are done."""
+        """Publish all samples once. `progress` is called now and then with the seconds that are done."""
         stop = threading.Event() if stop is None else stop
         outcome = Outcome()
-        began: float | None = None  # not before there is a row: sorting them may take a while
+        began: float | None = None  # not before the first row: sorting may take a while
         for rows, times, skipped in self._rows.read(self._columns):
             began = time.monotonic() if began is None else began
             outcome.skipped += skipped
@@ -134,7 +144,7 @@ def publish(
     outcome: Outcome,
     progress: Callable[[Outcome, float], object] = lambda outcome, seconds: None,
 ) -> None:
-    """Each row when it is due; all that are due go together. `put` tells how many of them it took."""
+    """Publish each row when it is due, all due rows together. `put` returns the number of accepted rows."""
     at = 0
     while at < len(times) and not stop.is_set():
         due = pace.due(times[at])
@@ -145,7 +155,7 @@ def publish(
                 return
             now = time.monotonic()
         end = min(bisect_right(times, pace.reached(now), at), at + LONGEST)
-        end = max(end, at + 1)  # a clock's last digit must not stop it
+        end = max(end, at + 1)  # rounding of the clock must not stop it
         sent = put(rows.slice(at, end - at))
         outcome.sent += sent
         outcome.dropped += end - at - sent
@@ -157,7 +167,7 @@ def publish(
 
 
 def renamed(rows: pa.RecordBatch, rename: Sequence[tuple[str, str]]) -> pa.RecordBatch:
-    """With other keys, by (old, new) pairs of prefixes; the first that fits counts."""
+    """Return rows with renamed keys, by (old, new) pairs of prefixes; the first match applies."""
     if not rename:
         return rows
     keys = pc.dictionary_encode(rows.column("key"))
@@ -166,7 +176,7 @@ def renamed(rows: pa.RecordBatch, rename: Sequence[tuple[str, str]]) -> pa.Recor
 
 
 def usual(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """With no priority where it was 0, Zenoh's own, which a node of others may have sent samples with: they go as usual ones."""
+    """Replace priority 0, which is reserved for control messages, by the default."""
     priority = rows.column("priority")
     at = rows.schema.get_field_index("priority")
     return rows.set_column(at, "priority", pc.if_else(pc.equal(priority, 0), pa.scalar(None, priority.type), priority))

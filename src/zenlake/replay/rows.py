@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The samples of a recording in the order of time: captures, logs, and lakes.
+"""Samples of a recording in order of time: captures, logs and lakes.
 
-A recording is read twice: once for the times alone, which tells how long it is and whether its rows lie in the order of time, and
-then as it is published. Rows in order are never held in memory beyond a record batch. Others (those of a lake, which lie by
-key, of a log of several writers, or by the senders' own clocks) are sorted first by DuckDB, which moves to disk what does not fit.
+A recording is read twice: first only the times, which gives its duration and order, then while it is published. Ordered
+rows use memory for one record batch. DuckDB sorts other rows (of a lake, which are ordered by key, of a log with
+several writers, or by the senders' clocks) and moves data to disk that does not fit in memory.
 """
 
 import tempfile
@@ -25,16 +25,16 @@ __all__ = ["By", "Extent", "Moment", "Rows", "SentBy"]
 
 By = Literal["received", "timestamp"]
 SentBy = Literal["opener", "acceptor", "all"]
-Moment = datetime | timedelta  # a time, or how long after the beginning of the recording
+Moment = datetime | timedelta  # a time, or the time since the start of the recording
 
 ABOUT = ["received_ns", "timestamp", "direction", "request_id", "packet", "index"]
-AT, PLACE = "replayed at", "replayed as"  # when, and how manieth: no column of `samples` has such a name
+AT, PLACE = "replayed at", "replayed as"  # due time and position: not names of columns of `samples`
 ROWS = 16384
 
 
 @dataclass(frozen=True)
 class Extent:
-    """What the first reading tells."""
+    """Result of the first pass."""
 
     samples: int
     first: int
@@ -49,7 +49,7 @@ class Extent:
 
 
 class Rows:
-    """The published samples of a recording that are wanted."""
+    """The selected samples of a recording."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Rows:
         self.extent = self._measure(sent_by)
 
     def read(self, columns: list[str]) -> Iterator[tuple[pa.RecordBatch, list[int], int]]:
-        """Rows with these columns, when each is due (ns), and how many before them cannot be sent."""
+        """Return rows with these columns, their due times (ns), and the number of unpublishable samples before them."""
         wanted = (batch.filter(self._wanted(batch)) for batch in self._batches([*columns, *ABOUT]))
         for batch in wanted if self.extent.in_order else self._sorted(wanted, [*columns, *ABOUT]):
             has_value = pc.or_(pc.is_valid(batch.column("payload")), pc.equal(batch.column("kind"), "del"))
@@ -76,7 +76,7 @@ class Rows:
             yield sendable.select(columns), times, batch.num_rows - sendable.num_rows
 
     def _measure(self, sent_by: SentBy | None) -> Extent:
-        """The first reading: times and directions only."""
+        """Read times and directions (first pass)."""
         found = {0: _Extremes(), 1: _Extremes(), None: _Extremes()}
         for batch in self._batches(["received_ns", "timestamp", "direction", "request_id"]):
             published = batch.filter(pc.is_null(batch.column("request_id")))
@@ -88,7 +88,7 @@ class Rows:
         taken: SentBy = sent_by or ("opener" if found[0].samples else "acceptor")
         extremes = found[{"opener": 0, "acceptor": 1, "all": None}[taken]]
         if not extremes.samples:
-            raise InvalidValue("nothing to replay: there is no sample of that key, that time and that side in it")
+            raise InvalidValue("nothing to replay: no sample matches the keys, times and side")
         return Extent(extremes.samples, extremes.first, extremes.last, extremes.in_order, taken)
 
     def _wanted(self, batch: pa.RecordBatch) -> pa.Array:
@@ -106,7 +106,7 @@ class Rows:
         return pc.coalesce(stamped, received)
 
     def _sorted(self, rows: Iterator[pa.RecordBatch], columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """By time; those of one moment by their place in the recording."""
+        """Sort by time, then by position in the recording."""
         schema = chosen("samples", columns)
         numbered = pa.schema([*schema, pa.field(AT, pa.int64()), pa.field(PLACE, pa.int64())])
 
@@ -129,7 +129,7 @@ class Rows:
         return batches(self._path, "samples", columns=columns, keys=self._keys, since=self._since, until=self._until)
 
     def _bounds(self, since: Moment | None, until: Moment | None) -> tuple[datetime | None, datetime | None]:
-        """Times; what is told from the beginning needs to know when that was."""
+        """Resolve times relative to the start of the recording."""
         self._since = self._until = None
         beginning: datetime | None = None
         if isinstance(since, timedelta) or isinstance(until, timedelta):
@@ -146,7 +146,7 @@ class Rows:
 
 
 class _Extremes:
-    """The first and last of some times, and whether they never go back."""
+    """Return the first and last time, and whether the times never decrease."""
 
     def __init__(self) -> None:
         self.samples = 0

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables -> one HTML page that needs nothing else: `zenlake report`.
+"""HTML report: tables -> one self-contained page (`zenlake report`).
 
     html = zenlake.report.page("robots.pcapng")          # one recording
-    html = zenlake.report.page("robot.pcap", "base.pcap")  # two: what the first sent, what the second saw
+    html = zenlake.report.page("robot.pcap", "base.pcap")  # two: sent in the first, received in the second
 
-`recording` gathers the tables of a capture, a lake or whatever else `zenlake.tables` reads in DuckDB. The chapters of `figures` ask
-them, in SQL, for a bounded number of figures; `comparison` asks two recordings at once. `html` puts figures, style, script and the
-chart library into one file. Nothing here decodes, and nothing in the page computes more than where a mark goes.
+`recording` loads the tables of a capture, a lake or any other source of `zenlake.tables` into DuckDB. The modules of
+`figures` query them in SQL for a bounded number of figures. `comparison` queries two recordings. `html` combines figures,
+style, scripts and the chart library into one file. This package does not decode, and the page only computes the positions
+of marks.
 """
 
 from collections.abc import Callable
@@ -26,8 +27,14 @@ def page(
     first: str | Path, second: str | Path | None = None, said: Callable[[str], None] = lambda _: None,
     damaged: Damaged | None = None,
 ) -> str:  # fmt: skip
-    """The page about one recording, or about two and how they differ. `said` is told what is being done, `damaged` what cannot
-    be read of a log; without it that is an error."""
+    """Return the page about one recording, or about two recordings and their differences.
+
+    Args:
+        first: The recording, or the sending one of two.
+        second: The receiving one of two recordings.
+        said: Callback for progress messages.
+        damaged: Callback for unreadable blocks of a log. Without it they are an error.
+    """
     return render(data(first, second, said, damaged))
 
 
@@ -35,11 +42,11 @@ def data(
     first: str | Path, second: str | Path | None = None, said: Callable[[str], None] = lambda _: None,
     damaged: Damaged | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """The figures of that page, as they are embedded in it."""
+    """Return the figures that are embedded in the page."""
     paths = [first] if second is None else [first, second]
     with recordings(paths, said, damaged) as (engine, found):
-        told: dict[str, Any] = {"recordings": [figures(each, said) for each in found]}
+        result: dict[str, Any] = {"recordings": [figures(each, said) for each in found]}
         if second is not None:
             said("comparing the two")
-            told["comparison"] = comparison.figures(engine, *told["recordings"])
-    return told
+            result["comparison"] = comparison.figures(engine, *result["recordings"])
+    return result

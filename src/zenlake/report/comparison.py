@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two recordings of the same time: what the first (A) sent, what the second (B) saw.
+"""Comparison of two recordings of the same time: publications sent in the first (A) and received in the second (B).
 
-A publication is known by its publisher's own count where it carries its source, else by its HLC time and key, else by its key, its
-value and how many of that value came before it on its leg. Within a recording the legs of one publication count once. A router
-stamps what was not stamped: so one that is stamped only in the other recording, or only on another leg, is found by key and value.
+A publication is identified by its publisher's sequence number if it carries its source. Otherwise the HLC time and key are
+used. Otherwise it is identified by its key, its payload and the number of earlier equal payloads on its leg. Within a
+recording, the legs of one publication count once. Routers add missing timestamps. A publication with a timestamp in only
+one recording, or on only one leg, is therefore matched by key and payload.
 
-What A sent while B was not recording cannot have been seen there and is counted apart; both clocks are brought together by the
-median delay of what was found in both. A key that was declared before a recording began is not known there: such samples are
-found by their publisher's count or not at all, and the page says how many there are.
+Publications that A sent while B was not recording are counted separately. The clocks are aligned by the median delay of
+the matched publications. A key that was declared before a recording began is unknown there. Such samples are matched by
+sequence number only, and the page shows their number.
 """
 
 from typing import Any
@@ -18,7 +19,7 @@ from zenlake.report.recording import rows
 KEYS = 300
 MISSING = 200
 
-# Publications of one recording: `sure` names one exactly, `alike` by what it says.
+# Publications of one recording: `sure` identifies one exactly, `alike` by its content.
 _PUBLICATIONS = """create or replace temp table {0}_publications as
 with counted as (
     select received, key, unresolved_key, kind, digest, preview, payload_size,
@@ -76,7 +77,7 @@ from a_publications publications left join matched on matched.a_id = publication
 
 
 def figures(engine: Any, a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
-    """`a` and `b` are the figures of each, of which the names and the windows are used."""
+    """Compute the comparison. Only the names and windows of the figures `a` and `b` are used."""
     for side in "ab":
         engine.execute(_PUBLICATIONS.format(side))
     engine.execute(_MATCHED)
@@ -146,7 +147,7 @@ def figures(engine: Any, a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]
 
 
 def shown(value: bytes | None) -> str:
-    """The first bytes of a value: text where they are that, hexadecimal where not."""
+    """Return the first bytes of a payload as text if possible, otherwise in hexadecimal."""
     if value is None:
         return ""
     text = value.decode("utf-8", "ignore")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One file out of figures, style, scripts and the chart library.
+"""Single-file HTML: figures, style, scripts and the chart library.
 
-What travelled on the network is hostile until shown otherwise: figures are embedded as JSON in a script element that is not run,
-with every character escaped that could end it, and the page puts them on show as text only. A content security policy allows the
-scripts and the style that are in this file, by their digests, and nothing else: no evaluation, no network.
+Safety: data from the network is untrusted. Figures are embedded as JSON in a script element that is not executed, and every
+character that could end the element is escaped. The page displays figures only as text. A content security policy allows
+only the scripts and the style of this file, by their digests: no evaluation, no network access.
 """
 
 import base64
@@ -25,7 +25,7 @@ SCRIPTS = (
 STYLE = "page/report.css"
 
 
-def render(told: dict[str, Any]) -> str:
+def render(figures: dict[str, Any]) -> str:
     scripts = [_text(name) for name in SCRIPTS]
     style = _text(STYLE)
     policy = (
@@ -36,18 +36,18 @@ def render(told: dict[str, Any]) -> str:
     parts = {
         "policy": policy,
         "style": style,
-        "data": embedded({"version": __version__, **told}),
+        "data": embedded({"version": __version__, **figures}),
         "scripts": "\n".join(f"<script>{script}</script>" for script in scripts),
     }
     for name, part in parts.items():
-        before, mark, after = shell.partition(f"<!--{name}-->")  # each mark once, never inside what was put in
+        before, mark, after = shell.partition(f"<!--{name}-->")  # each placeholder once, never inside inserted text
         assert mark, name
         shell = before + part + after
     return shell
 
 
 def embedded(value: Any) -> str:
-    """JSON in which no character can end the element around it or start another."""
+    """Return JSON without characters that could end the enclosing element or start another."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of one recording in DuckDB, wherever they come from.
+"""Tables of one recording in DuckDB, from any source.
 
-A lake (a folder with a folder of Parquet files for each table) is read where it lies. Anything else goes through `zenlake.tables`:
-its decoded tables flow into DuckDB batch by batch, values replaced by a digest and their first bytes, and DuckDB moves to disk what
-does not fit in memory. Derived tables that a lake does not hold are derived.
+A lake (a folder with a folder of Parquet files for each table) is read in place. Other sources go through `zenlake.tables`:
+decoded tables are inserted into DuckDB batch by batch, with payloads replaced by a digest and their first bytes. DuckDB
+spills to disk if the tables do not fit in memory. Derived tables that a lake does not contain are computed.
 """
 
 import tempfile
@@ -24,10 +24,10 @@ from zenlake.tables.schemas import TABLES
 from zenlake.tables.stored import is_lake, table_files
 
 NEEDED = ("sessions", "queries", "gaps")  # of the derived tables
-PREVIEW = 64  # bytes of a value that the page may show
+PREVIEW = 64  # bytes of a payload that the page may show
 CAPTURES = ("*.pcap", "*.pcapng", "*.pcap.gz", "*.pcapng.gz", "*.pcap.zst", "*.pcapng.zst")
 
-# What samples are remembered by: not their values.
+# Columns of samples that are stored: without the payloads.
 _BRIEF = (
     f"""* exclude (payload, shm, attachment, schema), md5_number(payload) as digest, payload[:{PREVIEW}] as preview"""
 )
@@ -35,14 +35,14 @@ _BRIEF = (
 _WORDS = (
     "create macro ms(time) as epoch_us(time) / 1000.0",
     "create macro cut(words) as case when length(words) > 240 then left(words, 239) || '…' else words end",
-    # A key whose declaration was not recorded is known by its id only, and says so.
+    # A key whose declaration was not recorded is shown by its id.
     "create macro named(key, unresolved) as coalesce(cut(key), '?' || cut(unresolved), '?')",
 )
 
 
 @dataclass(frozen=True)
 class Recording:
-    """One recording: DuckDB with all its tables in a schema of its own, and what the user calls it."""
+    """One recording: a DuckDB schema with all its tables, and a display name."""
 
     engine: Any
     schema: str
@@ -50,7 +50,7 @@ class Recording:
     kind: str  # capture, log or lake
 
     def rows(self, sql: str, **values: Any) -> list[dict[str, Any]]:
-        """The answer to a question about this recording's tables."""
+        """Run a query on the tables of this recording."""
         self.engine.execute(f"set search_path = '{self.schema},main'")
         return rows(self.engine, sql, **values)
 
@@ -69,7 +69,7 @@ def rows(engine: Any, sql: str, **values: Any) -> list[dict[str, Any]]:
 def recordings(
     paths: Sequence[str | Path], said: Callable[[str], None], damaged: Damaged | None = None
 ) -> Iterator[tuple[Any, list[Recording]]]:
-    """DuckDB with one schema for each path (`a`, `b`), for as long as the figures are asked for."""
+    """Open DuckDB with one schema for each path (`a`, `b`) while the figures are computed."""
     with tempfile.TemporaryDirectory(prefix="zenlake-report-") as spill, connect({}, []) as engine:
         engine.execute(f"set temp_directory = {quoted(spill)}")
         engine.execute("set preserve_insertion_order = false")
@@ -90,7 +90,7 @@ def recordings(
 
 
 def called(path: Path) -> str:
-    """What the page calls a recording. `tables` and `log` lie in a folder that says more."""
+    """Return the display name of a recording. For generic names (`tables`, `log`), the parent folder is included."""
     if not path.is_dir():
         return path.name
     whole = path.resolve()
@@ -98,7 +98,7 @@ def called(path: Path) -> str:
 
 
 def read_lake(engine: Any, lake: Path) -> None:
-    """Views of the Parquet files; a table without files is empty, or derived."""
+    """Create views of the Parquet files. A table without files is empty, or derived."""
     for name, schema in TABLES.items():
         parquet = parquet_of(lake, name)
         if parquet:
@@ -116,13 +116,13 @@ def read_lake(engine: Any, lake: Path) -> None:
 
 
 def parquet_of(lake: Path, name: str) -> str:
-    """The files of a table, as a list in SQL; nothing if it has none."""
+    """Return the files of a table as a list in SQL, or an empty string."""
     found = table_files(lake, name)
     return f"[{', '.join(map(quoted, found))}]" if found else ""
 
 
 def read_decoded(engine: Any, path: Path, damaged: Damaged | None = None) -> None:
-    """Tables filled while the recording is decoded."""
+    """Create tables and fill them while the recording is decoded."""
     for name, schema in TABLES.items():
         engine.register("sketch", schema.empty_table())
         engine.execute(f"create table {name} as select {_BRIEF if name == 'samples' else '*'} from sketch")
@@ -134,12 +134,12 @@ def read_decoded(engine: Any, path: Path, damaged: Damaged | None = None) -> Non
 
 
 def meant(path: Path) -> list[str]:
-    """The files of a recording: one, those that a pattern matches, the captures in a folder; or a log."""
+    """Return the files of a recording: one file, the matches of a pattern, the captures in a folder, or a log."""
     if not path.is_dir() or is_log(path):
         return files(path)
     captures = sorted(str(file) for kind in CAPTURES for file in path.glob(kind))
     if not captures:
-        raise InvalidValue(f"{path} is a folder with neither a lake's tables nor captures in it, and no log")
+        raise InvalidValue(f"{path} is a folder without captures, and it is neither a lake nor a log")
     return captures
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 cimport cython
 
-# `select.epoll.poll` makes a list, a tuple and two numbers of each event; here numbers stay numbers.
+# Performance: `select.epoll.poll` creates a list, a tuple and two int objects for each event. This uses C integers only.
 cdef extern from * nogil:
     """
     #define ZENLAKE_EVENTS 256
@@ -10,7 +10,7 @@ cdef extern from * nogil:
     static inline int zenlake_wait_for_events(int epoll, int *numbers, int *masks, int late) {
         struct epoll_event events[ZENLAKE_EVENTS];
         int i, count = epoll_wait(epoll, events, ZENLAKE_EVENTS, late);
-        if (count < 0)  // interrupted, by a stop of the process for instance: ports come before timers
+        if (count < 0)  // interrupted, for example by a stop of the process: serve ports before timers
             count = epoll_wait(epoll, events, ZENLAKE_EVENTS, 0);
         for (i = 0; i < count; i++) {
             numbers[i] = events[i].data.fd;

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # cython: annotation_typing=False
-"""The loop: one thread that waits for every port at once, and for the time.
+"""The event loop: one thread that polls all ports and runs timers.
 
-Threading rules. Ports, timers and callbacks belong to the loop's thread: they are touched nowhere else. From other
-threads there are exactly three ways in: `call_soon`, `run` (the same, waiting for the result) and `stop`. A port's
-`changed` may be called from any thread too; it takes effect in the loop's. Nothing that runs in the loop may block.
+Threading: ports, timers and callbacks belong to the event loop thread and are used nowhere else. Other threads have exactly
+three entry points: `call_soon`, `run` (which waits for the result) and `stop`. `changed` of a port may also be called from
+any thread; it takes effect on the event loop thread. No code on the event loop thread may block.
 """
 
 import heapq
@@ -43,14 +43,17 @@ __all__ = ["Engine", "Served", "Timer", "wall"]
 log = logger("zenlake.runtime")
 Result = TypeVar("Result")
 
-# The same numbers for `epoll` and `poll`. What is neither, an error or a hang-up, is for whoever reads and whoever writes.
+# The same values for `epoll` and `poll`. Other events (errors and hang-ups) are passed to readers and writers.
 READ = cython.declare(cython.int, select.POLLIN)
 WRITE = cython.declare(cython.int, select.POLLOUT)
 HAS_EPOLL = hasattr(select, "epoll")
 
 
 def wall() -> int:
-    """The time of day, as NTP64: a router asks for it at every read."""
+    """Return the time of day as NTP64.
+
+    Performance: a router calls this at every read.
+    """
     if not cython.compiled:
         return ntp64_of(time.time_ns())
     now = cython.declare(timespec)
@@ -59,7 +62,7 @@ def wall() -> int:
 
 
 class Timer:
-    """A call at a later time; `cancel` it, or let it happen."""
+    """A call at a later time, which can be cancelled."""
 
     __slots__ = ("_call", "when")
 
@@ -77,23 +80,23 @@ class Timer:
 
 
 class Served:
-    """A connection as the loop knows it: read without a detour over its port, and told when the loop's turn ends."""
+    """A connection as the event loop sees it: read without its port, and notified at the end of a turn."""
 
     def __init__(self) -> None:
         self.ending = False
         self.behind: Served | None = None
 
     def read(self, now: float) -> int:
-        """Its port is readable."""
+        """Read from the port, which is readable."""
         return 0
 
     def end_turn(self) -> int:
-        """All that was to be done in this turn is done: what was gathered may leave."""
+        """Write gathered messages at the end of a turn."""
         return 0
 
 
 class Engine:
-    """One loop in one thread. `start` it, give it ports, `stop` it."""
+    """An event loop in its own thread. Call `start`, `add` ports, then `stop`."""
 
     def __init__(self, name: str = "zenlake") -> None:
         self._poller: Any = select.epoll() if HAS_EPOLL else select.poll()
@@ -103,23 +106,23 @@ class Engine:
         os.set_blocking(self._wake_write, False)
         self._poller.register(self._wake_read, READ)
         self._calls: deque[Callable[[], object]] = deque()
-        self._awake = True  # whether the loop will look at the calls before it waits again
-        self._waking = threading.Lock()  # while one wakes it, the pipe does not close
+        self._awake = True  # whether the loop checks the calls before it polls again
+        self._waking = threading.Lock()  # prevents closing of the pipe during a wake-up
         self._timers: list[tuple[float, int, Timer]] = []
         self._count = 0
         self._ports: dict[Port, tuple[int, int]] = {}
         self._by_number: dict[int, Port] = {}
         self._port_timers: dict[Port, Timer] = {}
         self._readers: dict[int, Served] = {}
-        self._ending: Served | None = None  # the first of those that wait for the end of the turn
+        self._ending: Served | None = None  # first of the connections to notify at the end of the turn
         self._stopping = False
         self.reports = Reports("zenlake.runtime")
-        """What peers did wrong; errors of our own code that they caused are counted here too."""
+        """Reports of errors caused by peers, including internal errors that they triggered."""
         self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
         self.ident = 0
-        """The loop's thread; 0 before it is started."""
+        """Identifier of the event loop thread; 0 before `start`."""
 
-    # From any thread
+    # Any thread
 
     def start(self) -> None:
         self._thread.start()
@@ -127,14 +130,14 @@ class Engine:
 
     @property
     def inside(self) -> bool:
-        """Whether this is the loop's thread."""
+        """Whether the caller is on the event loop thread."""
         return self.is_inside()
 
     def is_inside(self) -> bool:
         return get_ident() == self.ident
 
     def call_soon(self, call: Callable[[], object]) -> None:
-        """Call it in the loop's thread, in the order of asking."""
+        """Run a call on the event loop thread. Calls keep their order."""
         self._calls.append(call)
         if not self._awake:
             with self._waking:
@@ -143,7 +146,7 @@ class Engine:
                     os.write(self._wake_write, b"\0")
 
     def run(self, call: Callable[[], Result]) -> Result:
-        """Call it in the loop's thread and wait for what it returns."""
+        """Run a call on the event loop thread and return its result."""
         if self.is_inside():
             return call()
         future: Future[Result] = Future()
@@ -160,15 +163,15 @@ class Engine:
                 return future.result(1.0)
             except TimeoutError:
                 continue
-        raise RuntimeError("the engine has stopped")
+        raise RuntimeError("the event loop has stopped")
 
     def stop(self) -> None:
-        """End the loop after what was asked for so far, close every port, and wait until the thread is gone."""
+        """Stop the loop after all calls made so far, close every port, and wait for the end of the thread."""
         self.call_soon(self._stop)
         if not self.is_inside() and self._thread.is_alive():
             self._thread.join()
 
-    # In the loop's thread
+    # Event loop thread
 
     def call_at(self, when: float, call: Callable[[], object]) -> Timer:
         timer = Timer(when, call)
@@ -189,18 +192,18 @@ class Engine:
         self._update(port)
 
     def reads(self, number: int, reader: Served) -> None:
-        """When nothing but this port is readable, tell the reader and not the port; until the port is removed."""
+        """Notify a reader instead of the port when only this port is readable, until the port is removed."""
         self._readers[number] = reader
 
     def at_end(self, served: Served) -> None:
-        """Tell it when this turn ends."""
+        """Notify a connection at the end of this turn."""
         if not served.ending:
             served.ending = True
             served.behind = self._ending
             self._ending = served
 
     def _update(self, port: Port) -> None:
-        """Poll for what the port wants now."""
+        """Update the polled events of a port."""
         if port not in self._ports:
             return
         number, before = self._ports[port]
@@ -228,13 +231,13 @@ class Engine:
 
     def _forget(self, number: int) -> None:
         del self._by_number[number]
-        with suppress(OSError):  # closed already, in another thread
+        with suppress(OSError):  # closed already, on another thread
             self._poller.unregister(number)
 
     def _time(self, port: Port) -> None:
         when = port.next_timeout()
         timer = self._port_timers.get(port)
-        # An earlier timer stays: it looks again. A new one for each datagram would fill the heap until all are due.
+        # An earlier timer stays and is set again when due. A new timer for each datagram would fill the heap.
         if timer is not None and when is not None and timer.when <= when:
             return
         if timer is not None:
@@ -258,14 +261,14 @@ class Engine:
             timeout = cython.declare(cython.double, 0.0)
             if not self._calls and self._ending is None:
                 timeout = self._until_next()
-            # (Rather too late than too early, and again.)
+            # Rounded up: a timer that fires early would poll again.
             now = cython.declare(cython.double, self._turn(-1 if timeout < 0 else int(timeout * 1000 + 0.999)))
             if self._timers and self._timers[0][0] <= now:
                 ring_held()
                 due = []
                 while self._timers and self._timers[0][0] <= now:
                     due.append(heapq.heappop(self._timers)[2])
-                # One that sets itself for a time that is over waits for the next turn: others are to have theirs.
+                # A timer that sets itself for a past time runs in the next turn, so that other work is not delayed.
                 for timer in due:
                     self._guard(timer.fire)
             if self._calls:
@@ -277,7 +280,7 @@ class Engine:
         self._shut()
 
     def _turn(self, late: int) -> float:
-        """Wait until a port is ready, but at most so many milliseconds (-1: whenever that is); serve all that are. The time."""
+        """Poll for at most `late` milliseconds (-1: no limit) and serve all ready ports. Return the time."""
         now = cython.declare(cython.double)
         if not cython.compiled or self._epoll < 0:
             ready = self._found(late)
@@ -291,7 +294,7 @@ class Engine:
         count = cython.declare(cython.int, 0)
         i = cython.declare(cython.int)
         locks = cython.declare(PyThread_type_lock[16])
-        bells = cython.declare(list, take_held(self.ident))  # kept until they are rung
+        bells = cython.declare(list, take_held(self.ident))  # referenced until released
         if bells is not None:
             for bell in bells:
                 if count < 16:
@@ -317,13 +320,13 @@ class Engine:
                 except Exception as error:
                     self._blame(port, error)  # type: ignore[arg-type]
             return now  # type: ignore[no-any-return]
-        # Those of now, for what is served first may close others and open more.
+        # Resolved before serving, because served ports may close or open others.
         for port, mask in [(self._by_number.get(numbers[i]), masks[i]) for i in range(count)]:
             self._serve(port, mask, now)
         return now  # type: ignore[no-any-return]
 
     def _found(self, late: int) -> list[tuple[Port | None, int]]:
-        """The ports that are ready, where `epoll` cannot be called directly."""
+        """Return the ready ports where `epoll` cannot be called directly."""
         if HAS_EPOLL:
             found = self._poller.poll(None if late < 0 else late / 1000, len(self._by_number) + 1)
         else:
@@ -355,7 +358,7 @@ class Engine:
             served = behind
 
     def _until_next(self) -> float:
-        """Seconds until the next timer; less than none if there is none."""
+        """Return the seconds until the next timer, or a negative number if there are no timers."""
         while self._timers:
             timer = cython.declare(Timer, self._timers[0][2])
             if timer._call is not None:
@@ -370,12 +373,12 @@ class Engine:
             self._report("a call in the loop", error)
 
     def _report(self, place: str, error: Exception) -> None:
-        """Log an error of our own code in one line; the traceback follows at level DEBUG."""
+        """Log an internal error in one line. The traceback is logged at level DEBUG."""
         self.reports.report(place, f"{type(error).__name__}: {error}", "internal errors")
         log.debug("%s failed", place, exc_info=error)
 
     def _blame(self, port: Port, error: Exception) -> None:
-        """End a port on which our own code failed. The loop goes on.
+        """Close a port after an internal error. The loop continues.
 
         The owner of a link reports its end, with the error as the reason.
         """
@@ -395,6 +398,6 @@ class Engine:
             self._guard(port.close)
         if HAS_EPOLL:
             self._poller.close()
-        with self._waking:  # awake for ever: nobody writes there any more
+        with self._waking:  # `_awake` stays True: no thread writes to the pipe any more
             os.close(self._wake_read)
             os.close(self._wake_write)

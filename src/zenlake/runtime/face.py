@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # cython: annotation_typing=False
-"""A face: one connection as the node sees it. It joins a link, a transport and the clock.
+"""A connection: joins a link, a transport and the timers of the event loop. The node sees it as a face.
 
-Threading rules. Everything that arrives is handled in the loop's thread; `send` and `close` may be called from any. A
-lock guards the sending half; it is never held while a message is handed on, so a sink may send on any face, and may be
-slow, but must not wait for another thread that sends.
+Threading: received messages are handled on the event loop thread. `send` and `close` may be called from any thread. A lock
+guards the transmit path. It is not held while a received message is handled. So a sink may send on any face and may be slow,
+but must not wait for another thread that sends.
 
-When a message is written. If the line is quiet, at once, by the thread that sends it. If messages follow each other
-more closely than `sending.QUIET`, they are gathered: the sending thread writes when a batch is full or the last write is
-`sending.GATHER` ago, and the loop, which looks every `batching_limit` while there is traffic, writes what is left when the
-flood ends. So a lone message leaves at once, a flood leaves in large batches, and neither wakes the loop for each
-message. What is sent in the loop's thread leaves at the end of its turn.
+Flush policy: on an idle connection, the sending thread writes immediately. Messages that follow each other within
+`sending.QUIET` are gathered. The sending thread writes when a batch is full or the last write is `sending.GATHER` ago. The
+event loop checks every `batching_limit` while there is traffic, and writes the rest when the traffic ends. So a single
+message is written immediately, heavy traffic is written in large batches, and neither wakes the event loop for each
+message. Messages sent on the event loop thread are written at the end of its turn.
 """
 
 import threading
@@ -48,7 +48,7 @@ else:
 
 __all__ = ["Face", "Node"]
 
-LINGER = 1.0  # seconds that the last bytes of a closed connection may take
+LINGER = 1.0  # seconds to write the last bytes of a closed connection
 
 DROP = CongestionControl.DROP
 
@@ -56,38 +56,38 @@ log = logger("zenlake.runtime")
 
 
 class Node:
-    """Who owns faces. Called in the loop's thread."""
+    """Owner of connections. Methods are called on the event loop thread."""
 
     def sink(self, face: "Face") -> Sink:
-        """Who receives this face's messages."""
+        """Return the receiver of the messages of a connection."""
         return Sink()
 
     def begins(self, face: "Face") -> None:
-        """The link is ready; nothing has been said yet."""
+        """Handle a ready link, before the first message."""
 
     def answered(self, link: Link, heard: bytes, said: list[bytes]) -> None:
-        """A datagram of somebody unknown, and what it was answered: no face was made for it."""
+        """Handle a datagram of an unknown peer, with the messages sent in reply. No face was created for it."""
 
     def opened(self, face: "Face") -> None:
-        """Messages may be sent and will come."""
+        """Handle an opened session. Messages can be sent and received from now on."""
 
     def closed(self, face: "Face", event: Closed) -> None:
-        """It was open, and is no more."""
+        """Handle the end of an opened session."""
 
     def failed(self, face: "Face", event: Closed) -> None:
-        """It never opened."""
+        """Handle a session that failed to open."""
 
     def room(self, face: "Face") -> None:
-        """The link takes bytes again: what was refused in the loop's thread may be tried again."""
+        """Retry messages that were refused on the event loop thread: the link accepts bytes again."""
 
 
 class Face(Served):  # type: ignore[misc]
-    """One connection. Made by the runtime; an Owner of its link."""
+    """One connection, created by the runtime. It is the `Owner` of its link."""
 
     def __init__(self, engine: Engine, link: Link, node: Node, account: Account | None = None) -> None:
         Served.__init__(self)
         self.account = account or Account()
-        """The memory that the peer makes this node use."""
+        """Memory that the peer makes this node use."""
         link.account = self.account
         self.link = link
         self.node = node
@@ -107,17 +107,17 @@ class Face(Served):  # type: ignore[misc]
             self.arm,
             lambda: engine.call_soon(self._watch),
         )
-        self.lane: Lane = None  # type: ignore[assignment]  # the way of samples that pass, when it is open
+        self.lane: Lane = None  # type: ignore[assignment]  # fast path of forwarded samples, while open
         self._done = False
         self._paused = False
         self._resuming = False
         self._timer: Timer | None = None
         self._linger: Timer | None = None
         self._event: Closed | None = None
-        self.transport: Unicast = None  # type: ignore[assignment]  # attached at once
+        self.transport: Unicast = None  # type: ignore[assignment]  # set by `attach`
 
     def attach(self, transport: Unicast) -> None:
-        """Give it its transport; then the link may begin."""
+        """Attach the transport. The link may begin afterwards."""
         self.transport = transport
         transport.guard = self.lock
         self.link.owner = self
@@ -134,7 +134,7 @@ class Face(Served):  # type: ignore[misc]
     def is_open(self) -> bool:
         return self.transport.is_open
 
-    # From any thread
+    # Any thread
 
     def send(
         self,
@@ -144,10 +144,10 @@ class Face(Served):  # type: ignore[misc]
         congestion: int = DROP,
         express: bool = False,
     ) -> bool:
-        """Send a network message, or one that is bytes already. False if it was dropped because there was no room.
+        """Send a network message or encoded bytes. Return False if it was dropped because there was no room.
 
-        From a thread of your own it waits as the congestion control says. In the loop's thread nothing may wait: there
-        a message that must not be dropped is refused (False) and stays yours; `Node.room` tells when to try again.
+        On other threads this waits according to the congestion control. On the event loop thread it never waits. There a
+        message that must not be dropped is refused (False), and the caller keeps it. `Node.room` signals when to retry.
         """
         with self.lock:
             queue = self.transport.queue
@@ -159,7 +159,7 @@ class Face(Served):  # type: ignore[misc]
             return True
 
     def _wait(self, message: Message | bytes, priority: int, reliable: bool, congestion: int, express: bool) -> bool:
-        """There was no room: make some, or wait for it as long as the message's congestion control allows."""
+        """Make room, or wait for it as long as the congestion control of the message allows."""
         transport = self.transport
         if not self.way.blocked and (self.link.direct or self._engine.inside):
             self._flush(monotonic())
@@ -189,26 +189,26 @@ class Face(Served):  # type: ignore[misc]
         return False
 
     def close(self, reason: CloseReason = CloseReason.GENERIC) -> None:
-        """Send what waits, say CLOSE, and go."""
+        """Send queued messages and a CLOSE, then close the connection."""
         with self.lock:
             self.transport.close(reason)
         self._engine.call_soon(self.turn)
 
     def abandon(self, reason: CloseReason = CloseReason.UNRESPONSIVE) -> None:
-        """The other end does not read: say CLOSE if that can be said, and go without sending what waits."""
+        """Close the connection to a peer that does not read: send CLOSE if possible, and discard queued messages."""
         with self.lock:
             self.transport.abandon(reason)
         self._engine.call_soon(self._after)
 
-    # In the loop's thread
+    # Event loop thread
 
     def begin(self) -> None:
-        """The link is being polled."""
+        """Begin the connection. Its link is being polled."""
         self.link.begin()
         self._after()
 
     def write(self) -> None:
-        """Write what waits, without looking at what came of it."""
+        """Write queued messages without handling the result."""
         self.lock.acquire()
         try:
             self._flush(monotonic())
@@ -216,14 +216,14 @@ class Face(Served):  # type: ignore[misc]
             self.lock.release()
 
     def pause(self) -> None:
-        """Read nothing more for now: backpressure for the other end."""
+        """Stop reading. This applies backpressure to the peer."""
         self._paused = True
         if not self._done:
             self.transport.pause()
             self.link.pause()
 
     def resume(self) -> None:
-        """Continue in the next turn: first with the bytes that a suspended sink left, then with the link."""
+        """Resume in the next turn: first with bytes that a suspended sink left, then with the link."""
         self._paused = False
         if not self._resuming:
             self._resuming = True
@@ -258,7 +258,7 @@ class Face(Served):  # type: ignore[misc]
             self.transport.filled(size, now)
             self._after()
         else:
-            self.link.on_readable(now)  # type: ignore[attr-defined]  # which knows what that means
+            self.link.on_readable(now)  # type: ignore[attr-defined]  # handles the end and errors
         return 0
 
     def filled(self, size: int) -> None:
@@ -270,7 +270,7 @@ class Face(Served):  # type: ignore[misc]
         self._after()
 
     def writable(self) -> None:
-        with self.lock:  # else a writer that has just met a full socket might say so after us
+        with self.lock:  # otherwise a writer that has just found the socket full could set `blocked` after this
             self.way.blocked = False
         self.turn()
         if not self.way.blocked and self.was_open and not self._done:
@@ -283,12 +283,12 @@ class Face(Served):  # type: ignore[misc]
     def lost(self, error: LinkError | None) -> None:
         self.link_error = error
         with self.lock:
-            self.transport.link_lost(RemoteError(error.why if error else "the other end hung up"))
+            self.transport.link_lost(RemoteError(error.why if error else "connection closed by the peer"))
             self.transport.queue.discard()
         self._finish()
 
     def _watch(self) -> None:
-        """There is a flood: look again in a moment whether it is over."""
+        """Check again after `batching_limit` whether the traffic has ended."""
         now = monotonic()
         if now - self.way.last < self.transport.settings.batching_limit and not self._done:
             self._engine.call_at(now + self.transport.settings.batching_limit, self._watch)
@@ -296,7 +296,7 @@ class Face(Served):  # type: ignore[misc]
             self.turn()
 
     def turn(self) -> None:
-        """Write what waits."""
+        """Write queued messages."""
         self.way.armed = False
         if not self._done:
             try:
@@ -306,7 +306,7 @@ class Face(Served):  # type: ignore[misc]
         self._after()
 
     def arm(self) -> None:
-        """There is something to write: do that when the loop's turn ends."""
+        """Request a write at the end of the turn of the event loop."""
         if self._engine.is_inside():
             self._engine.at_end(self)
         else:
@@ -319,7 +319,7 @@ class Face(Served):  # type: ignore[misc]
         return 0
 
     def _flush(self, now: float) -> None:
-        """With the lock held: write batches until the link takes no more."""
+        """Write batches until the link accepts no more. The caller holds the lock."""
         if self.way.blocked:
             return
         transport = self.transport
@@ -338,15 +338,15 @@ class Face(Served):  # type: ignore[misc]
             self._room.notify_all()
 
     def _write(self, view: memoryview) -> int:
-        """How many bytes the link took; if not all, it will tell when there is room.
+        """Write to the link. Return the number of bytes it accepted. If not all, it notifies when there is room.
 
-        An error of the link ends the connection after this call: the queue is in use here.
+        An error of the link ends the connection after this call, because the queue is in use here.
         """
         size = cython.declare(cython.Py_ssize_t, 0)
         if self._pipe is not None:
             try:
                 size = self._pipe.write(view)
-            except OSError:  # full, or gone
+            except OSError:  # full, or closed
                 size = 0
             if size == len(view):
                 return size  # type: ignore[no-any-return]
@@ -359,7 +359,7 @@ class Face(Served):  # type: ignore[misc]
             return size  # type: ignore[no-any-return]
 
     def _after(self) -> None:
-        """Handle the events of the transport. An error ends the connection, so that none is left without a timer."""
+        """Handle the events of the transport. An error ends the connection, so that no connection is left without a timer."""
         if self._done:
             return
         try:
@@ -368,7 +368,7 @@ class Face(Served):  # type: ignore[misc]
             self._fail(error)
 
     def _react(self) -> None:
-        """Something happened: tell what it was, write what it caused, set the clock."""
+        """Handle events, write the resulting messages, and set the timer."""
         transport = self.transport
         for event in transport.events() if transport._events else ():
             if isinstance(event, Opened):
@@ -405,7 +405,7 @@ class Face(Served):  # type: ignore[misc]
             self._after()
 
     def _read_late(self) -> None:
-        """Read before the lease is judged: timers can come first after a stop of the process."""
+        """Read before checking the lease: after a stop of the process, timers can run first."""
         try:
             if self.link.is_paused:
                 self.transport.excuse(monotonic())
@@ -415,16 +415,16 @@ class Face(Served):  # type: ignore[misc]
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        """End the connection because the link or our own code raised an error."""
+        """End the connection after an error of the link or an internal error."""
         if not self._done:
             log.debug("%s: %s", self.link.remote, error, exc_info=error)
             why = error.why if isinstance(error, LinkError) else f"{type(error).__name__}: {error}"
             self.lost(LinkError(self.link.remote, why))
 
     def _finish(self) -> None:
-        """End the connection: exactly once, whatever the link does.
+        """End the connection exactly once, in any state of the link.
 
-        The node hears of the end even if the link cannot be closed in order: it counts connections.
+        The node is notified even if the link cannot be closed in order, because it counts connections.
         """
         if self._done:
             return

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`downsampling`, `low_pass_filter` and `qos/network` of a configuration: what of the data does not pass a connection, or
-passes it otherwise.
+"""Filters `downsampling`, `low_pass_filter` and `qos/network`: messages that a connection drops or changes.
 
-Each has the real one's names and meaning. Downsampling lets one message pass in `1 / freq` seconds for each rule, connection
-and direction; the first rule whose key expression intersects the message's key counts. A low-pass filter lets nothing pass
-that is larger (payload and attachment) than the smallest limit of the rules whose key expressions include its key. What
-`qos/network` overwrites holds from here on, for whoever gets the message next. A query that does not pass is answered with
-its end at once.
+The sections have the names and meaning of 1.10.2. Downsampling passes one message per `1 / freq` seconds, for each rule,
+connection and direction. The first rule whose key expression intersects the key of the message applies. A low-pass filter
+drops messages larger (payload and attachment) than the smallest limit of the rules whose key expressions include the key.
+`qos/network` overwrites QoS for all later receivers of the message. A dropped query completes immediately with no replies.
 
-A connection with such rules has a `Screen` before its door and an `Outgoing` at its outlet, and no short ways. One without
-has neither, and loses nothing.
+A connection with such rules has a `Screen` before its door and an `Outgoing` at its outlet, and no fast paths. A connection
+without rules has neither, at no cost.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,19 +27,19 @@ from zenlake.wire.network import Push, Request, Response, ResponseFinal
 __all__ = ["Filter", "Filters", "Outgoing", "Screen", "Seen", "Sending"]
 
 DATA: dict[int, Any] = {ids.PUSH: Push, ids.REQUEST: Request, ids.RESPONSE: Response}
-KIND = 0x1F  # the bits of a header that tell the message
+KIND = 0x1F  # bits of a header that identify the message
 BLOCK, EXPRESS, BLOCK_FIRST = 0x08, 0x10, 0x20
 CONGESTION = {"drop": 0, "block": BLOCK, "blockfirst": BLOCK_FIRST, "block_first": BLOCK_FIRST}
 PRIORITY = {
     "real_time": 1, "interactive_high": 2, "interactive_low": 3, "data_high": 4, "data": 5, "data_low": 6, "background": 7,
 }  # fmt: skip
 Sending = tuple[bytes, int, bool, int, bool]
-"""A message, its priority, whether it is reliable, its congestion control, whether it is express."""
+"""Message, priority, reliable, congestion control, express."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the rules look at."""
+    """Fields of a message that rules inspect."""
 
     message: str
     """put, delete, query or reply."""
@@ -53,7 +51,7 @@ class Seen:
 
 
 class Sampler:
-    """Of one item of `downsampling`, for one connection and direction."""
+    """One item of `downsampling`, for one connection and direction."""
 
     def __init__(self, item: Mapping[str, Any], now: Callable[[], float]) -> None:
         self._messages = item["messages"]
@@ -103,14 +101,14 @@ class Quality:
         self._sizes = _range(item.get("payload_size"))
 
     def of(self, seen: Seen) -> int:
-        """The message's quality from here on."""
+        """Return the QoS of a message after the rule."""
         qos = seen.qos
         if not self._is_about(seen):
             return qos
         change = self._overwrite
         if "priority" in change:
             wish = change["priority"]
-            # A number moves it; 0 is for the protocol's own messages.
+            # A number is added to the priority; 0 is reserved for messages of the protocol.
             priority = min(max((qos & 7) + wish, 1), 7) if isinstance(wish, int) else PRIORITY[wish]
             qos = qos & ~7 | priority
         if "congestion_control" in change:
@@ -128,7 +126,7 @@ class Quality:
         }
         return (
             seen.message in self._messages
-            and seen.message != "reply"  # as 1.10.2: an answer travels as its question did
+            and seen.message != "reply"  # as 1.10.2: a reply has the QoS of its query
             and (self._keys is None or any(includes(key, seen.key) for key in self._keys))
             and all(is_quality[name](value) for name, value in self._only.items())
             and self._sizes[0] <= seen.payload
@@ -144,7 +142,7 @@ class Filter:
         self._qualities = qualities
 
     def refuses(self, seen: Seen) -> str | None:
-        """Which section has it not pass; None if it passes."""
+        """Return the section that drops a message, or None if it passes."""
         return next((section for section, dropper in self._droppers if not dropper.passes(seen)), None)
 
     def quality(self, seen: Seen) -> int:
@@ -154,7 +152,7 @@ class Filter:
 
 
 class Filters:
-    """The three sections, read once."""
+    """The three parsed sections."""
 
     def __init__(
         self, now: Callable[[], float], downsampling: Sequence[Any] = (), low_pass: Sequence[Any] = (),
@@ -165,9 +163,9 @@ class Filters:
         for name, items in self._sections.items():
             known = [item["id"] for item in items if item.get("id") is not None]
             if len(known) != len(set(known)):
-                raise ConfigError(f"{name}: an id is there twice: {', '.join(sorted(known))}")
+                raise ConfigError(f"{name}: duplicate ids among {', '.join(sorted(known))}; each id must be unique")
         for item in quality:
-            Quality(item)  # a wrong word is told here
+            Quality(item)  # reports invalid values early
 
     def __bool__(self) -> bool:
         return any(self._sections.values())
@@ -177,7 +175,7 @@ class Filters:
         return any(item.get("interfaces") for items in self._sections.values() for item in items)
 
     def of(self, who: Who, flow: str) -> Filter | None:
-        """For a neighbour, one direction; None if no rule is about it."""
+        """Return the filter of a neighbour in one direction, or None if no rule applies."""
         droppers: list[tuple[str, Sampler | Limit]] = []
         droppers += [("downsampling", Sampler(item, self._now)) for item in self._about("downsampling", who, flow)]
         droppers += [("low_pass_filter", Limit(item)) for item in self._about("low_pass_filter", who, flow)]
@@ -194,7 +192,7 @@ class Filters:
 
 
 def _quality(given: Mapping[str, Any], names: Sequence[str], moves: bool = False) -> dict[str, Any]:
-    """The named ones; ConfigError for what is none."""
+    """Return the given QoS settings. Raise ConfigError for unknown names and values."""
     for name, value in given.items():
         right = {
             "priority": value in PRIORITY,
@@ -204,24 +202,26 @@ def _quality(given: Mapping[str, Any], names: Sequence[str], moves: bool = False
         }
         moved = moves and name == "priority" and type(value) is int and -7 <= value <= 7
         if value is not None and (name not in names or not (right[name] or moved)):
-            raise ConfigError(f"qos/network: {name}: {value!r} has no meaning here")
+            raise ConfigError(
+                f"qos/network: invalid {name} {value!r}; expected a valid value for one of {', '.join(names)}"
+            )
     return {name: value for name, value in given.items() if value is not None}
 
 
 def _range(text: str | None) -> tuple[int, int | None]:
-    """`8..64`, both ends included; either may be left out."""
+    """Parse a range like `8..64`. Both ends are inclusive and optional."""
     if text is None:
         return 0, None
     low, dots, high = text.partition("..")
     if not dots or not all(end == "" or end.isdecimal() for end in (low, high)):
-        raise ConfigError(f"qos/network: payload_size is a range like 8..64, not {text!r}")
+        raise ConfigError(f"qos/network: invalid payload_size {text!r}; expected a range like 8..64")
     return int(low or 0), int(high) if high else None
 
 
 def look(message: Any, face: Face, by_us: bool, reliable: bool) -> Seen | None:
-    """What there is to see of a Push, Request or Response, from or to a face; None where its key is unknown."""
+    """Return the fields of a Push, Request or Response from or to a face, or None if its key is unknown."""
     wire = message.key
-    # A key's bit says whose id it is: the sender's own or the receiver's.
+    # The bit of a key selects the declaring side of the id: sender or receiver.
     key = face.resolve(wire.scope, (wire.sender != 0) != by_us, wire.suffix.value)
     if key is None:
         return None
@@ -243,7 +243,7 @@ def _size(blob: Any) -> int:
 
 
 class Screen(Sink):
-    """Before the door of a connection: what the rules let pass goes on to it."""
+    """Ingress filter before the door of a connection."""
 
     def __init__(self, door: Sink, node: Node, join: Callable[[], Face]) -> None:
         self._door = door
@@ -252,7 +252,7 @@ class Screen(Sink):
         self._face: Face | None = None
         self._filter: Filter | None = None
         self._has_passed = False
-        """Whether the next message has passed the rules already: it is handled again after a suspension."""
+        """Whether the next message has passed the rules already, because it is handled again after a suspension."""
 
     def enter(self, face: Face, filter: Filter | None) -> None:
         self._face, self._filter = face, filter
@@ -278,7 +278,7 @@ class Screen(Sink):
         message: Any = DATA[kind & KIND]().decode(Cursor(raw(reader)))
         seen = look(message, self._face, False, reader.frame.reliable != 0)
         if seen is None:
-            return int(self._door.on_message(kind, reader))  # which knows what to make of it
+            return int(self._door.on_message(kind, reader))  # the door handles unknown keys
         section = None if self._has_passed else filter.refuses(seen)
         if section is not None:
             self._node.counters[f"{section}: {seen.message}"] += 1
@@ -299,13 +299,13 @@ class Screen(Sink):
 
 
 class Outgoing:
-    """At a connection's outlet: what the rules let pass, as it goes on."""
+    """Egress filter at the outlet of a connection."""
 
     def __init__(self, node: Node, filter: Filter, unanswered: Callable[[int], None]) -> None:
         self._node = node
         self._filter = filter
         self._unanswered = unanswered
-        """Told the id of a query that does not pass."""
+        """Callback with the id of a dropped query."""
 
     def screened(self, face: Face, sending: Sending) -> Sending | None:
         message, _, reliable, _, _ = sending

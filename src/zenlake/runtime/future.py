@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What will be known later: as much of `concurrent.futures.Future` as the runtime needs, without what importing that brings."""
+"""A minimal replacement of `concurrent.futures.Future`, without the cost of importing that module."""
 
 from typing import TYPE_CHECKING
 
@@ -50,7 +50,7 @@ else:
                 call(self)
 
         def add_done_callback(self, call):
-            """Call it when it is done, in the thread that does it; at once if it is."""
+            """Call a function when the future is done, on the completing thread, or immediately if it is done already."""
             with self._changed:
                 if not self._done:
                     self._callbacks.append(call)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A group: our membership of a multicast group as the node sees it. The same threading rules as a face's."""
+"""Membership of a multicast group as the node sees it. The threading rules are those of `face`."""
 
 import os
 import threading
@@ -19,10 +19,10 @@ __all__ = ["Group", "Members"]
 
 
 class Members:
-    """Who is told about a group's members. Called in the loop's thread."""
+    """Callbacks for the members of a group. Called on the event loop thread."""
 
     def sink(self, peer: Peer) -> Sink:
-        """Who receives this member's messages."""
+        """Return the receiver of the messages of a member."""
         return Sink()
 
     def joined(self, peer: Peer) -> None: ...
@@ -31,7 +31,7 @@ class Members:
 
 
 class Group:
-    """One membership. Made by the runtime."""
+    """One membership, created by the runtime."""
 
     def __init__(
         self, engine: Engine, link: GroupLink, settings: Settings, members: Members, arena: Arena,
@@ -63,18 +63,18 @@ class Group:
         congestion: int = CongestionControl.DROP,
         express: bool = False,
     ) -> bool:
-        """Send to all members. Datagrams do not queue up, so there is always room."""
+        """Send to all members. Datagrams are not queued, so there is always room."""
         with self._lock:
             sent = self.transport.send(message, priority, reliable, congestion, express)
             self._flush()
             return sent
 
     def begin(self) -> None:
-        """In the loop's thread: the link is being polled."""
+        """Begin the membership. Its link is being polled. Called on the event loop thread."""
         self._late()
 
     def close(self) -> None:
-        """In the loop's thread: leave the group."""
+        """Leave the group. Called on the event loop thread."""
         if not self.transport.is_closed:
             with self._lock:
                 self.transport.close()
@@ -94,7 +94,9 @@ class Group:
         events = list(self.transport.events())
         for event in events:
             self._tell(event)
-        if events or self.transport.is_join_due(monotonic()):  # else no timeout is earlier: do not ask all members
+        if events or self.transport.is_join_due(
+            monotonic()
+        ):  # otherwise no timeout is earlier: skip the search over all members
             self._late()
 
     def _tell(self, event: Joined | Left) -> None:
@@ -121,7 +123,7 @@ class Group:
                 self._timer.cancel()
             self._timer = self._engine.call_at(when, self._late)
 
-    # An owner's part; a group has no handshake, and a socket of datagrams is not lost
+    # `Owner` methods; a group has no handshake, and a datagram socket is not lost
 
     def ready(self) -> None: ...
 

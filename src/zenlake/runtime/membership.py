@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node's membership of a multicast group: what joins `network.groups` to a live `Group`."""
+"""Membership of a node in a multicast group: connects `network.groups` to a live `Group`."""
 
 from typing import TYPE_CHECKING
 
@@ -18,18 +18,18 @@ __all__ = ["Membership"]
 
 
 class Speaking(Outlet):
-    """What goes to all members."""
+    """Outlet to all members."""
 
     def __init__(self, group: Group) -> None:
         self._group = group
 
     def send(self, message: bytes, priority: int, reliable: bool, congestion: int, express: bool) -> bool:
         self._group.send(message, priority, reliable, congestion, express)
-        return True  # datagrams do not wait for anybody
+        return True  # datagrams never wait for room
 
 
 class Heard(Outlet):
-    """A member that is heard; it is not sent to."""
+    """Outlet of a member, which only receives: nothing is sent to it."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
@@ -40,7 +40,7 @@ class Heard(Outlet):
 
 
 class Membership(Members):
-    """Called in the loop's thread."""
+    """Members of a group of a node. Called on the event loop thread."""
 
     def __init__(self, node: "Node") -> None:
         self._node = node
@@ -60,5 +60,5 @@ class Membership(Members):
         member.account.close()
 
     def speak(self, group: Group) -> None:
-        """From any thread, once we are in the group: what is published goes there from now on."""
+        """Send publications to the group from now on. Called from any thread, after joining the group."""
         self._node.opened(All(Speaking(group), self._node.whatami))

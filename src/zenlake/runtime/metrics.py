@@ -22,7 +22,7 @@ from zenlake.link.base import describe
 __all__ = ["Figure", "MetricsPage"]
 
 Figure = tuple[str, str, Mapping[str, str], float]
-"""Name, what it counts, labels, value. A name that ends in `_total` only grows."""
+"""Name, description, labels and value of a metric. A name that ends in `_total` is a counter."""
 
 MAX_CONNECTIONS = 16
 TIMEOUT = 5.0  # seconds that one read or write of a connection may take
@@ -33,7 +33,7 @@ logger = telling.logger("zenlake.runtime")
 
 
 class _Server(ThreadingHTTPServer):
-    """An HTTP server with a bound on connections and on their age."""
+    """An HTTP server that limits the number and the age of connections."""
 
     daemon_threads = True
     block_on_close = False  # the shutdown does not wait for clients
@@ -83,7 +83,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class MetricsPage:
-    """Serve metrics until `close`.
+    """An HTTP server of metrics that runs until `close`.
 
     Args:
         address: `HOST:PORT`, or `:PORT` for this machine only.
@@ -99,7 +99,7 @@ class MetricsPage:
         try:
             from prometheus_client import CollectorRegistry, MetricsHandler
         except ModuleNotFoundError:
-            raise ZenlakeError("figures need the package `prometheus-client`: pip install 'zenlake[metrics]'") from None
+            raise ZenlakeError("metrics need the package `prometheus-client`: pip install 'zenlake[metrics]'") from None
         pages = CollectorRegistry()
         pages.register(_Collector(figures))  # type: ignore[arg-type]
 
@@ -122,7 +122,7 @@ class MetricsPage:
                     problem = trouble()
                     self._reply(503 if problem else 200, problem or "well")
                 else:
-                    self._reply(404, "there are /metrics and /health")
+                    self._reply(404, "not found; expected /metrics or /health")
 
             def _reply(self, status: int, text: str) -> None:
                 self.send_response(status)
@@ -132,7 +132,9 @@ class MetricsPage:
 
         host, _, port = address.rpartition(":")
         if not port.isdigit():
-            raise ZenlakeError(f"metrics address `{address}` is not like 127.0.0.1:9100 or :9100")
+            raise ZenlakeError(
+                f"metrics address `{address}` is invalid; expected HOST:PORT, like 127.0.0.1:9100 or :9100"
+            )
         try:
             self._server = _Server((host or "127.0.0.1", int(port)), Handler)
         except OSError as error:
@@ -152,7 +154,7 @@ class MetricsPage:
 
 
 class _Collector:
-    """What prometheus-client asks for."""
+    """A collector for prometheus-client."""
 
     def __init__(self, figures: Callable[[], Iterable[Figure]]) -> None:
         self._figures = figures

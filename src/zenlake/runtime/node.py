@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A live node: the network's node on the runtime's connections. `open_node(NodeConfig(...))`, use it, `close` it.
+"""A live node: the node of the network layer on connections of the runtime.
 
-The application's calls (those of `network.application`) come from any thread. What arrives is handled in the loop's
-thread, and so are all control messages sent; samples, queries and answers are sent by the thread that makes them.
+Open it with `open_node(NodeConfig(...))` and end it with `close`.
+
+Threading: the application calls (those of `network.application`) from any thread. Received messages are handled on the event
+loop thread, which also sends all control messages. Samples, queries and replies are sent by the thread that creates them.
 """
 
 import math
@@ -49,80 +51,80 @@ __all__ = ["LiveNode", "NodeConfig", "Recording", "open_node"]
 
 log = logger("zenlake.node")
 
-# Where a node listens unless told otherwise: only on this machine.
+# Default endpoints: only on this machine.
 LISTEN = {WhatAmI.ROUTER: ("tcp/127.0.0.1:7447",), WhatAmI.PEER: ("tcp/127.0.0.1:0",), WhatAmI.CLIENT: ()}
-TOLD = 0.5  # seconds that a peer waits for the declarations of those it connected to
-MOMENT = 0.02  # seconds that a real peer needs to begin connecting to those that it was told of
+TOLD = 0.5  # seconds that a peer waits for the declarations of connected peers
+MOMENT = 0.02  # seconds that a 1.10.2 peer needs to start connecting to discovered nodes
 SOUTH = 1  # RemoteBound of OPEN: the sender is our gateway
-# Seconds that a peer leaves another to connect first: a real one, which waits for nobody; and one of ours with the greater id.
+# Seconds to let another peer connect first: a 1.10.2 peer, which never waits, and a Zenlake peer with the greater id.
 YIELD_TO_ALL, YIELD = 0.05, 0.5
-NOTED = 10.0  # seconds between two looks at what was dropped, where that is recorded
+NOTED = 10.0  # seconds between two checks of the drop counters, if recorded
 
 Scout = Callable[[float], Iterable[tuple[bytes, WhatAmI, tuple[str, ...]]]]
 
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
-    """What a node is to be. Times in seconds."""
+    """Configuration of a node. Times are in seconds."""
 
     mode: WhatAmI = WhatAmI.PEER
     connect: tuple[str, ...] = ()
     listen: tuple[str, ...] | None = None
-    """None: a peer on a free port of the loopback interface, a router on its port 7447, a client nowhere."""
+    """Endpoints to listen on. None: a free loopback port for a peer, port 7447 on loopback for a router, none for a client."""
     zid: bytes | None = None
-    """As it travels (little end first); None makes one up."""
-    transport: dict[str, Any] = field(default_factory=dict, repr=False)  # it has the password
+    """ZenohID in wire format (little-endian). None: random."""
+    transport: dict[str, Any] = field(default_factory=dict, repr=False)  # it contains the password
     """Fields of `transport.config.Settings`: lease, qos, user, users ..."""
     tls: Tls | None = None
     protocols: frozenset[str] | None = None
-    """Of links that may be made; None: all."""
+    """Allowed link protocols. None: all."""
     max_sessions: int = 1000
     max_pending: int = 100
-    """Pending handshakes that each listener may have."""
+    """Limit of pending handshakes for each listener."""
     max_memory: int = MEMORY
-    """Bytes that all neighbours together may make this node use."""
+    """Limit in bytes of the memory that all neighbours together make this node use."""
     limits: Mapping[str, int] = field(default_factory=dict)
-    """Bytes that one neighbour may make this node use, by resource (`zenlake.limits.Resource`); the rest is as by default."""
+    """Limits in bytes for one neighbour, by resource (`zenlake.limits.Resource`). Other resources have the default limit."""
     access: AccessControl | None = None
-    """Who may do what; None: everybody everything."""
+    """Access control. None: everything is allowed."""
     filters: "Filters | None" = None
-    """What does not pass a connection, or passes it otherwise; None: everything passes as it is."""
+    """Filters of connections. None: all messages pass unchanged."""
     recording: Recording | None = None
     connect_timeout: float = 10.0
-    """How long `open_node` waits for connections that are being made: a client's, or it fails; others go on in the background."""
+    """Seconds that `open_node` waits for pending connections. A client then fails, other roles continue in the background."""
     retry_for: float = 0.0
-    """How long `open_node` tries again where it fails otherwise; `math.inf`: for ever."""
+    """Seconds that `open_node` retries before it fails; `math.inf` for no limit."""
     must_connect: bool = False
-    """Whether it fails for peers and routers too: unless each of the endpoints took them."""
+    """Whether peers and routers fail too, unless every endpoint accepted the connection."""
     backoff: Backoff | None = field(default_factory=Backoff)
-    """How a lost connection is made again; None: not at all."""
+    """Delays of reconnection. None: no reconnection."""
     scout: Scout | None = None
-    """Finds nodes: called by a client that has nowhere to connect to, with the seconds that it may take."""
+    """Scouting function. A client without endpoints calls it with a timeout in seconds."""
     scouting_timeout: float = 3.0
     gossip_connect: bool = True
-    """Whether a peer connects to the peers that it hears of."""
+    """Whether a peer connects to peers discovered by gossip."""
     timestamping: bool | None = None
-    """Whether samples are stamped; None: by routers."""
+    """Whether samples receive timestamps. None: only on routers."""
     drops_future: bool = False
-    """Whether one that stamps drops samples whose time is too far ahead, instead of giving them its own."""
+    """Whether a node that adds timestamps drops samples too far in the future instead of replacing their timestamps."""
     query_timeout: float = 10.0
     interest_timeout: float = 10.0
     namespace: bytes = b""
-    """A prefix of all keys of the application, which it does not see."""
+    """Prefix of all keys of the application, which it does not see."""
     aggregation: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
-    """Wide keys, in the application's words, that stand for those of its subscribers and of its publishers."""
+    """Wide keys, in the application's namespace, that replace those of its subscribers and of its publishers."""
     admin: bool | None = None
-    """Whether others may ask about the node; None: a router's may."""
+    """Whether other nodes may query the admin space. None: only on routers."""
 
 
 class LiveNode(Node):
-    """One node of a Zenoh network. See `docs/design/network.md` for what the application may call."""
+    """One node of a Zenoh network. `docs/design/network.md` lists the interface of the application."""
 
     def __init__(self, config: NodeConfig) -> None:
         if sys.platform != "linux" and any(
             rules and rules.names_interfaces for rules in (config.access, config.filters)
         ):
-            raise ConfigError("interfaces are told apart on Linux only: have rules name link_protocols or zids instead")
+            raise ConfigError("rules on interfaces need Linux; use link_protocols or zids instead")
         limits = merge_limits(config.limits)
         self.config = config
         self.zid = config.zid or new_zid()
@@ -155,7 +157,7 @@ class LiveNode(Node):
         application = self.node.application
         application.namespace = Namespace(config.namespace)
         if any(config.aggregation):
-            from zenlake.network.aggregation import Aggregation  # few have any
+            from zenlake.network.aggregation import Aggregation  # imported here because aggregation is rare
 
             wide = ([application.namespace.whole(key.encode()) for key in keys] for keys in config.aggregation)
             self.node.declarations.aggregation = Aggregation(*wide)
@@ -182,24 +184,24 @@ class LiveNode(Node):
         self.node.report = self.runtime.engine.reports.report
         self.node.limits = limits
 
-    # From any thread
+    # Any thread
 
     @property
     def locators(self) -> tuple[str, ...]:
-        """Where we listen."""
+        """Locators of this node."""
         return self.node.gossip.locators
 
     def faces(self) -> list[network.Face]:
-        """The neighbours of now: `zid`, `whatami`, `dropped` and so on."""
+        """Return the current neighbours, with `zid`, `whatami`, `dropped` and so on."""
         with self.node.lock:
             return self.node.faces
 
     def counters(self) -> dict[str, int]:
-        """What was dropped or refused, by cause."""
+        """Return the counters of dropped and refused messages, by cause."""
         return {**self.node.counters, **self.runtime.engine.reports.counts}
 
     def traffic(self) -> dict[WhatAmI, Traffic]:
-        """How much came and went, by the role of the other end."""
+        """Return the traffic by role of the neighbours."""
         found = dict(self._past)
         for face, door in list(self._doors.items()):
             if door.face is not None:
@@ -207,15 +209,15 @@ class LiveNode(Node):
         return found
 
     def new_timestamp(self) -> Timestamp:
-        """Of this node's hybrid logical clock."""
+        """Return a new timestamp of this node's hybrid logical clock."""
         return self.node.timestamp()
 
     def undeclare(self, entity: Entity) -> None:
-        """Take back what a `declare_...` returned. Twice is harmless."""
+        """Undeclare an entity returned by a `declare_...` method. Repeated calls have no effect."""
         entity.undeclare()
 
     def listen(self, endpoint: str) -> str:
-        """Accept sessions there; returns the locator, with the port that was chosen."""
+        """Listen on an endpoint. Return the locator with the selected port."""
         locator = self.runtime.listen(endpoint)
         with self.node.lock:
             self.node.gossip.listening((*self.node.gossip.locators, locator))
@@ -223,23 +225,23 @@ class LiveNode(Node):
         return locator
 
     def connect(self, endpoint: str) -> Connection:
-        """Be connected there, again and again."""
+        """Connect to an endpoint, and reconnect after a loss."""
         return self.runtime.connect(endpoint, self.config.backoff)
 
     def wait_for_face(self, count: int = 1, timeout: float = 10.0) -> bool:
-        """Wait until that many sessions are open; False if they are not in time."""
+        """Wait until this number of sessions is open. Return False after the timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: len(self.faces()) >= count, timeout)
 
     def wait_until_told(self, timeout: float) -> bool:
-        """Wait until every peer that we are connected to has told all that it declared."""
+        """Wait until every connected peer has sent its initial declarations."""
         with self._changed:
             return self._changed.wait_for(
                 lambda: all(face.initial_final for face in self.faces() if face.stand is Stand.BESIDE), timeout
             )
 
     def close(self) -> None:
-        """Take everything back, say CLOSE to everybody and stop."""
+        """Undeclare all entities, send CLOSE to all neighbours and stop."""
         if self._closed:
             return
         self._closed = True
@@ -254,7 +256,7 @@ class LiveNode(Node):
         self.close()
 
     def start(self) -> None:
-        """Listen and connect as the configuration says."""
+        """Listen and connect according to the configuration."""
         config = self.config
         if config.recording is not None:
             self.runtime.engine.run(self._note_all_drops)
@@ -270,12 +272,12 @@ class LiveNode(Node):
             self._wait_for([connection.first for connection in connections], config.retry_for)
             for connection in connections:
                 if not connection.first.done():
-                    raise connection.error or LinkError(str(connection.endpoint), "not open in time")
+                    raise connection.error or LinkError(str(connection.endpoint), "session not open in time")
         if connections and config.mode is WhatAmI.PEER:
             self.wait_until_told(TOLD)
 
     def _is_joined(self, endpoint: str) -> bool:
-        """A peer's group, given where others listen or connect, is joined."""
+        """Join a multicast group that a peer has as endpoint. Return False for other endpoints."""
         if self.whatami is not WhatAmI.PEER or not endpoint.startswith("udp/"):
             return False
         from zenlake.link.udp import is_multicast
@@ -296,18 +298,18 @@ class LiveNode(Node):
                 future.result(None if math.isinf(timeout) else max(0.0, deadline - time.monotonic()))
 
     def _be_client(self) -> None:
-        """A client has one session: with the first that takes it."""
+        """Open the single session of a client, with the first endpoint that accepts it."""
         config = self.config
         endpoints = list(config.connect)
         if not endpoints and config.scout is not None:
             endpoints = [locator for _, _, where in config.scout(config.scouting_timeout) for locator in where]
             if not endpoints:
-                raise LinkError("scouting", f"nobody answered in {config.scouting_timeout:g} s: name an endpoint")
+                raise LinkError("scouting", f"no reply in {config.scouting_timeout:g} s; specify an endpoint")
         if not endpoints:
-            raise ConfigError("a client needs an endpoint to connect to, like tcp/127.0.0.1:7447")
+            raise ConfigError("a client needs an endpoint to connect to, for example tcp/127.0.0.1:7447")
         self.runtime.connect_first(endpoints, config.connect_timeout, config.backoff, config.retry_for)
 
-    # In the loop's thread, called by the runtime
+    # Event loop thread, called by the runtime
 
     def sink(self, face: Face) -> Sink:
         door = self._doors[face] = Door(self.node, lambda: self._join(face))
@@ -332,7 +334,7 @@ class LiveNode(Node):
         self._tell()
 
     def _join(self, face: Face) -> network.Face:
-        """Make the connection a face of the node."""
+        """Add the connection to the node as a face."""
         session = face.session
         theirs = next(side for side in session.sides if side.zid == face.zid)
         bits = 8 << (session.resolution >> 2 & 3)
@@ -398,7 +400,7 @@ class LiveNode(Node):
         self.runtime.engine.call_at(time.monotonic() + NOTED, self._note_all_drops)
 
     def _note_drops(self, face: Face, joined: network.Face) -> None:
-        """Have what was dropped since the last time recorded."""
+        """Record the messages dropped since the last call."""
         dropped = Traffic.of(face, joined).dropped
         new = dropped - self._noted.get(face, 0)
         if new and self.config.recording is not None:
@@ -418,7 +420,7 @@ class LiveNode(Node):
         with self._changed:
             self._changed.notify_all()
 
-    # The loop's errands
+    # Work on the event loop thread
 
     def in_loop(self, call: Callable[[], object]) -> None:
         if self.runtime.engine.inside:
@@ -471,7 +473,7 @@ class LiveNode(Node):
     # Gossip
 
     def _discovered(self, zid: bytes, whatami: WhatAmI, locators: tuple[str, ...]) -> None:
-        """Connect to a peer that we heard of. The one with the greater id goes first, lest both do and both are refused."""
+        """Connect to a discovered peer. The peer with the greater id connects first, so that not both connect and are refused."""
         wanted = self.config.gossip_connect and self.whatami is WhatAmI.PEER and whatami is not WhatAmI.CLIENT
         if not wanted or zid in self._connecting or zid in self.runtime.faces or self._closed:
             return
@@ -495,14 +497,14 @@ class LiveNode(Node):
 
 
 def _who(face: Face) -> Who:
-    """What access control may know of the other end."""
+    """Return the properties of a neighbour for access control."""
     protocol = face.link.remote.partition("/")[0]
     link = face.link
     return Who(protocol, str(ZenohId.from_wire(face.zid)), face.transport.user, link.common_name, link.interfaces)
 
 
 def open_node(config: NodeConfig) -> LiveNode:
-    """A node that listens, and is connected if it is a client."""
+    """Open a node: it listens, and a client is connected."""
     node = LiveNode(config)
     try:
         node.start()

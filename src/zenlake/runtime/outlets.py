@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outlets of a node's neighbours: what the network sends goes to the runtime's connections."""
+"""Outlets of neighbours: pass messages of the network layer to connections of the runtime."""
 
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ __all__ = ["Connected", "Screened"]
 
 
 class Connected(Outlet):
-    """A face of the runtime as the network's outlet."""
+    """A connection of the runtime as an outlet of the network layer."""
 
     def __init__(self, face: Face, live: "LiveNode") -> None:
         self.face = face
@@ -26,7 +26,7 @@ class Connected(Outlet):
         try:
             return self.face.send(message, priority, reliable, congestion, express)
         except LocalError:
-            return True  # it has just closed: whoever is to know will hear of it
+            return True  # just closed: the node is notified separately
 
     def write(self) -> None:
         self.face.write()
@@ -53,14 +53,14 @@ class Connected(Outlet):
 
 
 class Screened(Connected):
-    """The same where some messages do not pass, or pass otherwise."""
+    """An outlet with an egress filter."""
 
     def __init__(self, face: Face, live: "LiveNode", screen: "Outgoing") -> None:
         super().__init__(face, live)
         self.screen = screen
         self.joined: Neighbour | None = None
         self._passed: "dict[int, tuple[bytes, Sending]]" = {}
-        """What has passed and waits for room, by the message's identity: it does not pass again."""
+        """Filtered messages that wait for room, by identity. They are not filtered again."""
 
     def send(self, message: bytes, priority: int, reliable: bool, congestion: int, express: bool) -> bool:
         assert self.joined is not None
@@ -73,7 +73,7 @@ class Screened(Connected):
         if is_kept:
             self._passed[id(message)] = message, passed
         if is_kept == was_kept:
-            return False  # the face does what is to be done
+            return False  # the caller stores or drops the message
         if is_kept:
             self.joined.keep((message, *passed[1:]))
             self.live._wake()

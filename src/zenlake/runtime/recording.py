@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node tells whoever records it."""
+"""Interface between a node and its recorder."""
 
 from typing import Protocol
 
@@ -11,19 +11,19 @@ __all__ = ["Recording"]
 
 
 class Recording(Protocol):
-    """Who writes down what goes over a node's connections. Called in the loop's thread."""
+    """Recorder of the traffic on the connections of a node. Called on the event loop thread."""
 
     def begins(self, face: Face) -> None:
-        """The link is ready; nothing has been said yet."""
+        """Handle a ready link, before the first message."""
 
     def answered(self, link: Link, heard: bytes, said: list[bytes]) -> None:
-        """A datagram of somebody unknown, and what it was answered: no face was made for it."""
+        """Handle a datagram of an unknown peer, with the messages sent in reply. No face was created for it."""
 
     def forwarded(self, source: Face, id: int, target: Face, new: int) -> None:
-        """A request that came as `id` goes on as `new`. (Called before it leaves, by whatever thread.)"""
+        """Handle a request received with `id` and passed on with `new`. Called before it is sent, on any thread."""
 
     def dropped(self, face: Face, count: int) -> None:
-        """So many messages found no room on their way to this face, since it was last told."""
+        """Handle the number of messages that were dropped for this face since the last call."""
 
     def ended(self, face: Face, event: Closed) -> None:
-        """Nothing follows."""
+        """Handle the end of a connection. No further calls follow for it."""

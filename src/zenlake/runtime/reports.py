@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports of what peers do wrong: counters by cause, and a limited number of log lines."""
+"""Reports of errors caused by peers: counters by cause, and rate-limited log messages."""
 
 from time import monotonic
 
@@ -12,10 +12,10 @@ MAX_TEXT = 300  # characters of an address or a reason in a line
 
 
 class Reports:
-    """Count what peers do wrong, by cause, and log it: the first case of a cause, then at most one every `INTERVAL`.
+    """Errors caused by peers: counts each cause and logs its first case, then at most one every `INTERVAL`.
 
-    A line has the peer, the reason and the counter, so a peer can neither fill the log nor hide in it. The number of causes
-    must be bounded: a cause never contains text from a peer.
+    A log message has the peer, the reason and the counter, so a peer can neither fill the log nor hide in it. The number of
+    causes must be bounded: a cause never contains text from a peer.
     """
 
     def __init__(self, name: str) -> None:
@@ -24,7 +24,7 @@ class Reports:
         self._next: dict[str, float] = {}
 
     def report(self, peer: str, reason: object, cause: str) -> None:
-        """Count one case of `cause`, and log it unless a line of the same cause was logged a moment ago."""
+        """Count one case of `cause`, and log it unless the same cause was logged within `INTERVAL`."""
         count = self.counts[cause] = self.counts.get(cause, 0) + 1
         now = monotonic()
         if now >= self._next.get(cause, 0.0):

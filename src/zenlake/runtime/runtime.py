@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runtime: settings, a node, a loop; it listens, connects, connects again, and stops with nothing left running.
+"""The runtime: settings, a node and an event loop. It listens, connects, reconnects, and stops without leftovers.
 
-Threads: the loop, and, while a host name is being asked for, one more; however many connections there are.
+Threads: the event loop, and one more while a host name is resolved, for any number of connections.
 """
 
 import os
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
 __all__ = ["MEMORY", "Backoff", "Connection", "Runtime", "new_zid"]
 
-MEMORY = 1 << 31  # two of the largest messages that are taken by default
-GRACE = 0.5  # seconds that a handshake has in any case
-BURST = 10  # times the limit: pending handshakes that are younger than that
-HANDSHAKE_SIZE = 128 << 10  # bytes that a pending handshake may take: the state of TLS and the beginning of a batch
+MEMORY = 1 << 31  # two messages of the maximum default size
+GRACE = 0.5  # minimum seconds of a handshake
+BURST = 10  # times the limit: maximum pending handshakes that are younger than GRACE
+HANDSHAKE_SIZE = 128 << 10  # bytes of a pending handshake: TLS state and the beginning of a batch
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How long to wait between attempts: 1, 2, 4, 4 ... seconds."""
+    """Delays between attempts: 1, 2, 4, 4 ... seconds."""
 
     first: float = 1.0
     factor: float = 2.0
@@ -49,45 +49,45 @@ class Backoff:
 
 
 class Connection:
-    """An endpoint, or one of several, that we want to be connected to, again and again if there is a backoff."""
+    """An outgoing connection to an endpoint, or to one of several. With a backoff it reconnects after a loss."""
 
     def __init__(self, runtime: "Runtime", endpoint: EndPoint, backoff: Backoff | None) -> None:
         self.endpoint = endpoint
         self.restriction = qos_link(endpoint)
         self._choices = [endpoint]
         self._round: list[EndPoint] = []
-        """Those of this round that have not been tried yet."""
+        """Endpoints of this round that have not been tried yet."""
         self.face: Face | None = None
         self.error: ZenlakeError | None = None
         self.first: Future[Face] = Future()
-        """Done when the first session is open, or failed if there is no backoff."""
+        """Completed when the first session is open; failed if that fails and there is no backoff."""
         self.tried: Future[None] = Future()
-        """Done when every address was tried once, or one has opened."""
+        """Completed when every address was tried once, or one has opened."""
         self._runtime = runtime
         self._backoff = backoff
         self._delay = backoff.first if backoff else 0.0
         self._timer: Timer | None = None
         self._addresses: list[links.Address | None] = []
-        """Those of this endpoint that have not been tried yet."""
+        """Addresses of this endpoint that have not been tried yet."""
         self._stopped = False
 
     def stop(self) -> None:
-        """Connect no more. (What is open stays open.)"""
+        """Stop connecting. An open session stays open."""
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
         if not self.first.done():
-            self.first.set_exception(LinkError(str(self.endpoint), "no longer wanted"))
+            self.first.set_exception(LinkError(str(self.endpoint), "cancelled: connecting was stopped"))
         self._has_tried()
 
     def keep(self, backoff: Backoff | None, choices: list[EndPoint]) -> None:
-        """From now on connect again when the session is lost, to the first of these that takes us."""
+        """Reconnect after a loss from now on, to the first of these endpoints that accepts."""
         self._choices = choices
         self._backoff = backoff
         self._delay = backoff.first if backoff else 0.0
 
     def begin(self) -> None:
-        """In the loop's thread: try each of the addresses of each host once."""
+        """Try each address of each host once. Called on the event loop thread."""
         self._timer = None
         self._round = list(self._choices)
         self._next()
@@ -151,7 +151,7 @@ class Connection:
 
 
 class Runtime(Node):
-    """All of one node's connections. `node` says what to do with them."""
+    """All connections of one node. `node` handles their events."""
 
     def __init__(
         self,
@@ -169,20 +169,20 @@ class Runtime(Node):
         self.tls = tls or links.Tls()
         self.max_sessions = max_sessions
         self.max_pending = max_pending
-        """Pending handshakes that each listener may have: a flood at one of them leaves the others open."""
+        """Limit of pending handshakes for each listener. A flood at one listener leaves the others available."""
         self.protocols = protocols
-        """Of links that may be made; None: all."""
+        """Allowed link protocols. None: all."""
         self.limits = limits
-        """Bytes of each resource that one peer may use."""
+        """Limits in bytes for one peer, by resource."""
         self.budget = Budget(max_memory, threading.Lock())
-        """What may wait in all connections together; while it is used up, nobody new is let in."""
+        """Memory limit of all connections together. At the limit, new links are refused."""
         self.engine = Engine()
         self.faces: dict[bytes, Face] = {}
         self.listeners: list[Listener] = []
         self.connections: list[Connection] = []
         self.groups: "list[Group]" = []
         self.refused = 0
-        """Links turned away: too many handshakes were under way, or the memory was used up."""
+        """Number of refused links, because of the handshake limit or the memory limit."""
         self._arena = Arena()
         self._secret = os.urandom(32)
         self._handshakes: dict[Face, tuple[Listener, float]] = {}
@@ -190,13 +190,13 @@ class Runtime(Node):
         self._resolver: "ThreadPoolExecutor | None" = None
         self._gone = threading.Condition()
         self._closing = False
-        self._ends_itself = False  # closed in its own thread: the last connection that goes stops the loop
+        self._ends_itself = False  # closed on its own thread: the end of the last connection stops the loop
         self.engine.start()
 
-    # From any thread
+    # Any thread
 
     def listen(self, endpoint: str | EndPoint) -> str:
-        """Accept sessions there; returns the locator, with the port that was chosen."""
+        """Listen on an endpoint. Return the locator with the selected port."""
         end = EndPoint.parse(endpoint) if isinstance(endpoint, str) else endpoint
         self.admit(end)
         listener = links.listen(end, self.tls)
@@ -216,11 +216,12 @@ class Runtime(Node):
         if self.protocols is not None and endpoint.protocol not in self.protocols:
             allowed = ", ".join(sorted(self.protocols)) or "none"
             raise LinkError(
-                str(endpoint), f"transport/link/protocols allows {allowed}: add {endpoint.protocol}, or use another"
+                str(endpoint),
+                f"transport/link/protocols allows {allowed}: add {endpoint.protocol}, or use an allowed protocol",
             )
 
     def connect(self, endpoint: str | EndPoint, backoff: Backoff | None = None) -> Connection:
-        """Connect there, once or (with a backoff) for ever. Returns at once; `first` tells when it is open."""
+        """Connect once, or with a backoff repeatedly, without waiting. `first` is completed when the session is open."""
         end = EndPoint.parse(endpoint) if isinstance(endpoint, str) else endpoint
         connection = Connection(self, end, backoff)
 
@@ -234,21 +235,21 @@ class Runtime(Node):
         return connection
 
     def open(self, endpoint: str | EndPoint, timeout: float | None = None) -> Face:
-        """Connect there once and wait until the session is open."""
+        """Connect once and wait until the session is open."""
         connection = self.connect(endpoint)
         try:
             return connection.first.result(timeout)
         except TimeoutError:
             connection.stop()
-            raise LinkError(str(endpoint), f"not open after {timeout:g} s") from None
+            raise LinkError(str(endpoint), f"session not open after {timeout:g} s") from None
 
     def connect_first(
         self, endpoints: Sequence[str | EndPoint], timeout: float, backoff: Backoff | None, retry_for: float = 0.0
     ) -> Connection:
-        """Be connected to the first of these that takes us, from then on for ever (with a backoff).
+        """Connect to the first endpoint that accepts. With a backoff, reconnect after each loss.
 
-        Each is tried once, `timeout` seconds in all; and again, all of them, until `retry_for` seconds are over. It fails at
-        once when another thread closes the runtime.
+        Each endpoint is tried once, within `timeout` seconds in total. All are tried again until `retry_for` seconds have passed.
+        It fails immediately if another thread closes the runtime.
         """
         end = monotonic() + retry_for
         delays = backoff or Backoff()
@@ -261,7 +262,7 @@ class Runtime(Node):
                 with self._gone:
                     self._gone.wait_for(lambda: self._closing, max(0.0, min(delay, end - monotonic())))
                 if self._closing:
-                    raise LinkError(error.endpoint, "no longer wanted") from None
+                    raise LinkError(error.endpoint, "cancelled: the runtime is closing") from None
                 if monotonic() >= end:
                     tried = f"; tried for {retry_for:g} s" if retry_for else ""
                     raise LinkError(error.endpoint, error.why + tried) from None
@@ -275,22 +276,22 @@ class Runtime(Node):
         choices = [EndPoint.parse(endpoint) if isinstance(endpoint, str) else endpoint for endpoint in endpoints]
         for endpoint in choices:
             if self._closing:
-                raise LinkError(str(endpoint), "no longer wanted")
+                raise LinkError(str(endpoint), "cancelled: the runtime is closing")
             connection = self.connect(endpoint)
             try:
                 connection.first.result(max(0.0, deadline - monotonic()))
             except TimeoutError:
                 connection.stop()
-                failure = failure or LinkError(str(endpoint), f"not open after {timeout:g} s")
+                failure = failure or LinkError(str(endpoint), f"session not open after {timeout:g} s")
             except ZenlakeError as error:
                 failure = failure or error
             else:
                 connection.keep(backoff, choices)
                 return connection
-        raise failure or EndpointError("no endpoint to connect to: name one, like tcp/127.0.0.1:7447")
+        raise failure or EndpointError("no endpoint to connect to; specify one, for example tcp/127.0.0.1:7447")
 
     def join(self, endpoint: str | EndPoint, members: "Members") -> "Group":
-        """Become a member of a multicast group."""
+        """Join a multicast group."""
         from zenlake.link import multicast
         from zenlake.runtime.group import Group
 
@@ -310,9 +311,9 @@ class Runtime(Node):
         return self.engine.run(begin)
 
     def close(self, timeout: float = 5.0) -> None:
-        """Say CLOSE to everybody, wait until that is sent, and stop: no thread, socket or file descriptor is left.
+        """Send CLOSE to all peers, wait until it is sent, and stop. No thread, socket or file descriptor remains.
 
-        In the loop's own thread it returns at once, and the loop sees to the rest.
+        On the event loop thread it returns immediately, and the event loop completes the work.
         """
         if self._closing:
             return
@@ -341,7 +342,7 @@ class Runtime(Node):
         if self._resolver is not None:
             self._resolver.shutdown(wait=not self.engine.inside, cancel_futures=True)
 
-    # In the loop's thread
+    # Event loop thread
 
     def resolve(
         self,
@@ -349,7 +350,7 @@ class Runtime(Node):
         then: Callable[[list[links.Address | None]], None],
         failed: Callable[[ZenlakeError], None],
     ) -> None:
-        """Find the host's addresses without stopping the loop."""
+        """Resolve the addresses of a host without blocking the event loop."""
         if not links.needs_asking(endpoint):
             return then(links.ask(endpoint))
         if self._resolver is None:
@@ -370,7 +371,7 @@ class Runtime(Node):
         self._resolver.submit(links.ask, endpoint).add_done_callback(done)
 
     def opening(self, link: Link, connection: Connection) -> None:
-        """A link that we began."""
+        """Begin the handshake of an outgoing link."""
         opener = Opener(
             self.settings, now=monotonic(), batch_size=link.mtu, qos_link=connection.restriction, admit=self._admit
         )
@@ -378,11 +379,11 @@ class Runtime(Node):
 
     @property
     def _pending(self) -> int:
-        """Handshakes under way with peers that connected to us."""
+        """Number of pending handshakes of incoming connections."""
         return len(self._handshakes)
 
     def _accept(self, link: Link, restriction: QosLink | None, listener: Listener) -> None:
-        """Begin a handshake with a peer that connected to us. Over the limit of its listener, the oldest handshakes end.
+        """Begin the handshake of an incoming connection. Over the limit of its listener, the oldest handshakes end.
 
         An honest handshake takes milliseconds, so the oldest ones are most likely stalled. A handshake younger than GRACE stays, up
         to BURST times the limit: otherwise a burst of connections would end honest handshakes too.
@@ -412,7 +413,7 @@ class Runtime(Node):
         self._begin(link, self._acceptor(link, restriction), None, account, listener)
 
     def _answer(self, link: Link, data: bytes, restriction: QosLink | None) -> bool:
-        """A datagram of somebody unknown: unless it is an OpenSyn that is in order, an answer is all that it gets."""
+        """Handle a datagram of an unknown peer. Unless it is a valid OpenSyn, the peer receives only a reply."""
         if self.budget.is_full:
             self.refused += 1
             self.engine.reports.report(link.remote, "datagram refused", "connections refused: no memory")
@@ -497,7 +498,7 @@ class Runtime(Node):
             self._notify()
 
     def _report(self, face: Face, event: Closed, accepted: bool) -> None:
-        """Report an end that the peer caused by a breach of a protocol, by silence or by a link that cannot be used."""
+        """Report an end caused by the peer: a protocol violation, silence, or an unusable link."""
         if face.link_error is not None:
             reason: ZenlakeError | None = face.link_error if accepted and face.link_error.why != HANG_UP else None
             kind = "link"
@@ -521,13 +522,13 @@ class Runtime(Node):
 
 
 def new_zid() -> bytes:
-    """An id for a node: sixteen bytes at random, as of real ones. The last is not 0: such ids have fewer digits."""
+    """Return a random ZenohID of 16 bytes, as 1.10.2 does. The last byte is not 0, because such ids have fewer digits."""
     zid = os.urandom(16)
     return zid if zid[-1] else zid[:-1] + b"\x01"
 
 
 def qos_link(endpoint: EndPoint) -> QosLink | None:
-    """What the endpoint's metadata restricts the link to: `?prio=1-3;rel=0`."""
+    """Return the restriction of a link in the metadata of its endpoint: `?prio=1-3;rel=0`."""
     prio, rel = endpoint.metadata.get("prio"), endpoint.metadata.get("rel")
     if prio is None and rel is None:
         return None
@@ -537,5 +538,5 @@ def qos_link(endpoint: EndPoint) -> QosLink | None:
         return QosLink(True, priorities, None if rel is None else {"0": False, "1": True}[rel])
     except (ValueError, KeyError):
         raise EndpointError(
-            f"endpoint `{endpoint}`: metadata is like ?prio=1-3;rel=0, with priorities 0 to 7"
+            f"endpoint `{endpoint}`: invalid metadata; expected for example ?prio=1-3;rel=0, with priorities 0 to 7"
         ) from None

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scouting on real sockets: `Asking` finds others, `Answering` lets others find us, both in the loop of a node.
+"""Scouting on real sockets: `Asking` finds other nodes, `Answering` replies to them, both on the event loop of a node.
 
-Either opens its sockets when it is made and needs a loop only when it begins: what comes in between waits in them. So one can
-ask first, and make a node while the answers are on their way. `Lookout` asks where there is no node: it has a loop of its own.
+Both open their sockets in the constructor and need an event loop only from `begin`. Datagrams that arrive in between wait in
+the sockets. So a program can send scouting messages first and create a node while the replies arrive. `Lookout`
+scouts without a node, with its own event loop.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +26,7 @@ __all__ = ["Answering", "Asking", "Group", "Lookout"]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Where questions are asked: an address, the interfaces (`auto`, or names and addresses with commas between)."""
+    """Scouting address and interfaces (`auto`, or names and addresses separated by commas)."""
 
     address: str = "224.0.0.224:7446"
     interfaces: str = "auto"
@@ -37,7 +38,7 @@ class Group:
 
 
 class Asking:
-    """Asks in rounds until it is closed; `on_hello` hears every answer, repeated ones too."""
+    """Scouting in rounds until closed. `on_hello` receives every reply, including repeated ones."""
 
     def __init__(self, group: Group, what: WhatAmIMatcher) -> None:
         self._ports = sockets.asking(group.endpoint, group.interfaces, group.ttl)
@@ -45,10 +46,10 @@ class Asking:
         self._engine: Engine | None = None
         self._timer: Timer | None = None
         self.own = {port.address for port in self._ports}
-        """Where our questions come from, so that we need not answer ourselves."""
+        """Source addresses of our scouting messages, so that this node does not reply to itself."""
 
     def ask(self) -> None:
-        """If it is time to: the first time at once."""
+        """Send a scouting message if due. The first one is due immediately."""
         datagram = self._scouter.data(monotonic())
         if datagram is not None:
             for port in self._ports:
@@ -82,7 +83,7 @@ class Asking:
 
 
 class Answering:
-    """Answers those who look for a node of our role. `locators` says where we listen at this moment."""
+    """Replies to scouting for the role of this node. `locators` returns the current locators."""
 
     def __init__(self, group: Group) -> None:
         self._port = sockets.answering(group.endpoint, group.interfaces)
@@ -115,7 +116,7 @@ class Answering:
 
 
 class Lookout:
-    """Asks in a thread of its own, from now until it is closed."""
+    """Scouting on its own thread, until closed."""
 
     def __init__(self, group: Group, what: WhatAmIMatcher, on_hello: Callable[[Hello], None]) -> None:
         from zenlake.runtime.engine import Engine
@@ -126,14 +127,16 @@ class Lookout:
         self._engine.call_soon(lambda: self._asking.begin(self._engine, on_hello))
 
     def close(self) -> None:
-        """Ask no more. From `on_hello`, or from a garbage collector, it does not wait for the thread's end."""
+        """Stop scouting. Called from `on_hello` or the garbage collector, it does not wait for the end of the thread."""
         self._engine.call_soon(self._asking.close)
         self._engine.stop()
 
 
 def reachable(locators: Sequence[str], from_here: bool) -> list[str]:
-    """Where one who asks can reach us: this machine's own addresses only from this machine, and an address that stands
-    for all of them spelled out."""
+    """Return the locators at which the sender of a scouting message can reach this node.
+
+    Loopback addresses are only for the same machine. A wildcard address is replaced by the addresses of the interfaces.
+    """
     found: list[str] = []
     for text in locators:
         locator = Locator.from_wire(text.encode())
@@ -147,6 +150,6 @@ def reachable(locators: Sequence[str], from_here: bool) -> list[str]:
 
 
 def _loops(host: str) -> bool:
-    """Whether only this machine reaches this address."""
+    """Return whether an address is reachable only from this machine."""
     number = packed(host.strip("[]"))
     return number is not None and (number[0] == 127 if len(number) == 4 else number == bytes(15) + b"\1")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When what a thread sends is written, and by whom: the rules that `face` tells, for every message, compiled."""
+"""Flush policy: decides when, and on which thread, queued batches are written (compiled). The rules are in `face`."""
 
 import cython
 
@@ -17,29 +17,29 @@ else:
 
 __all__ = ["Sending"]
 
-# Seconds between two messages that make gathering not worth while (a write costs about that much), and seconds for
-# which messages of a flood are gathered.
+# QUIET: seconds between two messages above which gathering does not pay (a write costs about as much).
+# GATHER: seconds for which messages of heavy traffic are gathered.
 QUIET = cython.declare(cython.double, 5e-6)
 GATHER = cython.declare(cython.double, 200e-6)
 
-BLOCK = cython.declare(cython.int, 0x28)  # the QoS bits of either kind of block
+BLOCK = cython.declare(cython.int, 0x28)  # QoS bits of the two blocking congestion controls
 EXPRESS = cython.declare(cython.int, 0x10)
 
 
 class Sending(Way):
-    """A connection's. All but `send` and `begin` with its lock held."""
+    """Transmit handle of a connection. All methods except `send` and `begin` need its lock."""
 
     def __init__(self, lock, direct, loop, flush, turn, watch):
         self.queue = None
         self.lock = lock
-        self.direct = direct  # whether the thread that sends may write
+        self.direct = direct  # whether the sending thread may write
         self.loop = loop
         self.flush = flush
         self.turn = turn
         self.watch = watch
         self.blocked = False
         self.armed = False
-        self.last = 0.0  # when something was last sent, and when it was last written
+        self.last = 0.0  # times of the last message and of the last write
         self.flushed = 0.0
 
     def send(self, message, qos, reliable):
@@ -58,7 +58,7 @@ class Sending(Way):
     def add(self, message, qos, reliable):
         queue: Queue = self.queue
         if not queue.is_open or queue.ended:
-            return True  # it has just closed: whoever is to know will hear of it
+            return True  # just closed: the node is notified separately
         return queue.push(message, qos & 7, reliable, qos & EXPRESS != 0, qos & BLOCK == 0 or not reliable)
 
     def end(self):
@@ -68,7 +68,7 @@ class Sending(Way):
             self.lock.release()
 
     def sent(self, express, complete):
-        """Something was queued, `complete` full batches wait: write it now, or have it written."""
+        """Write queued messages now, or have them written. `complete` is the number of full batches in the queue."""
         if self.blocked:
             return 0
         if not self.direct or get_ident() == self.loop:

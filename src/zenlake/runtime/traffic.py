@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much goes through a node, by the role of those at the other end."""
+"""Traffic of a node, by role of the neighbours."""
 
 from zenlake.network.face import Face as Neighbour
 from zenlake.record import dataclass
@@ -10,7 +10,7 @@ __all__ = ["Traffic"]
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Since the beginning, but for `sessions`, which is now."""
+    """Totals since the start, except `sessions`, which is the current number."""
 
     sessions: int = 0
     messages_in: int = 0
@@ -18,7 +18,7 @@ class Traffic:
     bytes_in: int = 0
     bytes_out: int = 0
     dropped: int = 0
-    """Messages for which a queue had no room."""
+    """Messages dropped because a queue had no room."""
 
     def __add__(self, other: "Traffic") -> "Traffic":
         from dataclasses import astuple

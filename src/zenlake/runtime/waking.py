@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the loop wakes a thread that waits for what has come.
+"""Wake-ups of threads that wait for received items.
 
-A thread that is woken while the loop still has the interpreter runs only to find that out, and sleeps again: two more changes
-of thread for each message. So the loop holds back what it rings (`hold`) until it has let go of the interpreter, just before
-it waits; but only while it reads from one connection: before anything else is done, and before a user's function is called,
-it rings (`ring_held`).
+Performance: a thread that is woken while the event loop holds the GIL cannot run and sleeps again: two more context
+switches per message. So the event loop defers wake-ups (`hold`) until it has released the GIL, just before it
+polls. This applies only while it reads from one connection. Before any other work, and before a callback of the user, it
+sends the deferred wake-ups (`ring_held`).
 
-Uncompiled everything is rung at once.
+Uncompiled, wake-ups are immediate.
 """
 
 import os
@@ -29,13 +29,13 @@ __all__ = ["Bell", "ring_held"]
 
 INTERRUPTED = cython.declare(cython.int, 2)
 
-# The loop that holds back what it rings (one at a time: loops seldom share a process), and what that was.
+# The event loop that defers wake-ups (one at a time: loops seldom share a process), and the deferred wake-ups.
 HOLDER = cython.declare(cython.ulong, 0)
 HELD = cython.declare(list, [])
 
 
 class Bell:
-    """One thread waits for it, another rings it: once for each wait."""
+    """A wake-up from one thread to another: one `ring` for each `wait`."""
 
     def __init__(self):
         self.lock = PyThread_allocate_lock()
@@ -46,11 +46,11 @@ class Bell:
     def __dealloc__(self):
         if cython.compiled and self.lock != cython.NULL:
             PyThread_acquire_lock(self.lock, 0)
-            PyThread_release_lock(self.lock)  # open, so that it may be freed
+            PyThread_release_lock(self.lock)  # unlocked, so that it can be freed
             PyThread_free_lock(self.lock)
 
     def wait(self, seconds):
-        """Whether it was rung in this time. A signal's handler runs at once, and may raise."""
+        """Return whether `ring` was called within this time. Signal handlers run immediately and may raise."""
         end: cython.double = monotonic() + seconds
         answer: cython.int
         while True:
@@ -72,7 +72,7 @@ class Bell:
 if not cython.compiled:
 
     class Bell:  # type: ignore[no-redef]
-        """As compiled, without holding back."""
+        """The uncompiled version, without deferral."""
 
         def __init__(self):
             self.lock = threading.Lock()
@@ -86,7 +86,7 @@ if not cython.compiled:
 
 
 def hold(me):
-    """In a loop's thread (0: in none): from now on, hold back what this thread rings."""
+    """Defer the wake-ups of an event loop thread from now on. 0: of no thread."""
     global HOLDER
     if me != HOLDER:
         ring_held()
@@ -95,7 +95,7 @@ def hold(me):
 
 
 def ring_held():
-    """Ring what is held back, and hold back no more."""
+    """Send the deferred wake-ups and end the deferral."""
     global HOLDER
     bell: Bell
     HOLDER = 0
@@ -106,7 +106,7 @@ def ring_held():
 
 
 def take_held(me):
-    """What this loop has held back, for it to ring when it has let go of the interpreter; None if there is nothing."""
+    """Return the deferred wake-ups of this event loop, to send after it releases the GIL, or None."""
     global HELD, HOLDER
     if me != HOLDER:
         return None
@@ -119,7 +119,7 @@ def take_held(me):
 
 
 def forget_held():
-    """In a child that was forked: nobody of those waits here, and its threads may have the same numbers."""
+    """Drop deferred wake-ups in a forked child: their threads do not exist there, and thread ids may be reused."""
     global HELD, HOLDER
     HOLDER = 0
     HELD = []

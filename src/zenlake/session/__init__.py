@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What both ends of one session remember. Passive: it reads no clock, opens no socket and sends nothing.
+"""State of one session, both directions. Passive: it reads no clock, opens no socket and sends nothing.
 
-A live transport, a capture, the wire log and the columns all keep the same `Session`: the negotiated parameters, the
-sequence numbers of each lane, half-received messages, and the two tables of key ids.
+A live transport, a capture, the wire log and the columns keep the same `Session`: negotiated parameters, sequence
+numbers of each lane, partial messages, and the two tables of key ids.
 """
 
 from zenlake.session.keys import KeyMemory, KeyTable

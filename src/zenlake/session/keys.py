@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The key expressions that one side declared: id -> text.
+"""Key ids that one side declared.
 
-Text lies in one arena, so that a lookup in a loop without the GIL is two array reads; PADDING bytes follow the last, so that
-a short one is copied at one go (`copy_padded`). An id that was redeclared with another text keeps its first meaning, as on the
-real network (probe declare_keyexpr_redefine).
+The texts are in one arena, so that a lookup without the GIL is two array reads. PADDING bytes follow the last text, so
+that a short one is copied with one fixed-size copy (`copy_padded`). An id that is redeclared with another text keeps
+its first meaning, as in real nodes (probe declare_keyexpr_redefine).
 """
 
 from array import array
@@ -36,7 +36,7 @@ class KeyMemory:
 
 
 class KeyTable:
-    """Ids 1..65535 and what they stand for."""
+    """Table of key ids 1..65535."""
 
     def __init__(self):
         self.room = 0
@@ -60,9 +60,9 @@ class KeyTable:
         self.at, self.size, self.room = at, size, room
 
     def declare(self, id, key):
-        """Let an id stand for a key (bytes). False if it already stands for another one."""
+        """Declare a key id. Return False if it already has another key."""
         if not 0 < id < MOST_IDS:
-            raise ValueError(f"a key id is 1 to 65535, not {id}")
+            raise ValueError(f"invalid key id {id}; expected 1 to 65535")
         if id >= self.room:
             self.grow_ids(min(max(id + 1, 2 * self.room), MOST_IDS))
         if self.size[id] >= 0:
@@ -82,14 +82,14 @@ class KeyTable:
         return self.used - self.wasted + ENTRY_COST * self.count
 
     def forget(self, id):
-        """The id stands for nothing any more; what was declared through it stays."""
+        """Undeclare an id. Keys declared through it stay."""
         if self.known(id):
             self.wasted += self.size[id]
             self.size[id] = UNKNOWN
             self.count -= 1
 
     def make_room(self, size):
-        """Drop what was forgotten; grow if that is not enough."""
+        """Remove undeclared texts. Grow if that is not sufficient."""
         keys = self.save()
         self.used = 0
         self.wasted = 0
@@ -107,11 +107,11 @@ class KeyTable:
     if not cython.compiled:  # compiled: inline, in the .pxd
 
         def size_of(self, id):
-            """How long the key is, or -1 if the id stands for none."""
+            """Return the length of a key, or -1 if the id is not declared."""
             return self.size[id] if 0 < id < self.room else UNKNOWN
 
     def get(self, id):
-        """The key as bytes, or None."""
+        """Return the key as bytes, or None."""
         return take(self.data, self.at[id], self.size[id]) if self.known(id) else None
 
     def save(self):

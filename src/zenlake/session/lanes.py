@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sequence numbers of one direction: 8 priorities x 2 reliabilities, and what of a message has arrived so far.
+"""Sequence numbers of one direction: 8 priorities x 2 reliabilities, and partial messages.
 
-The rule (companion transport.md): a number is new if it lies less than half the space ahead of the last one; gaps are
-accepted, for nothing is ever resent; duplicates and older numbers are dropped. The space is smaller than the
-resolution's name says: 7, 14 and 28 bits for "8", "16" and "32" (divergence A2).
+Rule (companion transport.md): a number is new if it is less than half the number space ahead of the last one. Gaps are
+accepted, because nothing is resent. Duplicates and older numbers are dropped. The space is smaller than the name of the
+resolution: 7, 14 and 28 bits for "8", "16" and "32" (divergence A2).
 """
 
 import cython
 
 NOT_SEEN = cython.declare(cython.longlong, -1)
 
-if not cython.compiled:  # compiled: constants of C, in the .pxd
-    # What `accept` answers, besides the number of frames that are missing before this one.
+if not cython.compiled:  # compiled: C constants, in the .pxd
+    # Results of `accept`, besides the number of missing frames.
     OLD = -1
     OUT_OF_RANGE = -2
 
-    # What `join` answers.
+    # Results of `join`.
     JOINED = 1
     WAITING = 0
     NO_START = -2
@@ -30,15 +30,15 @@ GIB = cython.declare(cython.Py_ssize_t, 1 << 30)
 
 
 def mask_of(resolution):
-    """The largest sequence number of a resolution code.
+    """Return the largest sequence number of a resolution code.
 
-    The 64-bit code is never negotiated; nothing here can exceed it.
+    The 64-bit code is never negotiated.
     """
     return (0x7F, 0x3FFF, 0x0FFFFFFF, 0x7FFFFFFFFFFFFFFF)[resolution & 3]
 
 
 class Lanes:
-    """One direction of a session."""
+    """The lanes of one direction of a session."""
 
     MISSES = {
         -2: "a fragment without the first one",
@@ -60,23 +60,23 @@ class Lanes:
         self.rest = 0
 
     def start(self, initial_sn):
-        """Every lane begins at the initial number that OPEN tells."""
+        """Start every lane at the initial number of OPEN."""
         for lane in range(LANES):
             self.last[lane] = (initial_sn - 1) & self.mask
             self.lose(lane)
             self.skipped[lane] = 0
 
     def start_lane(self, priority, reliable, next_sn):
-        """JOIN may tell a number for each lane."""
+        """Start lanes at the numbers of a JOIN."""
         self.last[lane_of(priority, reliable)] = (next_sn - 1) & self.mask
 
     def accept(self, lane, sn):
-        """How many numbers are missing before this one; OLD (-1) if it is not new; OUT_OF_RANGE (-2)."""
+        """Return the number of missing frames, OLD (-1) if the number is not new, or OUT_OF_RANGE (-2)."""
         if sn > self.mask:
             return OUT_OF_RANGE
         lane &= 15
         last: cython.longlong = self.last[lane]
-        if last == NOT_SEEN:  # we joined in the middle: whatever comes is the first
+        if last == NOT_SEEN:  # joined mid-session: any number is the first
             self.last[lane] = sn
             return 0
         gap: cython.longlong = (sn - last) & self.mask
@@ -86,10 +86,10 @@ class Lanes:
         return gap - 1
 
     def join(self, lane, fragment):
-        """Add an accepted fragment to its message: JOINED when that was the last one, WAITING, or why it was lost.
+        """Add an accepted fragment. Return JOINED for the last one, WAITING, or the reason of a loss.
 
-        The first fragment that is lost gives the reason. The others of that message are SKIPPED, up to the last, which is ENDED;
-        `rest` then has their number.
+        The first lost fragment of a message returns the reason. Later ones return SKIPPED, and the last one ENDED; `rest` then has
+        their number.
         """
         lane &= 15
         if self.patch > 0:
@@ -124,7 +124,7 @@ class Lanes:
         return SKIPPED if fragment.more else ENDED
 
     def held(self):
-        """The bytes of all half-received messages: a sender may not fill our memory by beginning one on every lane."""
+        """Return the bytes of all partial messages. They are limited together, over all lanes."""
         lane: cython.int
         total: cython.Py_ssize_t = 0
         for lane in range(LANES):
@@ -133,7 +133,7 @@ class Lanes:
         return total
 
     def take(self, lane):
-        """The message that `join` completed."""
+        """Return the message that `join` completed."""
         lane &= 15
         message = self.parts[lane]
         self.parts[lane] = None
@@ -144,11 +144,11 @@ class Lanes:
         self.expected[lane] = NOT_SEEN
 
     def lasts(self):
-        """The last number of each lane, -1 where none was seen."""
+        """Return the last number of each lane, -1 if unknown."""
         return [self.last[lane] for lane in range(LANES)]
 
     def waiting(self):
-        """The lanes in the middle of a message."""
+        """Return the lanes with partial messages."""
         return [lane for lane in range(LANES) if self.parts[lane] is not None]
 
     def skips(self):
@@ -180,5 +180,5 @@ class Lanes:
 
 
 def lane_of(priority, reliable):
-    """The index of a lane: two for each priority."""
+    """Return the index of a lane: two per priority."""
     return 2 * (priority & 7) + (1 if reliable else 0)

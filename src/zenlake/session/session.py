@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One session: two ends, what they agreed on, and where each stands.
+"""State of one session: two sides, negotiated parameters, and the position of each side.
 
-State is per session, both directions together: a key id with M=0 lives in the *other* direction's table, and what one end offers
-counts only when the other answered. Messages must be told in the order in which they were received.
+The state covers both directions: a key id with M=0 refers to the table of the other direction, and a proposal applies
+only after the reply. Messages must be passed in order of receipt.
 """
 
 import cython
@@ -22,7 +22,7 @@ FORMAT = 1
 
 
 class Side:
-    """One end: who it is, what it declared, and the lanes on which it sends."""
+    """One side: identity, declared key ids, and transmit lanes."""
 
     def __init__(self):
         self.zid = None
@@ -35,7 +35,7 @@ class Side:
 
 
 class Session:
-    """Both ends. Side 0 opened (it sent the InitSyn), side 1 accepted.
+    """Both sides. Side 0 opened the session (it sent the InitSyn), side 1 accepted it.
 
     Sessions that share a `memory` share its limit. A session with `keys_dropped` accepts no key ids until its next handshake.
     """
@@ -50,7 +50,7 @@ class Session:
         self.forget()
 
     def forget(self):
-        """Back to before the handshake: nothing is known, the defaults hold."""
+        """Reset to the state before the handshake."""
         if self.opener is not None:
             self.memory.used -= self.key_cost()
         self.keys_dropped = False
@@ -67,10 +67,10 @@ class Session:
         self.is_open = False
         self.offer = None
 
-    # The handshake, as either end or a bystander sees it
+    # The handshake, as seen by either side or an observer
 
     def init(self, direction, init):
-        """An InitSyn offers, an InitAck settles: the smaller resolution and batch, the features that both have."""
+        """Handle an INIT. An InitSyn proposes, an InitAck settles: the smaller resolution and batch size, the common features."""
         if not init.ack:
             self.forget()
             self.generation += 1
@@ -100,23 +100,23 @@ class Session:
         self.settle()
 
     def settle(self):
-        """Tell the lanes what was agreed."""
+        """Apply the negotiated parameters to the lanes."""
         for side in self.sides:
             side.lanes.mask = mask_of(self.resolution)
             side.lanes.patch = self.patch
 
     def opened(self, direction, open):
-        """OPEN tells where the sender's lanes begin; after the answer the session is open. True if this opened it."""
+        """Handle an OPEN: the initial numbers of the sender's lanes. Return True if it opened the session."""
         side = self.sides[direction]
         side.lease_ms = open.lease_ms
-        side.initial_sn = open.initial_sn & side.lanes.mask  # one outside the range is accepted, as on the real network
+        side.initial_sn = open.initial_sn & side.lanes.mask  # a number out of range is accepted, as in real nodes
         side.remote_bound = open.remote_bound
         side.lanes.start(side.initial_sn)
         self.is_open = self.is_open or open.ack != 0
         return open.ack != 0
 
     def joined(self, join):
-        """A JOIN: on a multicast group every sender is a session with one end. True if it is the first of this sender."""
+        """Handle a JOIN. In a multicast group every sender is a session with one side. Return True for its first JOIN."""
         side = self.sides[OPENER]
         zid = join.zid.value
         first = side.zid != zid or not self.is_open
@@ -147,11 +147,11 @@ class Session:
     # Key expressions
 
     def table(self, direction, sender):
-        """Whose ids a message from this direction means: its sender's own (M=1), or its receiver's (M=0)."""
+        """Return the side whose ids a message of this direction uses: the sender (M=1) or the receiver (M=0)."""
         return self.opener.keys if (direction == OPENER) == (sender != 0) else self.acceptor.keys
 
     def key(self, direction, expr):
-        """The full key expression of a message from this direction, as text; None if its id was never declared."""
+        """Return the full key expression of a message as text, or None if its id is not declared."""
         suffix = expr.suffix.value or b""
         if expr.scope == 0:
             return suffix.decode()
@@ -159,7 +159,7 @@ class Session:
         return None if prefix is None else (prefix + suffix).decode()
 
     def declare_key(self, direction, id, expr):
-        """D_KEYEXPR; it has no M flag, which the real network reads as 0 (divergence A13). Whether the id now means this key."""
+        """Handle a D_KEYEXPR. It has no M flag, which real nodes read as 0 (divergence A13). Return whether the id has this key."""
         key = self.key(direction, expr)
         if key is None:
             return False
@@ -208,10 +208,10 @@ class Session:
         self.memory = memory
         self.memory.used += self.key_cost()
 
-    # To be continued elsewhere
+    # Save and restore
 
     def terms(self):
-        """Who both ends are and what they agreed on: everything but their keys and lanes."""
+        """Return identities and negotiated parameters, without keys and lanes."""
         return {
             "format": FORMAT,
             "name": self.name,
@@ -239,7 +239,7 @@ class Session:
         }
 
     def save(self):
-        """Everything, as numbers, text and bytes."""
+        """Return the whole state as numbers, text and bytes."""
         saved = {**self.terms(), "keys_dropped": bool(self.keys_dropped)}
         for side, of in zip(self.sides, saved["sides"], strict=True):
             of["keys"] = side.keys.save()
@@ -248,9 +248,9 @@ class Session:
 
     @classmethod
     def restore(cls, saved, memory=None):
-        """A session that goes on where the saved one stood."""
+        """Restore a saved session."""
         if saved["format"] != FORMAT:
-            raise ValueError(f"a session saved in format {saved['format']}; this version reads {FORMAT}")
+            raise ValueError(f"saved session has format {saved['format']}; expected {FORMAT}")
         session = cls(saved["name"], memory)
         for name in (
             "generation", "version", "resolution", "batch_size", "qos", "low_latency", "compression", "patch",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Zenoh traffic on Spark: a session that is set up for it, and its tables as DataFrames.
+"""Zenoh traffic on Spark: a configured session, and tables as DataFrames.
 
     spark = zenlake.spark.session()
     spark.read.format("zenoh_capture").option("table", "messages").load("captures/*.pcapng")
@@ -7,7 +7,7 @@
     zenlake.spark.land(spark, "lake/log", "lake/tables").awaitTermination()
     zenlake.spark.values(samples, "json")
 
-Importing this costs nothing: PySpark is imported when a session is asked for.
+The import is cheap: PySpark is imported when a session is created.
 """
 
 from zenlake.spark.land import land

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A question to the network as a table: `spark.read.format("zenoh").option("connect", ...).option("selector", "a/**")`.
+"""A Zenoh query as a table: `spark.read.format("zenoh").option("connect", ...).option("selector", "a/**")`.
 
-A row for each reply, with those columns of `samples` that a reply has. One task asks, each time that Spark reads; an answer that
-is an error fails it.
+Each reply is a row, with the columns of `samples` that a reply has. One task sends the query, each time that Spark reads. An
+error reply fails the task.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ CONSOLIDATIONS = ("auto", "none", "monotonic", "latest")
 
 @dataclass(frozen=True)
 class Question:
-    """What the options ask for. Travels to the task."""
+    """Validated options. Sent to the task."""
 
     connect: list[str]
     config: str | None
@@ -49,7 +49,7 @@ class Question:
 
 
 def question_by(options: Options) -> Question:
-    """What the options ask for; one line about the first mistake."""
+    """Validate the options. Raise one line about the first error."""
     from zenlake.columns.live import COLUMNS
     from zenlake.errors import ZenlakeError
     from zenlake.parameters import Selector
@@ -78,7 +78,7 @@ def question_by(options: Options) -> Question:
 
 
 def with_columns(options: Options, question: Question, columns: list[str]) -> Question:
-    """The same, for these columns."""
+    """Return the same options for other columns."""
     from zenlake.columns.live import COLUMNS
 
     for name in columns:
@@ -88,7 +88,7 @@ def with_columns(options: Options, question: Question, columns: list[str]) -> Qu
 
 
 class Asking(DataSourceReader):  # type: ignore[misc]  # PySpark is not checked
-    """Asks where Spark reads: on an executor."""
+    """Reader that sends the query on an executor."""
 
     def __init__(self, question: Question) -> None:
         self.question = question

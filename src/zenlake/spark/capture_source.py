@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`format("zenoh_capture")`: the decoded tables of capture files as a Spark source.
 
-All files of one `load` are one capture (those of a rotation may be given in any order): what a session declared in one file
-counts in the next. A capture is one partition, unless `minPartitions` asks for more: then the driver reads it once, without
-decoding, to find what each part must know of those before it.
+All files of one `load` form one capture, in any order. Declarations in one file apply to the next. A capture is one partition
+unless `minPartitions` is set. The driver then reads it once, without decoding, to compute the state at each split.
 
-Every Spark session of an environment in which Zenlake is installed imports this: what is heavy is imported where it is used.
+Every Spark session of an environment with Zenlake imports this module. Expensive imports are inside functions.
 """
 
 from collections.abc import Iterator
@@ -31,13 +30,13 @@ OPTIONS = {
 
 @dataclass(frozen=True)
 class Wanted(Chosen):
-    """What the options ask for. Travels to the tasks."""
+    """Validated options. Sent to the tasks."""
 
     path: list[str]
 
 
 class CaptureSource(TableSource):
-    """The decoded tables of capture files."""
+    """Source of the decoded tables of capture files."""
 
     chosen: Wanted
 
@@ -58,7 +57,7 @@ class CaptureSource(TableSource):
 
 
 class CaptureReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not checked
-    """Decodes where Spark runs it; only the choice travels there."""
+    """Reader that decodes in a task. Only the options are sent there."""
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
@@ -88,11 +87,11 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not c
 
 
 class PushdownReader(Pushdown, CaptureReader):
-    """Applies Spark's filters itself."""
+    """Reader that applies Spark's filters."""
 
 
 class TogetherReader(DataSourceReader):  # type: ignore[misc]
-    """Decodes several tables in one pass; see `zenlake.spark.together`."""
+    """Reader that decodes several tables in one pass; see `zenlake.spark.together`."""
 
     def __init__(self, path: list[str], needs: dict[str, list[str]]) -> None:
         self.path = path
@@ -108,7 +107,7 @@ class TogetherReader(DataSourceReader):  # type: ignore[misc]
 
 
 def path_by(options: Options) -> list[str]:
-    """The files, which must be there."""
+    """Return the files. Raise if one is missing."""
     from zenlake.tables.files import files
 
     given = options.paths()

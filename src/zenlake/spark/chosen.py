@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every recording lets a user choose, capture or log: a decoded table, its columns, its keys, its times.
+"""Options that captures and logs share: decoded table, columns, keys, times.
 
-Every Spark session of an environment in which Zenlake is installed imports this: what is heavy is imported where it is used.
+Every Spark session of an environment with Zenlake imports this module. Expensive imports are inside functions.
 """
 
 import json
@@ -26,14 +26,14 @@ OPTIONS = {
     "keyExpr": "a key expression that a row's key must intersect",
     "startingTimestamp": "rows received at this time or later",
     "endingTimestamp": "rows received before this time",
-    "minPartitions": "at least so many tasks, where there is so much to read; 1 if not given",
+    "minPartitions": "minimum number of tasks, if there is enough data; default 1",
     "pushdown": "true: Spark's filters are applied here; needs spark.sql.python.filterPushdown.enabled",
 }
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """What the options ask for. Travels to the tasks."""
+    """Validated options. Sent to the tasks."""
 
     table: str
     columns: list[str] | None
@@ -41,11 +41,11 @@ class Chosen:
     since: datetime | None
     until: datetime | None
     min_partitions: int
-    needs: dict[str, list[str]]  # by table; if it is empty, one table is wanted
+    needs: dict[str, list[str]]  # by table; empty if only one table is requested
 
 
 def chosen_by(options: "Options") -> dict[str, Any]:
-    """What the options ask for, as arguments of `Chosen`; one line about the first mistake."""
+    """Validate the options. Return arguments of `Chosen`, or raise one line about the first error."""
     from zenlake.tables.derived import DERIVED
     from zenlake.tables.schemas import TABLES, chosen
 
@@ -73,7 +73,7 @@ def chosen_by(options: "Options") -> dict[str, Any]:
 
 
 class TableSource(DataSource):  # type: ignore[misc]  # PySpark is not checked
-    """A source of one decoded table, or of several at once."""
+    """Source of one decoded table, or of several at once."""
 
     chosen: Chosen
 
@@ -87,7 +87,7 @@ class TableSource(DataSource):  # type: ignore[misc]  # PySpark is not checked
         return spark_schema(chosen(self.chosen.table, self.chosen.columns))
 
     def with_columns(self, schema: "StructType") -> Any:
-        """What was chosen, with the columns in `schema`, which is the user's own if there is one."""
+        """Return the options with the columns of `schema`, which may be the user's."""
         from zenlake.spark.types import checked
 
         if self.chosen.needs:
@@ -97,9 +97,9 @@ class TableSource(DataSource):  # type: ignore[misc]  # PySpark is not checked
 
 
 class Pushdown:
-    """Goes before a reader's own class: applies Spark's filters to the rows that the reader gives.
+    """Mixin that applies Spark's filters to the rows of a reader.
 
-    A class of its own, since Spark refuses a reader that could do so unless its setting is on.
+    It is a separate class, because Spark refuses a reader with this method unless its setting is enabled.
     """
 
     filters: "tuple[Filter, ...]" = ()
@@ -109,13 +109,13 @@ class Pushdown:
 
         for each in filters:
             if expression(each) is None:
-                yield each  # Spark's own to apply
+                yield each  # Spark applies these
             else:
                 self.filters = (*self.filters, each)
                 self.bound(each)
 
     def bound(self, filter_: "Filter") -> None:
-        """A filter is applied here: who can spare reading what it refuses does so."""
+        """Add a filter. Readers may override this to skip data."""
 
     def read(self, partition: "InputPartition") -> "Iterator[pa.RecordBatch]":
         from zenlake.spark.filters import everything, expression

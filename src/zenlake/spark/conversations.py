@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversations that a stream has gathered -> rows of `queries`: its own definition, run by DuckDB where the tasks run."""
+"""Rows of `queries` from the messages that a stream gathered: the definition of the table, run by DuckDB in the tasks."""
 
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ __all__ = ["rows_of", "told"]
 
 
 def told(*columns: str) -> "Column":
-    """A column with the rows of `queries` of each conversation, as an array."""
+    """Return a column with the rows of `queries` of each conversation, as an array."""
     from pyspark.sql import functions
     from pyspark.sql.pandas.types import from_arrow_type
 
@@ -27,13 +27,13 @@ def told(*columns: str) -> "Column":
 def rows_of(
     session: pa.Array, asker: pa.Array, id: pa.Array, messages: pa.Array, events: pa.Array, closed: pa.Array
 ) -> pa.Array:
-    """For each conversation its messages, the notes of a router that passed it on, and which handshake of its session has ended."""
+    """Compute for each conversation its messages, the forwarding events of a router, and the ended handshakes of its session."""
     keys = list(zip(session.to_pylist(), asker.to_pylist(), id.to_pylist(), strict=True))
     ends = closed.to_pylist()
     found: list[list[dict[str, Any]]] = [[] for _ in keys]
     left = list(range(len(keys)))
     while left:
-        # One at a time of each name, and those that know of their session's end apart from those that do not.
+        # One at a time per name, and those with a known end of session apart from the others.
         turn: dict[tuple[Any, ...], int] = {}
         for i in left:
             turn.setdefault((*keys[i], ends[i] is None), i)
@@ -67,7 +67,7 @@ def _table(name: str, structs: pa.StructArray) -> pa.Table:
 
 @cache
 def _result() -> pa.DataType:
-    """What the definition gives, of no rows."""
+    """Return the result of the definition for no rows."""
     needs = definition("queries").needs
     empty = {name: chosen(name, columns).empty_table() for name, columns in needs.items()}
     with connect(empty, ["queries"]) as engine:

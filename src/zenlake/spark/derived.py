@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A derived table as a DataFrame: its one definition over DataFrames of the decoded tables, wherever those come from."""
+"""A derived table as a DataFrame: its definition over DataFrames of the decoded tables."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -13,14 +13,14 @@ __all__ = ["derived"]
 def derived(
     spark: "SparkSession", name: str, sources: Mapping[str, "DataFrame"], instead: Mapping[str, str] | None = None
 ) -> "DataFrame":
-    """`instead` has, for parts of the query, columns in which the sources hold what these compute."""
+    """Return the DataFrame. `instead` maps parts of the query to columns that contain their values."""
     from zenlake.tables.derived import definition
 
     defined = definition(name)
     sql = defined.sql
     for part, column in (instead or {}).items():
         sql = sql.replace(part, column)
-    # The query's own names for the decoded tables; Spark puts for {table} a view that lives as long as this call.
+    # The query's names of the decoded tables. Spark replaces {table} by a view that lives as long as this call.
     views = ", ".join(f"{table} as (select * from {{{table}}})" for table in sources)
     query = sql.replace("{", "{{").replace("}", "}}")
     found = spark.sql(f"with {views} select * from ({query})", **sources)

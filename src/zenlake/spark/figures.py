@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of a landing for Prometheus: what is in the lake, how far behind the log it is, how long a batch takes."""
+"""Prometheus metrics of a landing: content of the lake, lag behind the log, duration of a batch."""
 
 import os
 import time
@@ -20,7 +20,7 @@ __all__ = ["figures", "trouble"]
 def figures(
     query: "StreamingQuery", source: str | os.PathLike[str], lake: str | os.PathLike[str]
 ) -> "Iterator[Figure]":
-    """For a `MetricsPage`, of a query that `zenlake.spark.land` returned. Totals are the lake's, whichever query landed it."""
+    """Return the metrics for a `MetricsPage`, of a query from `zenlake.spark.land`. Totals are those of the lake."""
     yield "zenlake_land_running", "Whether the query runs.", {}, float(query.isActive)
     for table, counts in sorted(Lake(lake).ledger.last().totals.items()):
         labels = {"table": table}
@@ -46,7 +46,7 @@ def _lag(log: Log, end: object) -> "Iterator[Figure]":
 
 
 def trouble(query: "StreamingQuery") -> str:
-    """Why nothing is landed any more; empty if all is well."""
+    """Return why landing stopped, or an empty text."""
     if query.isActive:
         return ""
     error = query.exception()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filters that Spark hands to a source, as Arrow expressions: rows that nobody wants then never leave Python."""
+"""Spark's filters as Arrow expressions, so that rejected rows never leave Python."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def expression(filter_: datasource.Filter) -> "pc.Expression | None":
-    """The same condition for Arrow, null where SQL's is; None if it is none that can be said there."""
+    """Convert a condition to Arrow, with SQL's null semantics. Return None if Arrow cannot express it."""
     import pyarrow.compute as pc
 
     if len(getattr(filter_, "attribute", ())) != 1:

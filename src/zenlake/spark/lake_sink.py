@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lands in a lake, its second half: a Spark sink whose commit is the lake's.
+"""Landing, second half: a Spark sink whose commit is that of the lake.
 
-Two kinds of rows come in. Where nothing is transformed they tell what the tasks have written already (`zenlake.spark.lake_source`).
-Transformed rows come as they are, and the tasks write them here. Spark gives a commit the number of its batch but not the query's
-id, so tasks, which know it, hand it over.
+There are two kinds of rows. Without a transformation, a row describes files that a task has written
+(`zenlake.spark.lake_source`). Transformed rows are written by the tasks of this sink. Spark passes the batch number to
+a commit, but not the query id. The tasks, which know the id, therefore pass it on.
 """
 
 import json
@@ -26,7 +26,7 @@ __all__ = ["LakeSink"]
 
 
 class LakeSink(DataSource):  # type: ignore[misc]  # PySpark is not checked
-    """Registered by `zenlake.spark.land`, which gives all its options; not for use by hand."""
+    """Sink that `zenlake.spark.land` registers with all options. Not for direct use."""
 
     @classmethod
     def name(cls) -> str:
@@ -41,29 +41,29 @@ class LakeSink(DataSource):  # type: ignore[misc]  # PySpark is not checked
 
 @dataclass
 class Landed(WriterCommitMessage):  # type: ignore[misc]
-    """What a task has staged, and for which query."""
+    """The staged files of a task, and its query."""
 
     query: str
     files: "list[Staged]"
 
 
 class LakeWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
-    """Made anew for each batch, and again for its commit."""
+    """Writer of one batch. Spark creates it for each batch, and again for the commit."""
 
     def __init__(self, lake: str, log: str | None, tables: list[str], refuse: bool, whole: bool) -> None:
         self.lake = lake
         self.log = log
         self.tables = tables
         self.refuse = refuse
-        self.whole = whole  # no block may be missing
+        self.whole = whole  # all blocks must exist
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> Landed:
         from zenlake.lake import Staged, stage_rows
 
         batch, task = batch_of_task()
         if self.log is not None:
-            told = [file for rows in iterator for row in rows.to_pylist() for file in json.loads(row["files"])]
-            return Landed(batch.query, [Staged(**file) for file in told])
+            files = [file for rows in iterator for row in rows.to_pylist() for file in json.loads(row["files"])]
+            return Landed(batch.query, [Staged(**file) for file in files])
         [table] = self.tables
         first = next(iterator, None)
         if first is None:
@@ -93,7 +93,7 @@ class LakeWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         Lake(self.lake).commit(files, batch, restage, refuse=self.refuse)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """What was staged stays until the next commit of this query removes it: a file that is half written harms nobody."""
+        """Keep staged files until the next commit of this query removes them. Incomplete files are harmless."""
 
 
 def _chain(first: "pa.RecordBatch", rest: Iterator["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lands in a lake, its first half: a stream of a log whose tasks decode and write Parquet themselves.
+"""Landing, first half: a stream of a log whose tasks decode and write Parquet.
 
-A row is what one task has written: the data never crosses into the JVM, and yet Spark can count it, because these rows pass
-through its own operators on their way to the sink (`zenlake.spark.lake_sink`), whose commit makes them part of the lake. Both
-run in the same task: if one is tried again, so is the other.
+One row describes the files of one task. Data never enters the JVM, but Spark can count it, because the rows pass
+through its operators to the sink (`zenlake.spark.lake_sink`), whose commit adds them to the lake. Both run in the same
+task and are retried together.
 """
 
 import json
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 __all__ = ["CHOOSING", "COUNTS", "LakeSource", "LandStream", "batch_of_task"]
 
-LANDED = 128 << 20  # bytes of a log that one task lands, as one file of each table and day
+LANDED = 128 << 20  # bytes of a log that one task lands, as one file per table and day
 
-# A task's work: the files as JSON, how much of the log they hold, how many rows that is (of all tables, and of samples), and
-# how many bytes of Parquet.
+# Result of a task: the files as JSON, the bytes of log, the rows (of all tables, and of samples),
+# and the bytes of Parquet.
 WRITTEN = "files string, batches bigint, bytes bigint, rows bigint, samples bigint, written bigint"
 COUNTS = ("batches", "bytes", "rows", "samples", "written")
 _WRITTEN = pa.schema([("files", pa.string()), *((name, pa.int64()) for name in COUNTS)])
 
-# A landing takes whole tables and goes on for ever: what chooses rows of one table, or their end, it has not.
+# A landing takes whole tables without an end: options that select rows of one table, or an end, are refused.
 CHOOSING = ("table", "columns", "keyExpr", "needs", *log_source.BATCH_ONLY)
 OPTIONS = {
     **{name: meaning for name, meaning in log_source.OPTIONS.items() if name not in CHOOSING},
@@ -48,7 +48,7 @@ OPTIONS = {
 
 
 class LakeSource(LogSource):
-    """Registered by `zenlake.spark.land`, which gives its last three options; not for use by hand."""
+    """Source that `zenlake.spark.land` registers with its last three options. Not for direct use."""
 
     def __init__(self, options: dict[str, str]) -> None:
         super(LogSource, self).__init__(options)
@@ -70,7 +70,7 @@ class LakeSource(LogSource):
 
 
 class LandStream(LogStream):
-    """What has been appended to a log since, as files in the staging folder of a lake."""
+    """Stream of the appended blocks of a log, as staged files of a lake."""
 
     largest = LANDED
 
@@ -101,7 +101,7 @@ class LandStream(LogStream):
         known, held = partition.value
         log = opened(self.wanted.path)
         if known != log.id:
-            raise LogError(f"zenoh: {self.wanted.path} is another log on this executor than on the driver")
+            raise LogError(f"zenoh: {self.wanted.path} is a different log on this executor than on the driver")
         pieces = replanned(log, [piece for piece, _, _ in held], self.wanted.fail_on_data_loss)
         if self.wanted.fail_on_gap:
             refuse_gaps(log, [piece.range for piece in pieces])
@@ -125,7 +125,7 @@ class LandStream(LogStream):
 
 
 def row(files: str, counts: Sequence[int]) -> pa.RecordBatch:
-    """Made of buffers: before it makes an array of Python's values, pyarrow imports pandas, which takes longer than all of this."""
+    """Build a batch from buffers. From Python values, pyarrow would import pandas first, which takes longer."""
     text = files.encode()
     columns = [pa.StringArray.from_buffers(1, pa.py_buffer(struct.pack("=2i", 0, len(text))), pa.py_buffer(text))]
     for count in counts:
@@ -134,7 +134,7 @@ def row(files: str, counts: Sequence[int]) -> pa.RecordBatch:
 
 
 def batch_of_task() -> "tuple[Batch, str]":
-    """Which micro-batch of which query a task works for, and its name in it."""
+    """Return the micro-batch and query of a task, and its name."""
     from zenlake.lake import Batch
 
     context = TaskContext.get()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Landing: a log becomes tables in a lake, each row once.
+"""Landing: copy a log into the tables of a lake, each row once.
 
-Spark plans, schedules, retries and remembers how far it is; the lake (`zenlake.lake`) knows what is landed, whoever landed it.
+Spark plans, schedules, retries and stores progress. The lake (`zenlake.lake`) records the landed parts, of all queries.
 """
 
 import os
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["cores", "land"]
 
-MOST_BYTES = 1 << 30  # of a log, in one micro-batch, if the caller does not say
+MOST_BYTES = 1 << 30  # of a log, in one micro-batch, by default
 
 
 def land(
@@ -34,15 +34,28 @@ def land(
     already: Literal["skip", "refuse"] = "skip",
     options: Mapping[str, str] | None = None,
 ) -> "StreamingQuery":
-    """Land the log at `source` in the lake, from its beginning, and return the query, which runs.
+    """Land a log in a lake, from its beginning. Return the running query.
 
-    `tables` are decoded ones; all if not given. `trigger` is "availableNow" (what is there, then stop) or an interval such as "10
-    seconds". Parts of the log that another query, or this one before its checkpoint was lost, has landed are skipped, or refused.
-    `options` go to the source (`maxBytesPerTrigger`, `startingOffsets`, ...); with `connect` and `subscribe` the log is recorded
-    as well, for as long as the query runs. Unless they name another `reader`, the log keeps what is not landed yet.
+    Args:
+        spark: The Spark session.
+        source: Path of the wire log.
+        lake: Folder of the lake.
+        tables: Decoded tables to land. Default: all.
+        trigger: "availableNow" (land the current content, then stop) or an interval such as "10 seconds".
+        format: "parquet" or "delta".
+        checkpoint: Folder of the checkpoint. Default: in the lake.
+        already: "skip" or "refuse" parts of the log that are already landed.
+        transform: Function from DataFrame to DataFrame, for one table. Transformed rows are identified by query and batch,
+            so only one query may land them.
+        options: Options of the source (`maxBytesPerTrigger`, `startingOffsets` ...). With `connect` and `subscribe`, the log is
+            recorded while the query runs. Unless `reader` is set, retention keeps unlanded segments.
 
-    With `transform`, one table's rows go through an ordinary DataFrame and land under that table's name. Such rows have no identity
-    but the query's: only one query may land there.
+    Returns:
+        The streaming query.
+
+    Raises:
+        InvalidValue: An argument is invalid.
+        LakeError: The lake cannot be landed into.
     """
     from zenlake.errors import InvalidValue
     from zenlake.lake import Lake
@@ -57,21 +70,21 @@ def land(
     names = list(tables) if tables is not None else list(TABLES)
     wrong = [name for name in names if name not in TABLES]
     if wrong or not names:
-        raise InvalidValue(f"no decoded table {wrong[0] if wrong else ''!r}; there are {', '.join(TABLES)}")
+        raise InvalidValue(f"unknown table {wrong[0] if wrong else ''!r}; expected one or more of {', '.join(TABLES)}")
     if transform is not None and len(names) != 1:
-        raise InvalidValue("a transform is of one table: name it, as tables=['samples']")
+        raise InvalidValue("transform applies to one table; name it, for example tables=['samples']")
     if already not in ("skip", "refuse"):
-        raise InvalidValue(f"already is 'skip' or 'refuse', not {already!r}")
+        raise InvalidValue(f"invalid already={already!r}; expected 'skip' or 'refuse'")
     path = os.path.abspath(source) if "://" not in os.fspath(source) else os.fspath(source)
     given = {name.lower(): value for name, value in (options or {}).items()}
     chosen = [name for name in CHOOSING if name.lower() in given]
     if transform is None and chosen:
         raise InvalidValue(
-            f"option {chosen[0]!r} is for rows of one table: a landing takes whole tables, or a transform"
+            f"option {chosen[0]!r} selects rows of one table; a landing takes whole tables, use transform instead"
         )
     if "connect" not in given:
         Log(path)
-    try:  # before anything is made
+    try:  # before anything is created
         (LakeSource if transform is None else ZenohSource)({**given, "path": path})
     except ValueError as error:
         raise InvalidValue(str(error)) from None
@@ -92,11 +105,11 @@ def land(
     registered(spark, LakeSource, LakeSink)
     wishes = {"tables": ",".join(names), "already": already}
     if transform is None:
-        told = {**defaults, **given, **wishes, "lake": str(folder)}
-        rows = _counted(spark.readStream.format(LakeSource.name()).options(**told).load(path))
+        source_options = {**defaults, **given, **wishes, "lake": str(folder)}
+        rows = _counted(spark.readStream.format(LakeSource.name()).options(**source_options).load(path))
     else:
-        told = {**defaults, **given, "table": names[0]}
-        rows = transform(spark.readStream.format("zenoh").options(**told).load(path))
+        source_options = {**defaults, **given, "table": names[0]}
+        rows = transform(spark.readStream.format("zenoh").options(**source_options).load(path))
     writer = rows.writeStream.format(LakeSink.name()).option("checkpointLocation", os.fspath(checkpoint))
     writer = writer.options(**wishes)
     if transform is None:
@@ -106,7 +119,7 @@ def land(
 
 
 def registered(spark: "SparkSession", *sources: "type[DataSource]") -> None:
-    """Let a session know these sources, and find them in the calling thread."""
+    """Register the sources with a session and with the calling thread."""
     from zenlake.spark.session import activated
 
     for source in sources:
@@ -115,13 +128,13 @@ def registered(spark: "SparkSession", *sources: "type[DataSource]") -> None:
 
 
 def _reader(lake: Path, checkpoint: str) -> str:
-    """Under which name the log knows a landing: the same whenever it goes on from its checkpoint, and nobody else's."""
+    """Return the reader name of a landing: the same for a checkpoint, and unique."""
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", lake.name)
     return f"land-{blake2b(checkpoint.encode(), digest_size=6).hexdigest()}-{name}"[:60]
 
 
 def _counted(written: "DataFrame") -> "DataFrame":
-    """With what a micro-batch lands in its progress: under observedMetrics, `landed`."""
+    """Add the counts of a micro-batch to its progress: `landed` in observedMetrics."""
     from pyspark.sql import functions
 
     from zenlake.spark.lake_source import COUNTS
@@ -131,7 +144,7 @@ def _counted(written: "DataFrame") -> "DataFrame":
 
 
 def cores(spark: "SparkSession") -> int:
-    """How many tasks at once; 2 where only a server knows."""
+    """Return the number of parallel tasks; 2 if only a server knows it."""
     try:
         return int(spark.sparkContext.defaultParallelism)
     except Exception:  # Spark Connect has no context

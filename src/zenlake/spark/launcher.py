@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small scripts that stand before a program which Spark starts and change how it starts it, where no setting does.
+"""Small scripts that start a program for Spark with changes for which Spark has no setting.
 
-They lie in a folder for this user only, under the system's folder for temporary files.
+They are stored in a folder of the user, in the system's folder for temporary files.
 """
 
 import os
@@ -12,8 +12,8 @@ from pathlib import Path
 
 __all__ = ["python", "written"]
 
-# Spark puts its library before everything else on the path, as a zip file, in which nothing is compiled: Python would compile
-# it anew in every process, which takes four times as long as all else until a worker works.
+# Spark puts its library first on the path, as a zip file without bytecode. Python would compile it in every
+# process, which takes four times as long as the rest of a worker's start.
 _PYTHON = """\
 #!/bin/sh
 # Python for Spark's workers, with the PySpark that is installed rather than a copy in a zip. Written by zenlake.spark.launcher.
@@ -30,18 +30,18 @@ exec "{python}" "$@"
 
 
 def python() -> str:
-    """What Spark is to start as Python on this machine: this one, a second earlier."""
+    """Return the Python that Spark starts on this machine: this one, without the zipped library."""
     if os.name != "posix":
         return sys.executable
     return str(written("python", "python", _PYTHON.format(python=sys.executable)))
 
 
 def written(folder: str, name: str, text: str) -> Path:
-    """The script with this text, in `folder`; one with another text, of another environment at work, lies elsewhere."""
+    """Return the path of a script with this text. A different text of another environment has another path."""
     home = Path(tempfile.gettempdir()) / f"zenlake-{folder}-{os.getuid()}"
     home.mkdir(mode=0o700, exist_ok=True)
     if home.stat().st_uid != os.getuid():
-        raise FileNotFoundError(f"{home} belongs to somebody else: remove it, or set TMPDIR to a folder of your own")
+        raise FileNotFoundError(f"{home} belongs to another user; remove it, or set TMPDIR to a folder of your own")
     script = home / blake2b(text.encode(), digest_size=6).hexdigest() / name
     script.parent.mkdir(parents=True, exist_ok=True)
     if not script.exists() or script.read_text() != text:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recording while reading: a tap in a process of its own, for as long as the query lives.
+"""Recording while reading: a tap in its own process, as long as the query lives.
 
-Spark asks for a stream's offsets in one Python process for each source of a query, makes the reader in it anew as it likes, and
-ends that process with the query: by a signal, or because the driver is gone. So the recorder (`zenlake.spark.recorder`) is a child
-of that process, found again by the log's path, and ends when the pipe from it closes, which the system does however a process dies.
+Spark requests a stream's offsets in one Python process per source of a query. It recreates the reader in it at any time
+and ends the process with the query, by a signal or because the driver is gone. The recorder (`zenlake.spark.recorder`)
+is a child of that process, found by the path of the log. It ends when the pipe from its parent closes, however the
+parent dies.
 
-Several queries, or several sources of one, may record the same into one log: one recorder works and the others stand by.
+Several queries, or several sources of one, may record the same into one log: one recorder works, the others stand by.
 """
 
 import json
@@ -25,7 +26,7 @@ __all__ = ["Recording", "began", "ended", "made", "recorded"]
 
 @dataclass(frozen=True)
 class Recording:
-    """What is to be recorded."""
+    """Settings of a recording."""
 
     connect: list[str]
     subscribe: list[str]
@@ -34,7 +35,7 @@ class Recording:
 
 
 class Recorder:
-    """The child that records into one log, and from where on."""
+    """The recorder process of one log, and its first offset."""
 
     def __init__(self, path: str, recording: Recording) -> None:
         self.path = path
@@ -49,18 +50,18 @@ class Recorder:
         )
         assert process.stdin is not None
         assert process.stdout is not None
-        # Not as arguments: they are seen by everybody, and a configuration may hold a password.
+        # Not as arguments: all users can see these, and a configuration may contain a password.
         process.stdin.write(json.dumps({"path": self.path, **asdict(self.recording)}) + "\n")
         process.stdin.flush()
-        told = process.stdout.readline()
-        if told not in ("recording\n", "standing by\n"):
+        status = process.stdout.readline()
+        if status not in ("recording\n", "standing by\n"):
             process.stdin.close()
             process.wait()
-            raise LogError(f"zenoh: {told.strip() or 'the recorder ended before it said anything'}")
+            raise LogError(f"zenoh: {status.strip() or 'the recorder ended without a status'}")
         return process
 
     def ensure(self) -> None:
-        """Start it again if it was killed; the log begins a new segment and says what it lost."""
+        """Start the recorder again if it was killed. The log starts a new segment and records the loss."""
         if self._process.poll() is not None:
             self._process = self._start()
 
@@ -71,11 +72,11 @@ class Recorder:
             self._process.wait(10)
 
 
-_recorders: dict[str, Recorder] = {}  # of this process, by the log's path
+_recorders: dict[str, Recorder] = {}  # of this process, by path of the log
 
 
 def recorded(path: str, recording: Recording) -> None:
-    """Have that recorded into the log at this path, from now on; or one line that says why it cannot be."""
+    """Start recording into a log. Raise one line if that is not possible."""
     found = _recorders.get(path)
     if found is None:
         _recorders[path] = Recorder(path, recording)
@@ -84,7 +85,7 @@ def recorded(path: str, recording: Recording) -> None:
 
 
 def began(path: str) -> Offsets:
-    """Where the log ended when this process began to record into it."""
+    """Return the end of the log when this process started to record."""
     return _recorders[path].began
 
 
@@ -95,7 +96,7 @@ def ended(path: str) -> None:
 
 
 def made(path: str | os.PathLike[str]) -> None:
-    """An empty log, if there is none: its identity must be known before anything is recorded."""
+    """Create an empty log if it is missing: its identity must be known before recording starts."""
     if is_log(path):
         return
     root = Path(path)
@@ -104,6 +105,6 @@ def made(path: str | os.PathLike[str]) -> None:
     fresh.write_bytes(new_marker())
     try:
         with suppress(FileExistsError):
-            os.link(fresh, root / MARKER)  # of several that come at once, one makes it
+            os.link(fresh, root / MARKER)  # of several concurrent processes, one creates it
     finally:
         fresh.unlink()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a log where Spark runs it: ranges of blocks on the driver, their rows in tasks."""
+"""Batch reader of a log: block ranges on the driver, rows in tasks."""
 
 import logging
 import socket
@@ -30,13 +30,13 @@ __all__ = ["LogReader", "PushdownReader", "opened", "rows", "shares"]
 
 logger = logging.getLogger("zenlake.spark")
 
-PARTITION = 16 << 20  # bytes of a log that one task reads, if nothing else is said
+PARTITION = 16 << 20  # bytes of a log that one task reads, by default
 LOSSES = ("gap", "lost", "log lost", "log torn", "log cut", "log removed", "log retired")
 LANE = ("session", "generation", "direction", "priority", "reliable")
 
 
 class LogReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not checked
-    """A log as it is when it is planned."""
+    """Reader of a log at the time of planning."""
 
     def __init__(self, wanted: "Wanted") -> None:
         self.wanted = wanted
@@ -63,10 +63,10 @@ class LogReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not check
 
 
 class PushdownReader(Pushdown, LogReader):
-    """Applies Spark's filters itself."""
+    """Reader that applies Spark's filters."""
 
     def bound(self, filter_: "Filter") -> None:
-        """A bound on the time of receipt spares whole blocks."""
+        """Skip whole blocks outside a bound on the received time."""
         if getattr(filter_, "attribute", None) != ("received",) or not isinstance(
             getattr(filter_, "value", 0), datetime
         ):
@@ -81,17 +81,16 @@ class PushdownReader(Pushdown, LogReader):
 
 
 def shares(blocks: Sequence[Range], least: int, most: int) -> list[tuple[Range, ...]]:
-    """Blocks, in order, for each task: in `least` shares alike in size, or some times as many if they would be larger than `most`.
+    """Split blocks into tasks, in order: `least` shares of similar size, or a multiple if they would exceed `most`.
 
-    A core that waits for another one's task is idle, and a small share makes a small file. Blocks of a share that follow each other
-    in a segment are one range.
+    An idle core waits for other tasks, and a small share makes a small file. Consecutive blocks of a segment form one range.
     """
     whole = sum(block.size for block in blocks)
     count = least * max(-(-whole // (least * most)), 1)
     found: dict[int, list[Range]] = {}
     before = 0
     for block in blocks:
-        share = found.setdefault((2 * before + block.size) * count // (2 * whole), [])  # where its middle lies
+        share = found.setdefault((2 * before + block.size) * count // (2 * whole), [])  # the offset of its middle
         before += block.size
         last = share[-1] if share else None
         if last is not None and (last.writer, last.segment, last.last) == (block.writer, block.segment, block.first):
@@ -105,16 +104,16 @@ def shares(blocks: Sequence[Range], least: int, most: int) -> list[tuple[Range, 
 
 
 def opened(path: str) -> Log:
-    """The log, in a task: which may run on another machine than the one that planned it."""
+    """Open the log in a task, which may run on another machine."""
     if not is_log(path):
         raise LogError(
-            f"zenoh: {path} is no log on the executor {socket.gethostname()}: put it where the driver and all executors see it"
+            f"zenoh: {path} is not a log on the executor {socket.gethostname()}; use a path that the driver and all executors see"
         )
     return Log(path)
 
 
 def rows(wanted: "Wanted", ranges: Sequence[Range]) -> Iterator[pa.RecordBatch]:
-    """The rows of these blocks, as Spark wants them: its schema has no metadata."""
+    """Return the rows of blocks, with Spark's schema without metadata."""
     log = opened(wanted.path)
     if wanted.fail_on_gap:
         refuse_gaps(log, ranges)
@@ -133,12 +132,12 @@ def rows(wanted: "Wanted", ranges: Sequence[Range]) -> Iterator[pa.RecordBatch]:
 def decoded(
     log: Log, ranges: Sequence[Range], tables: Mapping[str, Sequence[str] | None], fail_on_data_loss: bool
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of these blocks; without those that depend on one that is gone or damaged, if that is allowed."""
+    """Return the rows of blocks, without rows that depend on missing or damaged blocks, if that is allowed."""
     if fail_on_data_loss:
         try:
             yield from decode_ranges(log, ranges, tables)
         except LogError as error:
-            raise LogError(f"zenoh: {error}; failOnDataLoss=false leaves out the rest of that segment") from None
+            raise LogError(f"zenoh: {error}; failOnDataLoss=false skips the rest of that segment") from None
         return
     for part in ranges:
         try:
@@ -148,7 +147,7 @@ def decoded(
 
 
 def readable(log: Log, part: Range) -> list[Range]:
-    """The blocks before the first that is gone or damaged: what lies behind it in its segment depends on it."""
+    """Return the blocks before the first missing or damaged one. Later blocks of the segment depend on it."""
     segment = log.segment(part)
     block = part.first
     try:
@@ -161,14 +160,14 @@ def readable(log: Log, part: Range) -> list[Range]:
 
 
 def refuse_gaps(log: Log, ranges: Sequence[Range]) -> None:
-    """Stop if something was lost on its way into the log.
+    """Raise if data was lost before it was recorded.
 
-    Zenoh itself skips a number after a message in fragments: that is no loss, and neither is a single number of which it cannot be
-    seen here what came before it.
+    Zenoh skips one sequence number after a fragmented message, which is not a loss. A single missing number whose
+    predecessor is not visible here is not reported either.
     """
     tables = {"events": ["kind", "sn", "count", "detail", *LANE], "messages": ["type", "sn", "fragments", *LANE]}
     events: list[dict[str, Any]] = []
-    whole: set[tuple[Any, ...]] = set()  # numbers of messages that did not come in fragments
+    whole: set[tuple[Any, ...]] = set()  # sequence numbers of unfragmented messages
     for table, batch in decode_ranges(log, ranges, tables):
         if table == "events":
             events += [row for row in batch.to_pylist() if row["kind"] in LOSSES]

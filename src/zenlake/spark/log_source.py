@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`format("zenoh")`: the decoded tables of a wire log as a Spark source, whole or as a stream.
+"""`format("zenoh")`: the decoded tables of a wire log as a Spark source, batch or stream.
 
     spark.read.format("zenoh").option("table", "messages").load("lake/log")
     spark.readStream.format("zenoh").option("startingOffsets", "earliest").load("lake/log")
 
-Every Spark session of an environment in which Zenlake is installed imports this: what is heavy is imported where it is used.
+Every Spark session of an environment with Zenlake imports this module. Expensive imports are inside functions.
 """
 
 import json
@@ -36,7 +36,7 @@ OPTIONS = {
     "connect": "record from these nodes while reading, separated by commas; needs subscribe and a path; stream only",
     "subscribe": "the key expressions to record, separated by commas; needs connect and a path; stream only",
     "config": "a configuration of Zenoh's for the recording: its JSON5, or a file; needs connect",
-    "keepHours": "how long the recorded log is kept; for ever if not given; needs connect",
+    "keepHours": "hours that the recorded log is kept; default no limit; needs connect",
 }
 BATCH_ONLY = ("endingOffsets", "endingTimestamp", "pushdown")
 LIVE_ONLY = ("config", "keepHours")
@@ -47,7 +47,7 @@ EARLIEST, LATEST = "earliest", "latest"
 
 @dataclass(frozen=True)
 class Wanted(Chosen):
-    """What the options ask for. Travels to the tasks."""
+    """Validated options. Sent to the tasks."""
 
     path: str
     starting: str | dict[str, Any] | None
@@ -61,7 +61,7 @@ class Wanted(Chosen):
 
 
 class LogSource(TableSource):
-    """The decoded tables of a wire log."""
+    """Source of the decoded tables of a wire log."""
 
     chosen: Wanted
 
@@ -87,13 +87,13 @@ class LogSource(TableSource):
         from zenlake.spark.log_stream import LogStream
 
         wrong = [name for name in BATCH_ONLY if name in self.given]
-        # What is raised here, Spark hides behind an error of its own: the stream says it when it starts.
+        # Spark hides errors raised here behind its own. The stream raises them when it starts.
         trouble = f"zenoh: option {wrong[0]!r}: a stream has none; leave it out" if wrong else None
         return LogStream(self.with_columns(schema), trouble)
 
 
 def wanted_by(options: Options) -> Wanted:
-    """What the options ask for; one line about the first mistake."""
+    """Validate the options. Raise one line about the first error."""
     common = chosen_by(options)
     for time, offsets in (("startingTimestamp", "startingOffsets"), ("endingTimestamp", "endingOffsets")):
         if time in options and offsets in options:
@@ -117,7 +117,7 @@ def wanted_by(options: Options) -> Wanted:
 
 
 def offsets_by(options: Options, name: str) -> str | dict[str, Any] | None:
-    """earliest, latest, or offsets as a query's progress shows them."""
+    """Parse earliest, latest, or offsets in the form of a query's progress."""
     from zenlake.spark.offsets import parsed
 
     text = options.text(name)
@@ -133,7 +133,7 @@ def offsets_by(options: Options, name: str) -> str | dict[str, Any] | None:
 
 
 def path_by(options: Options, is_live: bool) -> str:
-    """The one log, which must be there, unless it is made by recording; whole, since executors may run elsewhere."""
+    """Return the absolute path of the log. It must exist unless it is recorded by this stream."""
     from zenlake.log import is_log
 
     given = options.paths()
@@ -147,7 +147,7 @@ def path_by(options: Options, is_live: bool) -> str:
     if is_live and "://" in path:
         options.refuse(f"{path} is an address; what is recorded goes into a folder of a file system")
     if is_live and os.path.isdir(path) and os.listdir(path) and not is_log(path):
-        options.refuse(f"{path} is no log and not empty: record into a folder of its own")
+        options.refuse(f"{path} is not a log and not empty; record into a folder of its own")
     if not is_live and not is_log(path):
         options.refuse(f"no log at {path}; captures are read by format('zenoh_capture')")
     return path if "://" in path else os.path.abspath(path)
@@ -165,7 +165,7 @@ def reader_by(options: Options) -> str | None:
 
 
 def recording_by(options: Options) -> "Recording | None":
-    """What is to be recorded while the stream reads; None if nothing is."""
+    """Return the settings of the recording, or None."""
     live = [name for name in ("connect", "subscribe") if name in options]
     if len(live) == 1 or (live and not options.paths()):
         options.refuse("recording while reading needs 'connect', 'subscribe' and, in load(), a path for the log")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A log as a stream: offsets, limits, partitions. Spark makes this object several times and keeps none of its state for long.
+"""Stream of a log: offsets, limits, partitions.
 
-Nothing here may rely on being called: Spark asks twice for the first offset, never for it after a restart, and does not tell of
-the last commit.
+Spark creates this object several times and keeps no state in it. No method may rely on being called: Spark requests the first
+offset twice, never after a restart, and does not report the last commit.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ __all__ = ["LogStream"]
 
 
 class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # PySpark is not checked
-    """What has been appended to a log since."""
+    """Stream of the appended blocks of a log."""
 
     largest = PARTITION  # bytes of a log that one task reads
 
@@ -50,7 +50,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: i
             return told(log, start)
         if self.wanted.starting == "earliest":
             return told(log, log.earliest())
-        # Asked for twice: what is recorded meanwhile is not to be left out.
+        # Requested twice: data recorded in between must not be skipped.
         return told(log, log.latest() if self.wanted.recording is None else began(self.wanted.path))
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -77,7 +77,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: i
         return told(log, end)
 
     def reportLatestOffset(self) -> dict[str, Any]:
-        """What there is, read or not: a query's progress shows both."""
+        """Return the end of the log. A query's progress shows it beside the end of the batch."""
         log = self._log()
         return told(log, log.latest())
 
@@ -92,7 +92,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: i
     def partitioned(
         self, log: Log, shares: list[tuple[Range, ...]], begin: Offsets, stop: Offsets
     ) -> list[InputPartition]:
-        """What each task is told of its share of what is between these offsets."""
+        """Return the task descriptions for the blocks between two offsets."""
         return [InputPartition(share) for share in shares]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -102,18 +102,18 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: i
         pass
 
     def stop(self) -> None:
-        """Not called when a query is stopped, which is why a recorder watches this process."""
+        """Do nothing. Spark does not call this for a stopped query; the recorder therefore watches its parent process."""
         if self.wanted.recording is not None:
             ended(self.wanted.path)
 
     def _read_up_to(self, offsets: Offsets) -> None:
-        """Let the log know what need not be kept for us any more: a batch is planned when those before it are done."""
+        """Register the progress with the log. A batch is planned when earlier batches are complete."""
         if self.wanted.reader is not None and offsets != self._registered:
             register(self.wanted.path, self.wanted.reader, offsets)
             self._registered = offsets
 
     def _begun(self) -> Log:
-        """The log, with a recorder at work if one is wanted."""
+        """Return the log, with a running recorder if one is configured."""
         if self.trouble is None and self.wanted.recording is not None:
             recorded(self.wanted.path, self.wanted.recording)
         return self._log()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Offsets of a log as Spark keeps them: `{"#log": "9f2c...", "tap-1": [7, 0]}`.
+"""Offsets of a log in Spark's form: `{"#log": "9f2c...", "tap-1": [7, 0]}`.
 
-For each writer the next block to be read, and the identity of the log, so that a checkpoint is never continued with another one.
-Keys are sorted and writers of whom nothing was seen are left out: Spark compares offsets as text.
+For each writer the next block, and the identity of the log, so that a checkpoint is never continued with another log.
+Keys are sorted and writers without blocks are omitted, because Spark compares offsets as text.
 """
 
 import heapq
@@ -14,62 +14,64 @@ from zenlake.errors import LogError, LogRemoved
 if TYPE_CHECKING:
     from zenlake.log import Log, Offsets, Range
 
-LOG = "#log"  # no writer can be called so
+LOG = "#log"  # not a valid writer name
 
 
 def told(log: "Log", offsets: Mapping[str, Any]) -> dict[str, Any]:
-    """Offsets for Spark."""
+    """Format offsets for Spark."""
     return {LOG: log.id, **{name: list(offset) for name, offset in sorted(offsets.items()) if any(offset)}}
 
 
 def parsed(plain: Any) -> dict[str, Any]:
-    """What a user or a checkpoint says, if it has the right form."""
+    """Parse offsets of a user or checkpoint."""
     if not isinstance(plain, dict):
-        raise ValueError("not an object")
+        raise ValueError("expected a JSON object")
     for name, offset in plain.items():
         if name == LOG:
             if not isinstance(offset, str):
-                raise ValueError(f"{LOG} is a text")
+                raise ValueError(f"{LOG} must be a text")
         elif not (
             isinstance(offset, list)
             and len(offset) == 2
             and all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in offset)
         ):
-            raise ValueError(f"{name!r}: an offset is [segment, block]")
+            raise ValueError(f"{name!r}: expected an offset [segment, block]")
     return plain
 
 
 def of(log: "Log", plain: Mapping[str, Any]) -> "Offsets":
-    """Offsets from Spark or a user, if they are this log's."""
+    """Parse offsets and check that they belong to this log."""
     known = plain.get(LOG)
     if known is not None and known != log.id:
         raise LogError(
-            f"zenoh: the offsets belong to log {known}, but at {log.files.path} there is log {log.id}: "
-            "start a new query, with a new checkpoint, or put the old log back"
+            f"zenoh: the offsets belong to log {known}, but {log.files.path} is log {log.id}; "
+            "start a new query with a new checkpoint, or restore the old log"
         )
     return {name: offset for name, offset in plain.items() if name != LOG}
 
 
 def refuse_unknown(log: "Log", offsets: "Offsets") -> None:
-    """Offsets that somebody typed must lie in the log."""
+    """Check that offsets of a user are in the log."""
     latest = log.latest()
     for name, offset in offsets.items():
         if name not in latest:
-            raise LogError(f"zenoh: no writer {name!r} in {log.files.path}; there are {', '.join(latest)}")
+            raise LogError(f"zenoh: unknown writer {name!r} in {log.files.path}; expected one of {', '.join(latest)}")
         if offset > latest[name]:
-            raise LogError(f"zenoh: the log of {name} ends at {latest[name]}, before {offset}")
+            raise LogError(f"zenoh: writer {name} ends at {latest[name]}, before {offset}")
 
 
 def continued(log: "Log", start: "Offsets", latest: "Offsets", fail_on_data_loss: bool) -> "Offsets":
-    """Where to go on reading: at `start`, unless what comes next is gone and that is allowed. If a power cut took the end of the
-    log's index, there is nothing to read until the writer has made it again."""
+    """Return the offsets to continue from: `start`, unless the next blocks are missing and that is allowed.
+
+    If a power cut truncated the index of the log, there is nothing to read until the writer has rebuilt it.
+    """
     found = dict(start)
     for name, offset in start.items():
         end = latest.get(name)
         if (end is None or end < offset) and not log.has_lost(name, offset):
             raise LogError(
-                f"zenoh: {log.files.path} has been read up to {offset} of {name}, but ends at {end or 'nothing'}: it was emptied "
-                "or replaced. Put it back, or start a new query, with a new checkpoint"
+                f"zenoh: {log.files.path} was read up to {offset} of {name}, but ends at {end or 'nothing'}: it was emptied "
+                "or replaced. Restore it, or start a new query with a new checkpoint"
             )
     try:
         log.plan(start, start)
@@ -88,7 +90,7 @@ def planned(
     since: int | None = None,
     until: int | None = None,
 ) -> "list[Range]":
-    """The blocks between two offsets, each by itself; all that there were, or that are left."""
+    """Return the single blocks between two offsets, all or those that remain."""
     try:
         return log.plan(start, end, 1, since, until, whole=fail_on_data_loss)
     except LogRemoved as error:
@@ -100,7 +102,7 @@ def not_read(error: LogRemoved) -> LogRemoved:
 
 
 def admitted(log: "Log", start: "Offsets", end: "Offsets", batches: int | None, size: int | None) -> "Offsets":
-    """How far to read in one go: blocks of all writers in the order of receipt, at least one, until a limit is reached."""
+    """Return the end of the next micro-batch: blocks of all writers in order of receipt, at least one, up to a limit."""
     found = dict(start)
     rows = held = 0
     waiting = [_blocks(log, name, start.get(name, [0, 0]), stop) for name, stop in sorted(end.items())]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of Zenlake's sources: texts by name, asked for with the type that they must have.
+"""Typed access to the options of Zenlake's Spark sources.
 
-Every mistake is one line that names the source, the option and what is valid. Sources read all their options in
-`DataSource.__init__`, the only place that Spark calls on every path, so that the line is told at `load`. Spark gives names in lower
-case and compares without regard to it; lines show them as they are documented.
+Each error is one line with the source, the option and the valid values. Sources validate all options in
+`DataSource.__init__`, the only method that Spark calls on every path, so that errors appear at `load`. Spark passes
+names in lower case. Messages show the documented spelling.
 """
 
 import json
@@ -14,12 +14,12 @@ from typing import NoReturn
 
 from zenlake.redact import redact
 
-# How Spark passes load([...]), and zenlake.spark its own wishes; nobody types them.
+# Spark's form of load([...]), and internal options of zenlake.spark.
 HIDDEN = ("paths", "needs", "pace", "lake", "tables", "already")
 
 
 class Options:
-    """What a user gave to one source. `known` has the names that there are, each with its meaning."""
+    """The options of one source. `known` maps each valid name to its meaning."""
 
     def __init__(self, source: str, given: Mapping[str, str], known: Mapping[str, str]) -> None:
         self.source = source
@@ -70,7 +70,7 @@ class Options:
         return int(value)
 
     def above_zero(self, name: str, unit: str) -> float | None:
-        """An amount, not always whole."""
+        """Return a number, possibly with a fraction."""
         value = self.given.get(name.lower())
         if value is None:
             return None
@@ -83,7 +83,7 @@ class Options:
         return found
 
     def names(self, name: str) -> list[str] | None:
-        """A list, separated by commas, in which nothing stands twice."""
+        """Return a list of distinct items, separated by commas."""
         value = self.given.get(name.lower())
         if value is None:
             return None
@@ -94,7 +94,7 @@ class Options:
         return found
 
     def instant(self, name: str) -> datetime | None:
-        """Milliseconds since 1970, as Spark's Kafka source has it, or ISO 8601; without an offset it is UTC."""
+        """Return a time: milliseconds since 1970, as in Spark's Kafka source, or ISO 8601 with UTC as default."""
         value = self.given.get(name.lower())
         if value is None:
             return None
@@ -127,7 +127,7 @@ class Options:
         return value
 
     def paths(self) -> list[str]:
-        """What was given to load(), one or several."""
+        """Return the paths of load(), one or several."""
         if "paths" in self.given:
             return [str(each) for each in json.loads(self.given["paths"])]
         return [self.given["path"]] if self.given.get("path") else []

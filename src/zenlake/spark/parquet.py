@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table as Parquet files, by Spark's own writer."""
+"""Write a table as Parquet files, with Spark's own writer."""
 
 from pathlib import Path
 
@@ -7,9 +7,9 @@ from pyspark.sql import DataFrame, Observation, functions
 
 
 def write(table: DataFrame, folder: Path, *, by_day: bool) -> int:
-    """Write a table in place of what was in the folder; how many rows there were, counted while they passed.
+    """Replace the content of a folder by a table. Return the number of rows, counted while writing.
 
-    With `by_day`, rows lie in a folder for each day on which they were received, `day=2026-01-31`.
+    With `by_day`, rows are stored in one folder per day of received time, `day=2026-01-31`.
     """
     written = Observation()
     table = table.observe(written, functions.count(functions.lit(1)).alias("rows"))

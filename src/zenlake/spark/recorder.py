@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process that records for a live query (`python -m zenlake.spark.recorder`); see `zenlake.spark.live`, which starts it.
+"""The recording process of a live query (`python -m zenlake.spark.recorder`), started by `zenlake.spark.live`.
 
-It is told what to record in the first line of its standard input and ends when that closes. One line of its standard output says
-how it began: `recording`; `standing by`, because another one records the same into that log, whose place it takes when
-that one ends; or what is wrong.
+The first line of its standard input contains the settings. It ends when standard input closes. Its first line of output is
+`recording`, or `standing by` if another process records the same into the log (it takes over when that ends), or an error.
 """
 
 import fcntl
@@ -26,34 +25,34 @@ if TYPE_CHECKING:
     from zenlake.tap.tap import Tap
 
 NAME = "spark"  # of the writer in the log
-PLACE = "recording.json"  # who holds its lock records; it says what
-LOOK = 0.25  # seconds between two looks at whether the place is free
-GRACE = 10.0  # seconds in which a log has to be sealed
+PLACE = "recording.json"  # the owner of this lock records; the file names it
+LOOK = 0.25  # seconds between two attempts to take the lock
+GRACE = 10.0  # seconds to seal the log
 
 
-def main(told: IO[str], tell: IO[str]) -> int:
-    logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")  # which goes where Spark's own goes
-    asked: dict[str, Any] = json.loads(told.readline())
+def main(source: IO[str], output: IO[str]) -> int:
+    logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")  # which is Spark's own
+    asked: dict[str, Any] = json.loads(source.readline())
     over = threading.Event()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which ends this process
     signal.signal(signal.SIGTERM, lambda *_: over.set())
-    threading.Thread(target=until_closed, args=(told, over), daemon=True).start()
+    threading.Thread(target=until_closed, args=(source, over), daemon=True).start()
     try:
-        with place(Path(asked["path"]), asked, over, tell) as is_ours:
+        with place(Path(asked["path"]), asked, over, output) as is_ours:
             if not is_ours:
                 return 0
             with tapped(asked):
-                say(tell, "recording")
+                say(output, "recording")
                 over.wait()
     except (ZenlakeError, OSError) as error:
-        say(tell, " ".join(str(error).split()))
+        say(output, " ".join(str(error).split()))
         return 1
     return 0
 
 
-def until_closed(told: IO[str], over: threading.Event) -> None:
-    """The other end of the pipe is gone, and with it the query: end in order, or at least in time."""
-    told.read()
+def until_closed(source: IO[str], over: threading.Event) -> None:
+    """End in order, or after a time limit, when the pipe of the query closes."""
+    source.read()
     over.set()
     timer = threading.Timer(GRACE, os._exit, [1])
     timer.daemon = True
@@ -61,11 +60,9 @@ def until_closed(told: IO[str], over: threading.Event) -> None:
 
 
 @contextmanager
-def place(log: Path, asked: dict[str, Any], over: threading.Event, tell: IO[str]) -> "Iterator[bool]":
-    """Wait until nobody else records into this log; whether it is ours then."""
-    about = {
-        name: [redact(each) for each in asked[name]] for name in ("connect", "subscribe")
-    }  # it is written to a file
+def place(log: Path, asked: dict[str, Any], over: threading.Event, output: IO[str]) -> "Iterator[bool]":
+    """Wait until no other process records into this log. Return whether this process holds the lock."""
+    about = {name: [redact(each) for each in asked[name]] for name in ("connect", "subscribe")}  # written to a file
     file = os.open(log / PLACE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         while not over.is_set():
@@ -75,7 +72,7 @@ def place(log: Path, asked: dict[str, Any], over: threading.Event, tell: IO[str]
                 held = os.pread(file, 1 << 16, 0)
                 if held:
                     refuse_other(json.loads(held), about, log)
-                    say(tell, "standing by")
+                    say(output, "standing by")
                 over.wait(LOOK)
                 continue
             os.ftruncate(file, 0)
@@ -90,7 +87,7 @@ def place(log: Path, asked: dict[str, Any], over: threading.Event, tell: IO[str]
 def refuse_other(held: dict[str, Any], about: dict[str, Any], log: Path) -> None:
     if {name: held[name] for name in about} != about:
         other = f"{','.join(held['subscribe'])} of {','.join(held['connect'])}"
-        raise LogError(f"another query records {other} into {log}: give this one a path of its own")
+        raise LogError(f"another query records {other} into {log}; use another path for this one")
 
 
 def tapped(asked: dict[str, Any]) -> "Tap":
@@ -114,14 +111,14 @@ def tapped(asked: dict[str, Any]) -> "Tap":
     )
 
 
-def say(tell: IO[str], word: str) -> None:
-    """The first word counts; whoever listened for it does not listen for more."""
-    if not tell.closed:
-        tell.write(f"{word}\n")
-        tell.close()
+def say(output: IO[str], word: str) -> None:
+    """Print the first line of output, once. The parent reads only that line."""
+    if not output.closed:
+        output.write(f"{word}\n")
+        output.close()
 
 
 if __name__ == "__main__":
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever else is printed
+    os.dup2(2, 1)  # for any other output
     sys.exit(main(sys.stdin, answers))

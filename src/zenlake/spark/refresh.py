@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Derived tables that are kept in a lake, made again where something was landed since.
+"""Materialised derived tables of a lake, computed again for changed days.
 
-A day's rows are one file, and so is the whole of a table without days. What has to be made again is told by the ledger, which knows
-the days that each entry touched; how a new snapshot takes the place of the old one is `zenlake.lake.kept`'s business.
+A day is one file, and a table without days is one file. The ledger stores the days that each entry changed.
+`zenlake.lake.kept` replaces the snapshots.
 """
 
 import os
@@ -20,16 +20,27 @@ if TYPE_CHECKING:
 
 __all__ = ["kept", "refresh"]
 
-# How many days before and after one have a say in its rows; None: all, so the table is one snapshot. A query is followed for a day.
+# Days before and after a day that influence its rows; None: all, so the table is one snapshot. A query is followed for a day.
 REACH: dict[str, int | None] = {"rates": 0, "queries": 1, "gaps": 1, "sessions": None, "latest": None}
 
 
 def refresh(
     spark: "SparkSession", lake: str | os.PathLike[str], tables: Sequence[str] | None = None
 ) -> dict[str, list[str]]:
-    """Bring derived tables of a lake up to date; which days of each were made again ("all" for a snapshot).
+    """Update derived tables of a lake.
 
-    They lie beside the decoded ones, in the lake's format; `kept` gives them as DataFrames. Days of received time.
+    The tables are stored beside the decoded ones, in the format of the lake. `kept` returns them as DataFrames.
+
+    Args:
+        spark: The Spark session.
+        lake: Folder of the lake.
+        tables: Derived tables to update. Default: all.
+
+    Returns:
+        The updated days of each table, or "all" for a snapshot. Days are those of received time.
+
+    Raises:
+        InvalidValue: A name is not a derived table.
     """
     from zenlake.lake import Lake
 
@@ -41,9 +52,17 @@ def refresh(
 
 
 def kept(spark: "SparkSession", lake: str | os.PathLike[str], table: str) -> "DataFrame":
-    """A derived table as `refresh` has last made it, whole: `kept(spark, "lake/tables", "latest")`.
+    """Return a derived table as of the last `refresh`: `kept(spark, "lake/tables", "latest")`.
 
-    The DataFrame stays what it is while `refresh` goes on, for ten minutes at least.
+    The DataFrame is one snapshot. It stays valid during later refreshes, for at least ten minutes.
+
+    Args:
+        spark: The Spark session.
+        lake: Folder of the lake.
+        table: Name of the derived table.
+
+    Raises:
+        LakeError: The table was never refreshed.
     """
     from zenlake.errors import LakeError
     from zenlake.lake import Lake
@@ -52,7 +71,7 @@ def kept(spark: "SparkSession", lake: str | os.PathLike[str], table: str) -> "Da
     [name] = _names([table])
     folder, files = kept_in(Lake(lake), name).snapshot()
     if not files:
-        raise LakeError(f"{os.fspath(lake)} keeps no {name} yet: zenlake.spark.refresh(spark, lake) makes it")
+        raise LakeError(f"{os.fspath(lake)} has no table {name} yet; call zenlake.spark.refresh(spark, lake)")
     return spark.read.option("basePath", os.path.abspath(folder)).parquet(*map(os.path.abspath, files))
 
 
@@ -63,7 +82,7 @@ def _names(tables: Sequence[str] | None) -> list[str]:
     names = list(DERIVED) if tables is None else list(tables)
     wrong = [name for name in names if name not in DERIVED]
     if wrong:
-        raise InvalidValue(f"no derived table {wrong[0]!r}; there are {', '.join(DERIVED)}")
+        raise InvalidValue(f"unknown derived table {wrong[0]!r}; expected one of {', '.join(DERIVED)}")
     return names
 
 
@@ -108,7 +127,7 @@ def _refresh(spark: "SparkSession", lake: "Lake", name: str) -> list[str]:
 
 
 def around(days: "Sequence[str] | set[str]", reach: int) -> set[str]:
-    """These days and those near them."""
+    """Return days and their neighbours."""
     return {
         (date.fromisoformat(day) + timedelta(days=offset)).isoformat()
         for day in days
@@ -118,7 +137,7 @@ def around(days: "Sequence[str] | set[str]", reach: int) -> set[str]:
 
 
 def _written(rows: "DataFrame", folder: Path) -> Path:
-    """Rows as one file."""
+    """Return rows as one file."""
     rows.coalesce(1).write.option("compression", "zstd").parquet(str(folder))
     [written] = folder.glob("part-*.parquet")
     return written

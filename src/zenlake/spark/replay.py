@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replay as a Spark job: for a recording that is larger than one machine can sort or send.
+"""Replay as a Spark job, for recordings that one machine cannot sort or send.
 
-The samples of a key go to one task, in the order of their receipt, and are put by the sink of `format("zenoh")` when they are due.
-One process (`zenlake replay`) keeps time more exactly and the order of different keys too; take this where it cannot keep up.
+The samples of a key go to one task, in order of receipt. The sink of `format("zenoh")` publishes them when they are
+due. A single process (`zenlake replay`) keeps time more exactly and also keeps the order between keys.
 """
 
 import json
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Replayed", "replay"]
 
-LEAD = 3.0  # seconds in which all tasks have to be there
-NEXT_LEAD = 1.0  # the same where their processes have been there before
-FASTEST = 1e12  # times faster: as fast as it goes
+LEAD = 3.0  # seconds until all tasks must have started
+NEXT_LEAD = 1.0  # the same with running worker processes
+FASTEST = 1e12  # speed-up factor: without delays
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """What was published."""
+    """Number of published samples."""
 
     samples: int
     seconds: float
-    """From the first to the last, as planned: how long the recording is, divided by the speed. Of each time, if several."""
+    """Planned duration in seconds: that of the recording divided by the speed, per repetition."""
 
 
 def replay(
@@ -51,12 +51,22 @@ def replay(
     times: float = 1,
     partitions: int | None = None,
 ) -> Replayed:
-    """Publish the samples of a capture, a log or a lake again, at the times at which they came, by several tasks.
+    """Publish the samples of a capture, a log or a lake again, with their original timing, by several tasks.
 
-    The arguments are those of `zenlake.replay.Replay`; `connect` and `config` are the sink's. There must be room for `partitions`
-    tasks at once (as many as the session has cores, if not given): one that has to wait for another begins late. Clocks of the
-    executors must agree. A task that fails is repeated, and its samples with it, late and under the same `SourceInfo`. All
-    of it so many `times`, inf for again and again until Ctrl-C.
+    Args:
+        spark: The Spark session.
+        path: Capture, log or lake.
+        connect: Endpoints of the sink.
+        config: Zenoh configuration of the sink.
+        speed: Speed-up factor. inf for no delays.
+        times: Number of repetitions. inf to repeat until Ctrl-C.
+        partitions: Number of tasks. Default: the cores of the session. All must run at the same time, or they start late.
+
+    The other arguments are those of `zenlake.replay.Replay`. The clocks of the executors must agree. A failed task is
+    repeated with its samples, late and with the same `SourceInfo`.
+
+    Raises:
+        InvalidValue: An argument is invalid, or no sample matches.
     """
     from pyspark import StorageLevel
     from pyspark.sql import functions
@@ -68,9 +78,9 @@ def replay(
     from zenlake.spark.tables import tables
 
     if not speed > 0:
-        raise InvalidValue(f"a speed of {speed:g}: it is a number above 0, inf for as fast as it goes")
+        raise InvalidValue(f"invalid speed={speed:g}; expected a number above 0, or inf for no delays")
     if not times >= 1:
-        raise InvalidValue(f"{times:g} times: once at least, inf for again and again")
+        raise InvalidValue(f"invalid times={times:g}; expected at least 1, or inf to repeat")
     activated(spark)
     pairs = tuple(prefixes(old, new) for old, new in rename)
     samples = tables(spark, path)["samples"].where("request_id is null and key is not null and shm is null")
@@ -88,13 +98,13 @@ def replay(
         .repartition(partitions or cores(spark), "key")
         .sortWithinPartitions("received_ns", "packet", "index")
         .select(*columns, "received_ns")
-        .persist(StorageLevel.DISK_ONLY)  # all of it is in order before the first is put
+        .persist(StorageLevel.DISK_ONLY)  # all rows are sorted before the first is published
     )
     try:
         extent = ordered.agg(functions.count("*"), functions.min("received_ns"), functions.max("received_ns")).first()
         count, first, last = extent
         if not count:
-            raise InvalidValue("nothing to replay: there is no sample of that key, that time and that side in it")
+            raise InvalidValue("nothing to replay: no sample matches the keys, times and side")
         rate = FASTEST if math.isinf(speed) else speed
         writer = ordered.write.format("zenoh").option("connect", ",".join(connect)).mode("append")
         if config is not None:
@@ -110,7 +120,7 @@ def replay(
 
 
 def _direction(samples: "DataFrame", sent_by: str | None) -> int:
-    """Whose samples: the openers', unless they published nothing."""
+    """Select the samples of the openers, unless they published nothing."""
     if sent_by is not None:
         return 0 if sent_by == "opener" else 1
     return 0 if samples.where("direction = 0").limit(1).count() else 1

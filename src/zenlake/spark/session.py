@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Spark session that finds Zenlake, Python and Java.
 
-Spark starts its workers with `python3` from the PATH unless it is told otherwise; in a virtual environment that was not
-activated this is another Python, which has no Zenlake, and the format is then "not found". So the session is told.
+By default Spark starts its workers with `python3` from the PATH. In a virtual environment that is not activated, this
+is another Python without Zenlake, and Spark does not find the format. This session sets the Python.
 """
 
 import os
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 _PYTHONS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")  # of functions, and of sources
 
-# Any of these says that somebody else decided where Spark runs.
+# Each of these selects where Spark runs.
 _DECIDED = ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME", "MASTER")
 
 
-# Less work for the JVM's own compiler: half the CPU time of a job of seconds, but slower than usual in one of minutes.
+# Less work for the JIT compiler: half the CPU time of a job of seconds, but slower than usual in a job of minutes.
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
@@ -34,16 +34,26 @@ def session(
     quiet: bool = False,
     conf: dict[str, str] | None = None,
 ) -> "SparkSession":
-    """The session in use, or a new one: on this machine, unless `master` or Spark's own settings say otherwise.
+    """Return the active Spark session, or create one.
 
-    A new one runs its workers with this Python, finds Java where there is one, and keeps time in UTC, in Parquet too. On this
-    machine it also stays on the loopback, without a web page, and logs errors only; with `quiet`, for programs that tell them, not
-    even those. `quick` is for little data. Both do without the processor's vectors in MLlib. `conf` has the last word.
+    A new session runs its workers with this Python, finds Java, and uses UTC, in Parquet too. A local session uses
+    loopback only, has no web page, and logs errors only. A thread that did not create the session calls this before it
+    writes with `format("zenoh")`.
 
-    A thread that did not make the session calls this too, before it writes with `format("zenoh")`.
+    Args:
+        master: A cluster (`spark://host:7077`, `yarn`, `k8s://...`) or a Spark Connect server (`sc://host:15002`, which needs no
+            Java here). Default: Spark's own settings, else this machine.
+        app: Name of the Spark application.
+        quick: Reduce the start-up cost for small data. Disables vector instructions in MLlib.
+        quiet: Do not log errors either, for programs that print them. Disables vector instructions in MLlib.
+        conf: Spark settings, which override all others.
 
-    `master` is a cluster's (`spark://host:7077`, `yarn`, `k8s://...`) or a Spark Connect server's address (`sc://host:15002`),
-    which needs no Java here.
+    Returns:
+        The session.
+
+    Raises:
+        ImportError: PySpark is not installed.
+        FileNotFoundError: No usable Java was found.
     """
     try:
         from pyspark.sql import SparkSession
@@ -63,9 +73,9 @@ def session(
     settings = {
         "spark.app.name": app,
         "spark.sql.session.timeZone": "UTC",
-        "spark.python.authenticate.socketTimeout": "60s",  # 15 are few for a worker on a busy machine
-        "spark.sql.python.filterPushdown.enabled": "true",  # for those who ask a source for it by pushdown=true
-        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # others read Spark's own INT96 as times without a zone
+        "spark.python.authenticate.socketTimeout": "60s",  # the default 15 is not enough for a worker on a busy machine
+        "spark.sql.python.filterPushdown.enabled": "true",  # for sources with pushdown=true
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # other engines read Spark's INT96 as times without a zone
     }
     builder = SparkSession.builder
     home = None
@@ -96,13 +106,13 @@ def session(
         return activated(builder.getOrCreate())
     finally:
         for name in ours:
-            os.environ[name] = sys.executable  # the scripts are for this session, and for this machine
+            os.environ[name] = sys.executable  # the scripts are for this session on this machine
         if home is not None:
             os.environ["JAVA_HOME"] = home
 
 
 def activated(spark: "SparkSession") -> "SparkSession":
-    """The session, now also the calling thread's: there Spark looks for a Python sink, and only the thread that made one has it."""
-    if hasattr(spark, "_jsparkSession"):  # a session of Spark Connect has none, and needs it not
+    """Make the session active in the calling thread, where Spark looks for a Python sink."""
+    if hasattr(spark, "_jsparkSession"):  # a Spark Connect session does not have or need this
         spark._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
     return spark

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows onto the network: `df.write.format("zenoh").option("connect", ...)`, and the same with `writeStream`.
+"""Publish rows: `df.write.format("zenoh").option("connect", ...)`, and the same with `writeStream`.
 
     df.select("key", "payload").write.format("zenoh").option("connect", "tcp/localhost:7447").mode("append").save()
 
-A task opens a session of its own, puts its rows, and is done when the node that it is connected to has answered a question
-asked behind the last of them. A task whose connection broke fails, and Spark runs it again: each row is sent at least once.
-Who must not count a row twice looks at the sample's SourceInfo: it is the same whenever the same row of the same write, or of
-the same micro-batch, is sent, and no two rows share it. (That is as good as Spark's own order of rows: where a task that runs again
-gets its rows in another order, as it may behind a shuffle, the numbers go with the places, not with the rows.)
+A task opens its own session, publishes its rows, and ends when its node has replied to a query sent after the last row. A
+task whose connection broke fails, and Spark repeats it: delivery is at least once. Receivers deduplicate by the sample's
+SourceInfo. It is the same for a repeated row of the same write or micro-batch, and unique otherwise. This requires the same
+row order in a repeated task, which a shuffle does not guarantee.
 """
 
 import json
@@ -46,7 +45,7 @@ OPTIONS = {
     "asyncProgressTrackingCheckpointIntervalMs": "Spark's own",
 }
 CONGESTION = ("drop", "block", "block_first")
-TYPES = {  # what each column may be, as Spark calls it
+TYPES = {  # allowed Spark types of each column
     "key": ("string",),
     "payload": ("binary", "string"),
     "kind": ("string",),
@@ -61,32 +60,34 @@ TYPES = {  # what each column may be, as Spark calls it
     "express": ("boolean",),
     "reliable": ("boolean",),
 }
-END = "zenlake/written"  # a key that nobody answers: that there is no answer is the answer
-PATIENCE = 60.0  # seconds that it may take
+END = "zenlake/written"  # a key without a queryable: the end of the query is the confirmation
+PATIENCE = 60.0  # timeout in seconds
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the options ask for. Travels to the tasks."""
+    """Validated options. Sent to the tasks."""
 
     connect: list[str]
     config: str | None
     fixed: dict[str, Any]
     identity: str
     pace: dict[str, float]
-    """If it is not empty, rows come in the order of `received_ns` and are put when they are due: what was received at `first` (ns)
-    at `start` (seconds since 1970), and what came later so many times (`speed`) faster than it came."""
+    """If not empty: rows are in the order of `received_ns` and are published when due.
+
+    Time `first` (ns) is due at `start` (seconds since 1970). Later times follow, divided by `speed`.
+    """
 
 
 @dataclass
 class Sent(WriterCommitMessage):  # type: ignore[misc]  # PySpark is not checked
-    """How many rows a task has put."""
+    """Number of rows that a task published."""
 
     rows: int
 
 
 def putting_by(options: Options) -> Wanted:
-    """What the options ask for; one line about the first mistake."""
+    """Validate the options. Raise one line about the first error."""
     from zenlake.encoding import Encoding
     from zenlake.errors import ZenlakeError
 
@@ -122,7 +123,7 @@ def putting_by(options: Options) -> Wanted:
 
 
 def configured(connect: list[str], config: str | None) -> Any:
-    """The configuration of a client that connects there and nowhere else."""
+    """Return the configuration of a client that connects only to these endpoints."""
     from zenlake.config import Config
 
     if config is None:
@@ -141,7 +142,7 @@ def opened(connect: list[str], config: str | None) -> "Session":
 
 
 def check_columns(options: Options, wanted: Wanted, schema: "StructType", overwrite: bool) -> None:
-    """One line about the first column that is missing, unknown or of the wrong type."""
+    """Raise one line about the first column that is missing, unknown or of the wrong type."""
     from zenlake.tables.schemas import TABLES
 
     if overwrite:
@@ -161,7 +162,7 @@ def check_columns(options: Options, wanted: Wanted, schema: "StructType", overwr
 
 
 class Putting(DataSourceArrowWriter):  # type: ignore[misc]
-    """Of one `df.write`: made once, sent to every task and every attempt."""
+    """Writer of one `df.write`: created once, sent to every task and attempt."""
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
@@ -177,7 +178,7 @@ class Putting(DataSourceArrowWriter):  # type: ignore[misc]
 
 
 class StreamPutting(DataSourceStreamArrowWriter):  # type: ignore[misc]
-    """Of one micro-batch: what a restart sends again has the identity that it had, since query and batch are the same."""
+    """Writer of one micro-batch. Its identity consists of query and batch, so a repeated batch has the same."""
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
@@ -196,7 +197,7 @@ class StreamPutting(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
 
 def put_all(wanted: Wanted, rows: Iterator["pa.RecordBatch"], identity: str) -> int:
-    """Put the rows of one task; returns when the node at the other end has them."""
+    """Publish the rows of one task. Return when the node has confirmed them."""
     from zenlake.api.handlers import Callback
     from zenlake.choices import CongestionControl, SampleKind
     from zenlake.errors import LinkError
@@ -228,12 +229,12 @@ def put_all(wanted: Wanted, rows: Iterator["pa.RecordBatch"], identity: str) -> 
             sent += paced(put, table, wanted.pace) if wanted.pace else put(table)
         received(session)
         if lost or not session.info.transports():
-            raise LinkError(wanted.connect[0], "the connection broke while rows were being sent: they are sent again")
+            raise LinkError(wanted.connect[0], "the connection broke while rows were sent; the task sends them again")
     return sent
 
 
 def paced(put: "Callable[[pa.RecordBatch], int]", rows: "pa.RecordBatch", pace: dict[str, float]) -> int:
-    """Put each row when it is due."""
+    """Publish each row when it is due."""
     import threading
     import time
 
@@ -247,17 +248,17 @@ def paced(put: "Callable[[pa.RecordBatch], int]", rows: "pa.RecordBatch", pace: 
 
 
 def received(session: "Session") -> None:
-    """Wait until the other end has all that was put: it answers in order, and this is asked behind everything else."""
+    """Wait until the node has all rows: it replies in order, and this query is sent last."""
     from zenlake.choices import Priority
     from zenlake.errors import LinkError
 
     for reply in session.get(END, priority=Priority.BACKGROUND, timeout=PATIENCE):
         if reply.err is not None:
-            raise LinkError(END, f"the other end did not confirm in {PATIENCE:g} s that it has the rows")
+            raise LinkError(END, f"no confirmation of the rows within {PATIENCE:g} s")
 
 
 def fixed_columns(batch: "pa.RecordBatch", fixed: dict[str, Any]) -> "pa.RecordBatch":
-    """With what the options say, instead of columns."""
+    """Return rows with the values of options, instead of columns."""
     import pyarrow as pa
 
     for name, value in fixed.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All tables of a log or of a lake as DataFrames: the decoded ones as they are stored, the derived ones from their SQL."""
+"""All tables of a log or lake as DataFrames: decoded tables as stored, derived tables from their SQL."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ __all__ = ["LakeTables", "LogTables", "StoredTables", "read_delta", "stored"]
 
 
 class StoredTables(Mapping[str, "DataFrame"]):
-    """DataFrames by name, each planned when it is asked for and computed when it is used."""
+    """DataFrames by name, planned on access and computed on use."""
 
     def __init__(self, spark: "SparkSession", path: str) -> None:
         from zenlake.tables.derived import DERIVED
@@ -31,7 +31,7 @@ class StoredTables(Mapping[str, "DataFrame"]):
         if name in self.derived:
             needs = definition(name).needs
             return derived(self.spark, name, {table: self.read(table, columns) for table, columns in needs.items()})
-        raise KeyError(f"no table {name!r}; there are {', '.join(self)}")
+        raise KeyError(f"unknown table {name!r}; expected one of {', '.join(self)}")
 
     def __iter__(self) -> Iterator[str]:
         return iter((*self.decoded, *self.derived))
@@ -44,7 +44,7 @@ class StoredTables(Mapping[str, "DataFrame"]):
 
 
 class LogTables(StoredTables):
-    """Those of a log: decoded whenever they are used, only the columns that are needed."""
+    """Tables of a log, decoded on use, with the needed columns only."""
 
     def read(self, name: str, columns: Sequence[str] | None = None) -> "DataFrame":
         reader = self.spark.read.format("zenoh").option("table", name)
@@ -54,7 +54,7 @@ class LogTables(StoredTables):
 
 
 class LakeTables(StoredTables):
-    """Those of a lake. A column that its files are too old to have is null; a table that was never landed has no rows."""
+    """Tables of a lake. Columns that old files lack are null. A table that was never landed has no rows."""
 
     def read(self, name: str, columns: Sequence[str] | None = None) -> "DataFrame":
         from zenlake.tables.schemas import chosen
@@ -62,7 +62,7 @@ class LakeTables(StoredTables):
         return self.files(name).select(*chosen(name, None if columns is None else list(columns)).names)
 
     def files(self, name: str) -> "DataFrame":
-        """With the column `day`, by which the files lie in folders."""
+        """Return rows with the column `day`, by which files are stored in folders."""
         from pyspark.sql.types import DateType, StructField, StructType
 
         from zenlake.lake import Lake
@@ -81,7 +81,16 @@ class LakeTables(StoredTables):
 
 
 def read_delta(spark: "SparkSession", path: str | os.PathLike[str], schema: "object | None" = None) -> "DataFrame":
-    """A Delta table as it is now, by the list of its files: without Delta's jars, and without those files that no longer count."""
+    """Return a Delta table, from the file list of its newest version, without Delta's jars.
+
+    Args:
+        spark: The Spark session.
+        path: Folder of the Delta table.
+        schema: Spark schema of the result. Default: that of the files.
+
+    Raises:
+        FileNotFoundError: The folder is not a Delta table with files.
+    """
     from zenlake.lake.delta import files
 
     folder = os.path.abspath(path)
@@ -91,13 +100,13 @@ def read_delta(spark: "SparkSession", path: str | os.PathLike[str], schema: "obj
         reader = reader.schema(schema)
     if not found:
         if schema is None:
-            raise FileNotFoundError(f"{folder} is no Delta table with files in it")
+            raise FileNotFoundError(f"{folder} is not a Delta table with files")
         return spark.createDataFrame([], schema)
     return reader.parquet(*found)
 
 
 def stored(spark: "SparkSession", path: object) -> StoredTables | None:
-    """The tables of the log or lake at this path; None if it is something else."""
+    """Return the tables of the log or lake at a path, or None."""
     from zenlake.lake import is_lake
     from zenlake.log import is_log
 

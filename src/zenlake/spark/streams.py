@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Derived tables as streams, in append mode: a row comes once, when nothing can change it any more.
+"""Derived tables as streams in append mode: a row is emitted once, when it can no longer change.
 
-Both use the one definition of their table. `rates` is that query itself, grouped by a second that has a watermark. `queries`
-ranks rows, which no stream can; but the messages of one conversation can be gathered by a session window, and what was
-gathered is small: the definition is run over it, by DuckDB in the tasks.
+Both use the definition of their table. `rates` is that query, grouped by a second with a watermark. `queries` ranks
+rows, which streams do not support. A session window gathers the messages of one query instead, and DuckDB runs the
+definition over them in the tasks.
 """
 
 import json
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["STREAMED", "stream"]
 
 STREAMED = ("queries", "rates")
-SECOND = "date_trunc('second', received)"  # by which the definition of rates groups
+SECOND = "date_trunc('second', received)"  # the grouping expression of rates
 
-# Whose question a message or, in a recording router's log, the note that it was passed on belongs to.
+# The query of a message, or of a forwarding event in the log of a recording router.
 SESSION = """coalesce(messages.session, regexp_extract(events.detail, '"to_session": "([^"]*)"', 1))"""
 ASKER = """coalesce(
     if(messages.type = 'REQUEST', messages.direction, 1 - messages.direction),
@@ -29,7 +29,7 @@ ID = """coalesce(messages.id, cast(regexp_extract(events.detail, '"to_id": ([0-9
 CONVERSATION = {"session": SESSION, "asker": ASKER, "id": ID}
 SAID = "messages.type in ('REQUEST', 'RESPONSE', 'RESPONSE_FINAL') or events.kind = 'forwarded'"
 CLOSED = "events.kind in ('closed', 'disconnected') and events.generation is not null"
-REMEMBERED = "interval 1 day"  # that a session's end is known to conversations that were not over then
+REMEMBERED = "interval 1 day"  # duration for which the end of a session is known to unfinished queries
 
 
 def stream(
@@ -41,16 +41,26 @@ def stream(
     patience: str = "30 seconds",
     options: Mapping[str, str] | None = None,
 ) -> "DataFrame":
-    """The derived table `queries` or `rates` of a log, as it grows: `stream(spark, "lake/log", "rates").writeStream...`.
+    """Return the derived table `queries` or `rates` of a log as a stream: `stream(spark, "lake/log", "rates")`.
 
-    Times are those of receipt. Rows that come more than `watermark` later than others are left out. A row of `rates` comes when
-    its second is over by that much; one of `queries` when, besides, nothing was said of it for `patience`: what is said, or which
-    session ends, later than that is not seen. `options` go to the source (`startingOffsets`, `connect`, ...).
+    Args:
+        spark: The Spark session.
+        log: Path of the wire log.
+        table: "rates" or "queries".
+        watermark: Maximum delay of rows, in received time. Later rows are omitted.
+        patience: A query without a message for this time is complete. Later messages are ignored.
+        options: Options of the source (`startingOffsets`, `connect` ...).
+
+    Returns:
+        A streaming DataFrame in append mode.
+
+    Raises:
+        InvalidValue: The table is not available as a stream.
     """
     from zenlake.errors import InvalidValue
 
     if table not in STREAMED:
-        raise InvalidValue(f"no table {table!r} as a stream; there are {', '.join(STREAMED)}")
+        raise InvalidValue(f"table {table!r} is not available as a stream; expected one of {', '.join(STREAMED)}")
     reader = spark.readStream.format("zenoh").options(**(options or {}))
     if table == "rates":
         return _rates(
@@ -98,7 +108,7 @@ def _queries(both: "DataFrame", watermark: str, patience: str) -> "DataFrame":
 
 
 def _behind(condition: str) -> str:
-    """A condition that Spark must not move before the watermark, where rare rows alone would hold the time back."""
+    """Return a condition that Spark does not move before the watermark, where rare rows would hold back the time."""
     return f"case when received is not null then {condition} end"
 
 

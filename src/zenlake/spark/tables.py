@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All tables of a capture as DataFrames: the decoded ones from the source, the derived ones from their SQL.
+"""All tables of a capture as DataFrames: decoded tables from the source, derived tables from their SQL.
 
-Like the source, imported by every Spark session, so what is heavy is imported where it is used.
+Every Spark session of an environment with Zenlake imports this module. Expensive imports are inside functions.
 """
 
 import json
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class Tables(Mapping[str, "DataFrame"]):
-    """DataFrames by name. Each is planned when it is asked for and computed when it is used, from the columns that it needs.
+    """DataFrames by name, planned on access and computed on use, with the needed columns only.
 
-    The derived ones share one pass over the capture: what they need of it is kept by Spark, in memory and beyond that on disk, for
-    as long as this object lives. A decoded one is read from the capture each time.
+    Derived tables share one pass over the capture. Spark persists its result, in memory and then on disk, as long as
+    this object exists. A decoded table is read from the capture each time.
     """
 
     def __init__(self, spark: "SparkSession", path: "PATHS") -> None:
@@ -38,7 +38,7 @@ class Tables(Mapping[str, "DataFrame"]):
             return self._decoded(name)
         if name in self.derived:
             return self._derived(name)
-        raise KeyError(f"no table {name!r}; there are {', '.join(self)}")
+        raise KeyError(f"unknown table {name!r}; expected one of {', '.join(self)}")
 
     def __iter__(self) -> Iterator[str]:
         return iter((*self.decoded, *self.derived))
@@ -50,7 +50,7 @@ class Tables(Mapping[str, "DataFrame"]):
         return self.spark.read.format("zenoh_capture").option("table", name).load(self.files)
 
     def shared(self) -> "DataFrame":
-        """All that the derived tables need, decoded together and kept."""
+        """Return the persisted input of the derived tables."""
         from pyspark import StorageLevel
 
         from zenlake.tables.derived import definition
@@ -77,14 +77,24 @@ class Tables(Mapping[str, "DataFrame"]):
 
 
 def _forget(shared: "DataFrame") -> None:
-    with suppress(Exception):  # Spark may have stopped before
+    with suppress(Exception):  # Spark may have stopped already
         shared.unpersist()
 
 
 def tables(spark: "SparkSession", path: "PATHS") -> Mapping[str, "DataFrame"]:
-    """The tables of a log, of a lake, or of one or more capture files (patterns are expanded).
+    """Return the tables of a log, a lake, or capture files.
 
-    `tables(spark, "robots.pcapng")["queries"]`
+    Args:
+        spark: The Spark session.
+        path: A log, a lake, capture files, or patterns of them.
+
+    Returns:
+        A mapping from table name to DataFrame.
+
+    Example:
+        ```python
+        tables(spark, "robots.pcapng")["queries"].show()
+        ```
     """
     from zenlake.spark.stored import stored
 

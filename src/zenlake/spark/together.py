@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several tables of a recording in one pass: rows with one struct a table, of which only one is not null.
+"""Several tables of a recording in one pass: rows with one struct per table, of which one is not null.
 
-A source has one schema, and decoding a capture again for each table that a derived one joins costs as much each time. The columns
-of such rows are the tables themselves: `select("messages.*").where("messages is not null")`.
+A source has one schema, and decoding a capture again for each table would multiply the cost. The columns of such rows are the
+tables: `select("messages.*").where("messages is not null")`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ def batches(path: list[str], needs: Mapping[str, Sequence[str]]) -> Iterator[pa.
 def joined(
     decoded: Iterable[tuple[str, pa.RecordBatch]], needs: Mapping[str, Sequence[str]]
 ) -> Iterator[pa.RecordBatch]:
-    """What was decoded of several tables as rows of one."""
+    """Return decoded rows of several tables as rows of one."""
     plain = {table: [pa.field(each.name, each.type) for each in chosen(table, needs[table])] for table in needs}
     whole = pa.schema([pa.field(table, pa.struct(fields)) for table, fields in plain.items()])
     for met, batch in decoded:
@@ -43,5 +43,5 @@ def joined(
 
 
 def one(rows: "DataFrame", table: str) -> "DataFrame":
-    """One of the tables, as if it had been read alone."""
+    """Return one of the tables, as if it was read alone."""
     return rows.where(f"{table} is not null").select(f"{table}.*")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrow schemas as Spark's, with the comments that Spark shows in DESCRIBE."""
+"""Conversion of Arrow schemas to Spark, with the comments that DESCRIBE shows."""
 
 import pyarrow as pa
 from pyspark.sql.types import (
@@ -18,7 +18,7 @@ from pyspark.sql.types import (
 
 from zenlake.tables.schemas import TABLES
 
-# The types that the decoded tables use; Spark's contract with a source knows no others of the same width.
+# The types of the decoded tables; Spark's interface for sources has no others of the same width.
 TYPES: dict[pa.DataType, DataType] = {
     pa.string(): StringType(),
     pa.binary(): BinaryType(),
@@ -41,11 +41,11 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 
 def checked(source: str, table: str, schema: StructType) -> None:
-    """A schema of the user's own names columns of the table, with their types; one line about the first that does not."""
+    """Check that a user's schema names columns of the table with their types. Raise one line about the first error."""
     whole = {field.name: field for field in spark_schema(TABLES[table])}
     for field in schema.fields:
         if field.name not in whole:
-            raise ValueError(f"{source}: {table} has no column {field.name!r}; it has {', '.join(whole)}")
+            raise ValueError(f"{source}: {table} has no column {field.name!r}; expected one of {', '.join(whole)}")
         if field.dataType != whole[field.name].dataType or not field.nullable:
             given = field.dataType.simpleString() + ("" if field.nullable else " not null")
             is_ = whole[field.name].dataType.simpleString()

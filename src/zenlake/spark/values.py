@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Typed values on Spark: `zenlake.typed` as an Arrow function, so that only payloads and keys travel to Python.
+"""Payload columns on Spark: `zenlake.typed` as an Arrow function, so that only payloads and keys are sent to Python.
 
-An Arrow function needs neither pandas nor the other columns of a row, which `mapInArrow` does; it works on streams and on
-Spark Connect.
+Unlike `mapInArrow`, an Arrow function needs neither pandas nor the other columns of a row. It works on streams and on Spark
+Connect.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -14,10 +14,13 @@ if TYPE_CHECKING:
 def values(
     df: "DataFrame", format: str, *, column: str = "payload", into: str = "value", **options: Any
 ) -> "DataFrame":
-    """The DataFrame with a column of typed values, and one of reasons why there is none: `values(samples, "json")`.
+    """Add a column with decoded payloads, and a column with decoding errors: `values(samples, "json")`.
 
-    Formats and options are those of `zenlake.tables.values`; a schema may be Spark's too, as a type or as DDL text. What is not
-    given is inferred from the first rows, which runs the query that far; a stream has no first rows, so there it must be given.
+    Formats and options are those of `zenlake.tables.values`. A schema may also be a Spark type or DDL text. A missing
+    schema is inferred from the first rows, which runs the query up to them. Streams need an explicit schema.
+
+    Raises:
+        InvalidValue: An argument is invalid.
     """
     import pyarrow as pa
     from pyspark.sql import functions
@@ -33,7 +36,7 @@ def values(
     def sample(rows: int) -> list[tuple[bytes, str | None]]:
         if df.isStreaming:
             name = "type" if format == "cdr" else "schema"
-            raise InvalidValue(f"{name}: a stream has no first rows to infer it from; give {name}=")
+            raise InvalidValue(f"{name} cannot be inferred from a stream; pass {name}=")
         some = df.where(functions.col(column).isNotNull()).select(functions.col(column), key).limit(rows).collect()
         return [(bytes(row[0]), row[1]) for row in some]
 
@@ -53,7 +56,7 @@ def values(
 
 
 def value_errors(df: "DataFrame", *, column: str = "payload", into: str = "value") -> "DataFrame":
-    """The rows whose payload did not fit, in the columns of the table `errors`, so that both can be one (`unionByName`)."""
+    """Return the rows whose payload could not be decoded, with the columns of the table `errors`."""
     from pyspark.sql import functions
 
     from zenlake.columns.schemas import ERRORS
@@ -63,7 +66,7 @@ def value_errors(df: "DataFrame", *, column: str = "payload", into: str = "value
 
     why = f"{into}_error"
     if why not in df.columns:
-        raise InvalidValue(f"no column {why!r}: values() makes it")
+        raise InvalidValue(f"missing column {why!r}; call values() first")
     known = {
         "field": functions.lit(into),
         "at": functions.lit(None),
@@ -78,7 +81,7 @@ def value_errors(df: "DataFrame", *, column: str = "payload", into: str = "value
 
 
 def ros_keys(df: "DataFrame") -> "DataFrame":
-    """The DataFrame with a column `ros`: domain, topic, type and hash of keys that rmw_zenoh made, null for others."""
+    """Add a column `ros`: domain, topic, type and hash of rmw_zenoh keys. Null for other keys."""
     from pyspark.sql import functions
 
     from zenlake.typed import checked
@@ -87,7 +90,7 @@ def ros_keys(df: "DataFrame") -> "DataFrame":
     checked(df.columns, "key", "ros")
     java = KEY
     for name in PARTS.names:
-        java = java.replace(f"?P<{name}>", "")  # groups by number, which Spark asks for
+        java = java.replace(f"?P<{name}>", "")  # Spark needs numbered groups
     domain, topic, kind, hash_ = (functions.regexp_extract("key", java, group) for group in (1, 2, 3, 4))
     kind = functions.regexp_replace(functions.regexp_replace(kind, "::dds_::|::", "/"), "_$", "")
     parts = [domain.cast("int"), functions.concat(functions.lit("/"), topic), kind, hash_]
@@ -96,7 +99,7 @@ def ros_keys(df: "DataFrame") -> "DataFrame":
 
 
 def _arrow(schema: Any) -> Any:
-    """An Arrow type from Spark's own way to say one."""
+    """Convert a Spark type to an Arrow type."""
     from pyspark.sql.pandas.types import to_arrow_type
     from pyspark.sql.types import DataType
 
@@ -106,6 +109,6 @@ def _arrow(schema: Any) -> Any:
         try:
             schema = DataType.fromDDL(schema)
         except Exception as error:
-            told = " ".join(str(error).split("\n\n")[0].split())
-            raise InvalidValue(f"schema: {told}") from None
+            reason = " ".join(str(error).split("\n\n")[0].split())
+            raise InvalidValue(f"schema: {reason}") from None
     return to_arrow_type(schema, timezone="UTC") if isinstance(schema, DataType) else schema

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`format("zenoh")`, all of it: a log to read, the network to ask, and the network to write to.
+"""`format("zenoh")`: read a log, query the network, and publish rows.
 
     spark.read.format("zenoh").load("lake/log")                                                   # a log: see log_source
-    spark.read.format("zenoh").option("connect", "tcp/...").option("selector", "a/**").load()     # ask, a row for each reply
-    df.write.format("zenoh").option("connect", "tcp/...").mode("append").save()                   # put, a sample for each row
+    spark.read.format("zenoh").option("connect", "tcp/...").option("selector", "a/**").load()     # query: one row per reply
+    df.write.format("zenoh").option("connect", "tcp/...").mode("append").save()                   # publish: one sample per row
 
-Spark does not say whether a source is made for reading or for writing, so the options tell: who names neither a path nor
-`subscribe` but `connect` means the network.
+Spark does not state whether a source is created for reading or writing. The options decide: `connect` without a path
+and `subscribe` means the network.
 """
 
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ZenohSource(LogSource):
-    """Everything that `format("zenoh")` can do."""
+    """The Spark data source `zenoh`."""
 
     def __init__(self, options: dict[str, str]) -> None:
         names = {name.lower() for name in options}
@@ -32,7 +32,7 @@ class ZenohSource(LogSource):
         self.asks = "selector" in names
         if self.asks and not self.on_network:
             raise ValueError(
-                "zenoh: asking ('selector') needs the option 'connect', and neither a path nor 'subscribe'"
+                "zenoh: a query ('selector') needs the option 'connect', and neither a path nor 'subscribe'"
             )
         if not self.on_network:
             super().__init__(options)

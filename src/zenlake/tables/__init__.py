@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables as users see them, without a JVM: `zenlake.read` gives Arrow, decoded or derived by DuckDB."""
+"""Tables for users, without a JVM: `zenlake.read` returns Arrow tables, decoded or derived by DuckDB."""
 
 from zenlake.tables.derive import derive, query
 from zenlake.tables.derived import DERIVED, definition

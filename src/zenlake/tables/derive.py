@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The derived tables without a JVM: their definitions, run by DuckDB over Arrow tables."""
+"""Derived tables without a JVM: DuckDB runs their definitions over Arrow tables."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from zenlake.tables.schemas import TABLES, chosen, decode
 if TYPE_CHECKING:
     import duckdb
 
-# What the definitions use of Spark's that DuckDB calls by another name.
+# Functions of Spark that have another name in DuckDB.
 _SPARK_WORDS = (
     "create macro get_json_object(text, path) as json_extract_string(text, path)",
     "create macro unix_micros(time) as epoch_us(time)",
@@ -25,7 +25,7 @@ _LISTS = re.compile(r"\s*show\s+(all\s+)?tables\b", re.IGNORECASE)
 
 
 class Tables(Mapping[str, pa.Table]):
-    """All tables of a recording by name, each computed when it is asked for, from no more of it than it needs."""
+    """All tables of a recording by name. Each is computed on first access, from the columns that it needs."""
 
     def __init__(self, path: PATHS, threads: int | None = None, damaged: Damaged | None = None) -> None:
         self.files = files(path)
@@ -36,7 +36,7 @@ class Tables(Mapping[str, pa.Table]):
         if name in TABLES:
             return decoded(self.files, {name: None}, self.threads, self.damaged)[name]
         if name not in DERIVED:
-            raise KeyError(f"no table {name!r}; there are {', '.join(self)}")
+            raise KeyError(f"unknown table {name!r}; expected one of {', '.join(self)}")
         needed = decoded(self.files, definition(name).needs, self.threads, self.damaged)
         with connect(needed, [name]) as engine:
             return _described(engine.sql(f"from {name}").to_arrow_table(), name)
@@ -49,20 +49,23 @@ class Tables(Mapping[str, pa.Table]):
 
 
 def derive(path: PATHS, threads: int | None = None, damaged: Damaged | None = None) -> Tables:
-    """The tables of one or more captures or logs (patterns are expanded): `derive("robots.pcapng")["queries"]`."""
+    """Return the tables of one or more captures or logs, as in `derive("robots.pcapng")["queries"]`.
+
+    Patterns are expanded.
+    """
     return Tables(path, threads, damaged)
 
 
 def query(sql: str, path: PATHS, threads: int | None = None, damaged: Damaged | None = None) -> pa.Table:
-    """The answer to a question in DuckDB's SQL, in which every decoded and derived table is a view."""
+    """Run a query in DuckDB's SQL. Every decoded and derived table is a view."""
     engine = import_duckdb()
     try:
-        names = {name.lower() for name in engine.get_table_names(sql)}  # SQL's names are the same in capitals
+        names = {name.lower() for name in engine.get_table_names(sql)}  # SQL names are case-insensitive
         derived = [name for name in DERIVED if name in names]
         needed = [name for name in TABLES if name in names]
         needed += [name for each in derived for name in definition(each).needs]
         tables = decoded(files(path), dict.fromkeys(needed), threads, damaged)
-        if _LISTS.match(sql):  # names and columns only: no row of them is asked for
+        if _LISTS.match(sql):  # only names and columns are needed, no rows
             tables, derived = {name: schema.empty_table() for name, schema in TABLES.items()}, list(DERIVED)
         with connect(tables, derived) as connection:
             return connection.sql(sql).to_arrow_table()
@@ -76,7 +79,7 @@ def decoded(
     threads: int | None = None,
     damaged: Damaged | None = None,
 ) -> dict[str, pa.Table]:
-    """Decoded tables, whole, in one pass over the recording."""
+    """Read whole decoded tables in one pass over the recording."""
     if not wanted:
         return {}
     batches: dict[str, list[pa.RecordBatch]] = {name: [] for name in wanted}
@@ -93,12 +96,12 @@ def stream(
     threads: int | None = None,
     damaged: Damaged | None = None,
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Decoded tables in one pass, as (table, record batch) while they fill: memory does not grow with the recording."""
+    """Yield decoded tables in one pass, as (table, record batch). Memory use does not grow with the recording."""
     return decode(paths, wanted, threads=threads, damaged=damaged)
 
 
 def connect(tables: Mapping[str, pa.Table], derived: Iterable[str]) -> "duckdb.DuckDBPyConnection":
-    """DuckDB with these decoded tables, and over them these derived ones, as views."""
+    """Open DuckDB with these decoded tables and these derived tables as views."""
     engine = import_duckdb().connect()
     engine.execute("set TimeZone = 'UTC'")
     for macro in _SPARK_WORDS:
@@ -119,7 +122,7 @@ def import_duckdb() -> Any:
 
 
 def _described(table: pa.Table, name: str) -> pa.Table:
-    """The table with the comments of its definition, as the decoded ones have theirs."""
+    """Add the column comments of the definition to the schema, as for decoded tables."""
     comments = definition(name).comments
     fields = [field.with_metadata({"comment": comments[field.name]}) for field in table.schema]
     return table.cast(pa.schema(fields, metadata={"zenlake.table": name}))

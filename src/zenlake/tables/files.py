@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which files a caller means."""
+"""Expansion of paths, patterns and folders."""
 
 import glob
 import os
@@ -14,14 +14,16 @@ PATHS = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
 def files(path: PATHS) -> list[str]:
-    """Paths, patterns and folders as a list of captures, logs and lakes that exist. A folder that is no log and no lake is all the
-    files in it but hidden ones."""
+    """Expand paths, patterns and folders into a list of existing captures, logs and lakes.
+
+    A folder that is neither a log nor a lake stands for all files in it, except hidden ones.
+    """
     given = [path] if isinstance(path, str | os.PathLike) or not isinstance(path, Iterable) else list(path)
     if not given:
-        raise InvalidValue("there is nothing to read: no path is given")
+        raise InvalidValue("no path is given; expected at least one capture, log or lake")
     for each in given:
         if not isinstance(each, str | os.PathLike):
-            raise TypeError(f"a path is a text or a PathLike, or several of them, not {type(each).__name__}")
+            raise TypeError(f"invalid path of type {type(each).__name__}; expected str, PathLike or several of them")
     found = []
     for each in (os.fspath(each) for each in given):
         matches = sorted(glob.glob(each)) if glob.has_magic(each) and "://" not in each else [each]
@@ -35,13 +37,13 @@ def files(path: PATHS) -> list[str]:
                 inside = sorted(e.path for e in os.scandir(match) if e.is_file() and not e.name.startswith("."))
                 if was_log(match):
                     raise FileNotFoundError(
-                        f"{match} was a log, and its own file is lost: `zenlake log repair` makes it again"
+                        f"{match} is a log whose log file is missing; recreate it with `zenlake log repair`"
                     )
                 if not inside:
-                    raise FileNotFoundError(f"no capture in the folder {match}, and it is no log and no lake")
+                    raise FileNotFoundError(f"no capture in the folder {match}, and it is neither a log nor a lake")
                 found += inside
             elif "://" in match:
-                raise InvalidValue(f"{match} is no log")
+                raise InvalidValue(f"{match} is not a log")
             else:
                 found.append(match)
     return found

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each publication once, however often it was recorded: by two taps for safety, or on its way into a router and out again.
+"""Deduplicate samples that were recorded several times: by redundant taps, or on the way into and out of a router.
 
-A sample is known by its key and HLC time (`ntp64` and `timestamp_id`: no clock stamps twice alike), and if it was not stamped, by
-its publisher's own count (`source_zid`, `source_eid`, `source_sn`). One that has neither cannot be told from another like it, and
-is given as often as it was recorded. Of several rows the one that was received first is given; one of which the recorder was told
-not to keep the value only if no other has it.
+Sample identity is the key and HLC time (`ntp64` and `timestamp_id`: a clock never issues the same timestamp twice). Without
+a timestamp it is the publisher's sequence number (`source_zid`, `source_eid`, `source_sn`). Samples with neither are not
+deduplicated. The row that was received first is kept. A row with a redacted payload is kept only if no other row has the
+payload.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ order by received_ns, session, packet, index
 
 
 def each_once(samples: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """These columns of the rows of `samples`, which has those in NEEDS too: of each publication one."""
+    """Return these columns of `samples`, one row per publication. The input also has the columns in NEEDS."""
     names = ", ".join(f'"{name}"' for name in columns)
     with import_duckdb().connect() as engine:
         engine.execute("set TimeZone = 'UTC'")

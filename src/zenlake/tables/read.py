@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a capture, a log or a lake as a table, whole or as a stream of record batches."""
+"""Read a capture, a log or a lake as a table, or as a stream of record batches."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
@@ -22,7 +22,7 @@ from zenlake.tables.schemas import TABLES, chosen, decode, decode_part
 
 SMALLEST = 1 << 16  # bytes of a part
 Time = datetime | date | str
-"""UTC unless it says otherwise; text as in ISO 8601."""
+"""A point in time: UTC if it has no time zone. Strings are ISO 8601."""
 
 
 def read(
@@ -37,17 +37,29 @@ def read(
     once: bool = False,
     damaged: Damaged | None = None,
 ) -> pa.Table:
-    """A table of captures (files of a rotation, folders of them, patterns), logs or lakes as an Arrow table: decoded, or derived
-    by DuckDB.
+    """Read a table of captures, logs or lakes as an Arrow table. Derived tables are computed by DuckDB.
 
-    `columns` leaves out what you do not need: decoding is then faster. `keys` is a key expression that a row's key must
-    intersect, `since` and `until` bound the received time (from, inclusive; to, exclusive): datetimes, dates or ISO 8601, in UTC
-    unless they say otherwise. A derived table is derived from the whole recording first: a query that began in time keeps the
-    replies that came later. A large capture is decoded by several threads; `threads` says by how many. `once` gives each
-    published sample once that several taps, or several sessions of a router, have recorded (`zenlake.tables.once`).
+    Args:
+        path: Files, patterns or folders. Several captures are read as one rotated capture.
+        table: Name of a decoded or derived table.
+        columns: Columns to return. Fewer columns make decoding faster. Default: all.
+        keys: Key expression that a row's key must intersect.
+        since: Start of the received time, inclusive: datetime, date or ISO 8601, in UTC without a time zone.
+        until: End of the received time, exclusive. A derived table is computed from the whole recording before this filter: a
+            query that began in time keeps its later replies.
+        threads: Number of threads that decode a large capture. Default: depends on its size.
+        once: Deduplicate samples that several taps or router sessions have recorded (`zenlake.tables.once`).
+        damaged: Callback for unreadable blocks of a log. It is called with the error, the remaining rows are returned, and
+            `events` has a row `log unreadable`. A damaged capture is always read up to the damage.
 
-    A block of a log that cannot be read is a LogError. If you give a function as `damaged`, that is called with the error instead,
-    and you get what can be read; `events` then has a row `log unreadable`. A damaged capture is always read as far as it goes.
+    Returns:
+        The table, with a comment for each column in the schema's metadata.
+
+    Raises:
+        InvalidValue: A table, column or time is invalid.
+        KeyExprError: `keys` is not a valid key expression.
+        FileNotFoundError: A path does not exist.
+        LogError: A block of a log cannot be read, and `damaged` is not given.
     """
     asked, choice = checked(table, columns, keys, since, until, once)
     if once:
@@ -72,7 +84,10 @@ def batches(
     threads: int | None = None,
     damaged: Damaged | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """As `read`, one record batch at a time: memory does not grow with the recording, if the table is a decoded one."""
+    """Read like `read`, one record batch at a time.
+
+    Memory use does not grow with the recording if the table is a decoded one.
+    """
     asked, choice = checked(table, columns, keys, since, until)
     if table in TABLES:
         return _decoded(path, table, asked, choice, threads, damaged)
@@ -80,14 +95,14 @@ def batches(
 
 
 class Part(NamedTuple):
-    """A piece of a capture that can be decoded anywhere: a range, and with the last one what the capture itself tells."""
+    """A part of a capture that can be decoded anywhere: a range. The last part also has the capture's notes."""
 
     range: Range
     notes: list[tuple[str, pa.RecordBatch]]
 
 
 def parts(path: PATHS, table: str, count: int) -> list[Part]:
-    """A capture in about `count` parts of the same size; fewer if it is small or compressed."""
+    """Split a capture into about `count` parts of equal size. A small or compressed capture has fewer parts."""
     found = files(path)
     plan = capture.open(found).plan(max(size_that_can_be_cut(found) // count, SMALLEST))
     ranges = list(plan.ranges())
@@ -104,7 +119,7 @@ def part_batches(
     since: Time | None = None,
     until: Time | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """As `batches`, of one part."""
+    """Read one part, like `batches`."""
     asked, choice = checked(table, columns, keys, since, until)
     needed = asked + [name for name in choice.needs if name not in asked]
     found = decode_part(part.range, part.notes, {table: needed})
@@ -112,7 +127,7 @@ def part_batches(
 
 
 class Choice:
-    """Which rows: by key and by time."""
+    """Row filter by key and time."""
 
     def __init__(self, keys: str | KeyExpr | None, since: Time | None, until: Time | None) -> None:
         self.given = (keys, since, until)
@@ -138,11 +153,11 @@ class Choice:
 
 
 def column_names(table: str) -> list[str]:
-    """The columns of any table; a wrong name is answered with the valid ones."""
+    """Return the schema of a table. The error for an unknown name lists the valid ones."""
     if table in DERIVED:
         return list(definition(table).comments)
     if table not in TABLES:
-        raise InvalidValue(f"no table {table!r}; there are {', '.join((*TABLES, *DERIVED))}")
+        raise InvalidValue(f"unknown table {table!r}; expected one of {', '.join((*TABLES, *DERIVED))}")
     return list(TABLES[table].names)
 
 
@@ -150,26 +165,26 @@ def checked(
     table: str, columns: Sequence[str] | None, keys: str | KeyExpr | None, since: Time | None, until: Time | None,
     once: bool = False,
 ) -> tuple[list[str], Choice]:  # fmt: skip
-    """The columns asked for and the rows, or what is wrong with them."""
+    """Validate the selected columns and the row filter."""
     names = column_names(table)
     if once and table != "samples":
-        raise InvalidValue(f"samples can be given once each, not {table}")
+        raise InvalidValue(f"once=True applies only to table 'samples', not {table!r}")
     asked = names if columns is None else list(columns)
     wrong = [name for name in asked if name not in names]
     if wrong:
-        raise InvalidValue(f"{table} has no column {wrong[0]!r}; it has {', '.join(names)}")
+        raise InvalidValue(f"{table} has no column {wrong[0]!r}; expected one of {', '.join(names)}")
     twice = [name for i, name in enumerate(asked) if name in asked[:i]]
     if twice:
-        raise InvalidValue(f"column {twice[0]!r} is asked for twice")
+        raise InvalidValue(f"column {twice[0]!r} is selected twice")
     if keys is not None and "key" not in names:
-        raise InvalidValue(f"{table} has no keys to choose by")
+        raise InvalidValue(f"{table} has no key column; remove the filter by key")
     return asked, Choice(keys, since, until)
 
 
 def _decoded(
     path: PATHS, table: str, asked: list[str], choice: Choice, threads: int | None, damaged: Damaged | None
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of a decoded table. What decides about them is decoded too, and left out again."""
+    """Yield rows of a decoded table. Columns that only the filter needs are decoded and then removed."""
     needed = asked + [name for name in choice.needs if name not in asked]
     found = decode(
         files(path), {table: needed}, _ns(choice.since), _ns(choice.until), threads=threads,
@@ -179,7 +194,7 @@ def _decoded(
 
 
 def _intersecting(column: pa.Array, keys: KeyExpr) -> pa.Array:
-    """Which rows have a key that intersects: each distinct key is asked once."""
+    """Return a mask of the rows whose key intersects. Each distinct key is compared once."""
     encoded = pc.dictionary_encode(column)
     hits = pa.array([_intersects(keys, key) for key in encoded.dictionary.to_pylist()], pa.bool_())
     return pc.fill_null(hits.take(encoded.indices), False)
@@ -188,7 +203,7 @@ def _intersecting(column: pa.Array, keys: KeyExpr) -> pa.Array:
 def _intersects(keys: KeyExpr, key: str) -> bool:
     try:
         return bool(keys.intersects(KeyExpr(key)))
-    except KeyExprError:  # whoever sent it broke the rules; no expression matches what is none
+    except KeyExprError:  # an invalid key from the network matches no expression
         return False
 
 
@@ -201,11 +216,11 @@ def _instant(name: str, time: Time) -> pa.Scalar:
         try:
             time = datetime.fromisoformat(time)
         except ValueError:
-            raise InvalidValue(f"{name}={time!r} is no time; write it like 2026-05-01T12:00:00Z") from None
+            raise InvalidValue(f"invalid {name}={time!r}; expected a time such as 2026-05-01T12:00:00Z") from None
     if not isinstance(time, datetime):
         if not isinstance(time, date):
-            wanted = "a datetime, a date, or text like 2026-05-01T12:00:00Z"
-            raise TypeError(f"{name} is {wanted}, not {type(time).__name__}")
+            wanted = "a datetime, a date or a string such as 2026-05-01T12:00:00Z"
+            raise TypeError(f"invalid {name} of type {type(time).__name__}; expected {wanted}")
         time = datetime.combine(time, datetime.min.time())
     aware = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
     return pa.scalar(aware.astimezone(UTC), pa.timestamp("us", tz="UTC"))

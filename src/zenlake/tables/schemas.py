@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decoded tables as users see them: what the bytes say (`zenlake.columns.schemas`), and what follows from one row of it.
+"""Schemas of the decoded tables for users: the decoded columns (`zenlake.columns.schemas`) and columns computed from them.
 
-A column that follows is computed here, for every engine alike, whenever it is asked for; whoever stores the tables stores it too.
+Computed columns are evaluated here on request, in the same way for every engine. Stored tables contain them too.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,15 +38,18 @@ TABLES: dict[str, pa.Schema] = {**schemas.TABLES, "samples": _samples.insert(_at
 
 
 def chosen(table: str, columns: Sequence[str] | None = None) -> pa.Schema:
-    """The schema of a table, or of some of its columns in the order asked for; a wrong name is answered with the valid ones."""
+    """Return the schema of a table, or of some of its columns in the given order.
+
+    The error for an unknown name lists the valid ones.
+    """
     if table not in TABLES:
-        raise ValueError(f"no decoded table {table!r}; there are {', '.join(TABLES)}")
+        raise ValueError(f"unknown decoded table {table!r}; expected one of {', '.join(TABLES)}")
     schema = TABLES[table]
     if columns is None:
         return schema
     wrong = [name for name in columns if name not in schema.names]
     if wrong:
-        raise ValueError(f"{table} has no column {wrong[0]!r}; it has {', '.join(schema.names)}")
+        raise ValueError(f"{table} has no column {wrong[0]!r}; expected one of {', '.join(schema.names)}")
     return pa.schema([schema.field(name) for name in columns], metadata=schema.metadata)
 
 
@@ -60,10 +63,10 @@ def decode(
     keep: Keep | None = None,
     damaged: log.Damaged | None = None,
 ) -> Decoded:
-    """The tables asked for, each with the columns wanted or all, as (table, record batch) while they fill.
+    """Decode the selected tables. Yield (table, record batch) as they fill.
 
-    `keep` chooses among a record batch's rows; it is given the columns that it can be given before any that follows. `damaged` is
-    told what cannot be read of a log; without it that is an error.
+    `tables` maps each table to its columns, or None for all. `keep` filters the rows of a record batch before computed columns
+    are added. `damaged` is called with the errors of a log; without it they are raised.
     """
 
     def plain(tables: dict[str, list[str]]) -> Decoded:
@@ -73,12 +76,12 @@ def decode(
 
 
 def decode_ranges(of: log.Log, ranges: Iterable[log.Range], wanted: Wanted) -> Decoded:
-    """The same of some blocks of a log."""
+    """Decode some blocks of a log, in the same way."""
     return _completed(lambda plain: log.decode_ranges(of, ranges, plain), wanted)
 
 
 def decode_part(part: Range, notes: Iterable[tuple[str, pa.RecordBatch]], wanted: Wanted) -> Decoded:
-    """The same of a part of a capture, and of what the capture itself tells."""
+    """Decode a part of a capture, in the same way, and the notes of the capture if the part has them."""
     return _completed(lambda plain: chain(decode_range(part, plain), notes), wanted)
 
 
@@ -89,7 +92,7 @@ def _completed(decode: Callable[[dict[str, list[str]]], Decoded], wanted: Wanted
 
 
 def needed(columns: Iterable[str]) -> list[str]:
-    """The columns to decode so that these can be given."""
+    """Return the columns to decode, including the inputs of computed columns."""
     found = dict.fromkeys(columns)
     if SKEW.name in found:
         del found[SKEW.name]
@@ -98,7 +101,7 @@ def needed(columns: Iterable[str]) -> list[str]:
 
 
 def completed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A decoded batch with exactly the columns of this schema."""
+    """Return a decoded batch with exactly the columns of this schema."""
     arrays = [skew(batch) if name == SKEW.name else batch.column(name) for name in schema.names]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where rows come from: captures, logs and lakes, told apart by what lies at the path."""
+"""Row sources: captures, logs and lakes, distinguished by the content of the path."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,10 +23,10 @@ def decode(
     keep: capture.Keep | None = None,
     damaged: log.Damaged | None = None,
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The tables asked for (each with the columns wanted, or None for all), as (table, record batch) while they fill.
+    """Decode the selected tables of captures, logs or lakes. Yield (table, record batch) as they fill.
 
-    All captures given are one. Of a log or a lake, parts without a row between `since` and `until` (ns) are not read. `keep`
-    chooses among the rows of a record batch. `damaged` is told what cannot be read of a log; without it that is an error.
+    All captures are read as one. Parts of a log or lake without rows between `since` and `until` (ns) are skipped. `keep`
+    filters the rows of a record batch. `damaged` is called with the errors of a log; without it they are raised.
     """
     logs = [path for path in paths if log.is_log(path)]
     lakes = [path for path in paths if path not in logs and os.path.isdir(path)]

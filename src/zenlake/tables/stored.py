@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decoded tables that lie in a lake: a folder for each table, with Parquet files in it, or a Delta table."""
+"""Decoded tables in a lake: a folder for each table, with Parquet files or a Delta table."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,13 +19,13 @@ ROWS = 16384
 
 
 def is_lake(path: str | os.PathLike[str]) -> bool:
-    """What `land` made, or any folder with a folder of Parquet files that has a decoded table's name."""
+    """Return whether a folder is a lake: written by `land`, or with a Parquet folder named after a decoded table."""
     folder = Path(path)
     return (folder / MARKER).is_file() or any(any((folder / name).rglob("*.parquet")) for name in TABLES)
 
 
 def table_files(lake: Path, table: str) -> list[str]:
-    """The files of a table, as paths: of a Delta table those of its newest snapshot. None if it has no rows."""
+    """Return the paths of a table's files, or None if it has no rows. A Delta table is read at its newest snapshot."""
     folder = lake / table
     if (folder / "_delta_log").is_dir():
         return delta_files(folder)
@@ -35,8 +35,10 @@ def table_files(lake: Path, table: str) -> list[str]:
 def read(
     lake: str, tables: Mapping[str, Sequence[str] | None], since: int | None = None, until: int | None = None
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Rows of these tables, in the order in which they lie, received from `since` to `until` (ns)."""
-    from pyarrow import dataset  # it imports pandas, where that is installed: not for whoever only decodes
+    """Yield the rows of these tables in stored order, received from `since` to `until` (ns)."""
+    from pyarrow import (
+        dataset,
+    )  # imported here because it imports pandas if that is installed, which pure decoding does not need
 
     for table, columns in tables.items():
         files = table_files(Path(lake), table)
@@ -66,14 +68,16 @@ def _passed_over(file: Path) -> bool:
 
 
 def delta_files(table: str | Path) -> list[str]:
-    """The files of a Delta table's newest snapshot, as paths."""
+    """Return the paths of the files in a Delta table's newest snapshot."""
     if not import_deltalake().DeltaTable.is_deltatable(str(table)):
         return []
     found = sorted(uri.removeprefix("file://") for uri in import_deltalake().DeltaTable(str(table)).file_uris())
     root = Path(table).resolve()
     for path in found:
         if not Path(path).resolve().is_relative_to(root):
-            raise LakeError(f"the Delta log of {table} names {path}, which is outside of the table; it is not read")
+            raise LakeError(
+                f"the Delta log of {table} names {path}, which is outside of the table; the file is not read"
+            )
     return found
 
 

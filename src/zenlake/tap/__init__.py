@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the network into the wire log."""
+"""Tap: record traffic of the network into a wire log."""

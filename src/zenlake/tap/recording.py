@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Live connections' traffic into a log: what the tap and the recording router share."""
+"""Recording of live connections into a log, common to the tap and the recording router."""
 
 import json
 from collections.abc import Callable
@@ -13,13 +13,16 @@ __all__ = ["Recording"]
 
 
 ANSWERED = 256
-"""INITs by datagrams that may wait for their OPEN: they cost their senders nothing, and need not come from where they say."""
+"""Limit of datagram INITs that wait for their OPEN. They cost the sender nothing, and the source address may be forged."""
 LONGEST = 1024
 
 
 class Late:
-    """The tee of a session whose INITs, which came as datagrams and were answered from a cookie, are not remembered any more: it
-    begins with OPEN. What was agreed on is known when we first speak, and goes before what was heard."""
+    """Tee of a session whose datagram INITs, which were answered with a cookie, are no longer stored.
+
+    The recording begins with OPEN. The negotiated parameters are known with the first sent message, and are written before
+    the received messages.
+    """
 
     def __init__(self, begin: Callable[[], FaceTee]) -> None:
         self._begin = begin
@@ -44,16 +47,16 @@ class Late:
 
 
 class Recording:
-    """The faces that are being recorded. Called in the loop's thread, as a runtime's node is."""
+    """Recorded connections. Threading: called on the event loop thread, like a runtime's node."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self._tees: dict[Face, FaceTee | Late] = {}
         self._answered: dict[tuple[str, str], tuple[bytes, list[bytes]]] = {}
-        """Of each sender of datagrams: its last, before it had a session, and what we answered."""
+        """For each sender of datagrams: its last INIT before the session, and the reply."""
 
     def answered(self, link: Link, heard: bytes, said: list[bytes]) -> None:
-        """Remember it; it is recorded when a session comes of it."""
+        """Store a datagram. It is recorded when a session results from it."""
         if len(heard) <= LONGEST:
             self._answered.pop((link.local, link.remote), None)
             self._answered[link.local, link.remote] = heard, said
@@ -61,7 +64,7 @@ class Recording:
                 del self._answered[next(iter(self._answered))]
 
     def begins(self, face: Face) -> None:
-        """From its first byte on, the handshake included."""
+        """Record a connection from its first byte, including the handshake."""
         opener = face.transport.is_opener
         protocol, _, other = face.link.remote.partition("/")
         own = face.link.local.partition("/")[2]
@@ -86,14 +89,14 @@ class Recording:
         return tee.begun() if isinstance(tee, Late) else tee
 
     def ended(self, face: Face, event: Closed) -> None:
-        """If it ended with a CLOSE, that stands in the log already."""
+        """Record the end of a connection. A CLOSE is already in the log."""
         tee = self._tee(face)
         if tee is not None:
             del self._tees[face]
             tee.close("" if event.error is None else str(event.error))
 
     def forwarded(self, source: Face, id: int, target: Face, new: int) -> None:
-        """A row of `events` in the session that the request came from: under which id it went on, and in which session."""
+        """Add a row of `events` to the session of the request: the id and session to which it was forwarded."""
         came, goes = self._tee(source), self._tee(target)
         if came is not None and goes is not None:
             hop = {
@@ -103,7 +106,7 @@ class Recording:
             came.note("forwarded", sn=id, detail=json.dumps(hop))
 
     def dropped(self, face: Face, count: int) -> None:
-        """A row of `events`: messages for this face that never left."""
+        """Add a row of `events`: messages for this face that were dropped."""
         tee = self._tee(face)
         if tee is not None:
-            tee.note("dropped", count=count, detail="the other end read too slowly")
+            tee.note("dropped", count=count, detail="the neighbour read too slowly")

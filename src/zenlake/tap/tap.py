@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tap: a client that subscribes to some keys and records everything it is sent, as it came.
+"""Tap: a client that subscribes to key expressions and records all received batches unchanged.
 
     with Tap("lake/log", ["fleet/**"], connect=["tcp/router:7447"]) as tap:
         tap.wait(3600)
 
-It decodes nothing but the envelopes of batches: a message costs it what a copy costs. Besides samples it asks for liveliness
-tokens. While it is not connected it misses what is published; when it is connected again, a row of `events` says for
-how long that was.
+A tap also subscribes to liveliness tokens. It tracks the messages of its session but decodes no payload; the recorded bytes
+are a copy of the received ones. Publications during a disconnection are not recorded. After the reconnection, a row of
+`events` has the duration of the disconnection.
 """
 
 import threading
@@ -33,43 +33,66 @@ from zenlake.wire.declare import Declare, DeclareEntity, Interest
 
 __all__ = ["Stats", "Tap"]
 
-CONTROL, BLOCK = 0, 1  # the lane of declarations, and how they behave when it is full
+CONTROL, BLOCK = 0, 1  # the lane of declarations, and their congestion control
 CONTROL_QOS = 0x08
 SUBSCRIBER = 0x02
 CURRENT_FUTURE = 3
 TOKENS_OF_A_KEY = 0x08 | 0x10
 
-BLOCK_SIZE = 8 << 20  # what is done once a block is a tenth of the work where blocks of 4 MiB are full
-CACHED = 64 << 20  # bytes, besides the segment that is written, for those who read along
+BLOCK_SIZE = (
+    8 << 20
+)  # larger than the default of 4 MiB, because the constant cost per block is a tenth of the work at that size
+CACHED = 64 << 20  # bytes of sealed segments in the page cache, for concurrent readers
 
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What a tap has done since it began."""
+    """Counters of a tap since its start."""
 
     connected: bool
     messages: int
     batches: int
     bytes: int
     missing: int
-    """Frames that the router numbered and that never came: each may have held many samples."""
+    """Frames that are missing by their sequence numbers. Each may have contained many samples."""
     lost: int
-    """Batches that came and found no room because the disk was too slow."""
+    """Batches that were dropped because the disk was too slow."""
     reconnects: int
     waiting: int
-    """Bytes that are not on the disk yet."""
+    """Bytes that are not yet written to the disk."""
     trouble: str
-    """Why nothing is written now; empty if all is well."""
+    """The current write error, or an empty string."""
     failed: bool
-    """Whether recording has ended with an error, and nothing that comes is written any more."""
+    """Whether recording has ended with an error."""
     clock_steps: int
-    """How often the clock was set back."""
+    """Number of times that the clock was set back."""
     clock_warning: str
-    """What happened to the clock in the last minute; empty if nothing."""
+    """The clock step of the last minute, or an empty string."""
 
 
 class Tap(Node):
-    """One client, one log writer. The writer's `name` is the tap's for ever: give each tap its own."""
+    """A client with one log writer.
+
+    Args:
+        log: Folder of the wire log.
+        keys: Key expressions to subscribe to.
+        connect: Endpoints of routers.
+        name: Writer name in the log. Unique per tap; do not change it later.
+        sync: When to sync to disk: every block, every sealed segment, or an interval in seconds.
+        retention: Removal of old segments by age or size.
+        when_full: Behaviour while the disk is too slow: drop batches, or apply backpressure to the router.
+        metadata_only: Key expressions whose payloads are redacted.
+        cached: Bytes of sealed segments to keep in the page cache for concurrent readers.
+        direct: Write full blocks with O_DIRECT.
+        liveliness: Record liveliness tokens too.
+        transport: Settings of the transport.
+        tls: TLS configuration.
+        timeout: Seconds for the first connection.
+        backoff: Delays between connection attempts.
+
+    Raises:
+        InvalidValue: `keys` is empty.
+    """
 
     def __init__(
         self,
@@ -92,12 +115,12 @@ class Tap(Node):
         limits: Mapping[str, int] | None = None,
     ) -> None:
         if not keys:
-            raise InvalidValue("a tap needs a key expression to subscribe to, like '**'")
+            raise InvalidValue("keys is empty; expected at least one key expression, such as '**'")
         bounds = merge_limits(limits or {})
         self._keys = [KeyExpr(key) for key in keys]
         self._liveliness = liveliness
         self._face: Face | None = None
-        self._past = [0, 0]  # messages received and frames missed on connections that are gone
+        self._past = [0, 0]  # messages received and frames missed on earlier connections
         self._gone_since: float | None = None
         self._reconnects = 0
         self._ended = threading.Event()
@@ -129,11 +152,11 @@ class Tap(Node):
         )  # fmt: skip
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Until somebody closes the tap: True; or for that many seconds: False."""
+        """Block until the tap is closed (True) or the timeout in seconds is over (False)."""
         return self._ended.wait(timeout)
 
     def close(self) -> None:
-        """Leave the network, write what is left, seal the log."""
+        """Disconnect, write the remaining batches and seal the log."""
         if self._ended.is_set():
             return
         self._ended.set()
@@ -147,7 +170,7 @@ class Tap(Node):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # In the loop's thread
+    # On the event loop thread
 
     def begins(self, face: Face) -> None:
         self._recording.begins(face)
@@ -158,7 +181,7 @@ class Tap(Node):
             away = monotonic() - self._gone_since
             self._gone_since = None
             self._reconnects += 1
-            self.recorder.note("reconnected", detail=f"nothing was heard for {away:.3f} s")
+            self.recorder.note("reconnected", detail=f"disconnected for {away:.3f} s")
         for number, key in enumerate(self._keys, 1):
             subscriber = DeclareEntity(kind=SUBSCRIBER, id=number, key=str(key))
             face.send(Declare(qos=CONTROL_QOS, body=subscriber), CONTROL, True, BLOCK)

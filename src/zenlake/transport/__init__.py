@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One live connection, sans-IO: handshake, lanes, batches, queues, timers.
+"""Sans-IO transport of one live connection: handshake, lanes, batches, queues and timers.
 
-It knows no clock, socket, thread or randomness: `now`, secrets and bytes are arguments; bytes, events and the next time
-to be woken are results. `docs/design/transport.md` draws its state machine.
+The package uses no clock, socket, thread or source of randomness. `now`, secrets and received bytes are arguments. Bytes to
+send, events and the next timeout are results. `docs/design/transport.md` shows the state machine.
 """

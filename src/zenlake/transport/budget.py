@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much all connections of a node may hold together. Each queue and inbox adds to it what it holds and takes it away again."""
+"""Memory budget of all connections of a node. Each queue and inbox charges the bytes that it holds, and releases them."""
 
 from contextlib import nullcontext
 
@@ -9,20 +9,20 @@ __all__ = ["Budget"]
 
 
 class Budget:
-    """In bytes: full batches that wait, and messages in parts. Those that come in parts may have half of it.
+    """Limit in bytes for full batches in queues and for partly received messages. The latter may use half of it.
 
-    So one who begins large messages and never ends them takes nothing from what is to be sent.
+    A peer that begins large messages and never completes them therefore cannot block transmission.
     """
 
     def __init__(self, limit, lock=None):
         self.limit = limit
         self.held = 0
-        self.parts = 0  # of it: of messages that have come in part
-        self.refused = 0  # messages that were not taken for it
+        self.parts = 0  # part of `used`: bytes of partly received messages
+        self.refused = 0  # messages that were refused because of the budget
         self.lock = lock or nullcontext()
 
     def add(self, size, parts):
-        if cython.compiled:  # in one step: nobody else has the GIL
+        if cython.compiled:  # Threading: atomic under the GIL
             self.held += size
             self.parts += parts
         else:
@@ -32,7 +32,7 @@ class Budget:
         return 0
 
     def charge(self, size):
-        """Add `size` bytes, or subtract them if it is negative. For `limits.Account`."""
+        """Add `size` bytes, or subtract them if it is negative. Used by `limits.Account`."""
         self.add(size, 0)
 
     @property

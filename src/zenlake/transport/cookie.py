@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cookie of an InitAck: all that the acceptor would otherwise have to remember until the OpenSyn.
+"""The cookie of an InitAck: the state that the acceptor would otherwise have to store until the OpenSyn.
 
-It holds the INIT that was agreed on, when that was, and a tag that only we can compute over both and the link's two
-addresses. So a flood of InitSyn costs no memory, and a cookie that was forged, changed, used on another link or too
-late is refused.
+The cookie holds the negotiated INIT, its time, and a tag over both and the two addresses of the link. Only this node can
+compute the tag. A flood of InitSyn messages therefore costs no memory. Forged, modified or expired cookies are refused, and
+so are cookies of another link.
 """
 
 import struct
@@ -26,26 +26,26 @@ def _tag(secret: bytes, context: bytes, body: bytes) -> bytes:
 
 
 def bake(secret: bytes, context: bytes, agreed: Init, now: float) -> bytes:
-    """`context` is what the cookie is bound to: the link's addresses."""
+    """Return a cookie that is bound to `context`, the addresses of the link."""
     body: bytes = TIME.pack(now) + agreed.encode()
     return _tag(secret, context, body) + body
 
 
 def open_cookie(secret: bytes, context: bytes, cookie: bytes, now: float, lifetime: float) -> Init:
-    """The INIT that the cookie holds."""
+    """Verify a cookie and return the INIT that it holds."""
     import hmac
 
     tag, body = cookie[:TAG], cookie[TAG:]
     if not hmac.compare_digest(tag, _tag(secret, context, body)):
-        raise RemoteError("a cookie that we did not give to this link", CloseReason.INVALID)
+        raise RemoteError("the cookie was not issued for this link", CloseReason.INVALID)
     if not 0 <= now - TIME.unpack_from(body)[0] <= lifetime:
-        raise RemoteError("a cookie that is too old", CloseReason.INVALID)
+        raise RemoteError("the cookie has expired", CloseReason.INVALID)
     agreed: Init = Init().decode(Cursor(body[TIME.size :]))
     return agreed
 
 
 def nonce(secret: bytes, agreed: Init, now: float) -> int:
-    """A number that nobody can foresee, and that needs no remembering: the cookie carries what it is made of."""
+    """Return an unpredictable number that can be recomputed from the content of the cookie, so it is not stored."""
     import hashlib
     import hmac
 
@@ -54,6 +54,6 @@ def nonce(secret: bytes, agreed: Init, now: float) -> int:
 
 
 def issued(cookie: bytes) -> float:
-    """When a cookie (already opened) was baked."""
+    """Return the time at which a verified cookie was issued."""
     when: float = TIME.unpack_from(cookie, TAG)[0]
     return when

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opening a session: INIT and OPEN, each with its answer, and what is agreed in them.
+"""Session handshake: INIT and OPEN with their acknowledgements, and the parameters that they negotiate.
 
-Theory of operation. The opener proposes (InitSyn), the acceptor answers with what both can do and a cookie (InitAck),
-the opener returns the cookie and tells its lease and first sequence number (OpenSyn), the acceptor tells its own
-(OpenAck). The acceptor remembers nothing in between: the cookie holds what was agreed (see `cookie`), so LISTENING is
-one state and InitSyn leads from it to itself.
+The opener proposes parameters (InitSyn). The acceptor replies with the parameters that both ends support, and a cookie
+(InitAck). The opener returns the cookie with its lease and initial sequence number (OpenSyn). The acceptor replies with its
+own (OpenAck). The acceptor stores no state in between: the cookie holds the negotiated parameters (see `cookie`). LISTENING is
+therefore one state, and InitSyn leads from it to itself.
 
     opener                                acceptor
     IDLE
@@ -15,9 +15,9 @@ one state and InitSyn leads from it to itself.
       │  OpenAck                              │
     OPEN                                    OPEN
 
-`TABLE` is the whole machine; what is not in it is a breach and ends with CLOSE INVALID. Each message travels alone in
-its batch, uncompressed; low latency and compression hold from the batch after OpenAck on. No clock, socket or
-randomness here.
+`TABLE` is the complete state machine. Any other event is a protocol violation and ends with CLOSE INVALID. Each message is
+sent alone in its batch, uncompressed. Low latency and compression apply from the batch after OpenAck. This module uses no
+clock, socket or randomness.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ __all__ = ["Acceptor", "Event", "Handshake", "Opener", "State", "TABLE", "close_
 VERSION = 9
 
 Admit = Callable[[bytes], CloseReason | None]
-"""Whether a node with this id may come in: None, or the reason why not."""
+"""Return None if a node with this id is accepted, or the reason of the refusal."""
 
 
 class State(Enum):
@@ -59,13 +59,13 @@ class Event(Enum):
     CLOSE = auto()
     TIMEOUT = auto()
     OTHER = auto()
-    """A message that has no place in a handshake, several in one batch, or bytes that are no message."""
+    """Event for an unexpected message, several messages in one batch, or undecodable bytes."""
 
 
 S, E = State, Event
 
 TABLE: dict[tuple[State, Event], tuple[str, State]] = {
-    # in state       on event        do                then
+    # state          event           action            next state
     (S.IDLE,         E.START):      ("send_init_syn",  S.INIT_SENT),
     (S.IDLE,         E.TIMEOUT):    ("give_up",        S.CLOSED),
     (S.INIT_SENT,    E.INIT_ACK):   ("send_open_syn",  S.OPEN_SENT),
@@ -82,19 +82,19 @@ TABLE: dict[tuple[State, Event], tuple[str, State]] = {
 
 
 def initial_sn(own: bytes, peer: bytes, mask: int) -> int:
-    """Where our lanes begin, so that all links of a session agree: as 1.10.2 derives it (companion session.md)."""
-    import hashlib  # OpenSSL's, which takes its time: at the first connection
+    """Return the initial sequence number, derived as in 1.10.2: equal for all links of a session (companion session.md)."""
+    import hashlib  # Performance: OpenSSL loads slowly, so it is imported at the first connection
 
     return int.from_bytes(hashlib.shake_128(own + peer).digest(4), "little") & mask
 
 
 def close_reason(code: int) -> CloseReason:
-    """The reason byte of a CLOSE; one that nobody has heard of is as good as none."""
+    """Return the reason byte of a CLOSE. Unknown values become GENERIC."""
     return CloseReason(code) if code <= max(CloseReason) else CloseReason.GENERIC
 
 
 class Handshake:
-    """What both ends share. `to_send` collects encoded messages, each to be sent as a batch of its own."""
+    """Common part of both roles. `to_send` collects encoded messages; each is sent in a batch of its own."""
 
     def __init__(self, settings: Settings, state: State, batch_size: int, deadline: float, admit: Admit | None) -> None:
         self.settings = settings
@@ -105,15 +105,15 @@ class Handshake:
         self.reason: CloseReason | None = None
         self.refused_by_peer = False
         self.user: str | None = None
-        """Who the other end proved to be."""
+        """User name of the authenticated peer."""
         self.restriction: QosLink | None = None
-        """What the link is for, if not for every message."""
+        """Priorities and reliability that the link is restricted to, or None."""
         self._batch_size = min(settings.batch_size, batch_size)
         self._deadline = deadline
         self._admit = admit or (lambda zid: None)
 
     def receive(self, batch: bytes, now: float) -> None:
-        """One batch from the other end."""
+        """Process one batch from the peer."""
         try:
             found = messages(batch)
         except DecodeError as error:
@@ -138,7 +138,7 @@ class Handshake:
             self._fail(error)
 
     def _fail(self, error: DecodeError | ProtocolError) -> None:
-        """Say why, and that is the end."""
+        """End the handshake with a CLOSE that has this reason."""
         if isinstance(error, DecodeError):
             error = RemoteError(str(error), error.reason)
         self.error = error
@@ -150,16 +150,16 @@ class Handshake:
         self.to_send.append(message.encode())
 
     def refuse(self, message: object, now: float) -> None:
-        name = "a batch that is no message of the handshake" if message is None else type(message).__name__.upper()
-        raise RemoteError(f"{name} where the handshake is {self.state.name}", CloseReason.INVALID)
+        name = "non-handshake batch" if message is None else type(message).__name__.upper()
+        raise RemoteError(f"unexpected {name} in handshake state {self.state.name}", CloseReason.INVALID)
 
     def note_refusal(self, message: Close, now: float) -> None:
         self.reason = close_reason(message.reason)
         self.refused_by_peer = True
-        self.error = RemoteError("the other end refused the session", self.reason)
+        self.error = RemoteError("the peer refused the session", self.reason)
 
     def give_up(self, message: None, now: float) -> None:
-        raise RemoteError(f"nothing more came while the handshake was {self.state.name}", CloseReason.GENERIC)
+        raise RemoteError(f"handshake timeout in state {self.state.name}", CloseReason.GENERIC)
 
     def _open_message(self, peer: bytes, **values: object) -> Open:
         lease = self.settings.lease_ms
@@ -173,14 +173,14 @@ class Handshake:
 
     def _check_identity(self, zid: bytes) -> None:
         if zid == self.settings.zid:
-            raise RemoteError("the other end has our own id", CloseReason.CONNECTION_TO_SELF)
+            raise RemoteError("the peer has the ZenohID of this node", CloseReason.CONNECTION_TO_SELF)
         reason = self._admit(zid)
         if reason is not None:
-            raise RemoteError(f"no further session with {zid[::-1].hex()}", reason)
+            raise RemoteError(f"further session with {zid[::-1].hex()} refused", reason)
 
 
 class Opener(Handshake):
-    """The end that connects. `qos_link` says what the endpoint's metadata restricts the link to."""
+    """Handshake of the connecting end. `qos_link` is the restriction from the metadata of the endpoint."""
 
     def __init__(
         self,
@@ -222,10 +222,10 @@ class Opener(Handshake):
         _check_batch_size(ack)
         if ack.resolution & 0x03 > code & 0x03 or ack.resolution & 0x0C > code & 0x0C:
             raise RemoteError(
-                f"InitAck.resolution {ack.resolution:#04x} above the {code:#04x} proposed", CloseReason.INVALID
+                f"InitAck.resolution {ack.resolution:#04x} exceeds the proposed {code:#04x}", CloseReason.INVALID
             )
         if ack.patch > own.patch:
-            raise RemoteError(f"InitAck.patch {ack.patch} above the {own.patch} proposed", CloseReason.GENERIC)
+            raise RemoteError(f"InitAck.patch {ack.patch} exceeds the proposed {own.patch}", CloseReason.GENERIC)
         zid = ack.zid.value
         self._check_identity(zid)
         auth = None
@@ -244,7 +244,7 @@ class Opener(Handshake):
 
 
 class Acceptor(Handshake):
-    """The end that was connected to. `secret` makes cookies ours, `context` binds them to this link."""
+    """Handshake of the accepting end. `secret` signs cookies, `context` binds them to this link."""
 
     def __init__(
         self,
@@ -265,7 +265,9 @@ class Acceptor(Handshake):
     def send_init_ack(self, syn: Init, now: float) -> None:
         own = self.settings
         if syn.version != VERSION:
-            raise RemoteError(f"protocol version {syn.version}: we speak {VERSION}", CloseReason.INVALID)
+            raise RemoteError(
+                f"protocol version {syn.version} is not supported; expected {VERSION}", CloseReason.INVALID
+            )
         _check_batch_size(syn)
         asked = None if syn.auth.value is None else Auth.decode(syn.auth.value)
         if own.users is not None and (asked is None or not asked.usrpwd):
@@ -330,10 +332,10 @@ class Acceptor(Handshake):
         password = None
         if given is not None and self.settings.users is not None:
             password = self.settings.users.get(given.user.decode(errors="replace"))
-        # An unknown user takes as long as a wrong password.
+        # Safety: an unknown user takes as long as a wrong password.
         known = given is not None and given.prove(password or b"", nonce) and password is not None
         if not known:
-            raise RemoteError("no such user, or not this password", CloseReason.GENERIC)
+            raise RemoteError("unknown user or wrong password", CloseReason.GENERIC)
         assert given is not None
         self.user = given.user.decode(errors="replace")
 
@@ -347,14 +349,14 @@ def _check_batch_size(init: Init) -> None:
 
 
 def _settle_link(own: QosLink | None, syn: Init) -> QosLink | None:
-    """What the link is restricted to: the opener's wish, if ours includes it. None where plain QoS says it all."""
+    """Return the restriction of the link: the one that the opener requests, if ours includes it. None means plain QoS."""
     theirs = QosLink.from_wire(syn.qos_link) if syn.qos_link else None
     if own is None or theirs is None:
         return theirs
     range_fits = own.priorities is None or theirs.priorities is None or _includes(own.priorities, theirs.priorities)
     kind_fits = own.reliable is None or theirs.reliable is None or own.reliable == theirs.reliable
     if not (range_fits and kind_fits):
-        raise RemoteError(f"a link for {theirs}, where ours is for {own}", CloseReason.GENERIC)
+        raise RemoteError(f"the peer requests a link for {theirs}, but this link is for {own}", CloseReason.GENERIC)
     return theirs
 
 

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What arrives: bytes cut into batches, batches walked, lanes checked, fragments joined, messages handed on.
+"""Receive path: split bytes into batches, decode messages, check sequence numbers and reassemble fragments.
 
-Messages are handed on in the reader's own records, which the next message overwrites: who wants to keep something
-copies it (`value`), and who forwards copies the bytes. `reader.frame` tells the lane that the message came on.
+Messages are delivered in the reader's own records, which the next message overwrites. A sink that keeps a value copies it
+(`value`). A sink that forwards a message copies its bytes. `reader.frame` identifies the lane of the message.
 
-A sink can suspend its inbox after any message: it sets `suspended`. The inbox then keeps copies of the bytes that follow
-and delivers nothing until `resume`. With RETRY, the message at hand is delivered again.
+A sink can suspend its inbox after any message by setting `suspended`. The inbox then stores copies of further bytes
+and delivers nothing until `resume`. With RETRY, the current message is delivered again.
 
-The buffer into which a link reads, and the readers over it, are an `Arena`: one serves all connections of a thread, so
-that a thousand idle connections hold no buffers. A connection keeps only the beginning of a batch whose end has not
-come.
+The receive buffer and its readers form an `Arena`. One arena serves all connections of a thread, so idle connections
+hold no buffers. A connection stores only the beginning of an incomplete batch.
 """
 
 from collections import deque
@@ -37,39 +36,44 @@ PARTIAL_MESSAGES = Resource.PARTIAL_MESSAGES
 
 LARGEST = 65535 + 4
 ROOM = cython.declare(cython.Py_ssize_t, 4 * 65536)
-MAX_WAITING = cython.declare(cython.Py_ssize_t, 4 * 65536)  # bytes of datagrams that a suspended inbox keeps
+MAX_WAITING = cython.declare(cython.Py_ssize_t, 4 * 65536)  # maximum bytes of datagrams that a suspended inbox stores
 
 SUSPEND, RETRY = 1, 2
-"""Values of `Sink.suspended`: continue with the next message, or deliver the message at hand again."""
+"""Values of `Sink.suspended`: continue with the next message, or deliver the current message again."""
 
 
 class Sink:
-    """Who receives network messages. Subclass it, compiled or not."""
+    """Receiver of network messages. Subclass it, compiled or not."""
 
     if not cython.compiled:  # compiled: an attribute, in the .pxd
-        runs: bool = False  # whether `on_run` is worth a call
+        runs: bool = False  # whether `on_run` is implemented
         suspended: int = 0  # SUSPEND or RETRY: deliver nothing until `Inbox.resume`, which sets it to 0
 
     def begin(self):
-        """Messages of one read follow."""
+        """Handle the start of a read: its messages follow."""
         return 0
 
     def finish(self):
-        """That was all of that read; called also when something in it failed."""
+        """Handle the end of a read. Also called after an error."""
         return 0
 
     def on_message(self, kind, reader):
-        """One network message, in `reader.record(kind)` until this returns."""
+        """Handle one network message. `reader.record(kind)` is valid until this method returns."""
         return 0
 
     def on_run(self, reader):
-        """Before the next message of a frame is read: take some of those that lie ahead, move the reader behind them, and
-        tell how many they were. The first that is not taken is read and handed on."""
+        """Consume messages ahead of the reader, before the next message of a frame is decoded.
+
+        Moves the reader after the consumed messages. The first message that is not consumed is decoded and delivered.
+
+        Returns:
+            The number of consumed messages.
+        """
         return 0
 
 
 class Arena:
-    """Where links read into, and the readers that walk it. For one thread."""
+    """Receive buffer of links and the readers over it. Used by one thread."""
 
     def __init__(self):
         self.buf = bytearray(ROOM)
@@ -82,9 +86,9 @@ class Arena:
 
 
 class Inbox:
-    """The receiving half of a connection.
+    """Receive path of a connection.
 
-    `owner` gets handshake batches (`on_batch`), CLOSE and JOIN, `sink` the rest.
+    `owner` receives handshake batches (`on_batch`), CLOSE and JOIN. `sink` receives all other messages.
     """
 
     def __init__(self, arena, owner, sink, prefix):
@@ -95,7 +99,7 @@ class Inbox:
         self.limit = LARGEST
         self.batch_size = LARGEST
         self.kept = b""
-        # While the sink is suspended: the rest of the batch at hand, a joined message to deliver again, later pieces.
+        # While the sink is suspended: the rest of the current batch, a reassembled message to retry, later bytes.
         self.rest = None
         self.rest_in_frame = False
         self.joined = None
@@ -119,11 +123,11 @@ class Inbox:
         self.lost = 0
         self.budget = None
         self.account = None
-        self.held = 0  # bytes of messages that have come in part
+        self.held = 0  # bytes of partly received messages
         self.most = 0
 
     def start(self, lanes, batch_size, qos, compression, low_latency):
-        """The handshake is over: from the next batch on, messages."""
+        """Decode messages from the next batch on. The handshake is complete."""
         self.lanes = lanes
         if self.account is not None:
             lanes.most = min(lanes.most, self.account.limits[PARTIAL_MESSAGES])
@@ -138,7 +142,7 @@ class Inbox:
         self.is_open = True
 
     def stop(self):
-        """Nothing more is of interest, also of what has arrived already."""
+        """Discard all further bytes, including those already received."""
         self.stopped = True
         self.kept = b""
         self.rest = self.joined = self.waiting = None
@@ -149,7 +153,7 @@ class Inbox:
     # Bytes of a stream
 
     def space(self):
-        """Where to read into; then say `filled`. What was kept lies before it."""
+        """Return the buffer to read into. Call `filled` afterwards. Incomplete bytes of earlier reads are before it."""
         size: cython.Py_ssize_t = len(self.kept)
         if size == 0:
             return self.arena.whole
@@ -157,7 +161,7 @@ class Inbox:
         return self.arena.whole[size:]
 
     def filled(self, size):
-        """Walk the batches that are whole now, and keep the rest."""
+        """Process the complete batches and keep the remaining bytes."""
         self.sink.begin()
         try:
             self.walk_whole(size)
@@ -182,7 +186,7 @@ class Inbox:
                 length |= byte << (8 * i)
             if length > self.limit:
                 raise RemoteError(
-                    f"a batch of {length} bytes where {self.limit} is the most agreed on", CloseReason.INVALID
+                    f"batch of {length} bytes exceeds the negotiated limit of {self.limit}", CloseReason.INVALID
                 )
             if end - start < length:
                 break
@@ -193,12 +197,12 @@ class Inbox:
         return 0
 
     def receive(self, data):
-        """Bytes of a stream in pieces of any size, or one whole datagram."""
+        """Process bytes of a stream in pieces of any size, or one whole datagram."""
         view = memoryview(data)
         if not self.prefix:
             size: cython.Py_ssize_t = len(view)
             if size > self.limit:
-                raise RemoteError(f"a datagram of {size} bytes: no batch is that long", CloseReason.INVALID)
+                raise RemoteError(f"datagram of {size} bytes exceeds the maximum batch size", CloseReason.INVALID)
             if self.sink.suspended:
                 return self.store(view, False)
             memoryview(self.arena.buf)[:size] = view
@@ -222,7 +226,7 @@ class Inbox:
         return 0
 
     def feed(self, view):
-        """Walk a piece of a stream, of any size."""
+        """Process a piece of a stream, of any size."""
         size: cython.Py_ssize_t
         while len(view) and not self.stopped:
             if self.sink.suspended:
@@ -237,7 +241,7 @@ class Inbox:
     # While the sink is suspended
 
     def store(self, data, first):
-        """Keep a piece while the sink is suspended, before or after other pieces. Datagrams over the limit are lost."""
+        """Store bytes while the sink is suspended, before or after other stored bytes. Datagrams over the limit are dropped."""
         size: cython.Py_ssize_t = len(data)
         if not self.prefix and self.waiting_size + size > MAX_WAITING:
             self.lost += 1
@@ -252,7 +256,7 @@ class Inbox:
         return self.charge()
 
     def resume(self):
-        """Continue with the bytes that were kept, until they are used up or the sink is suspended again."""
+        """Process the stored bytes until they are consumed or the sink is suspended again."""
         self.sink.suspended = 0
         self.sink.begin()
         try:
@@ -277,7 +281,7 @@ class Inbox:
             reader.frame.reliable = self.reliable
             self.walk_on(reader)
         if self.prefix and self.sink.suspended == 0 and not self.stopped:
-            self.space()  # copies the kept bytes into the arena
+            self.space()  # copies the stored bytes into the arena
             self.walk_whole(0)
         while self.waiting and self.sink.suspended == 0 and not self.stopped:
             piece = self.waiting.popleft()
@@ -290,7 +294,7 @@ class Inbox:
         return 0
 
     def suspend(self, reader):
-        """Keep the rest of the batch: from the message at hand if it is to be delivered again, else from the next one."""
+        """Store the rest of the batch, from the current message on RETRY, else from the next message."""
         at: cython.Py_ssize_t = reader.c.at
         if self.joined is None:
             self.priority = reader.frame.priority
@@ -303,7 +307,7 @@ class Inbox:
         return 0
 
     def charge(self):
-        """Charge the bytes that are kept for a suspended sink."""
+        """Charge the bytes that are stored for a suspended sink."""
         size: cython.Py_ssize_t = 0
         if self.sink.suspended and not self.stopped:
             size = len(self.kept) + self.waiting_size
@@ -319,7 +323,7 @@ class Inbox:
     # Batches
 
     def batch(self, at, end):
-        """One batch, in the arena."""
+        """Process one batch in the arena."""
         if self.stopped or at == end:
             return 0
         self.batches += 1
@@ -381,15 +385,15 @@ class Inbox:
                 self.owner.on_join(reader.join)
                 if self.stopped:
                     return 0
-            # KEEP_ALIVE needs no answer; OAM and strays of the handshake (a repeated datagram) are not for us
+            # KEEP_ALIVE needs no reply; OAM and late handshake messages (a repeated datagram) are ignored
 
     def accept(self, priority, reliable, sn):
-        """Whether this is news on its lane."""
+        """Return whether the sequence number is new on its lane."""
         if priority != DATA and not self.qos:
-            raise RemoteError(f"a frame of priority {priority} where no QoS was agreed on", CloseReason.INVALID)
+            raise RemoteError(f"frame of priority {priority} on a session without QoS", CloseReason.INVALID)
         gap: cython.longlong = self.lanes.accept(lane_of(priority, reliable), sn)
         if gap == OUT_OF_RANGE:
-            raise RemoteError(f"sequence number {sn} where {self.lanes.mask} is the largest", CloseReason.INVALID)
+            raise RemoteError(f"sequence number {sn} exceeds the maximum of {self.lanes.mask}", CloseReason.INVALID)
         if gap == OLD:
             self.old += 1
             return False
@@ -397,10 +401,10 @@ class Inbox:
         return True
 
     def hold(self, size):
-        """So much is held from now on."""
+        """Update the number of bytes held."""
         if size == self.held:
             return 0
-        if self.account is not None:  # which charges the budget
+        if self.account is not None:  # also charges the budget
             self.account.set(PARTIAL_MESSAGES, size)
         if self.budget is not None:
             self.budget.add(0 if self.account is not None else size - self.held, size - self.held)
@@ -408,7 +412,7 @@ class Inbox:
         return 0
 
     def join(self, reader):
-        """A fragment: when it is the last, its message is whole."""
+        """Process a fragment. The last fragment completes its message."""
         f = reader.fragment
         if not self.accept(f.priority, f.reliable, f.sn):
             return 0
@@ -428,7 +432,7 @@ class Inbox:
         return self.deliver(message, f.priority, f.reliable)
 
     def deliver(self, message, priority, reliable):
-        """Deliver a message that was joined from fragments."""
+        """Deliver a message that was reassembled from fragments."""
         whole: Reader = self.arena.joined
         whole.bind(message)
         whole.begin_network(0, len(message))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queue of a low-latency session: each message is its own batch; no FRAME, no number, no fragment, no priority.
+"""Transmit queue of a low-latency session: each message is its own batch, without FRAME, sequence number, fragment or priority.
 
-On a stream each message follows its length of four bytes, so several of them still leave in one write. What is larger
-than the agreed batch size cannot be sent at all, and the caller hears so at once.
+On a stream, each message has a length prefix of four bytes, so one write can still carry several messages. A message larger
+than the negotiated batch size cannot be sent; the caller gets an error immediately.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ __all__ = ["LowLatencyQueue"]
 
 
 class LowLatencyQueue:
-    """Takes the place of a `Queue` when low latency was agreed on; `handshake` is what that one has yet to send."""
+    """Replacement of `Queue` after low latency was negotiated. `handshake` holds the bytes that `Queue` has not sent yet."""
 
     def __init__(self, handshake: Queue, batch_size: int, size: int) -> None:
         self.prefix = 4 if handshake.prefix else 0
@@ -31,13 +31,13 @@ class LowLatencyQueue:
         self._current: memoryview | None = None
 
     def send(self, message: Message | bytes, priority: int, reliable: bool, congestion: int, express: bool) -> bool:
-        """As `Queue.send`; of all that a message may ask for, only its size matters here."""
+        """Queue a message as `Queue.send` does. Only the size of the message matters here."""
         if self._ended:
             raise LocalError("the session is closed")
         data = message if isinstance(message, bytes) else message.encode()
         if len(data) > self.limit:
             raise LocalError(
-                f"a message of {len(data)} bytes on a low-latency session, which carries at most {self.limit}: "
+                f"message of {len(data)} bytes exceeds the limit of {self.limit} of a low-latency session; "
                 "send less, or open the session without low latency"
             )
         if self._held and self._held + len(data) > self._room:
@@ -75,19 +75,19 @@ class LowLatencyQueue:
         if self._handshake.waiting:
             self._handshake.advance(size)
             return not self._handshake.waiting
-        assert self._current is not None, "nothing was asked for"
+        assert self._current is not None, "data() was not called before advance()"
         self._held -= size
         self._current = self._current[size:] or None
         return self._current is None
 
     def discard(self) -> None:
-        """Nobody will read the rest."""
+        """Discard the queue: the peer no longer reads."""
         self._waiting.clear()
         self._held = len(self._current or b"")
 
     @property
     def complete(self) -> int:
-        """Every message is complete: nothing is gained by waiting for the next."""
+        """Number of complete batches: every queued message is one."""
         return len(self._waiting)
 
     @property

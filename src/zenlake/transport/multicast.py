@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A multicast group: everybody tells who they are (JOIN) again and again, and everybody hears everybody.
+"""A multicast group: every member announces itself periodically (JOIN) and receives all datagrams.
 
-There is no handshake, so nothing is negotiated: a JOIN whose parameters are not ours is ignored. A peer is known by the
-address that its datagrams come from, has lanes of its own, and is forgotten when its lease passes without a word from
-it. What we send goes to all, from one set of lanes. Sans-IO, as `unicast`.
+There is no handshake, so nothing is negotiated: a JOIN with other parameters than ours is ignored. A peer is identified by the
+source address of its datagrams and has its own lanes. It is removed when its lease expires without a datagram. Our messages
+go to all members on one set of lanes. Sans-IO, like `unicast`.
 """
 
 from collections import deque
@@ -28,12 +28,12 @@ __all__ = ["Joined", "Left", "Multicast", "Peer"]
 
 VERSION = 9
 MTU = 65535
-MEMBER_SIZE = 8 << 10  # bytes that a member takes: its session, its lanes and its face
-MAX_LEASE = 300.0  # seconds; a member repeats JOIN, so one that promises more and is silent is gone
+MEMBER_SIZE = 8 << 10  # bytes charged for a member: its session, its lanes and its face
+MAX_LEASE = 300.0  # seconds; members repeat JOIN, so one that is silent for longer is gone
 
 
 class Peer:
-    """Another member: who it is, and where its lanes stand."""
+    """Another member of the group: its identity and the state of its lanes."""
 
     def __init__(self, group: "Multicast", source: Hashable, join: Join, now: float) -> None:
         self.group = group
@@ -52,7 +52,7 @@ class Peer:
         self.left: CloseReason | None = None
 
     def resume(self) -> None:
-        """Deliver the messages that were kept while its sink was suspended."""
+        """Deliver the messages that were stored while its sink was suspended."""
         try:
             self.inbox.resume()
         except (DecodeError, ProtocolError):
@@ -61,7 +61,7 @@ class Peer:
             self.group._forget(self, self.left)
 
     def on_join(self, join: Join) -> None:
-        """It must say the same as before; a node that started anew at the same address is another peer."""
+        """Check that a repeated JOIN has the same parameters. A node that restarted at the same address is a new peer."""
         if join.zid.value != self.zid or _terms(join) != self._terms:
             self.left = CloseReason.INVALID
             self.inbox.stop()
@@ -85,20 +85,20 @@ class Left:
 
 @dataclass(slots=True)
 class Counters:
-    """What was not for us, or not as it should be."""
+    """Counters of ignored datagrams."""
 
     strangers: int = 0
-    """Datagrams of those who have not joined."""
+    """Datagrams of nodes that have not joined."""
     foreign: int = 0
-    """JOINs whose parameters are not ours."""
+    """JOIN messages with other parameters than ours."""
     broken: int = field(default=0)
-    """Datagrams that cannot be read."""
+    """Datagrams that cannot be decoded."""
     refused: int = 0
-    """JOINs beyond the number of members or their memory."""
+    """JOIN messages that exceed the maximum number of members or their memory limit."""
 
 
 class Multicast:
-    """Our membership. `sink` makes the receiver of a peer's messages; `initial_sn` is where our lanes begin."""
+    """Our membership in a group. `sink` creates the receiver of a peer's messages; `initial_sn` is the start of our lanes."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class Multicast:
         self.settings = settings
         self.budget = budget
         self.account = account or Account()
-        """The memory of all members together."""
+        """Memory account of all members together."""
         self.arena = arena or Arena()
         self.sink = sink or (lambda peer: Sink())
         self.peers: dict[Hashable, Peer] = {}
@@ -130,10 +130,10 @@ class Multicast:
         self._next_join = now
         self._events: deque[Joined | Left] = deque()
 
-    # In
+    # Receive
 
     def receive(self, data: bytes | memoryview, source: Hashable, now: float) -> None:
-        """One datagram of the group. Ours come back too: do not pass them on to here."""
+        """Process one datagram of the group. Do not pass our own datagrams, which the group also delivers."""
         if self.is_closed:
             return
         peer = self.peers.get(source)
@@ -145,7 +145,7 @@ class Multicast:
         try:
             peer.inbox.receive(data)
         except (DecodeError, ProtocolError):
-            self.counters.broken += 1  # one bad datagram, or a forged one, is no reason to lose a member
+            self.counters.broken += 1  # a single invalid or forged datagram must not remove a member
         if peer.left is not None:
             self._forget(peer, peer.left)
 
@@ -170,7 +170,9 @@ class Multicast:
             return None
         peer = self.peers[source] = Peer(self, source, first, now)
         self._events.append(Joined(peer))
-        self._next_join = min(self._next_join, now)  # it shall not have to wait to know us
+        self._next_join = min(
+            self._next_join, now
+        )  # send a JOIN immediately, so that the new member learns our parameters
         return peer
 
     def _own_terms(self) -> tuple[int, int, int]:
@@ -182,7 +184,7 @@ class Multicast:
         self.account.release(Resource.MULTICAST_MEMBERS, MEMBER_SIZE)
         self._events.append(Left(peer, reason))
 
-    # Out
+    # Transmit
 
     def send(
         self,
@@ -192,11 +194,11 @@ class Multicast:
         congestion: int = CongestionControl.DROP,
         express: bool = False,
     ) -> bool:
-        """Queue a message to all. False if there is no room."""
+        """Queue a message to all members. Return False if the queue is full."""
         return bool(self.queue.send(message, priority, reliable, congestion, express))
 
     def data(self, now: float) -> memoryview | None:
-        """The next datagram. A JOIN goes when nothing waits: it tells the numbers that come next."""
+        """Return the next datagram. A JOIN is sent only when the queue is empty, because it contains the next sequence numbers."""
         if not self.queue.waiting and now >= self._next_join and not self.is_closed:
             self._next_join = now + self.settings.join_interval
             self.queue.control(self._join().encode())
@@ -225,7 +227,7 @@ class Multicast:
         )
 
     def close(self) -> None:
-        """Leave: the group hears a CLOSE."""
+        """Leave the group with a CLOSE."""
         if not self.is_closed:
             self.is_closed = True
             self.queue.end()
@@ -235,7 +237,7 @@ class Multicast:
             self.account.close()
             self.queue.control(Close(reason=CloseReason.GENERIC).encode())
 
-    # Time
+    # Timers
 
     def next_timeout(self) -> float | None:
         if self.is_closed:
@@ -247,7 +249,7 @@ class Multicast:
         return now >= self._next_join
 
     def on_timeout(self, now: float) -> None:
-        """Forget who was silent too long. (JOIN comes out of `data`.)"""
+        """Remove members whose lease has expired. `data` returns the JOIN."""
         for peer in [peer for peer in self.peers.values() if now >= peer.last_received + peer.lease]:
             self._forget(peer, CloseReason.EXPIRED)
 
@@ -257,5 +259,5 @@ class Multicast:
 
 
 def _terms(join: Join) -> tuple[int, int, int, int, bool]:
-    """What a member may not change."""
+    """Return the parameters that a member must not change."""
     return join.version, join.resolution & 0x0F, join.batch_size, join.patch, join.lanes is not None

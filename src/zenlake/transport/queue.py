@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What waits to be sent: eight bounded queues, the urgent ones first.
+"""Transmit queue: eight bounded queues, the most urgent priority first.
 
-A message is written straight into the open batch of its priority, behind a FRAME of its lane; when a batch is full it
-waits, closed, and the next is begun. A message that no batch holds waits as it is and is cut into fragments one at a
-time, when the link asks: so a batch of a more urgent priority passes between two fragments, and cutting costs no second
-copy.
+A message is encoded directly into the open batch of its priority, after a FRAME of its lane. A full batch is closed and
+queued, and a new one is opened. A message that exceeds a batch is queued whole. It is split into fragments one at a time, when
+the link is ready: batches of a more urgent priority can pass between two fragments, and splitting needs no second copy.
 
-At most `size` batches (or messages to be cut) wait in a priority. Beyond that `push` answers False and changes nothing;
-whether to wait, drop or close is up to the caller, who knows the message's congestion control. The same where all
-connections together hold as much as their `Budget` allows, for what may be dropped.
+At most `size` batches (or messages to be fragmented) are queued per priority. Beyond that, `push` returns False and changes
+nothing. The caller decides whether to wait, drop or close, because it knows the congestion control of the message. The same
+applies to droppable messages when all connections together have used up their `Budget`.
 """
 
 import cython
@@ -34,17 +33,17 @@ else:
 PRIORITIES = cython.declare(cython.int, 8)
 DATA = cython.declare(cython.int, 5)
 DROP = cython.declare(cython.int, 0)
-BLOCK = cython.declare(cython.int, 0x28)  # the QoS bits of either kind of block
+BLOCK = cython.declare(cython.int, 0x28)  # the QoS bits of PUSH and of the other messages
 EXPRESS = cython.declare(cython.int, 0x10)
-FULL = cython.declare(cython.int, 0)  # what `splice` answers
+FULL = cython.declare(cython.int, 0)  # results of `splice`
 TAKEN = cython.declare(cython.int, 1)
 OVER = cython.declare(cython.int, 2)
 SPARES = cython.declare(cython.Py_ssize_t, 2)
-SHORT = cython.declare(cython.Py_ssize_t, 16)  # a part of a batch that is short
+SHORT = cython.declare(cython.Py_ssize_t, 16)  # a last fragment of 1/16 batch or less is sent with the one before it
 
 
 def joined(header, key, before, rest, at, end):
-    """The pieces as one message."""
+    """Return the pieces joined into one message."""
     w: Writer = Writer(32 + key.size)
     w.header(header)
     w.run("key", key)
@@ -52,10 +51,10 @@ def joined(header, key, before, rest, at, end):
 
 
 class Queue:
-    """Everything one connection has yet to send. Not thread-safe."""
+    """Transmit queue of one connection. Not thread-safe."""
 
     def __init__(self, prefix):
-        self.prefix = prefix  # bytes of the length before a batch: 2 on a stream, 0 where a datagram is a batch
+        self.prefix = prefix  # size of the length prefix of a batch: 2 on a stream, 0 where a datagram is a batch
         self.current = None
         self.urgent = []
         self.spare = Ring()
@@ -76,11 +75,11 @@ class Queue:
         self.mask = 0
         self.patience = 0.0
         self.budget = None
-        self.held = 0  # bytes of what waits in full batches and to be cut
-        self.poor = False  # whether it was for the budget that a message was last refused
+        self.held = 0  # bytes of full batches and of messages to be fragmented
+        self.poor = False  # whether the last message was refused because of the budget
 
     def start(self, batch_size, mask, initial_sn, qos, compression, size, patience):
-        """The handshake is over: from here on, messages."""
+        """Accept messages from now on. The handshake is complete."""
         self.compression = compression
         self.head = self.prefix + (1 if compression else 0)
         self.limit = batch_size
@@ -93,9 +92,10 @@ class Queue:
     # Messages in
 
     def send(self, message, priority, reliable, congestion, express):
-        """Queue a network message, or one that is bytes already.
+        """Queue a network message, encoded or not.
 
-        False, and nothing happened, if its priority is full.
+        Returns:
+            False, without any change, if the queue of its priority is full.
         """
         if not self.is_open or self.ended:
             raise LocalError("the session is closed" if self.ended else "the session is not open yet")
@@ -105,11 +105,11 @@ class Queue:
         return self.push(message, priority, reliable, express, droppable)
 
     def end(self):
-        """Take no more messages; what waits still goes."""
+        """Accept no more messages. Queued messages are still sent."""
         self.ended = True
 
     def push(self, message, priority, reliable, express, droppable):
-        """Queue a message. False, and nothing happened, if its priority is full."""
+        """Queue a message. Return False, without any change, if the queue of its priority is full."""
         stage: Stage = self.stage(priority)
         fresh: cython.bint = stage.open is None
         if fresh and length(stage.jobs) >= stage.size:
@@ -142,14 +142,15 @@ class Queue:
         return self.place(encoded, stage, reliable, express, droppable)
 
     def push_encoded(self, data, priority, reliable, express, droppable):
-        """As `push`, for a network message that is bytes already."""
+        """Queue an encoded network message, as `push` does."""
         return self.place(data, self.stage(priority), reliable, express, droppable)
 
     def splice(self, header, key, before, rest, at, end, qos, reliable):
-        """As `push`, for a message in pieces: header, key, what a router puts in, and the bytes as they came.
+        """Queue a message given in pieces: header, key, extensions inserted by a router, and the received bytes.
 
-        Returns TAKEN, also where the session has ended (whoever is to know will hear of it); FULL if it may be dropped and
-        there is no room; OVER if it may not, and was taken all the same: then read no more from where it came.
+        Returns:
+            TAKEN, also after the end of the session, which is reported elsewhere. FULL if the message is droppable and the queue
+            is full. OVER if it is not droppable and was queued above the limit: the caller must then stop reading from its source.
         """
         if not self.is_open or self.ended:
             return TAKEN
@@ -177,7 +178,7 @@ class Queue:
         return TAKEN
 
     def begin(self, stage, size, qos, reliable):
-        """A batch for a message of that size, as the open one; None if it does not fit or there is no room."""
+        """Return the open batch with space for a message of that size, or None if the message does not fit or the queue is full."""
         if (
             length(stage.jobs) >= stage.size
             or self.head + self.frame_size(stage, reliable) + size > self.limit
@@ -193,7 +194,7 @@ class Queue:
         return batch
 
     def spill(self, data, stage, qos, reliable):
-        """What does not fit the open batch."""
+        """Queue a message that does not fit into the open batch."""
         droppable: cython.bint = qos & BLOCK == 0 or not reliable
         express: cython.bint = qos & EXPRESS != 0
         if self.place(data, stage, reliable, express, droppable):
@@ -208,7 +209,7 @@ class Queue:
 
     @property
     def is_over(self):
-        """Whether more waits than should."""
+        """Return whether the queue exceeds its limit."""
         stage: Stage
         for stage in self.stages:  # noqa: SIM110  compiled, a generator sees no attribute of a record
             if length(stage.jobs) > stage.size:
@@ -254,7 +255,7 @@ class Queue:
         return 0
 
     def commit(self, stage, batch, reliable, express, fresh):
-        """The message is in: count it, and use up its FRAME's number if it has a new one."""
+        """Count the message, and consume the sequence number of its FRAME if it has a new one."""
         if batch.lane != reliable:
             batch.lane = reliable
             stage.next_sn[reliable] = (stage.next_sn[reliable] + 1) & self.mask
@@ -265,7 +266,7 @@ class Queue:
         return 0
 
     def shut(self, stage):
-        """Nothing more goes into the open batch."""
+        """Close the open batch."""
         batch: Batch = stage.open
         self.hold(batch.w.at)
         stage.jobs.append(batch)
@@ -281,7 +282,7 @@ class Queue:
         return 0
 
     def lacks(self, size):
-        """Whether the budget has no room for so much."""
+        """Return whether `size` bytes exceed the budget."""
         self.poor = self.budget is not None and self.budget.held + size >= self.budget.limit
         if self.poor:
             self.budget.refused += 1
@@ -302,7 +303,7 @@ class Queue:
         return self.frame.write(w)
 
     def fragment_room(self, stage):
-        """The bytes of a message that fit a fragment other than the first (which is one shorter)."""
+        """Return the payload size of a fragment other than the first. The first holds one byte less."""
         return self.limit - self.head - 1 - vle_size(self.mask) - (0 if stage.priority == DATA else 2)
 
     def fragments(self, size, stage):
@@ -310,10 +311,11 @@ class Queue:
         return 1 + (size - (room - 1) + room - 1) // room
 
     def next_fragment(self, stage, cut, now):
-        """A batch with the next part of the message; the last takes it off the queue.
+        """Return a batch with the next fragment of the message. The last fragment removes the message from the queue.
 
-        A droppable message whose parts the link did not take for too long ends here, with a Drop. On a stream a short
-        last part goes along with the one before it: a message just above a batch's size is common, a write is dear.
+        A droppable message that the link did not accept in time ends here, with a Drop. On a stream, a short last
+        fragment is sent together with the one before it. Performance: messages just above the batch size are common,
+        and a write is expensive.
         """
         batch: Batch = self.fresh()
         left: cython.Py_ssize_t = self.write_fragment(batch.w, stage, cut, now)
@@ -330,7 +332,7 @@ class Queue:
         return batch
 
     def write_fragment(self, w, stage, cut, now):
-        """Write the next part; returns how many bytes are left."""
+        """Encode the next fragment. Return the number of remaining bytes."""
         late: cython.bint = now - cut.moved > self.patience
         left: cython.Py_ssize_t = cut.write(w, self.fragment, self.fragment_room(stage), stage.priority, late)
         cut.sn = (cut.sn + 1) & self.mask
@@ -349,21 +351,21 @@ class Queue:
         self.urgent.append((len(message).to_bytes(self.prefix, "little") + message if self.prefix else message, head))
 
     def data(self, now):
-        """What to write next, as a view; None if nothing waits. Say with `advance` how much of it was taken."""
+        """Return a view of the next bytes to write, or None. Call `advance` with the number of written bytes."""
         batch: Batch = self.current
         if batch is None:
             batch = self.next_batch(now)
             if batch is None:
                 return None
             self.current = batch
-        # Good until `advance`, like the batch: a view that kept its buffer would cost five times as much.
+        # Safety: valid until `advance`, like the batch. Performance: a view that owns its buffer would cost five times as much.
         if cython.compiled:
             start = cython.cast(cython.p_char, batch.w.data + batch.sent)
             return PyMemoryView_FromMemory(start, batch.w.at - batch.sent, PyBUF_READ)
         return memoryview(batch.w.buf)[batch.sent : batch.w.at]
 
     def advance(self, size):
-        """That many bytes of `data` are on their way. True if the batch is finished."""
+        """Remove that many written bytes of `data`. Return True if the batch is finished."""
         batch: Batch = self.current
         batch.sent += size
         if batch.sent < batch.w.at:
@@ -397,7 +399,7 @@ class Queue:
         return None
 
     def seal(self, batch):
-        """Compress if that was agreed, and write the length."""
+        """Compress the batch if negotiated, and write its length prefix."""
         w: Writer = batch.w
         plain: cython.Py_ssize_t = self.head
         if self.compression:
@@ -418,7 +420,7 @@ class Queue:
         return batch
 
     def write_length(self, w, start):
-        """Before the batch that began there and ends here."""
+        """Write the length prefix of the batch from `start` to the current position."""
         size: cython.Py_ssize_t = w.at - start - self.prefix
         i: cython.Py_ssize_t = 0
         while i < self.prefix:
@@ -434,9 +436,9 @@ class Queue:
         return batch
 
     def discard(self):
-        """Nobody will read the rest.
+        """Discard the queue, because the peer no longer reads.
 
-        Forget what waits, but for a batch that is partly sent and what `control` queued.
+        A partly sent batch and the messages queued by `control` are kept.
         """
         stage: Stage
         for stage in self.stages:
@@ -461,21 +463,21 @@ class Queue:
         return batch
 
     def keep(self, batch):
-        """A finished batch's memory serves the next one, unless a huge message made it huge."""
+        """Reuse the memory of a finished batch, unless a large message made it too large."""
         if length(self.spare) < SPARES and batch.w.room <= 4 * self.limit:
             self.spare.append(batch)
         return 0
 
     @property
     def waiting(self):
-        """Whether there is anything to write."""
+        """Return whether there are bytes to write."""
         return self.is_waiting()
 
     def is_waiting(self):
         return self.current is not None or self.complete > 0 or self.begun > 0 or len(self.urgent) > 0
 
     def next_sns(self):
-        """The next sequence numbers, (reliable, best effort) for each priority: what JOIN tells."""
+        """Return the next sequence numbers, (reliable, best effort) for each priority, as sent in JOIN."""
         stage: Stage
         numbers = []
         for stage in self.stages:
@@ -483,7 +485,7 @@ class Queue:
         return numbers
 
     def backlog(self):
-        """Batches and messages that wait, by priority: for tests and statistics."""
+        """Return the number of queued batches and messages by priority, for tests and statistics."""
         stage: Stage
         counts = []
         for stage in self.stages:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is there? SCOUT goes out in rounds, HELLO comes back. Sans-IO: datagrams and `now` in, datagrams out.
+"""Scouting: SCOUT is sent in rounds, HELLO is received. Sans-IO: datagrams and `now` in, datagrams out.
 
-A `Scouter` asks until it is stopped: at once, then after 1, 2, 4 and 8 seconds, and every 8. A `Responder` answers
-those who ask for its role. Neither checks the version byte: the mismatch shows at INIT (companion scouting.md).
+A `Scouter` sends SCOUT until it is stopped: immediately, then after 1, 2, 4 and 8 seconds, then every 8 seconds. A `Responder`
+replies to SCOUTs for its role. Neither checks the version byte: a mismatch is detected at INIT (companion scouting.md).
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ LONGEST_PERIOD = 8.0
 
 
 class Scouter:
-    """The one that asks."""
+    """Sender of SCOUT."""
 
     def __init__(self, what: WhatAmIMatcher, now: float) -> None:
         self.what = what
@@ -27,7 +27,7 @@ class Scouter:
         self._period = FIRST_PERIOD
 
     def data(self, now: float) -> bytes | None:
-        """The datagram to send to the group now, if it is time."""
+        """Return the datagram to send to the group, or None if it is not yet due."""
         if now < self._next:
             return None
         self._next = now + self._period
@@ -36,7 +36,7 @@ class Scouter:
         return scout
 
     def receive(self, datagram: bytes) -> Hello | None:
-        """A HELLO of a role that was asked for; anything else is nobody's fault and nothing to us."""
+        """Decode a HELLO of a requested role. Other datagrams are ignored."""
         try:
             hello = read_scouting(datagram)
         except DecodeError:
@@ -50,9 +50,9 @@ class Scouter:
 
 
 class Responder:
-    """The one that answers. `locators` tells where we can be reached, given whether the asker is on this machine.
+    """Sender of HELLO. `locators` returns our addresses, depending on whether the asking node is on this machine.
 
-    Where it cannot reach us it hears nothing: a HELLO without locators means the address that it comes from.
+    A node that cannot reach us gets no HELLO: a HELLO without locators would mean its source address.
     """
 
     def __init__(self, zid: bytes, whatami: WhatAmI, locators: Callable[[bool], Sequence[str]]) -> None:
@@ -61,7 +61,7 @@ class Responder:
         self._locators = locators
 
     def answer(self, datagram: bytes, from_here: bool) -> bytes | None:
-        """The HELLO for this SCOUT, or None if it is not for us."""
+        """Return the HELLO for this SCOUT, or None if it does not match our role."""
         try:
             scout = read_scouting(datagram)
         except DecodeError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one priority has waiting in a `queue`: batches, open or closed, and messages that are cut when their turn comes."""
+"""State of one priority in a `queue`: open and closed batches, and messages that are fragmented when they are sent."""
 
 import cython
 
@@ -14,17 +14,17 @@ SMALL = cython.declare(cython.Py_ssize_t, 512)
 
 
 class Batch:
-    """Bytes for the link: being filled, waiting, or partly sent."""
+    """Bytes for the link: being filled, queued or partly sent."""
 
     def __init__(self, room=SMALL):
         self.w = Writer(room)
-        self.lane = -1  # 1 if its last FRAME is reliable, 0 if not, -1 if there is none
+        self.lane = -1  # 1 if its last FRAME is reliable, 0 if best effort, -1 without a FRAME
         self.sent = 0
-        self.second = 0  # where a second batch begins that travels with the first
+        self.second = 0  # start of a second batch that is sent together with the first
 
 
 class Cut:
-    """A message too large for a batch, and how much of it has gone. Its sequence numbers are reserved."""
+    """A message that exceeds a batch, and its progress. Its sequence numbers are reserved."""
 
     def __init__(self, data, reliable, droppable, sn):
         self.data = data
@@ -35,9 +35,10 @@ class Cut:
         self.moved = 0.0
 
     def write(self, w, f, room, priority, late):
-        """Write the next part, as a fragment that holds so much (the first one byte less); returns how many bytes are left.
+        """Encode the next fragment. Return the number of remaining bytes.
 
-        What is `late`, may be dropped and has begun ends here, with a Drop.
+        Its payload has `room` bytes, or one byte less in the first fragment.
+        A `late` droppable message that has begun ends here, with a Drop.
         """
         left: cython.Py_ssize_t = len(self.data) - self.at
         f.first = self.at == 0
@@ -57,9 +58,9 @@ class Cut:
 
 
 class Stage:
-    """One priority.
+    """State of one priority.
 
-    What waits (oldest first), the batch being filled, and the next sequence number of its two lanes.
+    It consists of the queue (oldest first), the open batch, and the next sequence number of its two lanes.
     """
 
     def __init__(self, priority, size, initial_sn):

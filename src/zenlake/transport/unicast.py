@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # cython: annotation_typing=False
-"""One connection between two nodes, from its first byte to its last.
+"""One unicast connection between two nodes, from its first byte to its last.
 
-Sans-IO: bytes come in through `receive` (or straight into the buffer, `space` and `filled`), bytes to be written come
-out of `data` and are acknowledged with `sent`; time comes in as `now`, a float in seconds that never goes back, and
-`next_timeout` says when to call `on_timeout`. Network messages go to the sink, everything else that happens is an
-event.
+Sans-IO: received bytes are passed to `receive`, or read into the buffer (`space` and `filled`). `data` returns the bytes to
+write, and `sent` acknowledges them. `now` is a monotonic time in seconds (float). `next_timeout` returns when to call
+`on_timeout`. Network messages go to the sink. Everything else is an event.
 
     unicast = Unicast(Opener(settings), stream=True, sink=sink)
     unicast.start(now)
@@ -13,12 +12,12 @@ event.
     unicast.receive(link.read(), now)
     for event in unicast.events(): ...
 
-Receiving and sending may happen in two threads. The sending half (`send`, `data`, `sent`, `close`, `on_timeout`) is
-then for the caller to guard; what is received changes it only while `guard` is held, never while a message is handed
-on. `dropped` counts messages that found no room.
+Threading: receiving and sending may run in two threads. The caller then guards the transmit path (`send`, `data`, `sent`,
+`close`, `on_timeout`). The receive path changes it only while `guard` is held, never while a message is delivered.
+`dropped` counts messages for which there was no space.
 
-Who breaks the protocol hears a CLOSE that says why, and the connection ends. (1.10.2 hangs up without a word in most of
-these cases; it reads the CLOSE all the same.)
+A peer that violates the protocol gets a CLOSE with the reason, and the connection ends. (1.10.2 disconnects without a CLOSE
+in most of these cases, but it decodes the CLOSE.)
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -54,14 +53,14 @@ KEEP_ALIVE = KeepAlive().encode()
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Messages may be sent."""
+    """Event: the session is open, and messages may be sent."""
 
     session: Session
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The end: `reason` as in CLOSE, whether the other end gave it, and the breach of the protocol if there was one."""
+    """Event: the session has ended, with the reason of the CLOSE, the end that sent it, and the protocol error or None."""
 
     reason: CloseReason
     by_peer: bool
@@ -69,19 +68,23 @@ class Closed:
 
 
 class Tee(Protocol):
-    """Who hears of every batch, without the link's length and compressed no more. Called in the middle of the work, by
-    whatever thread does it: it must not wait."""
+    """Observer of every batch, without length prefix and decompressed.
+
+    Threading: called by whichever thread sends or receives. It must not block.
+    """
 
     def received(self, data: bytes | memoryview, wire_size: int, compressed: bool) -> None:
-        """A batch that has just arrived, before it is looked into; `wire_size` counts the length before it. The bytes are there
-        until this returns: who keeps them copies them."""
+        """Handle a received batch, before it is decoded. `wire_size` includes the length prefix.
+
+        Safety: the bytes are valid until this method returns. Copy them to keep them.
+        """
 
     def sent(self, data: bytes, wire_size: int, compressed: bool) -> None:
-        """A batch that is being handed to the link."""
+        """Handle a batch that is being passed to the link."""
 
 
 class Unicast:
-    """Both roles: pass an Opener or an Acceptor. `stream` says whether batches need a length before them."""
+    """A connection in either role: pass an Opener or an Acceptor. `stream` selects length-prefixed batches."""
 
     def __init__(
         self, handshake: Opener | Acceptor, *, stream: bool, sink: Sink | None = None, arena: Arena | None = None,
@@ -95,7 +98,7 @@ class Unicast:
         self.paused = False
         self.dropped = 0
         self.queue: Queue | LowLatencyQueue = Queue(2 if stream else 0)
-        self._plain: Queue | None = self.queue  # the same, for as long as it is the compiled one
+        self._plain: Queue | None = self.queue  # the same object while it is a compiled `Queue`
         self.inbox = Inbox(arena or Arena(), self, sink or Sink(), 2 if stream else 0)
         self.queue.budget = self.inbox.budget = budget
         self.inbox.account = account
@@ -114,39 +117,39 @@ class Unicast:
 
     @property
     def is_opener(self) -> bool:
-        """Whether it was our idea."""
+        """Whether this node opened the connection."""
         return self._own == 0
 
     @property
     def peer_zid(self) -> bytes:
-        """The other end's id; known when the session is open."""
+        """ZenohID of the peer, known when the session is open."""
         zid: bytes = self.session.sides[1 - self._own].zid
         return zid
 
     @property
     def user(self) -> str | None:
-        """Who the other end proved to be, where passwords were asked for."""
+        """User name of the authenticated peer, where passwords are required."""
         return self._handshake.user
 
     @property
     def restriction(self) -> QosLink | None:
-        """What the link is for, if not for every message."""
+        """Priorities and reliability that the link is restricted to, or None."""
         return self._handshake.restriction
 
     def record(self, tee: Tee | None) -> None:
-        """From here on a tee hears of every batch; before `start`, of the handshake too. None: no more."""
+        """Pass every further batch to a tee. Before `start`, this includes the handshake. None removes the tee."""
         self.inbox.tee = self.queue.tee = tee
 
     def start(self, now: float) -> None:
-        """Begin the handshake, if it is ours to begin."""
+        """Begin the handshake, if this node is the opener."""
         if isinstance(self._handshake, Opener):
             self._handshake.start(now)
             self._after_handshake(now)
 
-    # In
+    # Receive
 
     def receive(self, data: bytes | bytearray | memoryview, now: float) -> None:
-        """Bytes of a stream, in pieces of any size; or one datagram."""
+        """Process received bytes: a piece of a stream, of any size, or one datagram."""
         self._heard(now)
         try:
             self.inbox.receive(data)
@@ -154,11 +157,11 @@ class Unicast:
             self._fail(error)
 
     def space(self) -> memoryview:
-        """Where a stream may be read into without a copy; valid until the next call of anything."""
+        """Return a buffer to read a stream into without a copy. Safety: valid until the next call of any method."""
         return self.inbox.space()
 
     def filled(self, size: int, now: float) -> None:
-        """That many bytes were read into `space`."""
+        """Process the bytes that were read into `space`."""
         self._heard(now)
         try:
             self.inbox.filled(size)
@@ -166,16 +169,16 @@ class Unicast:
             self._fail(error)
 
     def pause(self) -> None:
-        """The link is not read from now on: silence says nothing about the other end, so its lease does not expire."""
+        """Record that the link is not read from now on. The lease of the peer then does not expire."""
         self.paused = True
 
     @property
     def is_suspended(self) -> bool:
-        """Whether the sink is suspended: call `resume` before more is read."""
+        """Whether the sink is suspended. Call `resume` before reading more."""
         return self.inbox.sink.suspended != 0
 
     def resume(self, now: float) -> None:
-        """Deliver the messages that were kept while the sink was suspended. The link is read again, unless it still is."""
+        """Deliver the messages that were stored while the sink was suspended. Reading continues unless it is suspended again."""
         self._now = now
         try:
             if self.inbox.sink.suspended:
@@ -187,7 +190,7 @@ class Unicast:
             self._last_received = now
 
     def _heard(self, now: float) -> None:
-        """Note the time of the last bytes. After more than a lease of silence, this node itself did not read."""
+        """Record the time of the last bytes. After more than a lease of silence, assume that this node itself was stalled."""
         if self.is_open and now - self._last_received > self._peer_lease:
             self._stall_began = self._last_received
             self._stall_ended = now
@@ -204,7 +207,7 @@ class Unicast:
             self._end(Closed(close_reason(reason), True))
 
     def on_join(self, join: Join) -> None:
-        """Multicast's word; it has no meaning here."""
+        """Ignore a JOIN, which applies to multicast only."""
 
     def _after_handshake(self, now: float) -> None:
         handshake = self._handshake
@@ -236,7 +239,7 @@ class Unicast:
         self.is_open = True
         self._events.append(Opened(session))
 
-    # Out
+    # Transmit
 
     def send(
         self,
@@ -246,11 +249,11 @@ class Unicast:
         congestion: int = CongestionControl.DROP,
         express: bool = False,
     ) -> bool:
-        """Queue a network message, or one that is bytes already. False if its priority is full: see `patience`."""
+        """Queue a network message, encoded or not. Return False if the queue of its priority is full: see `patience`."""
         return bool(self.queue.send(message, priority, reliable, congestion, express))
 
     def patience(self, priority: int, reliable: bool, congestion: int) -> float:
-        """How long the sender of a message that found no room waits before it says `give_up`."""
+        """Return how long the sender of a refused message waits before it calls `give_up`."""
         if congestion == CongestionControl.DROP or not reliable:
             return self.settings.wait_before_drop
         if congestion == CongestionControl.BLOCK_FIRST:
@@ -260,22 +263,22 @@ class Unicast:
         return self.settings.wait_before_close
 
     def wait_over(self, priority: int, congestion: int, patience: float) -> None:
-        """The one that was told this patience has its place, or gave up."""
+        """End the wait that `patience` started: the message was queued or given up."""
         if congestion == CongestionControl.BLOCK_FIRST and patience:
             self._waiting_first.discard(priority)
 
     def give_up(self, reliable: bool, congestion: int, patience: float) -> None:
-        """There was no room in all that time.
+        """Give up a message after its wait.
 
-        Drop the message, or end the session with UNRESPONSIVE if it may not be dropped.
+        The message is dropped. If it is not droppable, the session ends with UNRESPONSIVE.
         """
         if congestion == CongestionControl.DROP or not reliable or not patience:
             self.dropped += 1
         else:
-            self._fail(RemoteError(f"no room for a message in {patience:g} s", CloseReason.UNRESPONSIVE))
+            self._fail(RemoteError(f"transmit queue full for {patience:g} s", CloseReason.UNRESPONSIVE))
 
     def data(self, now: float) -> memoryview | None:
-        """What to write next: (the rest of) one batch, or None."""
+        """Return (the rest of) one batch to write, or None."""
         view = self.queue.data(now) if self._plain is None else self._plain.data(now)
         if view is None and self._closing is not None and not self.is_closed:
             reason = self._closing
@@ -285,21 +288,21 @@ class Unicast:
         return view
 
     def sent(self, size: int, now: float) -> bool:
-        """That many bytes of `data` were taken by the link. True if the batch is finished."""
+        """Acknowledge that many bytes of `data`. Return True if the batch is finished."""
         self._last_sent = now
         return bool(self.queue.advance(size) if self._plain is None else self._plain.advance(size))
 
     def has_data(self) -> bool:
-        """Whether there is anything to write."""
+        """Return whether there are bytes to write."""
         waits = self.queue.waiting if self._plain is None else self._plain.is_waiting()
         return waits or (self._closing is not None and not self.is_closed)
 
     @property
     def is_finished(self) -> bool:
-        """Closed, and the last byte is gone: the link may go too."""
+        """Whether the session is closed and its last byte is written, so that the link can be closed."""
         return self.is_closed and not self.queue.waiting
 
-    # Time
+    # Timers
 
     def next_timeout(self) -> float | None:
         if self.is_closed:
@@ -311,15 +314,15 @@ class Unicast:
         return min(self._last_sent + self._keep_alive, self._last_received + self._peer_lease)
 
     def is_silent(self, now: float) -> bool:
-        """Whether the lease of the peer is over. Read once more before `on_timeout`: this node may have been stopped."""
+        """Return whether the lease of the peer has expired. Read once more before `on_timeout`: this node may have been stalled."""
         return self.is_open and now >= self._last_received + self._peer_lease
 
     def excuse(self, now: float) -> None:
-        """Restart the lease: the peer was not heard because this node does not read."""
+        """Restart the lease: the peer was silent because this node does not read."""
         self._last_received = now
 
     def silent_since(self, now: float) -> float:
-        """Return when the peer was last heard, before the stall of this node if one has just ended."""
+        """Return when the peer was last heard, not counting a stall of this node that has just ended."""
         return self._stall_began if now - self._stall_ended <= self._peer_lease else self._last_received
 
     def on_timeout(self, now: float) -> None:
@@ -329,30 +332,30 @@ class Unicast:
             self._handshake.on_timeout(now)
             self._after_handshake(now)
         elif now >= self._last_received + self._peer_lease and not self.paused:
-            self._fail(RemoteError(f"nothing was heard for {self._peer_lease:g} s", CloseReason.EXPIRED))
+            self._fail(RemoteError(f"no data received for {self._peer_lease:g} s", CloseReason.EXPIRED))
         elif now >= self._last_sent + self._keep_alive:
             self._last_sent = now
-            if not self.queue.waiting:  # else there is enough to say
+            if not self.queue.waiting:  # otherwise other batches serve as KEEP_ALIVE
                 self.queue.control(KEEP_ALIVE)
 
-    # The end
+    # Close
 
     def close(self, reason: CloseReason = CloseReason.GENERIC) -> None:
-        """End the session after all that waits has been sent; before the handshake is over, at once."""
+        """End the session after the queue is sent. Before the end of the handshake, end it immediately."""
         if self.is_closed or self._closing is not None:
             return
         if self.is_open:
             self._closing = reason
             self.queue.end()
         else:
-            self._fail(LocalError("closed before it was open", reason))
+            self._fail(LocalError("closed before the session was open", reason))
 
     def abandon(self, reason: CloseReason) -> None:
-        """End the session without sending what waits."""
-        self._fail(LocalError("given up: the other end takes nothing", reason))
+        """End the session without sending the queue."""
+        self._fail(LocalError("aborted: the peer does not read", reason))
 
     def link_lost(self, error: ProtocolError | None = None) -> None:
-        """There is nobody to talk to any more."""
+        """End the connection: the link is gone."""
         self._end(Closed(CloseReason.GENERIC, True, error))
 
     def _fail(self, error: DecodeError | ProtocolError) -> None:
@@ -375,7 +378,7 @@ class Unicast:
         self._events.append(event)
 
     def events(self) -> list[Opened | Closed]:
-        """What has happened since the last call."""
+        """Return the events since the last call."""
         found = self._events
         self._events = []
         return found

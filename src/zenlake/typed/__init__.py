@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Payloads as typed values: Arrow in, Arrow out. It knows formats and types, not where the rows came from.
+"""Payloads as typed Arrow columns.
 
-    poses = zenlake.tables.values(samples, "json")                      # + value (a struct), value_error
-    zenlake.tables.value_errors(poses)                                  # those that did not fit, as rows of `errors`
+    poses = zenlake.tables.values(samples, "json")                      # adds value (a struct) and value_error
+    zenlake.tables.value_errors(poses)                                  # undecodable payloads, as rows of `errors`
 
-A payload that does not fit its format or type has a null `value` and the reason in `value_error`; a row without a payload (a del)
-has neither. On Spark the same is `zenlake.spark.values`.
+A payload that cannot be decoded has a null `value` and the reason in `value_error`. A row without a payload (a DEL) has
+neither. The same on Spark is `zenlake.spark.values`.
 """
 
 from typing import Any
@@ -19,16 +19,24 @@ from zenlake.typed.ros import split
 
 __all__ = ["FORMATS", "Plan", "planned", "ros_keys", "value_errors", "values"]
 
-LONGEST_BYTES = 65536  # of a payload that is kept in `errors`, as for batches there
+LONGEST_BYTES = 65536  # bytes of a payload that `errors` keeps, as for batches
 ROWS = 16384
 
 
 def values(table: pa.Table, format: str, *, column: str = "payload", into: str = "value", **options: Any) -> pa.Table:
-    """The table with a column of typed values and one of reasons why there is none.
+    """Add a column with decoded payloads, and a column with decoding errors.
 
-    Formats and their options: `json` and `cbor` (`schema`, inferred from the first rows if not given), `text`, `serialized`
-    (`schema`), `protobuf` (`type`, `descriptors`), `cdr` (`type`, by default the one that the keys name; `definitions`, `distro`).
-    A schema is an Arrow type.
+    Args:
+        table: Rows with the column.
+        format: `json`, `cbor` (`schema`, default: inferred from the first rows), `text`, `serialized` (`schema`), `protobuf`
+            (`type`, `descriptors`), or `cdr` (`type`, default: that of the keys; `definitions`, `distro`).
+        column: Name of the input column.
+        into: Name of the output column.
+        **options: Options of the format. A schema is an Arrow type.
+
+    Raises:
+        InvalidValue: An argument is invalid.
+        ImportError: The package of the format is not installed.
     """
     checked(table.schema.names, column, into)
     has_keys = "key" in table.schema.names
@@ -49,12 +57,12 @@ def values(table: pa.Table, format: str, *, column: str = "payload", into: str =
 
 
 def value_errors(table: pa.Table, *, column: str = "payload", into: str = "value") -> pa.Table:
-    """The rows whose payload did not fit, in the columns of the table `errors` (what the rows did not tell is null)."""
+    """Return the rows whose payload could not be decoded, with the columns of the table `errors`."""
     from zenlake.columns.schemas import ERRORS
 
     why = f"{into}_error"
     if why not in table.schema.names:
-        raise InvalidValue(f"no column {why!r}: values() makes it")
+        raise InvalidValue(f"missing column {why!r}; call values() first")
     bad = table.filter(table[why].is_valid())
     known = {
         "field": pa.array([into] * bad.num_rows, pa.string()),
@@ -72,16 +80,16 @@ def value_errors(table: pa.Table, *, column: str = "payload", into: str = "value
 
 
 def ros_keys(table: pa.Table) -> pa.Table:
-    """The table with a column `ros`: domain, topic, type and hash of keys that rmw_zenoh made, null for others."""
+    """Add a column `ros`: domain, topic, type and hash of rmw_zenoh keys. Null for other keys."""
     checked(table.schema.names, "key", "ros")
     parts = [split(chunk) for chunk in table["key"].chunks]
     return table.append_column("ros", pa.chunked_array(parts, type=split(pa.array([], pa.string())).type))
 
 
 def checked(names: list[str], column: str, into: str) -> None:
-    """The column is there and the new ones are not."""
+    """Check that the input column exists and the output columns do not."""
     if column not in names:
-        raise InvalidValue(f"no column {column!r}; there are {', '.join(names)}")
+        raise InvalidValue(f"missing column {column!r}; expected one of {', '.join(names)}")
     for name in (into, f"{into}_error"):
         if name in names:
-            raise InvalidValue(f"there is a column {name!r} already; choose another name with into=")
+            raise InvalidValue(f"column {name!r} exists already; select another name with into=")

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON and CBOR: documents that say themselves what they hold, read into a schema that is given or inferred from a sample.
+"""JSON and CBOR documents, decoded into a schema that is given or inferred.
 
-A document fits if each field that the schema names has the schema's type or is null or absent; other fields are passed over. A
-whole number fits a fraction, and anything fits a text: what is no text becomes its JSON. That is also what inference falls back to
-where documents disagree.
+A document matches if each field of the schema has the right type, is null, or is absent. Other fields are ignored. An integer
+matches a floating-point field. Every value matches a text field, as its JSON. Inference uses text where documents disagree.
 
-msgspec checks and converts while it parses, by a class made for the schema.
+msgspec validates and converts while it parses, by a class created for the schema.
 """
 
 import datetime
@@ -23,12 +22,12 @@ from pyarrow import types
 from zenlake.errors import InvalidValue
 from zenlake.typed.shapes import Leaf, List, Map, Shape, Struct
 
-DEEPEST = 32  # levels of an inferred schema; what lies deeper stays JSON text
-WIDEST = 1000  # fields of an inferred struct; more of them are data, not a schema
+DEEPEST = 32  # levels of an inferred schema; deeper values stay JSON text
+WIDEST = 1000  # fields of an inferred struct; more are data instead of a schema
 
 _NO_NAME = re.compile(r'[\x00-\x1f"\\]')
 
-# Tags that let a small document stand for a large one (references), or that make Python work on what a stranger sent.
+# Tags by which a small document represents a large one (references), or runs Python code.
 _REFUSED_TAGS = {25: "string reference", 28: "shared value", 29: "shared value", 256: "string reference", 35: "regular expression",
                  36: "MIME message"}  # fmt: skip
 
@@ -57,11 +56,11 @@ def cbor() -> Callable[[bytes], Any]:
     try:
         import cbor2
     except ImportError:
-        raise ImportError("CBOR needs cbor2, which is not installed: pip install 'zenlake[values]'") from None
+        raise ImportError("CBOR needs the package cbor2: pip install 'zenlake[values]'") from None
 
     def refuse(what: str) -> Callable[[Any], Any]:
         def met(*_: Any) -> Any:
-            raise ValueError(f"a {what}, which is not read from strangers")
+            raise ValueError(f"a {what} is not accepted from untrusted sources")
 
         return met
 
@@ -70,12 +69,12 @@ def cbor() -> Callable[[bytes], Any]:
 
 
 def _untagged(_: Any, tag: Any) -> Any:
-    """The value of a tag that nobody here knows, without it."""
+    """Return the value of an unknown tag, without the tag."""
     return tag.value
 
 
 def shaped(type_: pa.DataType) -> tuple[Any, Shape]:
-    """The type that msgspec checks by, and how to take its objects apart."""
+    """Return the type for msgspec, and the shape of its objects."""
     if types.is_boolean(type_):
         return bool, Leaf(type_)
     if types.is_signed_integer(type_):
@@ -103,7 +102,7 @@ def shaped(type_: pa.DataType) -> tuple[Any, Shape]:
         wrong = [name for name in type_.names if not _is_a_name(name)]
         if wrong:
             raise InvalidValue(
-                f"schema: {wrong[0]!r} cannot name a field: it has a quote, backslash or control character"
+                f"schema: invalid field name {wrong[0]!r}; it has a quote, backslash or control character"
             )
         inner = [shaped(field.type) for field in type_]
         slots = [f"f{number}" for number in range(len(inner))]
@@ -115,11 +114,11 @@ def shaped(type_: pa.DataType) -> tuple[Any, Shape]:
         )
         fields = zip(type_.names, map(attrgetter, slots), (shape for _, shape in inner), strict=True)
         return made, Struct(list(fields))
-    raise InvalidValue(f"schema: a document has no {type_}")
+    raise InvalidValue(f"schema: documents do not support {type_}")
 
 
 class Text(Leaf):
-    """Texts as they are, and anything else as its JSON."""
+    """Return texts unchanged, and other values as JSON."""
 
     def __init__(self) -> None:
         super().__init__(pa.string())
@@ -139,7 +138,7 @@ def utc(time: datetime.datetime) -> datetime.datetime:
 
 
 def inferred(documents: Iterable[Any]) -> pa.DataType:
-    """The narrowest type that all documents fit."""
+    """Return the narrowest type that all documents match."""
     return _type(list(documents), DEEPEST)
 
 
@@ -160,7 +159,7 @@ def _type(values: list[Any], depth: int) -> pa.DataType:
 
 
 def _is_a_name(key: Any) -> bool:
-    """Whether a key can name a field: msgspec takes no quotes, backslashes and control characters in one."""
+    """Return whether a key can name a field: msgspec refuses quotes, backslashes and control characters."""
     return isinstance(key, str) and not _NO_NAME.search(key)
 
 

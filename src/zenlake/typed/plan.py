@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How payloads become values: the choice that a user makes, checked, and carried out on Arrow arrays.
+"""Decoding plan for payloads: a user's validated options, executed on Arrow arrays.
 
-A plan is made once, where the user is, and travels (pickled) to wherever the rows are. Whatever a payload does to its decoder, it
-costs that row its value and nothing else: the value is null and the reason stands beside it.
+A plan is created once, on the driver, and pickled to the tasks. A decoding error affects only its row: the value is
+null and the reason is in the other column.
 """
 
 import os
@@ -19,10 +19,10 @@ from zenlake.errors import InvalidValue
 from zenlake.typed import protobuf, ros, serialized
 from zenlake.typed.shapes import Shape
 
-SAMPLE = 1000  # rows that a schema is inferred from
+SAMPLE = 1000  # rows for schema inference
 LONGEST_WHY = 300
 
-# What each format is told by, beyond what all have.
+# The options of each format, besides the common ones.
 FORMATS: dict[str, tuple[str, ...]] = {
     "json": ("schema",),
     "cbor": ("schema",),
@@ -37,7 +37,7 @@ Rows = Iterable[tuple[bytes, str | None]]  # payloads and their keys
 
 @dataclass(frozen=True)
 class Plan:
-    """A format with all that it needs. `type` is the type of the values."""
+    """A format with its options. `type` is the type of the values."""
 
     format: str
     type: pa.DataType
@@ -48,7 +48,7 @@ class Plan:
     distro: str = ros.DISTRO
 
     def decode(self, payloads: pa.Array, keys: pa.Array | None = None) -> tuple[pa.Array, pa.Array]:
-        """The values of these payloads, and for each that does not fit the reason."""
+        """Return the values of payloads, and the error of each undecodable one."""
         whys: list[str | None] = [None] * len(payloads)
         if self.format == "cdr" and keys is not None:
             whys = self._objections(keys)
@@ -59,13 +59,13 @@ class Plan:
         for row, payload in enumerate(payloads.to_pylist()):
             try:
                 objects.append(None if payload is None or whys[row] is not None else decode(payload))
-            except Exception as error:  # whatever the library raises, it is about this payload
+            except Exception as error:  # any exception of the library concerns this payload
                 objects.append(None)
                 whys[row] = _why(error)
         return _columns(objects, whys, shape)
 
     def _objections(self, keys: pa.Array) -> list[str | None]:
-        """What each key has against being read as this type; every distinct key is looked at once."""
+        """Return the mismatch between each key and this type. Each distinct key is checked once."""
         encoded = keys.dictionary_encode()
         ours = ros.hash_of(self.name, self.distro, self.definitions)
         objections = [
@@ -76,7 +76,7 @@ class Plan:
 
 
 def planned(format: str, sample: Callable[[int], Rows], options: Mapping[str, Any]) -> Plan:
-    """The plan for what the user asked; `sample` gives so many rows, where they must be looked at."""
+    """Create the plan. `sample` returns the first rows if they are needed."""
     if format not in FORMATS:
         near = get_close_matches(str(format).lower(), FORMATS, 1)
         hint = f"did you mean {near[0]!r}? " if near else ""
@@ -85,7 +85,7 @@ def planned(format: str, sample: Callable[[int], Rows], options: Mapping[str, An
     for name in asked:
         if name not in FORMATS[format]:
             takes = ", ".join(FORMATS[format]) or "no option"
-            raise InvalidValue(f"{name}: not for {format}, which takes {takes}")
+            raise InvalidValue(f"{name} does not apply to {format}, which takes {takes}")
     return _PLANNERS[format](sample, **asked)
 
 
@@ -106,7 +106,7 @@ def _parsed(format: str, rows: Rows) -> list[Any]:
     for payload, _ in rows:
         try:
             found.append(parse(payload))
-        except Exception as error:  # those that cannot be read tell nothing about a schema
+        except Exception as error:  # undecodable documents do not contribute to a schema
             first = first or _why(error)
     if not found:
         why = f"none of the first payloads is {format.upper()} ({first})" if first else "there is no payload to look at"
@@ -118,7 +118,7 @@ def _documents() -> Any:
     try:
         from zenlake.typed import documents
     except ImportError:
-        raise ImportError("JSON and CBOR need msgspec, which is not installed: pip install 'zenlake[values]'") from None
+        raise ImportError("JSON and CBOR need the package msgspec: pip install 'zenlake[values]'") from None
     return documents
 
 
@@ -129,7 +129,7 @@ def _text(sample: Callable[[int], Rows]) -> Plan:
 def _serialized(sample: Callable[[int], Rows], schema: pa.DataType | pa.Schema | None = None) -> Plan:
     if schema is None:
         raise InvalidValue(
-            "schema: what Zenoh's serializer writes does not tell its type; give schema=, as in pa.list_(pa.int32())"
+            "schema: the z_serialize format stores no types; pass schema=, for example pa.list_(pa.int32())"
         )
     type_ = _type(schema)
     _, shape = serialized.decoder(type_)
@@ -179,7 +179,7 @@ _PLANNERS: dict[str, Callable[..., Plan]] = {
 
 @cache
 def _decoder(plan: Plan) -> tuple[Callable[[bytes], Any], Shape]:
-    """Made once in each process."""
+    """The decoder, created once per process."""
     if plan.format in ("json", "cbor"):
         documents = _documents()
         make = documents.json_decoder if plan.format == "json" else documents.cbor_decoder
@@ -194,7 +194,7 @@ def _decoder(plan: Plan) -> tuple[Callable[[bytes], Any], Shape]:
 def _columns(objects: list[Any], whys: list[str | None], shape: Shape) -> tuple[pa.Array, pa.Array]:
     try:
         values = shape.array(objects)
-    except Exception:  # a value beyond its column's type, which only the column knew: find whose it is
+    except Exception:  # a value is out of range for its column: find its row
         for row, each in enumerate(objects):
             try:
                 shape.array([each])
@@ -231,8 +231,8 @@ def _why(error: BaseException) -> str:
     if isinstance(error, RecursionError):
         return "nested too deep"
     cause = f": {error.__cause__}" if error.__cause__ is not None else ""
-    told = " ".join(f"{error}{cause}".split()) or type(error).__name__
-    return told if len(told) <= LONGEST_WHY else f"{told[:LONGEST_WHY]}..."
+    reason = " ".join(f"{error}{cause}".split()) or type(error).__name__
+    return reason if len(reason) <= LONGEST_WHY else f"{reason[:LONGEST_WHY]}..."
 
 
 def _type(schema: pa.DataType | pa.Schema) -> pa.DataType:
@@ -240,4 +240,4 @@ def _type(schema: pa.DataType | pa.Schema) -> pa.DataType:
         return pa.struct(list(schema))
     if isinstance(schema, pa.DataType):
         return schema
-    raise InvalidValue(f"schema: {schema!r} is neither a pyarrow type nor a pyarrow schema")
+    raise InvalidValue(f"invalid schema {schema!r}; expected a pyarrow type or schema")

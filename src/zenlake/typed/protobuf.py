@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Protobuf messages by their descriptors, as `protoc --include_imports --descriptor_set_out=robots.pb` writes them.
+"""Protobuf messages by descriptors, from `protoc --include_imports --descriptor_set_out=robots.pb`.
 
-The types are those of Spark's own `from_protobuf` where Arrow has them: enums are their names, a 64-bit unsigned number is a
-decimal, a google.protobuf.Timestamp a timestamp. A field that can tell unset from default is null when unset. A message inside
-itself has no end as a type: from its second level on it is its JSON, a text.
+Types are those of Spark's `from_protobuf` where Arrow has them: enums become names, 64-bit unsigned numbers decimals,
+and google.protobuf.Timestamp timestamps. A field with presence is null when unset. A recursive message becomes its JSON
+from the second level on.
 """
 
 from collections.abc import Callable
@@ -26,17 +26,17 @@ def decoder(descriptors: bytes, name: str) -> tuple[Callable[[bytes], Any], Shap
 
 
 def found(descriptors: bytes, name: str) -> Any:
-    """The descriptor of this message, or the names of those that there are."""
+    """Return the descriptor of a message. Raise with the known names."""
     try:
         from google.protobuf.descriptor_pb2 import FileDescriptorSet
         from google.protobuf.descriptor_pool import DescriptorPool
     except ImportError:
-        raise ImportError("Protobuf needs protobuf, which is not installed: pip install 'zenlake[values]'") from None
+        raise ImportError("Protobuf needs the package protobuf: pip install 'zenlake[values]'") from None
     try:
         files = FileDescriptorSet.FromString(descriptors).file
     except Exception as error:
         raise InvalidValue(
-            f"descriptors: {error}; make them with protoc --include_imports --descriptor_set_out=FILE"
+            f"descriptors: {error}; create them with protoc --include_imports --descriptor_set_out=FILE"
         ) from None
     pool = DescriptorPool()
     try:
@@ -45,13 +45,13 @@ def found(descriptors: bytes, name: str) -> Any:
         return pool.FindMessageTypeByName(name)
     except KeyError:
         names = sorted(f"{file.package}.{each.name}".lstrip(".") for file in files for each in file.message_type)
-        raise InvalidValue(f"type: no message {name!r} in the descriptors; there are {', '.join(names)}") from None
+        raise InvalidValue(f"type: unknown message {name!r}; expected one of {', '.join(names)}") from None
     except TypeError as error:
         raise InvalidValue(f"descriptors: {' '.join(str(error).split())}; did protoc have --include_imports?") from None
 
 
 def in_order(files: Any) -> list[Any]:
-    """Each file after those that it imports, which a pool insists on."""
+    """Return the files in the order of their imports, as a pool requires."""
     by_name = {file.name: file for file in files}
     ordered: dict[str, Any] = {}
 
@@ -72,7 +72,7 @@ def message_shape(descriptor: Any, above: tuple[str, ...]) -> Shape:
     if descriptor.full_name == TIMESTAMP:
         return Leaf(pa.timestamp("us", tz="UTC"), lambda time: time.seconds * 1_000_000 + time.nanos // 1000)
     if not descriptor.fields:
-        return Leaf(pa.string(), as_json)  # a struct without fields is no column anywhere
+        return Leaf(pa.string(), as_json)  # an empty struct is not a valid column type
     inside = (*above, descriptor.full_name)
     return Struct([(field.name, getter(field), field_shape(field, inside)) for field in descriptor.fields])
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ROS 2 over rmw_zenoh: what a key says, and messages (CDR) by the name of their type.
+"""ROS 2 over rmw_zenoh: keys, and messages (CDR) by type name.
 
-A key is `<domain>/<topic>/<type>/<hash>`, as in `0/robot1/scan/sensor_msgs::msg::dds_::LaserScan_/RIHS01_64c1...`. The hash is of
-the type's definition: two definitions of one name are two types, and reading one as the other gives numbers that mean nothing.
+A key is `<domain>/<topic>/<type>/<hash>`, for example
+`0/robot1/scan/sensor_msgs::msg::dds_::LaserScan_/RIHS01_64c1...`. The hash identifies the definition of the type.
+Decoding with another definition would give wrong values.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,10 +28,10 @@ DISTRO = "jazzy"
 
 
 def split(keys: pa.Array) -> pa.Array:
-    """Each key's domain, topic, type and hash; null for a key that is not of rmw_zenoh."""
+    """Return domain, topic, type and hash of each key. Null for keys of other systems."""
     found = pc.extract_regex(keys, KEY)
     missing = found.is_null()
-    # One that did not match is an empty text here, which is no number.
+    # A key without a match is an empty text here.
     domain = pc.if_else(missing, None, pc.struct_field(found, "domain")).cast(pa.int32())
     topic = pc.binary_join_element_wise("", pc.struct_field(found, "topic"), "/")
     type_ = pc.replace_substring(pc.struct_field(found, "type"), "::dds_::", "/")
@@ -41,14 +42,14 @@ def split(keys: pa.Array) -> pa.Array:
 
 @cache
 def types(distro: str, definitions: tuple[tuple[str, str], ...]) -> Any:
-    """The message types of a ROS distribution, and those that the user defines."""
+    """Return the message types of a ROS distribution, with the user's definitions."""
     try:
         from rosbags.typesys import Stores, get_types_from_msg, get_typestore
     except ImportError:
-        raise ImportError("ROS messages need rosbags, which is not installed: pip install 'zenlake[values]'") from None
+        raise ImportError("ROS messages need the package rosbags: pip install 'zenlake[values]'") from None
     known = {store.value.removeprefix("ros2_"): store for store in Stores if store.value.startswith("ros2_")}
     if distro not in known:
-        raise InvalidValue(f"distro: no ROS 2 distribution {distro!r}; there are {', '.join(known)}")
+        raise InvalidValue(f"distro: unknown ROS 2 distribution {distro!r}; expected one of {', '.join(known)}")
     store = get_typestore(known[distro])
     for name, definition in definitions:
         try:
@@ -91,7 +92,7 @@ def field_shape(store: Any, kind: tuple[Any, Any]) -> Shape:
 
 
 class Numbers(List):
-    """Sequences of numbers, which rosbags gives as NumPy arrays: joined, not walked through."""
+    """Convert number sequences, which rosbags returns as NumPy arrays, by concatenation."""
 
     def __init__(self, type_: pa.DataType) -> None:
         super().__init__(Leaf(type_))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Zenoh's own serializer, read into an Arrow type: a struct is a tuple, a list a sequence, a map a dict.
+"""The z_serialize format, decoded into an Arrow type: a struct is a tuple, a list a sequence, a map a dict.
 
-The bytes do not tell their type, so it must be given; unsigned numbers as Arrow's (`pa.uint32()`), which come out in the next wider
-signed type, because neither Spark nor Parquet's other readers have them.
+The format stores no types, so a schema is required. Unsigned types of the schema (`pa.uint32()`) become the next wider
+signed type, because Spark and other Parquet readers lack them.
 """
 
 import struct
@@ -40,7 +40,7 @@ def decoder(type_: pa.DataType) -> tuple[Callable[[bytes], Any], Shape]:
 
 
 def reading(type_: pa.DataType) -> tuple[Read, Shape, int]:
-    """How to read a value of this type, how to take it apart, and how many bytes it has at least."""
+    """Return reader, shape and minimum size of a type."""
     if type_ in _NUMBERS:
         return number(type_)
     if types.is_boolean(type_):
@@ -55,7 +55,7 @@ def reading(type_: pa.DataType) -> tuple[Read, Shape, int]:
         return mapping(type_)
     if types.is_struct(type_) and type_.num_fields:
         return record(type_)
-    raise InvalidValue(f"schema: Zenoh's serializer has no {type_}")
+    raise InvalidValue(f"schema: z_serialize does not support {type_}")
 
 
 def number(type_: pa.DataType) -> tuple[Read, Shape, int]:

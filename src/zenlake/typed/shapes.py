@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From Python objects to Arrow columns, a column at a time.
+"""Conversion of Python objects to Arrow columns, one column at a time.
 
-A decoder gives an object for each payload: an instance of a class made for the schema, a Protobuf message, a ROS message, a tuple.
-A shape says how to take such objects apart; it need not know who made them. Taking a field from all objects at once is several
-times faster than making a dict of each.
+A decoder returns one object per payload: an instance of a generated class, a Protobuf message, a ROS message or a
+tuple. A shape describes how to extract its fields. Extracting one field of all objects is several times faster than
+building a dict per object.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ Objects = list[Any]
 
 
 class Leaf:
-    """Objects that are values of the Arrow type already, or become so by `convert`."""
+    """Objects that are values of the Arrow type, or become so by `convert`."""
 
     def __init__(self, type_: pa.DataType, convert: Callable[[Any], Any] | None = None) -> None:
         self.type: pa.DataType = type_
@@ -29,7 +29,7 @@ class Leaf:
 
 
 class Struct:
-    """Objects with fields, each found by its own getter."""
+    """Objects with fields, each with a getter."""
 
     def __init__(self, fields: Sequence[tuple[str, Callable[[Any], Any], "Shape"]]) -> None:
         self.fields = fields
@@ -76,7 +76,7 @@ Shape = Leaf | Struct | List | Map
 
 
 def offsets(objects: Objects) -> pa.Array:
-    """Where each object's items begin; null where there is no object."""
+    """Return the offsets of each object's items; null for a missing object."""
     starts = list(accumulate((0 if each is None else len(each) for each in objects), initial=0))
     end = starts.pop()
     return pa.array(

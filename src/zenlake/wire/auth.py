@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How two ends convince each other: what the Auth and MultiLink extensions of INIT and OPEN carry.
+"""The Auth and MultiLink extensions of INIT and OPEN.
 
-Auth is a chain of extensions inside an extension. Two methods are known, and each says something else in each message:
+Auth is a chain of extensions inside an extension. Two methods are known, with other content in each message:
 
     | message | user and password (0x2)             | public key (0x1)                     |
     |---------|-------------------------------------|--------------------------------------|
@@ -10,9 +10,8 @@ Auth is a chain of extensions inside an extension. Two methods are known, and ea
     | OpenSyn | `42`: user, HMAC over the password  | `41`: encrypted nonce                |
     | OpenAck | `02`: accepted                      | `01`: accepted                       |
 
-MultiLink is the public key's exchange without the inner header. Nothing is encrypted or decrypted here: that needs a
-secret and an RSA implementation, and this chapter only lays out bytes (and computes the HMAC, which is part of the
-layout).
+MultiLink is the exchange of the public key without the inner header. This module defines the layout of the bytes and computes
+the HMAC. It does not encrypt or decrypt.
 """
 
 from zenlake.errors import DecodeError
@@ -32,7 +31,7 @@ EXTS = {0x41: "pubkey", 0x01: "pubkey", 0x02: "usrpwd", 0x22: "usrpwd", 0x42: "u
 
 
 def password_hmac(password: bytes, nonce: int) -> bytes:
-    """HMAC-SHA3-256 of the password under the nonce's eight bytes, little end first."""
+    """Return the HMAC-SHA3-256 of the password under the nonce, as eight little-endian bytes."""
     import hashlib
     import hmac
 
@@ -41,7 +40,7 @@ def password_hmac(password: bytes, nonce: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who, and a proof of knowing the password that does not tell it."""
+    """User name, and a proof of the password."""
 
     user: bytes
     hmac: bytes
@@ -51,7 +50,7 @@ class Credentials:
         return cls(user, password_hmac(password, nonce))
 
     def prove(self, password: bytes, nonce: int) -> bool:
-        """Whether they were made with this password and nonce; the answer takes as long either way."""
+        """Return whether the proof matches a password and nonce, in constant time."""
         import hmac
 
         return hmac.compare_digest(self.hmac, password_hmac(password, nonce))
@@ -59,13 +58,13 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Auth:
-    """The Auth extension of one message. Unknown methods are skipped: nobody passes this on."""
+    """The Auth extension of one message. Unknown methods are skipped, because Auth is not forwarded."""
 
     pubkey: bytes | None = None
     """A `KeyOffer` in INIT, a `KeyProof` in OpenSyn."""
     pubkey_ack: bool = False
     usrpwd: bool = False
-    """Asked for (InitSyn) or accepted (OpenAck)."""
+    """Requested (InitSyn) or accepted (OpenAck)."""
     nonce: int | None = None
     credentials: Credentials | None = None
 
@@ -74,7 +73,7 @@ class Auth:
         return read(Cursor(payload, 0, None, "AUTH"))
 
     def encode(self) -> bytes:
-        """Public key first, as its id is lower."""
+        """Encode, public key first, because its id is lower."""
         w = Writer(256, "AUTH")
         if self.pubkey is not None:
             w.ext_blob(PUBKEY, Blob(self.pubkey))
@@ -93,7 +92,7 @@ class Auth:
 
 
 def read(c: Cursor) -> Auth:
-    """The chain, from a cursor that ends where it ends. An empty one says nothing."""
+    """Decode the chain from a cursor that ends with it."""
     pubkey = nonce = credentials = None
     pubkey_ack = usrpwd = False
     one = c.span()
@@ -126,7 +125,7 @@ def read(c: Cursor) -> Auth:
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """An RSA key: modulus and exponent, each `<u8;z32>` with the little end first."""
+    """An RSA key: modulus and exponent, each `<u8;z32>` little-endian."""
 
     n: int
     e: int
@@ -134,7 +133,7 @@ class PublicKey:
 
 @dataclass(frozen=True, slots=True)
 class KeyOffer:
-    """In INIT: my key; and, in the InitAck, a nonce that only the owner of your key can read."""
+    """In INIT: the sender's key, and in the InitAck a nonce encrypted for the receiver."""
 
     key: PublicKey
     nonce: bytes | None = None
@@ -154,7 +153,7 @@ class KeyOffer:
 
 @dataclass(frozen=True, slots=True)
 class KeyProof:
-    """In OpenSyn: the nonce again, for the owner of the other key."""
+    """In OpenSyn: the nonce, encrypted for the other side."""
 
     nonce: bytes
 

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading: a cursor over a buffer, and the runs of bytes it finds.
+"""Cursor over a buffer: primitive readers of the wire format.
 
-Every primitive of the spec's "Wire Primitives" page is one method here, and every method names the field it reads. The
-name costs nothing when compiled and serves three: the error ("PUT.payload at byte 17: ..."), the test that compares
-what was read with the diagram in the docstring, and `zenlake explain`.
+Each primitive of the page "Wire Primitives" is one method, and every call names the field. In compiled code the name
+costs nothing. It appears in errors ("PUT.payload at byte 17: ..."), in the test that compares reads with the diagrams,
+and in `zenlake explain`.
 
-A length is checked against what is left before anything else happens, so no input makes us allocate or read past the
-end.
+Safety: a length is compared with the remaining bytes before anything is read or allocated.
 """
 
 import cython
@@ -21,7 +20,7 @@ else:
 ABSENT = cython.declare(cython.Py_ssize_t, -1)
 U32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 
-# The `M` and `ENC` bits of an extension's header.
+# The bits `M` and `ENC` of an extension header.
 MANDATORY = cython.declare(cython.int, 0x10)
 ENC = cython.declare(cython.int, 0x60)
 ENC_UNIT = cython.declare(cython.int, 0x00)
@@ -31,22 +30,22 @@ MORE = cython.declare(cython.int, 0x80)
 
 
 class Field:
-    """A part of a message that lies in a buffer."""
+    """Base class of message parts that refer to a buffer."""
 
     def bind(self, buf):
-        """Say which buffer the next reads are about."""
+        """Bind to a buffer for the next reads."""
         raise NotImplementedError
 
 
 class Blob(Field):
-    """A run of bytes in some buffer: the batch being read, an Arrow buffer, a user's object. Absent if size is -1."""
+    """A byte range of a buffer: a batch, an Arrow buffer, a user's object. Absent if size is -1."""
 
     def __init__(self, data=None):
         self.at = 0
         self.set(data)
 
     def set(self, data):
-        """Point at a whole bytes-like object; None makes the field absent."""
+        """Set to a whole bytes-like object, or to absent for None."""
         absent: cython.bint = data is None
         self.point(b"" if absent else data)
         self.at = 0
@@ -72,7 +71,7 @@ class Blob(Field):
 
     @property
     def value(self):
-        """The bytes as a fresh object, or None."""
+        """Return the bytes as a new object, or None."""
         if self.size < 0:
             return None
         self.check()
@@ -84,7 +83,7 @@ class Blob(Field):
 
     @property
     def view(self):
-        """The bytes without a copy, or None; the view keeps the whole buffer alive."""
+        """Return a view of the bytes, or None. The view keeps the buffer alive."""
         if self.size < 0:
             return None
         self.check()
@@ -95,7 +94,7 @@ class Blob(Field):
 
     def check(self):
         if not self.inside():
-            raise ValueError("this run of bytes belongs to another buffer")
+            raise ValueError("this byte range belongs to another buffer")
         return 0
 
     def __len__(self):
@@ -109,13 +108,13 @@ class Blob(Field):
 
 
 class Cursor:
-    """A place in a buffer, an end it may not pass, and the name of what is being read."""
+    """A position in a buffer, an end, and the name of the current message."""
 
     def __init__(self, buf, at=0, end=None, message="batch"):
         if buf is None:
             raise TypeError("a cursor needs bytes, not None")
-        self.at = self.end = 0  # whatever fails below, nothing can be read
-        self.named = message  # keeps the bytes alive that `message` points at
+        self.at = self.end = 0  # if the following code raises, nothing can be read
+        self.named = message  # keeps the bytes of `message` alive
         self.message = message
         self.tracing = False
         self.steps = None
@@ -124,7 +123,7 @@ class Cursor:
         start: cython.Py_ssize_t = at
         stop: cython.Py_ssize_t = size if end is None else end
         if not 0 <= start <= stop <= size:
-            raise ValueError(f"a cursor from {start} to {stop} does not fit {size} bytes")
+            raise ValueError(f"invalid range {start} to {stop} of {size} bytes")
         self.at = start
         self.end = stop
 
@@ -137,16 +136,16 @@ class Cursor:
         return 0
 
     def trace(self):
-        """Remember every step as (message, field, kind, start, stop): for `explain` and the diagram test.
+        """Record every step as (message, field, kind, start, stop), for `explain` and the diagram test.
 
-        A kind is u8, u16, vle, bytes, length (of the bytes that follow) or ext (an extension's header).
+        A kind is u8, u16, vle, bytes, length (of the following bytes) or ext (an extension header).
         """
         self.tracing = True
         self.steps = []
         return self
 
     def span(self):
-        """An absent run in this cursor's buffer: what is read into it, its `value` shows."""
+        """Return an absent byte range of this cursor's buffer."""
         out = Blob()
         out.bind(self.buf)
         return out
@@ -156,7 +155,7 @@ class Cursor:
         return 0
 
     def was(self, kind):
-        """The last step turned out to be of this kind: a byte was an extension's header, a number was a length."""
+        """Correct the kind of the last step: an extension header, or a length."""
         message, field, _, start, stop = self.steps.pop()
         self.steps.append((message, field, kind, start, stop))
         return 0
@@ -190,7 +189,7 @@ class Cursor:
         return value
 
     def u16(self, field):
-        """Two bytes, little-endian."""
+        """Read two bytes, little-endian."""
         if self.end - self.at < 2:
             self.short(field, self.at, 2)
         value: cython.int = self.data[self.at] | self.data[self.at + 1] << 8
@@ -200,9 +199,9 @@ class Cursor:
         return value
 
     def z64(self, field):
-        """VLE: seven bits a byte, little end first. The ninth byte carries eight raw bits, so this is not LEB128."""
+        """Read a VLE: seven bits per byte, little-endian. The ninth byte has eight bits, unlike LEB128."""
         value: cython.ulonglong
-        if self.at < self.end and self.data[self.at] < 0x80 and not self.tracing:  # most are one byte
+        if self.at < self.end and self.data[self.at] < 0x80 and not self.tracing:  # most have one byte
             value = self.data[self.at]
             self.at += 1
             return value
@@ -230,7 +229,7 @@ class Cursor:
         return value
 
     def z(self, field, most):
-        """A VLE whose value may not pass `most`."""
+        """Read a VLE with a maximum value."""
         start: cython.Py_ssize_t = self.at
         value: cython.ulonglong = self.z64(field)
         if value > most:
@@ -246,10 +245,10 @@ class Cursor:
     def z32(self, field):
         return self.z(field, U32)
 
-    # Runs of bytes
+    # Byte ranges
 
     def run(self, field, out, size):
-        """The next `size` bytes."""
+        """Read the next `size` bytes."""
         if out is None:
             self.nowhere(field)
         if size < 0 or size > self.end - self.at:
@@ -262,11 +261,11 @@ class Cursor:
         return 0
 
     def rest(self, field, out):
-        """Everything up to the end."""
+        """Read all bytes up to the end."""
         return self.run(field, out, self.end - self.at)
 
     def blob(self, field, out):
-        """A VLE length and that many bytes."""
+        """Read a VLE length and its bytes."""
         start: cython.Py_ssize_t = self.at
         size: cython.ulonglong = self.z64(field)
         if self.tracing:
@@ -277,7 +276,7 @@ class Cursor:
         return self.run(field, out, size)
 
     def short_blob(self, field, out, most):
-        """As `blob`, of at most `most` bytes."""
+        """Read like `blob`, with a maximum size."""
         start: cython.Py_ssize_t = self.at
         self.blob(field, out)
         if out.size > most:
@@ -285,7 +284,7 @@ class Cursor:
         return 0
 
     def text(self, field, out, most):
-        """As `short_blob`, and valid UTF-8."""
+        """Read like `short_blob`, and check for UTF-8."""
         self.short_blob(field, out, most)
         return self.utf8(field, out)
 
@@ -296,7 +295,7 @@ class Cursor:
         return 0
 
     def zid(self, field, out, size):
-        """The bytes of a ZenohID: 1 to 16, not all zero."""
+        """Read a ZenohID: 1 to 16 bytes, not all zero."""
         if size < 1 or size > 16:
             self.fail(field, self.at, "a ZenohID has 1 to 16 bytes")
         self.run(field, out, size)
@@ -305,13 +304,13 @@ class Cursor:
             if self.data[out.at + i] != 0:
                 return 0
             i += 1
-        self.fail(field, out.at, "a ZenohID of zeros is no identity")
+        self.fail(field, out.at, "a ZenohID must not be zero")
         return 0
 
     # Extensions
 
     def ext(self, field):
-        """An extension's header byte: Z|ENC|M|ID."""
+        """Read an extension header byte: Z|ENC|M|ID."""
         at: cython.Py_ssize_t = self.at
         header: cython.int = self.u8(field)
         if self.tracing:
@@ -321,7 +320,7 @@ class Cursor:
         return header
 
     def open(self, field):
-        """Enter a ZBuf extension: its end becomes ours. Returns the end to give back to `close`."""
+        """Enter a ZBuf extension: its end becomes the end of the cursor. Return the previous end for `close`."""
         start: cython.Py_ssize_t = self.at
         size: cython.ulonglong = self.z32(field)
         if self.tracing:
@@ -334,7 +333,7 @@ class Cursor:
         return outer
 
     def close(self, field, outer):
-        """Leave a ZBuf extension: nothing of it may be left over."""
+        """Leave a ZBuf extension. All of its bytes must have been read."""
         if self.at != self.end:
             self.fail(field, self.at, "the extension is longer than its content")
         if outer < self.end or outer > self.buf.shape[0]:
@@ -343,9 +342,9 @@ class Cursor:
         return 0
 
     def unknown(self, field, header):
-        """Skip an extension that nobody here knows; a mandatory one refuses the message.
+        """Skip an unknown extension. A mandatory one fails the message.
 
-        It stays in the message's raw chain and is written again from there.
+        It stays in the raw chain of the message and is written again from there.
         """
         if header & MANDATORY:
             self.fail(field, self.at - 1, "unknown mandatory extension")
@@ -363,8 +362,8 @@ class Cursor:
                 self.step(field, "bytes", start)
         return 0
 
-    # What most messages consist of. Compiled, the usual case (one byte; nobody traces) is inline, in the .pxd, and comes
-    # here only with the others.
+    # Common fields. Compiled, the common case (one byte, no trace) is inline, in the .pxd, and falls back to these
+    # methods.
 
     if not cython.compiled:
         next_u8 = u8

@@ -25,7 +25,7 @@ ANY = cython.declare(cython.Py_ssize_t, 0x7FFFFFFFFFFFFFFF)  # a size that nothi
 
 # Extension header bytes without Z.
 SOURCE = cython.declare(cython.int, 0x41)
-SHM = cython.declare(cython.int, 0x12)  # mandatory: whoever does not know it must refuse the message
+SHM = cython.declare(cython.int, 0x12)  # mandatory: a node that does not know it must refuse the message
 PUT_ATTACHMENT = cython.declare(cython.int, 0x43)
 DEL_ATTACHMENT = cython.declare(cython.int, 0x42)
 QUERY_SHM = cython.declare(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Declarations and interests: who has what, and who wants to know. DECLARE with its nine bodies, INTEREST."""
+"""Declarations and interests: DECLARE with its nine bodies, and INTEREST."""
 
 import cython
 
@@ -403,7 +403,7 @@ class Declare(NetworkMessage):
 
 
 class Interest(NetworkMessage):
-    """INTEREST: tell me of your declarations, those of now, those to come, or both.
+    """INTEREST: request current declarations, future ones, or both.
 
      7 6 5 4 3 2 1 0
     +-+-+-+-+-+-+-+-+

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A batch, byte by byte, in words: what `zenlake explain` prints.
+"""Explanation of a batch, byte by byte: the output of `zenlake explain`.
 
-Nothing is decoded here. A tracing cursor tells which field each byte was read as; this chapter names the rows as the
-diagrams do, says what each value means, and ends at the byte where reading stopped. It knows no session: a key's id
-stays a number, and a fragment stays a fragment.
+A tracing cursor records the field of each byte. This module names the rows as in the diagrams, describes each value, and ends
+at the byte where decoding stopped. It has no session state: a key id stays a number, and a fragment stays a fragment.
 """
 
 from collections.abc import Callable, Iterator
@@ -76,8 +75,8 @@ def explain(
     compressed: bool = False,
 ) -> Explanation:
     """What these bytes say: one batch, or with `stream` as many as there are, each behind its length."""
-    told = Explanation()
-    book = _Book(told.rows, data)
+    explanation = Explanation()
+    book = _Book(explanation.rows, data)
     try:
         if scouting:
             book.scouting()
@@ -86,22 +85,20 @@ def explain(
         else:
             book.batch(0, len(data), low_latency, compressed)
     except DecodeError as error:
-        told.error = error
+        explanation.error = error
         book.begun(error)
         bytes_there = book.data[error.at : error.at + BYTES_A_LINE]
-        told.rows.append(Row(error.at, bytes_there, 0, "error", f"{error.field}: {error.why}", "error"))
-    return told
+        explanation.rows.append(Row(error.at, bytes_there, 0, "error", f"{error.field}: {error.why}", "error"))
+    return explanation
 
 
 class _Book:
-    """Writes rows about one buffer: framing first, then the messages, then what lies in their fields."""
+    """Writes rows about one buffer: framing first, then the messages, then the content of their fields."""
 
     def __init__(self, rows: list[Row], data: bytes) -> None:
         self.rows = rows
         self.data = data
-        self.elsewhere = (
-            0  # rows that tell of another buffer than this one: a block that was compressed, or what it lay in
-        )
+        self.elsewhere = 0  # rows of another buffer than this one: a compressed block, or its container
 
     def note(self, start: int, stop: int, name: str, words: str) -> None:
         self.rows.append(Row(start, self.data[start:stop], 0, name, words, "note"))
@@ -167,7 +164,7 @@ class _Book:
             except DecodeError as caught:
                 error = caught
             carried = reader.in_frame and self.data[reader.start] & 0x1F >= NETWORK_MESSAGES[0].ID
-            fault = _Message(self, MESSAGES).tell(steps, 1 if carried else 0)
+            fault = _Message(self, MESSAGES).write_rows(steps, 1 if carried else 0)
             error = error or fault
         raise error
 
@@ -183,7 +180,7 @@ def _told(read: Callable[[Cursor], object], c: Cursor, message: "_Message", dept
         read(c)
     except DecodeError as caught:
         error = caught
-    fault = message.tell(c.steps, depth)
+    fault = message.write_rows(c.steps, depth)
     if error or fault:
         raise error or fault  # type: ignore[misc]
 
@@ -198,7 +195,7 @@ class _Message:
         self.exts: dict[int, str] = {}  # those it knows
         self.values: dict[str, Any] = {}  # its fields so far: what a later one means may depend on them
 
-    def tell(self, steps: list[Step], depth: int) -> DecodeError | None:
+    def write_rows(self, steps: list[Step], depth: int) -> DecodeError | None:
         """Write a row for each step; stop at a value that has no meaning, and return what is wrong with it."""
         inside = -1  # an extension, up to this byte
         for i, (message, name, kind, start, stop) in enumerate(steps):
@@ -233,10 +230,10 @@ class _Message:
 
     def field(self, name: str, value: Any, start: int, stop: int, depth: int) -> DecodeError | None:
         short = _short(name)
-        chapter = self.chapter(short)
-        if chapter is not None:
+        field_reader = self.field_reader(short)
+        if field_reader is not None:
             inner = _Message(self.book, {})
-            inner.name, read, inner.exts = chapter
+            inner.name, read, inner.exts = field_reader
             _told(read, Cursor(self.book.data, start, stop, inner.name).trace(), inner, depth - 1)
             return None
         say = WORDS.get(f"{self.name}.{short}") or WORDS.get(short) or _plain
@@ -250,8 +247,8 @@ class _Message:
         self.book.rows.append(Row(start, self.book.data[start:stop], depth, short, words))
         return fault
 
-    def chapter(self, name: str) -> tuple[str, Callable[[Cursor], object], dict[int, str]] | None:
-        """Which chapter reads what lies in this field, if it is more than bytes."""
+    def field_reader(self, name: str) -> tuple[str, Callable[[Cursor], object], dict[int, str]] | None:
+        """Return the reader of a structured field, or None for plain bytes."""
         if name == "body" and self.name == "OAM" and self.values.get("id") == linkstate.OAM_ID:
             return "LINKSTATE", linkstate.read, {}
         if name == "auth":
@@ -350,8 +347,8 @@ def _text(data: bytes, _: dict[str, Any]) -> str:
 
 
 def _bits(value: int, names: tuple[str, ...]) -> str:
-    told = [name for i, name in enumerate(names) if value >> i & 1]
-    return ", ".join([*told, *([f"unknown {value >> len(names):#x}"] if value >> len(names) else [])]) or "none"
+    flags = [name for i, name in enumerate(names) if value >> i & 1]
+    return ", ".join([*flags, *([f"unknown {value >> len(names):#x}"] if value >> len(names) else [])]) or "none"
 
 
 def _qos(value: int, _: dict[str, Any]) -> str:
@@ -377,7 +374,7 @@ def _packed_role(value: int, _: dict[str, Any]) -> str:
 
 def _what(value: int, _: dict[str, Any]) -> str:
     zid = f", zid of {_counted(1 + (value >> 4))}" if value & 0x08 else ""
-    return f"{WhatAmIMatcher.from_wire(value & 7) if value & 7 else 'nobody'}{zid}"
+    return f"{WhatAmIMatcher.from_wire(value & 7) if value & 7 else 'no role'}{zid}"
 
 
 def _resolution(value: int, _: dict[str, Any]) -> str:

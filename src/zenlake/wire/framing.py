@@ -3,8 +3,8 @@
 
 A stream link puts a length before each batch: two bytes, little-endian; four once low latency holds (divergence A3). A
 datagram is a batch as it is. Where compression holds, a batch begins with a header byte that says whether the rest is
-one LZ4 block. This chapter knows nothing of what a batch says, nor of sockets: bytes come in pieces of any size and
-leave as batches.
+one LZ4 block. This module does not decode batches and uses no sockets. Input is bytes in pieces of any size, output is
+batches.
 """
 
 from zenlake.errors import DecodeError, EncodeError
@@ -83,7 +83,7 @@ def compressed(batch: bytes) -> bytes:
 
 
 def decompressed(batch: bytes, batch_size: int = LARGEST_BATCH) -> bytes:
-    """What lies behind the header. A block that would pass `batch_size` is refused, and costs no more than that."""
+    """Return the batch without its header. A block that exceeds `batch_size` is refused before it is decompressed."""
     if not batch:
         raise DecodeError("compression.header", 0, "1 byte needed, 0 left")
     if batch[0] & ~LZ4:

@@ -21,8 +21,8 @@ T = cython.declare(cython.int, 0x40)  # OPEN: the lease is in seconds
 JOIN_T = cython.declare(cython.int, 0x20)  # JOIN has the same flag at another bit
 CLOSE_S = cython.declare(cython.int, 0x20)  # CLOSE: the whole session, not just this link
 
-# Extension header bytes without Z. INIT uses id 1 twice, OPEN id 2 and id 4 twice; only the whole byte tells them
-# apart.
+# Extension header bytes without Z. INIT uses id 1 twice, OPEN id 2 and id 4 twice; only the whole byte identifies
+# them.
 QOS = cython.declare(cython.int, 0x01)
 QOS_LINK = cython.declare(cython.int, 0x21)
 SHM = cython.declare(cython.int, 0x42)
@@ -372,7 +372,7 @@ class Close(Message):
 
 
 class Join(Node):
-    """JOIN: a node of a multicast group tells who it is, again and again.
+    """JOIN: a member of a multicast group announces itself periodically.
 
      7 6 5 4 3 2 1 0
     +-+-+-+-+-+-+-+-+

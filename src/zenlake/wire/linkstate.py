@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The link state: what OAM 1 carries. Peers tell each other their addresses with it, routers the whole graph.
+"""Link states, the body of OAM 1: addresses of peers, and the graph of routers.
 
      7 6 5 4 3 2 1 0
     +-+-+-+-+-+-+-+-+
@@ -48,7 +48,7 @@ KNOWN = 0x1F
 
 @dataclass(frozen=True, slots=True)
 class LinkState:
-    """One node, as the sender sees it. What is None was not told: the receiver knows it from earlier, by `psid`."""
+    """One node, as seen by the sender. None: not sent, because the receiver knows the value, by `psid`."""
 
     psid: int
     sn: int

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The only chapter that touches raw memory: take bytes out, copy bytes across, judge UTF-8.
+"""Raw memory access: extract bytes, copy bytes, validate UTF-8.
 
 Everything above names a run of bytes by (data, at, size) and has checked it against the buffer's end before it comes
 here; that is why nothing of this can be called from Python once it is compiled. `data` is a pointer when compiled and
 the buffer itself when not; both are indexed alike. (A typed memoryview would be indexed alike too, but it is a struct
-of 200 bytes that every call copies.) Whoever keeps `data` keeps the buffer it points into.
+of 200 bytes that every call copies.) The caller keeps the buffer of `data` alive.
 """
 
 import cython
@@ -31,11 +31,11 @@ if not cython.compiled:  # compiled: inline, in the .pxd
     PADDING = 32
 
     def copy_padded(target, to, source, at, size):
-        """As `copy`, of a run that is no longer than PADDING; so many bytes may be read and written."""
+        """Copy a byte range of at most PADDING bytes. PADDING bytes may be read and written."""
         copy(target, to, source, at, size)
 
     def fetch_ahead(data, at):
-        """Tell the processor that these bytes will be read soon, if they are there: they may lie behind the end of the data."""
+        """Prefetch bytes that will be read soon. They may be beyond the end of the data."""
 
     def same(one, at, other, to, size):
         """Whether two runs of the same size are equal."""

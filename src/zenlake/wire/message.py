@@ -122,7 +122,7 @@ class Message(Field):
         return self.EXTS
 
     def write_unknown(self, w):
-        """Write the extensions that were kept although nobody here knows them."""
+        """Write the unknown extensions that were kept."""
         if self.unknown:
             self.copy_unknown(w)
         return 0
@@ -187,5 +187,5 @@ class Message(Field):
 
     def __repr__(self):
         blank = type(self)().fields()
-        told = (f"{name}={value!r}" for name, value in self.fields().items() if value != blank[name])
-        return f"{type(self).__name__}({', '.join(told)})"
+        fields = (f"{name}={value!r}" for name, value in self.fields().items() if value != blank[name])
+        return f"{type(self).__name__}({', '.join(fields)})"

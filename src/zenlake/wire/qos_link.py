@@ -55,7 +55,7 @@ class QosLink:
     def __str__(self) -> str:
         if not self.qos:
             return "no QoS"
-        told = [] if self.priorities is None else [f"priorities {self.priorities[0]} to {self.priorities[1]}"]
+        parts = [] if self.priorities is None else [f"priorities {self.priorities[0]} to {self.priorities[1]}"]
         if self.reliable is not None:
-            told.append("reliable" if self.reliable else "best effort")
-        return ", ".join(told) or "every message"
+            parts.append("reliable" if self.reliable else "best effort")
+        return ", ".join(parts) or "every message"

@@ -82,7 +82,7 @@ class Reader:
         return 0
 
     def begin_network(self, at, end):
-        """What lies there is one bare network message, put together from fragments."""
+        """Start at one bare network message, reassembled from fragments."""
         self.begin(at, end)
         self.bare = True
         return 0

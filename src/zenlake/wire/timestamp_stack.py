@@ -3,7 +3,7 @@
 
      7 6 5 4 3 2 1 0
     +-+-+-+-+-+-+-+-+
-    |X|X|X|X|X|R|F|S|   points: who shall leave a record: S whoever sends, F whoever routes, R whoever receives; not 0
+    |X|X|X|X|X|R|F|S|   points that add a record: S sender, F router, R receiver; not 0
     +---------------+
     %     count     %   z8, then for each record:
     +---------------+
@@ -70,7 +70,7 @@ def read(c: Cursor) -> TimestampStack:
     """The stack, from a cursor that ends where it ends."""
     points = c.u8("points")
     if points == 0:
-        raise DecodeError("TIMESTAMP_STACK.points", c.at - 1, "a stack that nobody shall add to")
+        raise DecodeError("TIMESTAMP_STACK.points", c.at - 1, "no point adds a record")
     one = c.span()
     records = []
     for _ in range(c.z8("count")):

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing: the mirror of `cursor`, one method for each primitive, into a buffer that grows.
+"""Writer: primitive writers of the wire format, the reverse of `cursor`, into a growing buffer.
 
-Extensions chain themselves: the `Z` bit of a message header says "an extension follows", and so does the `Z` bit of
-each extension header. So the writer remembers the last header it wrote and sets that bit when an extension comes;
-nobody counts ahead.
+The `Z` bit of a message header and of each extension header means "an extension follows". The writer sets that bit in the last
+header when it writes an extension, so extensions need not be counted in advance.
 """
 
 import cython
@@ -165,7 +164,7 @@ class Writer:
         while self.data[i] == 0:
             i += 1
             if i == self.at:
-                self.refuse(field, "a ZenohID of zeros is no identity")
+                self.refuse(field, "a ZenohID must not be zero")
         return 0
 
     # Headers and extensions
@@ -204,7 +203,7 @@ class Writer:
         return self.z64("extension", size)
 
     def unknown(self, chain, low, high):
-        """Write again the extensions of a chain that nobody here knew.
+        """Write the unknown extensions of a chain.
 
         `low` and `high` are the bits of the known header bytes 0x00..0x3F and 0x40..0x7F. The chain was checked when it
         was read.

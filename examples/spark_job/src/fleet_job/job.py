@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far each robot drove, by windows of time: from a wire log to Parquet, as a stream."""
+"""A stream from a wire log to Parquet: the extent of the track of each robot, per time window."""
 
 import argparse
 
@@ -12,11 +12,11 @@ POSE = "x double, y double"
 
 
 def tracks(samples: DataFrame, window: str = "10 seconds") -> DataFrame:
-    """Rows of `samples` -> robot, begin, poses, and the width and height of where it was. What is no pose is left out."""
+    """Return robot, begin, number of poses, and the width and height of the track. Other payloads are left out."""
     poses = zenlake.spark.values(samples, "json", schema=POSE).where("value is not null")
     return (
         poses.withColumn("robot", f.split("key", "/")[1])
-        .withWatermark("received", window)  # later than that, and it is not waited for
+        .withWatermark("received", window)  # later rows are dropped
         .groupBy("robot", f.window("received", window).alias("w"))
         .agg(
             f.count("*").alias("poses"),
@@ -29,15 +29,15 @@ def tracks(samples: DataFrame, window: str = "10 seconds") -> DataFrame:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("log", help="the folder of a wire log")
-    parser.add_argument("out", help="where the Parquet files go, and the checkpoint")
-    parser.add_argument("--every", help="go on, as often as this, like '10 seconds'")
+    parser.add_argument("log", help="folder of a wire log")
+    parser.add_argument("out", help="output folder for the Parquet files and the checkpoint")
+    parser.add_argument("--every", help="run continuously at this interval, like '10 seconds'")
     given = parser.parse_args(arguments)
     spark = zenlake.spark.session()
     samples = (
         spark.readStream.format("zenoh")
         .option("keyExpr", "fleet/*/pose")
-        .option("columns", "received,key,payload")  # nothing else is decoded
+        .option("columns", "received,key,payload")  # other columns are not decoded
         .option("startingOffsets", "earliest")
         .load(given.log)
     )

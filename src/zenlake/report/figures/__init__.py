@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of one recording: a chapter a section of the page, each a few questions in SQL.
+"""Figures of one recording: one module for each section of the page, with a few SQL queries.
 
-Times are milliseconds since 1970 (UTC), lists are cut at a length that is told beside the true one, so the page's size has a
-bound whatever the recording's. A list is `{"rows": [...], "total": n}`.
+Times are milliseconds since 1970 (UTC). Lists have a maximum length and include the total count, so the size of the page is
+bounded for any recording. A list is `{"rows": [...], "total": n}`.
 """
 
 from collections.abc import Callable
@@ -25,11 +25,11 @@ CHAPTERS: dict[str, Callable[[Recording, Window], dict[str, Any]]] = {
 
 
 def figures(recording: Recording, said: Callable[[str], None]) -> dict[str, Any]:
-    """All figures of a recording, by the page's sections."""
+    """Return all figures of a recording, by section of the page."""
     window = Window.of(recording)
-    told: dict[str, Any] = {"name": recording.name, "kind": recording.kind, "window": window.told()}
+    result: dict[str, Any] = {"name": recording.name, "kind": recording.kind, "window": window.told()}
     for name, chapter in CHAPTERS.items():
         said(f"{recording.name}: {name}")
-        told[name] = chapter(recording, window)
-    told["findings"] = findings(told)
-    return told
+        result[name] = chapter(recording, window)
+    result["findings"] = findings(result)
+    return result

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Liveliness over time: from when to when each token was declared.
+"""Liveliness over time: the spans in which each token was declared.
 
-On one leg a token lives from its declaration to its undeclaration, to the session's CLOSE, to when the recording node saw the
-connection break, or to the session's last message if it then stayed silent for longer than the lease that its side promised (the
-protocol calls it dead from there on); else to the end of the recording. A token is seen on the leg of its own node and on those on
-which a router tells of it: the spans of all legs are joined.
+On one leg, the span of a token begins with its declaration. It ends with the first of these: its undeclaration, the
+session's CLOSE, a disconnect seen by the recording node, or the session's last message if the following silence is longer
+than the lease of that side (the protocol considers it dead from there). Otherwise it ends with the recording. A token is
+visible on the leg of its own node and on those on which a router forwards it. The spans of all legs are merged.
 """
 
 from typing import Any

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is missing and what could not be read: by lane, by source, by the recording's own account, byte by byte."""
+"""Missing and undecodable data: by lane, by source, by the recording's notes, and byte by byte."""
 
 from typing import Any
 
@@ -95,7 +95,7 @@ def runs(recording: Recording) -> dict[str, Any]:
 
 
 def dropped(recording: Recording) -> dict[str, Any]:
-    """What a recording node had no room for, by the neighbour that read too slowly."""
+    """Return the messages that a recording node dropped, by slow neighbour."""
     rows = recording.rows(
         """select ms(received) as t, cut(session) as session, 0 as direction, count, cut(detail) as detail,
             count(*) over () as total
@@ -117,7 +117,7 @@ def notes(recording: Recording) -> dict[str, Any]:
 
 
 def errors(recording: Recording) -> dict[str, Any]:
-    """Bytes that could not be decoded, one example of each kind, explained up to where reading stopped."""
+    """Return undecodable bytes: one example of each kind, explained up to the error."""
     rows = recording.rows(
         f"""with kinds as (
             select field, why, count(*) as times, min(received_ns) as first, arg_min(received, received_ns) as received,
@@ -143,14 +143,14 @@ def errors(recording: Recording) -> dict[str, Any]:
 
 
 def explained(data: bytes, scouting: bool, low_latency: bool) -> list[tuple[str, str, str, str, str]]:
-    """Offset, bytes, name, words and kind of each line of `zenlake explain`; the last ones, where the trouble is, are kept."""
-    told = explain(data, scouting=scouting, low_latency=low_latency and not scouting)
-    lines = [(*line, row.kind) for row in told.rows for line in row.lines()]
+    """Return offset, bytes, name, text and kind of each line of `zenlake explain`. The last lines, with the error, are kept."""
+    explained = explain(data, scouting=scouting, low_latency=low_latency and not scouting)
+    lines = [(*line, row.kind) for row in explained.rows for line in row.lines()]
     return lines if len(lines) <= LINES_EXPLAINED else [("", "", "…", "", "note"), *lines[-LINES_EXPLAINED:]]
 
 
 def listed(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Rows that each carry how many there are, as a list that says so once."""
+    """Convert rows that each carry the total into a list that has it once."""
     total = rows[0]["total"] if rows else 0
     for row in rows:
         del row["total"]

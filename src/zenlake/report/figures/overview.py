@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much there is, of what, and what is missing: the facts at the head of the page."""
+"""Totals of the recording and its losses, for the top of the page."""
 
 from typing import Any
 
 from zenlake.report.figures.window import Window
 from zenlake.report.recording import Recording
 
-# A frame or fragment only carries messages. A message put together from fragments has its bytes counted in these.
+# Frames and fragments only carry messages. The bytes of a reassembled message are counted in its fragments.
 COUNTED = "type not in ('FRAME', 'FRAGMENT')"
 ON_THE_WIRE = "fragments is null"
 
 
 def figures(recording: Recording, window: Window) -> dict[str, Any]:
-    told = recording.row(
+    result = recording.row(
         f"""select
             count(*) filter (where {COUNTED}) as messages,
             coalesce(sum(size) filter (where {ON_THE_WIRE}), 0)::bigint as bytes
         from messages"""
     )
-    told |= recording.row(
+    result |= recording.row(
         """select
             count(*) as samples,
             count(*) filter (where request_id is not null) as replies,
@@ -27,18 +27,18 @@ def figures(recording: Recording, window: Window) -> dict[str, Any]:
             count(*) filter (where key is null) as unresolved
         from samples"""
     )
-    told |= recording.row(
+    result |= recording.row(
         """select count(*) as sessions, count(*) filter (where encrypted) as encrypted,
             count(*) filter (where generation = 0 and not encrypted) as midway,
             count(*) filter (where closed is null and session in (select session from events where kind = 'disconnected')) as broken
         from sessions"""
     )
-    told |= recording.row(
+    result |= recording.row(
         """select count(distinct zid) as nodes from (
             select opener_zid as zid from sessions union all select acceptor_zid from sessions) where zid is not null"""
     )
-    told |= recording.row("select count(*) as queries from queries")
-    told |= recording.row(
+    result |= recording.row("select count(*) as queries from queries")
+    result |= recording.row(
         """with legs as (
             select source_zid, source_eid, sum(missing) as missing from gaps where scope = 'source'
             group by source_zid, source_eid, session, generation, direction
@@ -48,13 +48,13 @@ def figures(recording: Recording, window: Window) -> dict[str, Any]:
             (select coalesce(sum(missing), 0)::bigint from gaps where scope = 'lane' and not harmless) as lost_frames,
             (select coalesce(sum(missing), 0)::bigint from sources) as lost_samples  -- not again on each leg that lacks them"""
     )
-    told |= recording.row("select count(*) as errors from errors")
-    told |= recording.row(
+    result |= recording.row("select count(*) as errors from errors")
+    result |= recording.row(
         """select count(*) filter (where kind = 'lost') as lost_messages,
             coalesce(sum(count) filter (where kind = 'dropped'), 0)::bigint as dropped from events"""
     )
-    told["types"] = recording.rows(
+    result["types"] = recording.rows(
         """select type, body, count(*) as messages, sum(size)::bigint as bytes from messages
         group by all order by messages desc, type, body limit 60"""
     )
-    return told
+    return result

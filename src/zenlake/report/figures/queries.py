@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long queries took, and which were slow or came to nothing."""
+"""Query latency, and slow or failed queries."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ def figures(recording: Recording, window: Window) -> dict[str, Any]:
 
 
 def histogram(recording: Recording) -> list[dict[str, Any]]:
-    """Queries by the time to their end, in steps of equal ratio; what took no measurable time counts as a microsecond."""
+    """Return a histogram of latencies with logarithmic bins. Latencies below a microsecond count as one microsecond."""
     return recording.rows(
         f"""select floor(round(log10(greatest(final_ms, 0.001)) * {BINS_A_DECADE}, 9))::int as bin, outcome, count(*) as queries
         from queries where final_ms is not null group by all order by bin, outcome"""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who met whom: the topology of sessions, and each of them."""
+"""Sessions and their topology."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from zenlake.report.recording import Recording
 SESSIONS = 300
 NODES = 60
 
-# Both ends of each session, by node id where the handshake was recorded, by address where not.
+# Both ends of each session: by node id if the handshake was recorded, otherwise by address.
 _ENDS = """with broken as (
     select session, min(received) as broke, min(detail) as why from events where kind = 'disconnected' group by session
 ),

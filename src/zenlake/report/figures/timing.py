@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Late and reordered samples: how old they were when they came, and which came after a newer one.
+"""Late and reordered samples, and the age of samples on receipt.
 
-Age is the time of receipt less the sample's own (HLC) time, so it includes the difference between two clocks. A sample is *late* if
-on the same leg one of the same key with a newer time by the same clock came before it; it is *reordered* if its publisher's own
-count is lower than one that came before.
+Age is the received time minus the sample's HLC time, so it includes the difference between two clocks. A sample is *late* if
+a sample of the same key with a newer time of the same clock was received before it on the same leg. It is *reordered* if its
+publisher's sequence number is lower than an earlier one.
 """
 
 from typing import Any
@@ -36,20 +36,20 @@ judged as (
 
 
 def figures(recording: Recording, window: Window) -> dict[str, Any]:
-    told = recording.row(
+    result = recording.row(
         f"""{_PASSED}
         select count(timestamp) as stamped, count(*) filter (where late) as late, count(source_sn) as counted,
             count(*) filter (where reordered) as reordered, count(*) filter (where age_ms < 0) as early,
             quantile_disc(age_ms, 0.5) as age_p50, quantile_disc(age_ms, 0.99) as age_p99, max(age_ms) as age_most
         from judged"""
     )
-    told["over_time"] = recording.rows(
+    result["over_time"] = recording.rows(
         f"""select {window.bucket()} as t, count(*) as n,
             quantile_disc((epoch_us(received) - epoch_us(timestamp)) / 1000.0, 0.5) as p50,
             quantile_disc((epoch_us(received) - epoch_us(timestamp)) / 1000.0, 0.99) as p99
         from samples where timestamp is not null group by all order by t"""
     )
-    told["keys"] = listed(
+    result["keys"] = listed(
         recording.rows(
             f"""{_PASSED}
             select named(key, unresolved_key) as key, count(timestamp) as stamped, count(*) filter (where late) as late,
@@ -62,7 +62,7 @@ def figures(recording: Recording, window: Window) -> dict[str, Any]:
             limit=KEYS,
         )
     )
-    told["clocks"] = listed(
+    result["clocks"] = listed(
         recording.rows(
             """with ages as (
                 select timestamp_id, (epoch_us(received) - epoch_us(timestamp)) / 1000.0 as age_ms from samples
@@ -74,7 +74,7 @@ def figures(recording: Recording, window: Window) -> dict[str, Any]:
             limit=CLOCKS,
         )
     )
-    told["examples"] = listed(
+    result["examples"] = listed(
         recording.rows(
             f"""{_PASSED}
             select ms(received) as t, named(key, unresolved_key) as key, (newest - epoch_us(timestamp)) / 1000.0 as behind_ms, late,
@@ -83,4 +83,4 @@ def figures(recording: Recording, window: Window) -> dict[str, Any]:
             limit=EXAMPLES,
         )
     )
-    return told
+    return result

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Throughput over time, and which keys it belongs to."""
+"""Throughput over time, and its keys."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from zenlake.report.recording import Recording
 KEYS = 500
 ACTIVE_KEYS = 24
 
-# What a message is for. Its order is that of the chart's layers.
+# Categories of messages, in the order of the chart's layers.
 CLASS = """case
     when type = 'PUSH' then 'publications'
     when type in ('REQUEST', 'RESPONSE', 'RESPONSE_FINAL') then 'queries and replies'
@@ -37,7 +37,7 @@ def over_time(recording: Recording, window: Window) -> list[dict[str, Any]]:
 
 
 def keys(recording: Recording) -> dict[str, Any]:
-    """A sample that a router forwards is counted on the leg on which it came and on each on which it went."""
+    """Count a forwarded sample on its incoming leg and on each outgoing leg."""
     rows = recording.rows(
         """with legs as (
             select named(key, unresolved_key) as key, session, direction, count(*) as n, min(received) as first,
@@ -66,7 +66,7 @@ def keys(recording: Recording) -> dict[str, Any]:
 
 
 def activity(recording: Recording, window: Window) -> dict[str, Any]:
-    """How many samples of the busiest keys came in each step: silence shows."""
+    """Return the number of samples per step for the busiest keys. Steps without samples are visible."""
     busiest = [
         row["key"]
         for row in recording.rows(

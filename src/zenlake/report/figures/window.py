@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a recording began and ended, and the steps in which its charts count."""
+"""Start and end of a recording, and the time steps of its charts."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from zenlake.report.recording import Recording
 
-STEPS = 160  # at most so many on a chart's time axis
+STEPS = 160  # maximum number of steps on a chart's time axis
 _WIDTHS: list[int] = [
     *(digit * 10**power for power in range(3, 6) for digit in (1, 2, 5)),  # 1 ms to 500 ms, in microseconds
     *(seconds * 1_000_000 for seconds in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200)),
@@ -16,7 +16,7 @@ _DAY = 86_400_000_000
 
 @dataclass(frozen=True)
 class Window:
-    """Microseconds since 1970: the first and the last message, and the width of a step."""
+    """Return the first and last message and the step width, in microseconds since 1970."""
 
     first: int
     last: int
@@ -35,12 +35,12 @@ class Window:
         return {"first": self.first / 1000, "last": self.last / 1000, "step": self.step / 1000}
 
     def bucket(self, time: str = "received") -> str:
-        """SQL: the beginning of the step in which a time lies, as milliseconds since 1970."""
+        """Return SQL for the start of a time's step, as milliseconds since 1970."""
         return f"(epoch_us({time}) // {self.step}) * {self.step} / 1000.0"
 
 
 def width(least: float) -> int:
-    """The next round number of microseconds."""
+    """Return the next round number of microseconds."""
     for each in _WIDTHS:
         if each >= least:
             return each

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Charts: what all of them share, and one function for each form. Options are made anew when the colours change.
+// Charts: common parts, and one function for each chart type. Options are rebuilt when the colours change.
 "use strict";
 zen.charts = new Set();
 
-// A tooltip of elements: a head, then lines of [colour or null, name, value].
+// A tooltip: a title, then lines of [colour or null, name, value].
 zen.tip = (head, lines) => zen.el("div", { class: "tip" }, zen.el("b", {}, head), lines.map(([colour, name, value]) => {
   const dot = colour ? zen.el("span", { class: "dot" }) : null;
   if (dot) dot.style.background = colour;
@@ -40,15 +40,15 @@ zen.legend = (names) => ({
   top: 0, left: 0, itemWidth: 11, itemHeight: 9, itemGap: 14, icon: "roundRect", textStyle: { color: zen.colour("soft"), fontSize: 12 }, data: names,
 });
 
-// Scroll with Ctrl to zoom, drag to move, double click to see all again.
+// Scroll with Ctrl to zoom, drag to move, double click to reset.
 zen.zoom = () => [{ type: "inside", zoomOnMouseWheel: true, moveOnMouseMove: true, moveOnMouseWheel: false, filterMode: "none" }];
 
-// A panel with a chart. `option` gives the chart's options; `choices`, if any, are the ways to look at it.
+// A panel with a chart. `option` returns the chart's options; `choices` are alternative views.
 zen.chart = ({ title, sub, height = "h1", label, option, choices, click, pixels }) => {
   const { el } = zen;
   const box = el("div", { class: "chart " + height, role: "img", "aria-label": label || title });
   if (pixels) box.style.height = pixels + "px";
-  // Without Ctrl the wheel scrolls the page, as everywhere else.
+  // Without Ctrl the wheel scrolls the page, as usual.
   box.addEventListener("wheel", (event) => { if (!event.ctrlKey) event.stopPropagation(); }, { capture: true });
   let choice = choices ? choices[0] : null;
   let chart = null;
@@ -79,14 +79,14 @@ zen.chart = ({ title, sub, height = "h1", label, option, choices, click, pixels 
     box);
 };
 
-// Every step of a window, so that silence is drawn as such.
+// Every step of a window, so that steps without data are drawn too.
 zen.steps = (window) => {
   const steps = [];
   for (let t = Math.floor(window.first / window.step) * window.step; t <= window.last; t += window.step) steps.push(t);
   return steps;
 };
 
-// The labels of an axis of steps: whole seconds once only, tenths where all is short. `HH:MM:SS.mmm` comes in.
+// Labels of a time axis: each whole second once, tenths for short recordings. The input is `HH:MM:SS.mmm`.
 zen.ticks = (window) => (window.last - window.first < 8000 ? { interval: "auto", formatter: (text) => text.slice(0, 10) }
   : { interval: 0, textMargin: [0, 14], formatter: (text) => (text.endsWith(".000") ? text.slice(0, 8) : "") });
 
@@ -119,7 +119,7 @@ zen.lines = (window, rows, series) => ({
   })),
 });
 
-// Where the nodes of a topology stand: hubs in the middle, each with its leaves around it.
+// Layout of a topology: hubs in the middle, each with its leaves around it.
 zen.places = (nodes, edges, wide) => {
   const near = new Map(nodes.map((node) => [node.node, new Set()]));
   for (const edge of edges) {
@@ -145,7 +145,7 @@ zen.places = (nodes, edges, wide) => {
     const fan = centre.length === 1 ? 2 * Math.PI : Math.PI * 1.1;
     around.forEach((node, i) => {
       const part = centre.length === 1 ? i / around.length : around.length === 1 ? 0.5 : i / (around.length - 1);
-      const from = centre.length > 1 ? at.angle - fan / 2 : around.length < 3 ? 0 : at.angle; // two stand left and right
+      const from = centre.length > 1 ? at.angle - fan / 2 : around.length < 3 ? 0 : at.angle; // two nodes are placed left and right
       const angle = from + fan * part;
       const far = around.length > 18 && i % 2 ? 190 : 130;
       places.set(node.node, { x: at.x + far * Math.cos(angle) * wide, y: at.y + far * Math.sin(angle), angle });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers, times and elements. Whatever came from the network becomes text here, and nothing but text.
+// Numbers, times and elements. Data from the network is converted to text only, never to markup.
 "use strict";
 const zen = {};
 
@@ -14,7 +14,7 @@ zen.bytes = (n) => {
   return (unit === 0 || value >= 99.95 ? Math.round(value) : Number(value.toPrecision(3))) + " " + units[unit];
 };
 
-// A duration given in milliseconds.
+// Format a duration in milliseconds.
 zen.span = (ms) => {
   if (ms === null || ms === undefined) return "";
   const size = Math.abs(ms);
@@ -39,7 +39,7 @@ zen.day = (ms) => new Date(ms).toISOString().slice(0, 10);
 zen.clock = (ms) => (ms === null || ms === undefined ? "" : new Date(ms).toISOString().slice(11, 23));
 zen.second = (ms) => new Date(ms).toISOString().slice(11, 19);
 
-// Characters that would reorder or hide what stands around them are shown by their code.
+// Show characters that reorder or hide neighbouring text by their code.
 zen.plain = (text) => String(text).replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
   (c) => "\\u" + c.codePointAt(0).toString(16).padStart(4, "0"));
 

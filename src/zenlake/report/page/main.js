@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page: its head, its views (one recording, or two and what lies between them), its colours.
+// The page: header, views (one recording, or two and their comparison), colours.
 "use strict";
 (() => {
   const { el } = zen;
-  const told = JSON.parse(document.getElementById("data").textContent);
+  const data = JSON.parse(document.getElementById("data").textContent);
   const main = document.getElementById("main");
   const nav = document.getElementById("sections");
   const top = document.getElementById("top");
@@ -13,7 +13,7 @@
   const facts = (r) => {
     const o = r.overview;
     const seconds = (r.window.last - r.window.first) / 1000;
-    // One loss may show in several ways: as a missing frame, as a hole in a publisher's count, as a drop. So they are not added up.
+    // One loss may appear as a missing frame, as a missing sequence number and as a drop, so these are not added up.
     const losses = [[o.lost_frames, "frame"], [o.lost_samples, "sample"], [o.lost_messages, "large message"], [o.dropped, "dropped message"], [o.errors, "unreadable batch", "unreadable batches"]].filter(([n]) => n);
     const most = Math.max(0, ...losses.map(([n]) => n));
     return el("dl", { class: "facts" },
@@ -62,46 +62,46 @@
 
   const recording = (r, views) => {
     document.title = r.name + " · Zenlake report";
-    head(r.name, ("A " + r.kind) + (r.overview.messages + r.overview.samples ? ", recorded " + zen.day(r.window.first) + ", " + zen.second(r.window.first) + " to " + zen.second(r.window.last) + " UTC" : ": nothing in it"),
+    head(r.name, ("A " + r.kind) + (r.overview.messages + r.overview.samples ? ", recorded " + zen.day(r.window.first) + ", " + zen.second(r.window.first) + " to " + zen.second(r.window.last) + " UTC" : ": empty"),
       views, facts(r),
-      r.findings.length ? el("ul", { class: "findings", "aria-label": "What to look at first" }, r.findings.map((f) => el("li", {}, el("a", { class: f.level, href: "#" + f.section }, el("span", { "aria-hidden": "true" }, { bad: "●", warn: "▲", good: "✓" }[f.level]), f.text)))) : null);
+      r.findings.length ? el("ul", { class: "findings", "aria-label": "Findings" }, r.findings.map((f) => el("li", {}, el("a", { class: f.level, href: "#" + f.section }, el("span", { "aria-hidden": "true" }, { bad: "●", warn: "▲", good: "✓" }[f.level]), f.text)))) : null);
     fill(zen.SECTIONS.map((s) => ({ ...s, parts: s.draw(r) })));
   };
 
   const comparison = (c, views) => {
     const [a, b] = c.names;
     const t = c.totals;
-    const window = told.recordings[0].window;
+    const window = data.recordings[0].window;
     document.title = a + " and " + b + " · Zenlake report";
-    head(a + " → " + b, "What was sent in the first (A), what was seen in the second (B); publications, each counted once however many legs it took", views,
+    head(a + " → " + b, "Publications sent in the first (A) and received in the second (B); each is counted once, on all legs together", views,
       el("dl", { class: "facts six" }, fact("Sent in A", zen.count(t.sent)), fact("Seen in B", zen.count(t.seen), t.sent ? zen.share(t.seen / t.sent) : null), fact("Missing in B", zen.count(t.missing), t.sent ? zen.share(t.missing / t.sent) : null, t.missing),
         fact("Outside", zen.count(t.outside), "sent while B was not recording"), fact("Only in B", zen.count(t.only_b)), fact("Median delay", zen.span(c.delay.p50) || "–", c.delay.n ? "99 %: " + zen.span(c.delay.p99) + "; with the clocks' difference" : null)));
     const fates = { seen: "seen in B", missing: "missing in B", outside: "B was not recording" };
     fill([
-      { id: "fates", title: "What became of it", lead: "Publications of A by the time at which A received them. " + (c.by_what.length ? "Found in B by " + c.by_what.map((w) => ({ source: "their publisher's count", timestamp: "timestamp and key" }[w.by_what] || w.by_what) + " (" + zen.count(w.n) + ")").join(", ") + "." : "Nothing of A was found in B."), parts: [
-        c.over_time.length ? zen.chart({ title: "Over time", sub: zen.span(c.step) + " a bar", height: "h2", label: "Publications of A over time: seen, missing, not recorded in B",
-          option: () => zen.stacked({ ...window, step: c.step }, c.over_time.map((row) => ({ ...row, name: fates[row.fate] })), Object.values(fates), ["c1", "c2", "c5"], (row) => row.n, zen.count) }) : zen.none("A holds no publication.", true),
-        ...c.names.map((name, i) => (c.unresolved[i] ? zen.none(zen.count(c.unresolved[i]) + " samples of " + name + " have keys that were declared before it began. They are found only by their publisher's count, so more may be called missing than was.", true) : null))] },
-      { id: "by-key", title: "By key", lead: "Keys that miss most come first. Delay is the time of receipt in B less that in A.", parts: [
+      { id: "fates", title: "Sent and received", lead: "Publications of A by the time at which A received them. " + (c.by_what.length ? "Found in B by " + c.by_what.map((w) => ({ source: "their publisher's sequence number", timestamp: "timestamp and key" }[w.by_what] || w.by_what) + " (" + zen.count(w.n) + ")").join(", ") + "." : "Nothing of A was found in B."), parts: [
+        c.over_time.length ? zen.chart({ title: "Over time", sub: zen.span(c.step) + " per bar", height: "h2", label: "Publications of A over time: seen, missing, not recorded in B",
+          option: () => zen.stacked({ ...window, step: c.step }, c.over_time.map((row) => ({ ...row, name: fates[row.fate] })), Object.values(fates), ["c1", "c2", "c5"], (row) => row.n, zen.count) }) : zen.none("A has no publications.", true),
+        ...c.names.map((name, i) => (c.unresolved[i] ? zen.none(zen.count(c.unresolved[i]) + " samples of " + name + " have keys that were declared before it began. They are matched only by their publisher's sequence number, so the number of missing samples may be too high.", true) : null))] },
+      { id: "by-key", title: "By key", lead: "Keys with the most missing samples first. Delay is the received time in B minus that in A.", parts: [
         zen.table("Keys", null, c.keys, [{ name: "Key", of: (x) => x.key, kind: "key mono" }, ...[["Sent in A", "sent"], ["Seen in B", "seen"], ["Missing in B", "missing"], ["Outside", "outside"], ["Only in B", "only_b"]].map(([name, field]) => ({ name, of: (x) => x[field], show: (x) => zen.count(x[field]), number: true, hot: field === "missing" ? (x) => x.missing : null })),
           ...[["Median delay", "delay_p50"], ["99 %", "delay_p99"]].map(([name, field]) => ({ name, of: (x) => x[field], show: (x) => zen.span(x[field]), number: true }))])] },
-      { id: "missing", title: "Missing", lead: "What A sent while B was recording, and B never saw.", parts: [
-        c.missing.total ? zen.table("Missing in B", null, c.missing, [{ name: "Time in A", of: (x) => x.t, show: (x) => zen.clock(x.t) }, { name: "Key", of: (x) => x.key, kind: "key mono" }, { name: "Bytes", of: (x) => x.size, show: (x) => zen.bytes(x.size), number: true }, { name: "Value", of: (x) => x.preview, kind: "words mono" }]) : zen.none("B saw everything that A sent while both were recording.", !t.sent)] },
+      { id: "missing", title: "Missing", lead: "Publications that A sent while B was recording, and B did not receive.", parts: [
+        c.missing.total ? zen.table("Missing in B", null, c.missing, [{ name: "Time in A", of: (x) => x.t, show: (x) => zen.clock(x.t) }, { name: "Key", of: (x) => x.key, kind: "key mono" }, { name: "Bytes", of: (x) => x.size, show: (x) => zen.bytes(x.size), number: true }, { name: "Value", of: (x) => x.preview, kind: "words mono" }]) : zen.none("B received all publications that A sent while both were recording.", !t.sent)] },
     ]);
   };
 
-  const choices = told.comparison ? ["Comparison", "A: " + told.comparison.names[0], "B: " + told.comparison.names[1]] : [];
+  const choices = data.comparison ? ["Comparison", "A: " + data.comparison.names[0], "B: " + data.comparison.names[1]] : [];
   const show = (view) => {
     zen.charts.clear();
-    const views = choices.length ? el("div", { class: "choice views", role: "group", "aria-label": "What to show" }, choices.map((name, i) => el("button", { type: "button", class: "quiet", "aria-pressed": String(i === view), on: { click: () => { show(i); scrollTo(0, 0); top.querySelectorAll(".views button")[i].focus(); } } }, name))) : null;
-    if (choices.length && view === 0) comparison(told.comparison, views);
-    else recording(told.recordings[Math.max(0, view - (choices.length ? 1 : 0))], views);
+    const views = choices.length ? el("div", { class: "choice views", role: "group", "aria-label": "View" }, choices.map((name, i) => el("button", { type: "button", class: "quiet", "aria-pressed": String(i === view), on: { click: () => { show(i); scrollTo(0, 0); top.querySelectorAll(".views button")[i].focus(); } } }, name))) : null;
+    if (choices.length && view === 0) comparison(data.comparison, views);
+    else recording(data.recordings[Math.max(0, view - (choices.length ? 1 : 0))], views);
   };
 
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   let pending = 0;
   addEventListener("resize", () => { cancelAnimationFrame(pending); pending = requestAnimationFrame(() => zen.charts.forEach((chart) => chart.resize())); });
-  document.getElementById("foot").append("Made by Zenlake " + told.version + ". Times are UTC. Charts by Apache ECharts. This file is complete: it loads nothing and sends nothing.");
+  document.getElementById("foot").append("Made by Zenlake " + data.version + ". Times are UTC. Charts by Apache ECharts. This file is self-contained: it makes no network requests.");
   show(0);
   document.documentElement.dataset.ready = "yes";
 })();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sections of a recording: which figures stand where, and what is said when there are none.
+// The sections of a recording: the layout of the figures, and the texts for empty ones.
 "use strict";
 zen.ROLES = { router: "c2", peer: "c3", client: "c1", group: "c4", unknown: "c5" };
 zen.OUTCOMES = { answered: "c1", empty: "c5", error: "c6", timeout: "c2", lost: "c4", open: "c3" };
@@ -20,9 +20,9 @@ const leg = { name: "Leg", of: (r) => r.session, show: (r) => (r.direction === u
 const ending = (s) => (s.reason ? (s.reason === "GENERIC" ? "closed" : s.reason) + " by " + s.closed_by : s.broke ? "broke: " + s.why : s.encrypted ? "" : "no CLOSE seen") + (s.generation === 0 && !s.encrypted ? ", began before the recording" : "");
 
 zen.SECTIONS = [
-  { id: "throughput", title: "Throughput", lead: "What travelled, and when. A message that a router forwards is seen on each of its legs and counts on each.", draw: (r) => [
+  { id: "throughput", title: "Throughput", lead: "Traffic over time. A message that a router forwards counts on each of its legs.", draw: (r) => [
     r.traffic.over_time.length ? zen.chart({
-      title: "Traffic over time", sub: zen.span(r.window.step) + " a bar; scroll with Ctrl to zoom, drag to move, double click for all", height: "h2",
+      title: "Traffic over time", sub: zen.span(r.window.step) + " per bar; scroll with Ctrl to zoom, drag to move, double click to reset", height: "h2",
       label: "Messages and bytes over time, by what they are for", choices: ["Messages", "Bytes"],
       option: (choice) => zen.stacked(r.window, r.traffic.over_time.map((row) => ({ ...row, name: row.class })),
         zen.FLOW.filter((name) => r.traffic.over_time.some((row) => row.class === name && (choice === "Bytes" ? row.bytes : row.messages))),
@@ -30,11 +30,11 @@ zen.SECTIONS = [
         (row) => (choice === "Bytes" ? row.bytes : row.messages), choice === "Bytes" ? zen.bytes : zen.count),
     }) : zen.none("No messages in this recording.", true),
     r.overview.types.length ? zen.el("details", {}, zen.el("summary", {}, "Kinds of messages", zen.el("span", { class: "sub" }, r.overview.types.length + " kinds")),
-      zen.table("Kinds of messages", "As the protocol names them. A message put together from fragments is counted, and so are its fragments.", r.overview.types, [
+      zen.table("Kinds of messages", "Names of the protocol. A reassembled message is counted, and its fragments are counted too.", r.overview.types, [
         { name: "Message", of: (x) => x.type, kind: "mono" }, { name: "Body", of: (x) => x.body, kind: "mono" },
         num("Messages", "messages"), num("Bytes", "bytes", zen.bytes)])) : null,
   ] },
-  { id: "keys", title: "Keys", lead: "Which keys the values belong to, by volume and by activity. Silence shows as an empty row.", draw: (r) => {
+  { id: "keys", title: "Keys", lead: "Keys by volume and by activity. A key without samples in a step has an empty cell.", draw: (r) => {
     const { keys, activity } = r.traffic;
     if (!keys.total) return [zen.none("No samples in this recording.", true)];
     const steps = zen.steps(r.window);
@@ -66,13 +66,13 @@ zen.SECTIONS = [
               tooltip: { trigger: "item", formatter: (p) => zen.tip(names[p.value[1]], [[null, (r.window.step < 1000 ? zen.clock : zen.second)(steps[p.value[0]]), zen.many(p.value[2], "sample")]]) },
               series: [{ type: "heatmap", data: activity.rows.map((cell) => [at.get(cell.t), row.get(cell.key), cell.samples]), itemStyle: { borderColor: zen.colour("card"), borderWidth: names.length > 30 || steps.length > 90 ? 0.5 : 1 }, progressive: 0 }] };
           } })),
-      zen.table("All keys", "Hz is the usual rate on one leg while the key was active", keys, [
+      zen.table("All keys", "Hz is the typical rate on one leg while the key was active", keys, [
         key(), num("Samples", "samples"), num("Replies", "replies"), num("Bytes", "bytes", zen.bytes), num("Largest", "largest", zen.bytes), num("Hz", "hz", zen.rate), num("Legs", "legs"),
         { name: "First", of: (x) => x.first, show: (x) => zen.clock(x.first) }, { name: "Last", of: (x) => x.last, show: (x) => zen.clock(x.last) },
         { name: "Encoding", of: (x) => x.encodings, kind: "words" }]),
     ];
   } },
-  { id: "sessions", title: "Sessions", lead: "Who met whom. A line is as strong as what travelled on it.", draw: (r) => {
+  { id: "sessions", title: "Sessions", lead: "Nodes and their sessions. The width of a line shows its traffic.", draw: (r) => {
     const { nodes, edges, list } = r.sessions;
     if (!list.total) return [zen.none("No session in this recording: only scouting, or only samples.", true)];
     const strongest = Math.max(1, ...edges.map((edge) => edge.bytes));
@@ -107,9 +107,9 @@ zen.SECTIONS = [
         { name: "End", of: ending, kind: "words", hot: (s) => !s.reason && s.broke }]),
     ];
   } },
-  { id: "queries", title: "Queries", lead: "From the request to the end of its answers, in one session. A query that a router forwards is a row in each session that it crosses.", draw: (r) => {
+  { id: "queries", title: "Queries", lead: "From the request to its RESPONSE_FINAL, in one session. A query that a router forwards has a row in each session that it crosses.", draw: (r) => {
     const q = r.queries;
-    if (!q.slowest.total) return [zen.none("Nobody asked anything in this recording.", true)];
+    if (!q.slowest.total) return [zen.none("No query in this recording.", true)];
     const bins = q.histogram.map((row) => row.bin);
     const [low, high] = [Math.min(...bins), Math.max(...bins)];
     const all = []; for (let bin = low; bin <= high; bin += 1) all.push(bin);
@@ -119,60 +119,60 @@ zen.SECTIONS = [
     return [
       zen.stats([...q.outcomes.map((o) => [o.outcome, zen.count(o.queries)]), ["median", zen.span(q.final.p50)], ["90 %", zen.span(q.final.p90)], ["99 %", zen.span(q.final.p99)], ["slowest", zen.span(q.final.most)], q.first_reply.n ? ["median first reply", zen.span(q.first_reply.p50)] : null]),
       bins.length ? zen.el("div", { class: "pair" },
-        zen.chart({ title: "Latency", sub: "time to the end of the answers, in steps of equal ratio", height: "h2", label: "Distribution of query latency by outcome", option: () => ({
+        zen.chart({ title: "Latency", sub: "time to RESPONSE_FINAL, logarithmic bins", height: "h2", label: "Distribution of query latency by outcome", option: () => ({
           legend: zen.legend(outcomes), xAxis: zen.axis({ type: "category", data: all.map(String), axisLabel: { formatter: (bin) => zen.span(Number(edge(Number(bin)).toPrecision(2))) } }), yAxis: zen.axis({ type: "value", minInterval: 1 }),
           tooltip: { trigger: "axis", axisPointer: { type: "shadow" }, formatter: (ps) => zen.tip(zen.span(edge(Number(ps[0].name))) + " to " + zen.span(edge(Number(ps[0].name) + 1)), ps.filter((p) => p.value).map((p) => [p.color, p.seriesName, zen.count(p.value)])) },
           series: outcomes.map((name) => ({ name, type: "bar", stack: "all", barCategoryGap: "6%", itemStyle: { color: zen.colour(zen.OUTCOMES[name]) }, emphasis: { disabled: true }, data: all.map((bin) => found.get(name + bin) || 0) })),
         }) }),
         zen.chart({ title: "Latency over time", sub: "median and slowest in each " + zen.span(r.window.step), height: "h2", option: () => zen.lines(r.window, q.over_time, [{ name: "slowest", field: "most", colour: "c2", dashed: true }, { name: "median", field: "p50", colour: "c1" }]) })) : null,
-      zen.table("Failed and slowest", "those that came to nothing first", q.slowest, [when(), key(), { name: "Parameters", of: (x) => x.parameters, kind: "words mono" },
+      zen.table("Failed and slowest", "failed queries first", q.slowest, [when(), key(), { name: "Parameters", of: (x) => x.parameters, kind: "words mono" },
         { name: "Outcome", of: (x) => x.outcome, show: (x) => x.outcome + (x.error && x.outcome !== "timeout" ? ": " + x.error : ""), kind: "words" }, num("Replies", "replies"), num("First reply", "first_reply_ms", zen.span), num("End", "final_ms", zen.span, { hot: (x) => x.outcome === "timeout" }), num("Limit", "timeout_ms", zen.span), num("Packet", "packet"), leg]),
       zen.table("By key", null, q.keys, [key(), num("Queries", "queries"), num("Replies", "replies"), num("Errors", "errors", zen.count, { hot: (x) => x.errors }), num("Not answered", "unanswered", zen.count, { hot: (x) => x.unanswered }), num("Median", "p50", zen.span), num("90 %", "p90", zen.span), num("99 %", "p99", zen.span), num("Slowest", "most", zen.span)]),
     ];
   } },
-  { id: "losses", title: "Losses", lead: "Numbers that are missing: of frames in a lane, of samples in a publisher's own count. A missing frame may have carried many messages or none; what a congested sender dropped before it numbered leaves no trace, unless that sender is the recording router.", draw: (r) => {
+  { id: "losses", title: "Losses", lead: "Missing sequence numbers: of frames in a lane, and of samples of a publisher. A missing frame may have carried any number of messages. Messages that a congested sender dropped before numbering are not detected, unless the sender is the recording router.", draw: (r) => {
     const l = r.losses;
     const parts = [];
     if (l.over_time.length) {
-      parts.push(zen.chart({ title: "Missing over time", sub: "placed where what came after the gap was received", label: "Missing frames and samples over time",
+      parts.push(zen.chart({ title: "Missing over time", sub: "at the time of the first message after the gap", label: "Missing frames and samples over time",
         option: () => zen.stacked(r.window, l.over_time.map((row) => ({ ...row, name: row.scope === "lane" ? "frames of lanes" : "samples of sources" })), ["frames of lanes", "samples of sources"], ["c2", "c4"], (row) => row.missing, zen.count) }));
     } else parts.push(zen.none(l.lanes.total ? "No number is missing in " + (l.lanes.total === 1 ? "the one lane." : "any of " + zen.count(l.lanes.total) + " lanes.") + (l.harmless ? " (" + zen.count(l.harmless) + " that Zenoh itself skips after fragmented messages are not counted.)" : "") : "No numbered frames in this recording.", !l.lanes.total));
-    if (l.lanes.total) parts.push(zen.table("By lane", "each direction, priority and reliability counts its frames; harmless are the numbers that Zenoh skips after a fragmented message", l.lanes, [leg,
+    if (l.lanes.total) parts.push(zen.table("By lane", "each direction, priority and reliability has its own sequence numbers; harmless: numbers that Zenoh skips after a fragmented message", l.lanes, [leg,
       { name: "Priority", of: (x) => x.priority, show: (x) => (x.priority === null ? "" : x.priority + " " + (zen.PRIORITIES[x.priority] || "")) }, { name: "Reliable", of: (x) => (x.reliable === null ? "" : x.reliable ? "yes" : "no") },
       num("Frames", "frames"), num("Missing", "missing", zen.count, { hot: (x) => x.missing }), num("Lost", "share", zen.share, { hot: (x) => x.missing }), num("Harmless", "harmless")]));
-    if (l.dropped.total) parts.push(zen.table("Dropped by the recording router", "for neighbours that read too slowly, told when their session ended", l.dropped, [when(), { ...leg, name: "Session" }, num("Dropped", "count", zen.count, { hot: (x) => x.count }), { name: "Why", of: (x) => x.detail, kind: "words" }]));
-    if (l.sources.total) parts.push(zen.table("By source", "publishers that count their samples; those filtered out on the way look missing too", l.sources, [
+    if (l.dropped.total) parts.push(zen.table("Dropped by the recording router", "for slow neighbours, reported when their session ended", l.dropped, [when(), { ...leg, name: "Session" }, num("Dropped", "count", zen.count, { hot: (x) => x.count }), { name: "Why", of: (x) => x.detail, kind: "words" }]));
+    if (l.sources.total) parts.push(zen.table("By source", "publishers that number their samples; samples that were filtered out on the way appear as missing too", l.sources, [
       { name: "Publisher", of: (x) => x.source_zid, show: (x) => zen.id(x.source_zid) + "/" + x.source_eid, title: (x) => x.source_zid, kind: "mono" }, { ...key(), show: (x) => x.key + (x.keys > 1 ? " and " + (x.keys - 1) + " more" : "") },
       leg, num("Samples", "samples"), num("Missing", "missing", zen.count, { hot: (x) => x.missing }), num("Lost", "share", zen.share, { hot: (x) => x.missing })]));
     if (l.runs.total) parts.push(zen.table("Longest gaps", null, l.runs, [when(), { name: "Of", of: (x) => x.scope }, leg, num("First number", "first_sn", String), num("Missing", "missing")]));
-    const words = new Map([["duplicate", "frames not newer than the last of their lane, which receivers ignore"], ["lost", "fragmented messages that could not be put together"], ["redeclared", "key ids declared again with another meaning"]]);
+    const words = new Map([["duplicate", "frames not newer than the last of their lane, which receivers ignore"], ["lost", "fragmented messages that could not be reassembled"], ["redeclared", "key ids declared again with another key"]]);
     if (l.events.length) parts.push(zen.table("Also seen", null, l.events, [{ name: "What", of: (x) => words.get(x.kind) || x.kind, kind: "words" }, num("Times", "events")]));
-    if (l.notes.total) parts.push(zen.table("What the recording itself lacks or repeats", "these are about the recording, not the network", l.notes, [{ name: "Note", of: (x) => x.kind }, num("Times", "count"), { name: "Meaning", of: (x) => x.detail, kind: "words" }, num("From packet", "packet"), { name: "File", of: (x) => x.file, kind: "words" }, { name: "Session", of: (x) => x.session, kind: "mono" }]));
+    if (l.notes.total) parts.push(zen.table("Missing or repeated packets of the recording", "these notes concern the recording, not the network", l.notes, [{ name: "Note", of: (x) => x.kind }, num("Times", "count"), { name: "Meaning", of: (x) => x.detail, kind: "words" }, num("From packet", "packet"), { name: "File", of: (x) => x.file, kind: "words" }, { name: "Session", of: (x) => x.session, kind: "mono" }]));
     return parts;
   } },
-  { id: "timing", title: "Late and reordered", lead: "Age is the time of receipt less the sample's own time, so it includes the difference between two clocks. Late: a newer sample of the same key and clock came first, on the same leg.", draw: (r) => {
+  { id: "timing", title: "Late and reordered", lead: "Age is the received time minus the timestamp of the sample, so it includes the difference between two clocks. Late: a newer sample of the same key and clock was received first, on the same leg.", draw: (r) => {
     const t = r.timing;
-    if (!t.stamped && !t.counted) return [zen.none("No sample carries a timestamp or its publisher's count, so order and age cannot be told.", true)];
+    if (!t.stamped && !t.counted) return [zen.none("No sample has a timestamp or a sequence number of its publisher, so order and age are unknown.", true)];
     return [
       zen.stats([["stamped", zen.count(t.stamped)], ["late", zen.count(t.late)], ["counted by publisher", zen.count(t.counted)], ["reordered", zen.count(t.reordered)], t.stamped ? ["median age", zen.span(t.age_p50)] : null, t.stamped ? ["99 %", zen.span(t.age_p99)] : null, t.stamped ? ["oldest", zen.span(t.age_most)] : null]),
       t.stamped ? zen.chart({ title: "Age over time", sub: "median and 99 % in each " + zen.span(r.window.step), option: () => zen.lines(r.window, t.over_time, [{ name: "99 %", field: "p99", colour: "c2", dashed: true }, { name: "median", field: "p50", colour: "c1" }]) }) : null,
-      t.examples.total ? zen.table("Late and reordered samples", null, t.examples, [when(), key(), num("Behind the newest", "behind_ms", zen.span), { name: "Late", of: (x) => (x.late ? "yes" : "") }, { name: "Reordered", of: (x) => (x.reordered ? x.source_sn + " after " + x.highest : "") }, num("Packet", "packet"), leg]) : zen.none("Every sample came in order: none is late, none is reordered."),
+      t.examples.total ? zen.table("Late and reordered samples", null, t.examples, [when(), key(), num("Behind the newest", "behind_ms", zen.span), { name: "Late", of: (x) => (x.late ? "yes" : "") }, { name: "Reordered", of: (x) => (x.reordered ? x.source_sn + " after " + x.highest : "") }, num("Packet", "packet"), leg]) : zen.none("All samples were received in order."),
       t.keys.total ? zen.table("By key", null, t.keys, [key(), num("Stamped", "stamped"), num("Late", "late", zen.count, { hot: (x) => x.late }), num("Worst", "latest_ms", zen.span), num("Reordered", "reordered", zen.count, { hot: (x) => x.reordered }), num("Youngest", "age_least", zen.span), num("Median age", "age_p50", zen.span), num("99 %", "age_p99", zen.span), num("Oldest", "age_most", zen.span)]) : null,
-      t.clocks.total ? zen.table("Clocks", "the youngest sample bounds how far a clock is ahead (negative) or behind", t.clocks, [{ name: "Stamped by", of: (x) => x.clock, kind: "mono" }, num("Samples", "samples"), num("Youngest", "age_least", zen.span, { hot: (x) => x.age_least < 0 }), num("Median age", "age_p50", zen.span), num("Oldest", "age_most", zen.span), num("From the future", "early", zen.count, { hot: (x) => x.early })]) : null,
+      t.clocks.total ? zen.table("Clocks", "the youngest sample limits how far a clock is ahead (negative) or behind", t.clocks, [{ name: "Stamped by", of: (x) => x.clock, kind: "mono" }, num("Samples", "samples"), num("Youngest", "age_least", zen.span, { hot: (x) => x.age_least < 0 }), num("Median age", "age_p50", zen.span), num("Oldest", "age_most", zen.span), num("From the future", "early", zen.count, { hot: (x) => x.early })]) : null,
     ];
   } },
-  { id: "errors", title: "Errors", lead: "Bytes that could not be decoded, one example of each kind, explained up to the byte that says nothing; and what queries were answered instead of a reply.", draw: (r) => {
+  { id: "errors", title: "Errors", lead: "Undecodable bytes, with one example of each kind, explained up to the error; and error replies to queries.", draw: (r) => {
     const parts = [];
     const { errors } = r.losses;
     if (errors.total) {
       parts.push(zen.el("div", { class: "panel" }, zen.el("div", { class: "head" }, zen.el("h3", {}, "Undecodable bytes"), zen.el("span", { class: "sub" }, zen.count(errors.total) + (errors.total === 1 ? " kind" : " kinds"))),
         errors.rows.map((e, i) => zen.el("details", { open: i === 0 }, zen.el("summary", {}, zen.el("b", {}, e.field + " "), e.why, zen.el("span", { class: "sub" }, zen.count(e.times) + (e.times === 1 ? " time" : " times") + (e.t ? ", first at " + zen.clock(e.t) : "") + (e.packet ? " in packet " + e.packet : "") + ", " + zen.bytes(e.size) + ", " + e.session)),
           zen.el("div", { class: "bytes", tabindex: "0", role: "region", "aria-label": "The bytes of " + e.field }, zen.el("table", {}, zen.el("tbody", {}, e.lines.map(([at, data, name, words, kind]) => zen.el("tr", { class: kind }, zen.el("td", { class: "at" }, at), zen.el("td", {}, data), zen.el("td", {}, name), zen.el("td", {}, words))))))))));
-    } else parts.push(zen.none("Every byte was understood."));
-    if (r.queries.errors.length) parts.push(zen.table("Errors that were answered", "what a queryable, or a router for it, said instead of a reply", r.queries.errors, [key(), { name: "Error", of: (x) => x.error, kind: "words" }, num("Queries", "queries")]));
+    } else parts.push(zen.none("All bytes were decoded."));
+    if (r.queries.errors.length) parts.push(zen.table("Error replies", "sent by a queryable, or by a router for it", r.queries.errors, [key(), { name: "Error", of: (x) => x.error, kind: "words" }, num("Queries", "queries")]));
     return parts;
   } },
-  { id: "liveliness", title: "Liveliness", lead: "From when to when each token was declared, on any leg. A session that stays silent for longer than its lease is dead from its last message on.", draw: (r) => {
+  { id: "liveliness", title: "Liveliness", lead: "Spans in which each token was declared, on any leg. A session that is silent for longer than its lease is dead from its last message.", draw: (r) => {
     const { spans, total } = r.liveliness;
     if (!spans.length) return [zen.none("No liveliness token was declared in this recording.", true)];
     const keys = [...new Set(spans.map((s) => s.key))].sort().reverse();
@@ -196,7 +196,7 @@ zen.SECTIONS = [
   } },
 ];
 
-// What keys have in common: their first chunks.
+// The common first chunks of keys.
 zen.stem = (keys) => {
   const parts = keys.map((name) => name.split("/"));
   const shared = [];

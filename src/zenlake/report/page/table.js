@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables that sort and filter. Columns: {name, of(row) -> value to sort by, show(row) -> text or element, number, kind, hint}.
+// Sortable tables with a filter. Columns: {name, of(row) -> value to sort by, show(row) -> text or element, number, kind, hint}.
 "use strict";
 
 zen.table = (title, sub, list, given) => {
   const { el } = zen;
   const rows = Array.isArray(list) ? list : list.rows;
-  const columns = given.filter((column) => rows.some((row) => ![null, undefined, ""].includes(column.of(row)))); // empty ones say nothing
+  const columns = given.filter((column) => rows.some((row) => ![null, undefined, ""].includes(column.of(row)))); // hide empty columns
   const total = Array.isArray(list) ? list.length : list.total;
   const body = el("tbody");
   const said = el("span", { class: "sub", role: "status" });

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The derived tables, each defined once: a query over the decoded tables in the file that bears its name.
+"""Definitions of the derived tables: one SQL file for each table, with a query over the decoded tables.
 
-The queries are written in Spark's SQL and keep to what DuckDB understands too; the few functions that only Spark has are taught to
-DuckDB (`zenlake.tables.derive`). Their text is the documentation as well: the comment at the head says what a row is, the comment
-behind a column of the last select says what it means. Nothing here runs anything, so neither engine need be installed.
+The queries are written in Spark SQL and use only features that DuckDB has too. The few functions that only Spark has are
+defined in DuckDB by `zenlake.tables.derive`. The SQL comments are the documentation: the comment at the top describes a
+row, and the comment after a column of the last select describes the column. This package runs no query, so neither
+engine has to be installed.
 """
 
 import re
@@ -23,14 +24,14 @@ _COMMENT = re.compile(r"--.*$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Definition:
-    """One derived table: its query, what a row is, what its columns mean, and what it is made from."""
+    """One derived table: its query, the comments of its rows and columns, and the decoded tables that it needs."""
 
     name: str
     sql: str
     row: str
     notes: str
     comments: dict[str, str]
-    needs: dict[str, list[str]]  # the decoded tables, and the columns of each that the query mentions
+    needs: dict[str, list[str]]  # decoded table -> its columns that the query uses
 
 
 @cache

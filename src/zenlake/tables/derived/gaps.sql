@@ -1,10 +1,10 @@
 -- SPDX-License-Identifier: Apache-2.0
--- One run of missing numbers: of frames in a lane, or of samples of one publisher.
+-- One run of missing sequence numbers: of frames in a lane, or of samples of one publisher.
 --
--- A number missing in a lane is a frame, which may have carried many messages or none; a sender that drops under congestion
--- before it numbers leaves no gap. Real Zenoh (1.10) skips one number after each fragmented message: such a gap is marked harmless. A
--- publisher's own count is known only where samples carry their source; publications that were filtered out on the way, such as those
--- under keys that nobody here subscribed to, look missing too. A run before the first number seen cannot be told.
+-- A missing number in a lane is a frame with any number of messages, including zero. Messages that a congested sender drops before
+-- numbering leave no gap. Real Zenoh (1.10) skips one number after each fragmented message. Such a gap is marked harmless. The gaps of a
+-- publisher are known only if samples carry their source. Publications that were filtered out on the way, such as those of keys
+-- without a local subscriber, appear as missing too. Missing numbers before the first recorded one cannot be detected.
 with
 rejoined as (
     select distinct session, generation, direction, priority, reliable, sn from messages where fragments is not null
@@ -61,16 +61,16 @@ missing as (
     where source_sn > before + 1
 )
 select
-    received as received,  -- When what came after the gap was received
-    session as session,  -- The session in which it was seen
-    generation as generation,  -- Which handshake of that session
+    received as received,  -- When the message after the gap was received
+    session as session,  -- The session in which the gap was found
+    generation as generation,  -- The number of the handshake in that session
     direction as direction,  -- 0 = missing from the side that opened the session, 1 = from the side that accepted it
     scope as scope,  -- lane (frames) or source (samples of one publisher)
     priority as priority,  -- The lane's priority; null for a source
     reliable as reliable,  -- The lane's reliability; null for a source
     source_zid as source_zid,  -- The publisher's node; null for a lane
-    source_eid as source_eid,  -- The publisher in that node; null for a lane
-    first_sn as first_sn,  -- The first number that is missing
-    missing as missing,  -- How many are missing, from that one on
-    harmless as harmless  -- True for the one number that Zenoh itself skips after a fragmented message: nothing was lost
+    source_eid as source_eid,  -- The entity id of the publisher in that node; null for a lane
+    first_sn as first_sn,  -- The first missing number
+    missing as missing,  -- The number of missing numbers, starting with first_sn
+    harmless as harmless  -- True for the number that Zenoh skips after a fragmented message. It is not a loss
 from missing

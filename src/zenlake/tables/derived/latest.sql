@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0
--- The newest value of a key that was published; a key whose newest sample is a del has no row.
+-- The newest published value of a key. A key whose newest sample is a del has no row.
 --
--- Newest by HLC time, then by the clock's id; a sample without a timestamp counts as stamped when it was received. Replies are
--- not publications. A key expression with wildcards stands for itself, not for the keys that it matches.
+-- Samples are ordered by HLC time, then by the id of the clock. For a sample without a timestamp, the received time is used. Replies
+-- are not publications. A key expression with wildcards is treated as one key, not as the keys that it matches.
 with
 ranked as (
     select
@@ -19,16 +19,16 @@ ranked as (
 select
     received as received,  -- When it was received
     key as key,  -- The key
-    payload as payload,  -- The value; null if it lies in shared memory or was not kept
-    payload_size as payload_size,  -- Bytes of the value, also if it was not kept; null for shared memory
-    payload_sha256 as payload_sha256,  -- SHA-256 of a value that was not kept, in hex; null otherwise
+    payload as payload,  -- The payload; null if it is in shared memory or was redacted
+    payload_size as payload_size,  -- Size of the payload in bytes, also if it was redacted; null for shared memory
+    payload_sha256 as payload_sha256,  -- SHA-256 of a redacted payload, in hex; null otherwise
     encoding as encoding,  -- The content type as text
-    schema as schema,  -- The encoding's schema, as bytes; null if it has none
-    attachment as attachment,  -- The attachment; null if there is none
-    timestamp as timestamp,  -- HLC time; null if it was not stamped
-    timestamp_id as timestamp_id,  -- The node whose clock stamped it
-    source_zid as source_zid,  -- The node that published it; null unless it says so
-    session as session,  -- The session in which it was seen
+    schema as schema,  -- The schema of the encoding, as bytes; null if not given
+    attachment as attachment,  -- The attachment; null if not given
+    timestamp as timestamp,  -- HLC time; null if the sample has no timestamp
+    timestamp_id as timestamp_id,  -- The ZenohID of the clock that issued the timestamp
+    source_zid as source_zid,  -- The ZenohID of the publishing node; null if not given
+    session as session,  -- The session in which the sample was recorded
     file as file,  -- The capture file; null in a log
     packet as packet  -- The packet; in a log, the number of the batch
 from ranked

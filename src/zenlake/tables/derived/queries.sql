@@ -1,9 +1,9 @@
 -- SPDX-License-Identifier: Apache-2.0
--- One REQUEST in one session, with all that was answered there.
+-- One REQUEST in one session, with its replies in that session.
 --
--- A query that a router forwards is a row in each session that it crosses, with an id of its own in each. Ids are used again, so
--- answers belong to the last request with their id in the same session and generation. Answers to a request that was not recorded
--- make no row. Messages that receivers ignore as duplicates do not count.
+-- A query that a router forwards has a row in each session that it crosses, with a different id in each. Ids are reused, so a reply
+-- belongs to the last request with its id in the same session and generation. Replies to a request that was not recorded have no
+-- row. Messages that receivers ignore as duplicates are not counted.
 with
 spoken as (
     select
@@ -57,7 +57,7 @@ answered as (
 closed as (
     select distinct session, generation from events where kind in ('closed', 'disconnected')
 ),
--- What a recording router noted: the nth time that it used an id for a request is the nth request with that id.
+-- Events of a recording router: its nth use of an id for a request is the nth request with that id.
 hops as (
     select
         session as from_session,
@@ -74,30 +74,30 @@ hops as (
 )
 select
     answered.received as received,  -- When the request was received
-    answered.session as session,  -- The session in which it was asked
-    answered.generation as generation,  -- Which handshake of that session
-    cast(answered.asker as tinyint) as direction,  -- Who asked: 0 = the side that opened the session, 1 = the side that accepted it
-    answered.id as request_id,  -- The request's id, which the asker may use again later
+    answered.session as session,  -- The session of the request
+    answered.generation as generation,  -- The number of the handshake in that session
+    cast(answered.asker as tinyint) as direction,  -- Sender of the request: 0 = the side that opened the session, 1 = the side that accepted it
+    answered.id as request_id,  -- The request id. The sender may reuse it later
     answered.file as file,  -- The capture file of the request; null in a log
     answered.packet as packet,  -- The packet of the request; in a log, the number of the batch
-    answered.key as key,  -- The key expression asked for; null if its id's declaration was not seen
-    answered.unresolved_key as unresolved_key,  -- Id and suffix of a key whose declaration was not seen
-    answered.parameters as parameters,  -- The parameters, as they were given; null if there are none
-    answered.target as target,  -- Whom it asks: best_matching, all or all_complete
-    answered.consolidation as consolidation,  -- auto, none, monotonic or latest
-    answered.timeout_ms as timeout_ms,  -- How long it may take; null if it does not say
-    answered.payload_size as payload_size,  -- Bytes of the value that the query carries; null if it carries none
-    answered.replies as replies,  -- How many replies came
-    answered.errors as errors,  -- How many errors came
-    answered.reply_bytes as reply_bytes,  -- Bytes of value in the replies
-    answered.first_reply as first_reply,  -- When the first reply was received; null if there was none
-    answered.last_reply as last_reply,  -- When the last reply was received
-    answered.final as final,  -- When the end of the answers was received; null if it was not
-    (answered.first_reply_ns - answered.received_ns) / 1e6 as first_reply_ms,  -- From the request to the first reply, in milliseconds
-    (answered.final_ns - answered.received_ns) / 1e6 as final_ms,  -- From the request to the end, in milliseconds
-    hops.from_session as from_session,  -- The session that a recording router passed it on from; null if none noted that
-    hops.from_request_id as from_request_id,  -- The request's id in that session
-    answered.error as error,  -- The text of an error; of several the first by alphabet
+    answered.key as key,  -- The key expression of the query; null if the declaration of its id was not recorded
+    answered.unresolved_key as unresolved_key,  -- Id and suffix of a key whose declaration was not recorded
+    answered.parameters as parameters,  -- The parameters of the selector; null if not given
+    answered.target as target,  -- Target queryables: best_matching, all or all_complete
+    answered.consolidation as consolidation,  -- Consolidation mode: auto, none, monotonic or latest
+    answered.timeout_ms as timeout_ms,  -- Timeout of the query in milliseconds; null if not given
+    answered.payload_size as payload_size,  -- Size of the query's payload in bytes; null if it has no payload
+    answered.replies as replies,  -- Number of replies
+    answered.errors as errors,  -- Number of error replies
+    answered.reply_bytes as reply_bytes,  -- Total payload size of the replies in bytes
+    answered.first_reply as first_reply,  -- When the first reply was received; null without replies
+    answered.last_reply as last_reply,  -- When the last reply was received; null without replies
+    answered.final as final,  -- When RESPONSE_FINAL was received; null if it was not
+    (answered.first_reply_ns - answered.received_ns) / 1e6 as first_reply_ms,  -- Time from the request to the first reply, in milliseconds
+    (answered.final_ns - answered.received_ns) / 1e6 as final_ms,  -- Time from the request to RESPONSE_FINAL, in milliseconds
+    hops.from_session as from_session,  -- The session from which a recording router forwarded the query; null if not recorded
+    hops.from_request_id as from_request_id,  -- The request id in that session
+    answered.error as error,  -- The text of an error; the alphabetically first of several
     case
         when answered.final is null and closed.session is not null then 'lost'
         when answered.final is null then 'open'
@@ -105,7 +105,7 @@ select
         when answered.errors > 0 then 'error'
         when answered.replies > 0 then 'answered'
         else 'empty'
-    end as outcome  -- answered, empty (an end but no reply), error, timeout (a router gave up), lost (the session closed first), open (so did the recording)
+    end as outcome  -- answered, empty (complete without replies), error, timeout (of a router), lost (the session closed first), open (the recording ended first)
 from answered
 left join closed on closed.session = answered.session and closed.generation = answered.generation
 left join hops on

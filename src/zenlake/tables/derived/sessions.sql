@@ -1,10 +1,10 @@
 -- SPDX-License-Identifier: Apache-2.0
--- One transport session: who met whom, what they agreed on, how it ended, and how much each side said.
+-- One transport session: its nodes, negotiated parameters, end, and the traffic of each side.
 --
--- A session whose handshake was not recorded is a row of generation 0, with nothing agreed. On a multicast group every sender is
--- a session with an opener only. An encrypted session (TLS, QUIC) is a row without times and counts. Scouting is no session.
+-- A session whose handshake was not recorded has generation 0 and no negotiated parameters. On a multicast group, every sender is a
+-- session with an opener only. An encrypted session (TLS, QUIC) has no times and counts. Scouting is not included.
 with
-told as (
+traffic as (
     select
         session, generation, direction, received, received_ns, type, size, fragments,
         cast(null as string) as kind,
@@ -37,33 +37,33 @@ met as (
         count(case when direction = 1 and type not in ('FRAME', 'FRAGMENT') then 1 end) as acceptor_messages,
         cast(sum(case when direction = 0 and fragments is null then coalesce(size, 0) else 0 end) as bigint) as opener_bytes,
         cast(sum(case when direction = 1 and fragments is null then coalesce(size, 0) else 0 end) as bigint) as acceptor_bytes
-    from told
+    from traffic
     group by session, generation
 )
 select
-    received as received,  -- When its first message was received
-    session as session,  -- Protocol and addresses, opener first; #2 and so on where the same addresses met again
-    generation as generation,  -- Which handshake of these addresses, from 1; 0 if that was not recorded
+    received as received,  -- When the first message was received
+    session as session,  -- Protocol and addresses, opener first; #2 and so on for further sessions of the same addresses
+    generation as generation,  -- The number of the handshake of these addresses, from 1; 0 if it was not recorded
     split_part(session, '/', 1) as protocol,  -- tcp, udp, multicast, tls or quic
-    encrypted as encrypted,  -- Whether it could not be read
-    opened as opened,  -- When the handshake was complete; null if that was not recorded
-    closed as closed,  -- When the first CLOSE came; null if none was recorded
-    case closed_by when 0 then 'opener' when 1 then 'acceptor' end as closed_by,  -- Who sent that CLOSE
-    reason as reason,  -- The reason that it gave
-    last_received as last_received,  -- When its last message was received
-    get_json_object(agreed, '$.ends[0].zid') as opener_zid,  -- The node that opened
-    get_json_object(agreed, '$.ends[0].whatami') as opener_role,  -- client, peer or router
-    get_json_object(agreed, '$.ends[1].zid') as acceptor_zid,  -- The node that accepted
-    get_json_object(agreed, '$.ends[1].whatami') as acceptor_role,  -- client, peer or router
-    cast(get_json_object(agreed, '$.ends[0].lease_ms') as bigint) as opener_lease_ms,  -- After this silence of the opener, it is dead
-    cast(get_json_object(agreed, '$.ends[1].lease_ms') as bigint) as acceptor_lease_ms,  -- The same of the acceptor
-    cast(get_json_object(agreed, '$.version') as int) as version,  -- The protocol's version
-    cast(get_json_object(agreed, '$.batch_size') as int) as batch_size,  -- The largest batch agreed on, in bytes
-    cast(get_json_object(agreed, '$.qos') as boolean) as qos,  -- Whether each priority has lanes of its own
-    cast(get_json_object(agreed, '$.low_latency') as boolean) as low_latency,  -- Whether messages travel without frames
+    encrypted as encrypted,  -- Whether the session is encrypted and therefore not decoded
+    opened as opened,  -- When the handshake was complete; null if it was not recorded
+    closed as closed,  -- When the first CLOSE was received; null if it was not recorded
+    case closed_by when 0 then 'opener' when 1 then 'acceptor' end as closed_by,  -- Sender of the first CLOSE: opener or acceptor
+    reason as reason,  -- The reason in the first CLOSE
+    last_received as last_received,  -- When the last message was received
+    get_json_object(agreed, '$.ends[0].zid') as opener_zid,  -- ZenohID of the node that opened the session
+    get_json_object(agreed, '$.ends[0].whatami') as opener_role,  -- Mode of the opener: client, peer or router
+    get_json_object(agreed, '$.ends[1].zid') as acceptor_zid,  -- ZenohID of the node that accepted the session
+    get_json_object(agreed, '$.ends[1].whatami') as acceptor_role,  -- Mode of the acceptor: client, peer or router
+    cast(get_json_object(agreed, '$.ends[0].lease_ms') as bigint) as opener_lease_ms,  -- Lease of the opener: the session expires after this silence, in milliseconds
+    cast(get_json_object(agreed, '$.ends[1].lease_ms') as bigint) as acceptor_lease_ms,  -- Lease of the acceptor, in milliseconds
+    cast(get_json_object(agreed, '$.version') as int) as version,  -- Version of the protocol
+    cast(get_json_object(agreed, '$.batch_size') as int) as batch_size,  -- Negotiated maximum size of a batch, in bytes
+    cast(get_json_object(agreed, '$.qos') as boolean) as qos,  -- Whether each priority has its own lanes
+    cast(get_json_object(agreed, '$.low_latency') as boolean) as low_latency,  -- Whether messages are sent without frames
     cast(get_json_object(agreed, '$.compression') as boolean) as compression,  -- Whether batches may be compressed
-    opener_messages as opener_messages,  -- Messages from the opener; frames and fragments, which only carry them, not counted
-    acceptor_messages as acceptor_messages,  -- The same from the acceptor
-    opener_bytes as opener_bytes,  -- Bytes from the opener, after decompression, without lengths and headers of the link
-    acceptor_bytes as acceptor_bytes  -- The same from the acceptor
+    opener_messages as opener_messages,  -- Number of messages from the opener, without frames and fragments
+    acceptor_messages as acceptor_messages,  -- Number of messages from the acceptor, without frames and fragments
+    opener_bytes as opener_bytes,  -- Bytes from the opener, after decompression, without length prefixes and link headers
+    acceptor_bytes as acceptor_bytes  -- Bytes from the acceptor, after decompression, without length prefixes and link headers
 from met

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check that the files of the forge agree with the commands of the project."""
+
+import re
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).parent.parent
+
+
+def commands_of(target: str) -> list[str]:
+    """Return the recipe lines of a Makefile target, without its prerequisites."""
+    rule = re.search(rf"^{target}:[^\n]*\n((?:\t[^\n]*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert rule is not None, f"the Makefile has no target {target}"
+    return [line.strip() for line in rule[1].splitlines()]
+
+
+def test_the_workflow_of_the_forge_runs_the_ci_script() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text())
+    steps = workflow["jobs"]["test"]["steps"]
+    assert [step["run"] for step in steps if "run" in step] == ["bash .ci/run"]
+    script = (ROOT / ".ci" / "run").read_text().splitlines()
+    assert script[-1] == "make test"
+
+
+def test_pre_commit_runs_the_linters_of_make_lint() -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    names = [hook["name"] for hook in hooks]
+    linters = [line.replace("$(BIN)/", "").replace(" --check", "").removesuffix(" .") for line in commands_of("lint")]
+    assert names == linters
+
+
+def test_issue_templates_are_valid_forms() -> None:
+    for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"):
+        form = yaml.safe_load(path.read_text())
+        if path.name != "config.yml":
+            assert {"name", "description", "body"} <= form.keys(), path.name

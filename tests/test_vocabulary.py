@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keep names and prose in the vocabulary of the field.
+
+`docs/glossary.md` defines the terms. CONTRIBUTING.md has the rules.
+"""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from zenlake.cli import app
+
+ROOT = Path(__file__).parent.parent
+SRC = ROOT / "src"
+MAX_WORDS = 30
+
+BANNED = re.compile(
+    r"\b(whoever|nobody|somebody|everybody|told|tells?|(?-i:is none|are none)|so many|at one go|anew|mend(?:s|ed|ing)?|chapters?"
+    r"|for ever|(?<!there )is no (?!longer|more|t)\w+|what (?:waits|lies|came|comes|follows)"
+    r"|who (?:asks|reads|sends|listens|writes|takes))\b",
+    re.IGNORECASE,
+)
+TEXTS = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
+FOLDERS = ["src", "docs", "examples"]
+SUFFIXES = {".md", ".py", ".pyx", ".pxd", ".pyi", ".sql", ".js", ".html", ".toml", ".txt"}
+LINES_WITH_A_REASON = {
+    "src/zenlake/report/vendor": "third-party code",
+    "docs/javascripts": "third-party code",
+}
+
+# Two modules define a class of the same name on purpose.
+MIRRORED_CLASSES: dict[str, str] = {}
+
+GERUND_NOUNS = {"encoding", "framing", "logging", "routing", "scouting", "staging", "string", "ring", "batching"}
+PARTICIPLE = re.compile(r"(?:ing|ed)$|^(?:told|sent|kept|chosen|known|written|given|held)$")
+
+
+def sources() -> list[Path]:
+    return sorted(SRC.rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def prose() -> Iterator[Path]:
+    """Return every file whose text readers see."""
+    yield from (ROOT / name for name in TEXTS if (ROOT / name).exists())
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*")):
+            excluded = any(name_of(path).startswith(prefix) for prefix in LINES_WITH_A_REASON)
+            if path.suffix in SUFFIXES and not excluded:
+                yield path
+
+
+def test_no_text_uses_a_banned_word() -> None:
+    found = [
+        f"{name_of(path)}:{number}: [{match[0]}] {line.strip()[:100]}"
+        for path in prose()
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if (match := BANNED.search(line))
+    ]
+    assert found == []
+
+
+def sentences(text: str) -> list[str]:
+    return [part for part in re.split(r"(?<=[.!?:;])\s+", " ".join(text.split())) if part]
+
+
+def is_long(sentence: str) -> bool:
+    return len(sentence.split()) > MAX_WORDS
+
+
+def commands(command: object, path: str = "zenlake") -> Iterator[tuple[str, object]]:
+    yield path, command
+    for name, child in getattr(command, "commands", {}).items():
+        yield from commands(child, f"{path} {name}")
+
+
+def test_command_line_help_has_short_sentences() -> None:
+    found = []
+    for path, command in commands(get_command(app)):
+        texts = [getattr(command, "help", None)]
+        texts += [getattr(option, "help", None) for option in getattr(command, "params", [])]
+        found += [f"{path}: {each}" for text in texts if text for each in sentences(text) if is_long(each)]
+    assert found == []
+
+
+def docstring_heads(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Return the first line of each docstring, with its line number."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node)
+            if text:
+                yield getattr(node, "lineno", 1), text.split("\n\n")[0].split("\n", 1)[0]
+
+
+def error_texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Return the literal parts of messages of raised errors, with their line numbers."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            for argument in node.exc.args:
+                parts = [each.value for each in ast.walk(argument) if isinstance(each, ast.Constant)]
+                yield node.lineno, " ".join(part for part in parts if isinstance(part, str))
+
+
+@pytest.mark.parametrize("texts", [docstring_heads, error_texts])
+def test_docstrings_and_errors_have_short_sentences(texts) -> None:  # type: ignore[no-untyped-def]
+    found = [
+        f"{name_of(path)}:{line}: {sentence}"
+        for path in sources()
+        for line, text in texts(ast.parse(path.read_text()))
+        for sentence in sentences(text)
+        if is_long(sentence)
+    ]
+    assert found == []
+
+
+def test_no_class_name_is_defined_twice() -> None:
+    modules = defaultdict(set)
+    for path in sources():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                modules[node.name].add(name_of(path))
+    twice = {name: sorted(paths) for name, paths in modules.items() if len(paths) > 1 and name not in MIRRORED_CLASSES}
+    assert twice == {}
+
+
+def test_module_names_are_nouns() -> None:
+    parts = {part for path in sources() for part in path.relative_to(SRC).with_suffix("").parts}
+    words = {word for part in parts for word in part.strip("_").split("_")}
+    assert {word for word in words if PARTICIPLE.search(word) and word not in GERUND_NOUNS} == set()
