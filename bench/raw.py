@@ -4,8 +4,8 @@
 import socket
 import threading
 
+from zenlake.wire.batch_reader import messages
 from zenlake.wire.handshake import Init, Open
-from zenlake.wire.reader import messages
 from zenlake.wire.transport import KeepAlive
 
 

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from zenlake import __version__
-from zenlake.wire.memory import COMPILED
+from zenlake.wire.raw_memory import COMPILED
 
 RESULTS = Path(__file__).parent / "results"
 PUBLISHED = Path(__file__).parent.parent / "docs" / "bench.json"

@@ -21,11 +21,11 @@ from pathlib import Path
 
 from bench import raw
 from bench.report import Ratio, Result, show
-from zenlake.wire.data import Put
+from zenlake.wire.batch_reader import messages
 from zenlake.wire.declare import Declare, DeclareEntity
 from zenlake.wire.network import Push
-from zenlake.wire.reader import messages
 from zenlake.wire.transport import Frame
+from zenlake.wire.zenoh_body import Put
 
 BLOCKING = 0x0D  # the QoS of a sample that may not be dropped: priority data, block
 BATCH = 30_000  # the wheel takes no more than 49152 over loopback
@@ -129,8 +129,8 @@ def subscribe() -> None:
 
 
 def route_ours() -> None:
-    from zenlake.runtime.node import NodeConfig, open_node
-    from zenlake.values import WhatAmI
+    from zenlake.core.enums import WhatAmI
+    from zenlake.runtime.live_node import NodeConfig, open_node
 
     with open_node(NodeConfig(WhatAmI.ROUTER, listen=("tcp/127.0.0.1:0",))) as node:
         print(node.locators[0].rpartition(":")[2], flush=True)

@@ -44,11 +44,11 @@ def tap() -> None:
 
 def record() -> None:
     """The process of the recording router."""
-    from zenlake.log.record import Recorder
-    from zenlake.log.write import Writer
-    from zenlake.runtime.node import NodeConfig, open_node
-    from zenlake.tap.recording import Recording
-    from zenlake.values import WhatAmI
+    from zenlake.core.enums import WhatAmI
+    from zenlake.log.recorder import Recorder
+    from zenlake.log.writer import Writer
+    from zenlake.runtime.live_node import NodeConfig, open_node
+    from zenlake.tap.connection_recorder import Recording
 
     count, folder = int(sys.argv[2]), sys.argv[3]
     with Recorder(Writer(folder, "router"), when_full="block") as recorder:

@@ -18,13 +18,13 @@ import sys
 import time
 
 from bench.report import Ratio, Result, show
-from zenlake.runtime.face import Face, Node
-from zenlake.runtime.runtime import Runtime
-from zenlake.transport.config import Settings
-from zenlake.transport.inbox import Sink
-from zenlake.values import WhatAmI
-from zenlake.wire.data import Put
+from zenlake.core.enums import WhatAmI
+from zenlake.runtime.connection import Face, Node
+from zenlake.runtime.connections import Runtime
+from zenlake.transport.rx import Sink
+from zenlake.transport.settings import Settings
 from zenlake.wire.network import Push
+from zenlake.wire.zenoh_body import Put
 
 SIZES = {64: 600_000, 65_536: 12_000}
 KEY = "bench/transport"

@@ -12,9 +12,9 @@ from docs.settings import settings_page
 from typer.main import get_command
 
 from zenlake.cli import app
-from zenlake.cli.network import NETWORK
-from zenlake.tables.derive import connect
+from zenlake.cli.network_options import NETWORK
 from zenlake.tables.derived import DERIVED, definition
+from zenlake.tables.duckdb_engine import connect
 from zenlake.tables.schemas import TABLES
 
 HERE = Path(__file__).parent

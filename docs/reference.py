@@ -122,7 +122,7 @@ def _shown(signature: inspect.Signature) -> str:
 
 def _said(member: Any, owner: Any = None) -> str:
     text = " ".join(_text(member).split())
-    if not text and owner is not None and owner.__module__ == "zenlake.api.asynchronous":
+    if not text and owner is not None and owner.__module__ == "zenlake.aio.session":
         blocking = getattr(importlib.import_module("zenlake"), TWINS.get(owner.__name__, owner.__name__), None)
         text = " ".join(_text(getattr(blocking, member.__name__, None)).split())
     return f": {text}" if text else ""

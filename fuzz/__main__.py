@@ -8,7 +8,7 @@ import time
 from random import Random
 
 from fuzz.engine import mutate
-from zenlake.wire.memory import COMPILED
+from zenlake.wire.raw_memory import COMPILED
 
 # How many inputs each target gets of every hundred that `--count` says.
 TARGETS = {

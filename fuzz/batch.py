@@ -5,15 +5,15 @@
 
 from tests.vectors import batches
 
-from zenlake.encoding import Encoding
+from zenlake.core.encoding import Encoding
+from zenlake.core.identifiers import EntityGlobalId, SourceInfo, Timestamp, ZenohId
 from zenlake.errors import DecodeError
-from zenlake.values import EntityGlobalId, SourceInfo, Timestamp, ZenohId
-from zenlake.wire.data import Del, Err, Put, Query, Reply
+from zenlake.wire.batch_reader import Reader, messages
 from zenlake.wire.declare import Declare, DeclareEntity, DeclareKeyExpr, Interest, UndeclareEntity
 from zenlake.wire.handshake import Close, Init, Join, Open
 from zenlake.wire.network import Oam, Push, Request, Response, ResponseFinal
-from zenlake.wire.reader import Reader, messages
 from zenlake.wire.transport import Fragment, Frame, TransportOam
+from zenlake.wire.zenoh_body import Del, Err, Put, Query, Reply
 
 CORPUS = [batch.data for batch in batches() if batch.file != "scouting" and len(batch.data) <= 1024]
 

@@ -8,11 +8,11 @@ from collections import Counter
 from pathlib import Path
 
 from tests.capture.forge import pcap, pcapng
-from tests.capture.test_ranges import EVERYTHING, in_ranges, packets_of
+from tests.capture.test_splits import EVERYTHING, in_ranges, packets_of
 from tests.vectors import HERE
 
 from zenlake import capture
-from zenlake.capture.decoded import Decoded, decode
+from zenlake.capture.decode import Decoded, decode
 from zenlake.errors import InvalidValue
 
 LONGEST = 4096

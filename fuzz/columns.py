@@ -7,12 +7,12 @@ from tests.columns.traffic import OPENER, as_rows
 
 from fuzz import batch
 from zenlake.columns import TABLES, Decoder
-from zenlake.encoding import Encoding
-from zenlake.values import Timestamp
-from zenlake.wire.data import Put
+from zenlake.core.encoding import Encoding
+from zenlake.core.identifiers import Timestamp
 from zenlake.wire.declare import Declare, DeclareKeyExpr
 from zenlake.wire.network import Push
 from zenlake.wire.transport import Frame
+from zenlake.wire.zenoh_body import Put
 
 EVERYTHING = dict.fromkeys(TABLES)
 STAMP = Timestamp.from_wire(1 << 62 | 1, bytes(range(1, 17)))

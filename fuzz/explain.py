@@ -5,8 +5,8 @@
 
 from fuzz import batch
 from zenlake.errors import DecodeError
+from zenlake.wire.batch_reader import messages
 from zenlake.wire.explain import explain
-from zenlake.wire.reader import messages
 
 CORPUS = batch.CORPUS
 

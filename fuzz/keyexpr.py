@@ -3,8 +3,8 @@
 # what includes intersects, what intersects does so both ways, and each includes itself.
 """Key expressions."""
 
+from zenlake.core.keyexpr import KeyExpr, canonize, includes, intersects
 from zenlake.errors import KeyExprError
-from zenlake.keyexpr import KeyExpr, canonize, includes, intersects
 
 CORPUS = [
     text.encode()

@@ -6,7 +6,7 @@
 from tests.vectors import batches
 
 from zenlake.errors import DecodeError
-from zenlake.wire.reader import NETWORK_MESSAGES, messages, read_network
+from zenlake.wire.batch_reader import NETWORK_MESSAGES, messages, read_network
 
 
 def bare() -> set[bytes]:

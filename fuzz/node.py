@@ -9,11 +9,11 @@ from typing import Any
 from tests.network.mesh import CLIENT, PEER, ROUTER, Hand, Mesh
 
 from fuzz.network import CORPUS as RECORDED
+from zenlake.core.enums import WhatAmI
+from zenlake.core.identifiers import ZenohId
 from zenlake.errors import DecodeError
-from zenlake.network.access import EGRESS, INGRESS, Guard, Rule
-from zenlake.values import WhatAmI, ZenohId
+from zenlake.network.access_control import EGRESS, INGRESS, Guard, Rule
 from zenlake.wire import linkstate
-from zenlake.wire.data import Del, Err, Put, Query, Reply
 from zenlake.wire.declare import (
     Declare,
     DeclareEntity,
@@ -25,6 +25,7 @@ from zenlake.wire.declare import (
 )
 from zenlake.wire.linkstate import LinkState
 from zenlake.wire.network import Oam, Push, Request, Response, ResponseFinal
+from zenlake.wire.zenoh_body import Del, Err, Put, Query, Reply
 
 OWN = (ROUTER, PEER, CLIENT)
 NEIGHBOURS = {ROUTER: (CLIENT, PEER, ROUTER, ROUTER), PEER: (CLIENT, PEER, ROUTER, PEER), CLIENT: (ROUTER,) * 4}

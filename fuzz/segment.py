@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from tests.lake.given import add, decoded, rows
+from tests.lake.fixtures import add, decoded, rows
 
 from zenlake.errors import LogError
 from zenlake.log import Log, Writer

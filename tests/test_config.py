@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zenlake import json5
 from zenlake.config import Config
-from zenlake.config_keys import KEYS, Key
+from zenlake.core import json5
+from zenlake.core.config_schema import KEYS, Key
 from zenlake.errors import ConfigError
 
 

@@ -14,7 +14,7 @@ from bench.report import Ratio, Result
 from docs.__main__ import HERE, PAGES
 from docs.figures import TITLES, benchmarks_page, scale_page
 
-from zenlake.wire.memory import COMPILED
+from zenlake.wire.raw_memory import COMPILED
 
 # Uncompiled classes also show internal members, so the page is compared only with the compiled classes.
 REFERENCE = pytest.mark.skipif(not COMPILED, reason="the page is made from the compiled classes")

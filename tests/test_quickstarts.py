@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.report.given import halves, lake_of, log_of, tables_of_sample
-from zenlake.examples import sample
+from tests.report.fixtures import halves, lake_of, log_of, tables_of_sample
+from zenlake.sample_captures import sample
 
 pytestmark = [
     pytest.mark.skipif("ZENLAKE_PURE" in os.environ, reason="the same either way: run once, compiled"),

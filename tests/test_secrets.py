@@ -17,10 +17,11 @@ import pytest
 
 import zenlake
 from tests.cli.test_tables_commands import run  # noqa: F401
-from zenlake.api.opening import PASSWORD_ENV, node_config, open_node
-from zenlake.cli.network import configuration
+from zenlake.api.config_mapping import PASSWORD_ENV, node_config
+from zenlake.api.session_node import open_node
+from zenlake.cli.network_options import configuration
 from zenlake.config import Config
-from zenlake.endpoint import EndPoint, Locator
+from zenlake.core.endpoint import EndPoint, Locator
 from zenlake.errors import ConfigError, EndpointError, LinkError, ZenlakeError
 from zenlake.redact import HIDDEN, redact, redact_value
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from zenlake.examples import captures
+from zenlake.sample_captures import captures
 
 pytestmark = pytest.mark.skipif("ZENLAKE_PURE" in os.environ, reason="the same either way: run once, compiled")
 ROOT = Path(__file__).parent.parent

@@ -8,14 +8,15 @@ import os as _os
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from zenlake.loading import loaded as _loaded
+from zenlake._compat.import_without_gc import loaded as _loaded
 
 if _os.environ.get("ZENLAKE_PURE"):  # run the .py files even where compiled ones lie beside them
-    from zenlake import _pure as _pure
+    from zenlake._compat import source_only_finder as _source_only_finder
 
 if _TYPE_CHECKING:
+    from zenlake.api._open import open
     from zenlake.api.cancellation import CancellationToken
-    from zenlake.api.declared import (
+    from zenlake.api.entities import (
         LivelinessToken,
         MatchingListener,
         MatchingStatus,
@@ -35,21 +36,22 @@ if _TYPE_CHECKING:
         TransportEventsListener,
     )
     from zenlake.api.liveliness import Liveliness
-    from zenlake.api.logs import init_log_from_env_or, try_init_log_from_env
+    from zenlake.api.logging import init_log_from_env_or, try_init_log_from_env
     from zenlake.api.query import Query
-    from zenlake.api.samples import Reply, ReplyError, Sample
+    from zenlake.api.reply import Reply, ReplyError, Sample
     from zenlake.api.scouting import Hello, Scout, scout
     from zenlake.api.session import Session
-    from zenlake.api.stamps import (
+    from zenlake.api.timestamp_stack import (
         TimestampContext,
         TimestampInstrumentation,
         TimestampInstrumentationBuilder,
         TimestampStack,
         TimestampStackRecord,
     )
-    from zenlake.api.start import open
     from zenlake.api.zbytes import ZBytes
-    from zenlake.choices import (
+    from zenlake.config import Config
+    from zenlake.core.encoding import Encoding
+    from zenlake.core.enums import (
         CongestionControl,
         ConsolidationMode,
         InterceptionPoint,
@@ -64,14 +66,12 @@ if _TYPE_CHECKING:
         WhatAmI,
         WhatAmIMatcher,
     )
-    from zenlake.clock import NTP64
-    from zenlake.config import Config
-    from zenlake.encoding import Encoding
+    from zenlake.core.identifiers import EntityGlobalId, SourceInfo, Timestamp, TimestampId, ZenohId
+    from zenlake.core.keyexpr import KeyExpr
+    from zenlake.core.ntp64 import NTP64
+    from zenlake.core.selector import Parameters, Selector
     from zenlake.errors import ZenlakeError as ZError
-    from zenlake.keyexpr import KeyExpr
-    from zenlake.parameters import Parameters, Selector
     from zenlake.tables import read
-    from zenlake.values import EntityGlobalId, SourceInfo, Timestamp, TimestampId, ZenohId
 
 __version__ = "0.1.0"
 
@@ -81,28 +81,28 @@ _CHOICES = (
 )
 _WHERE = {
     "api.cancellation": "CancellationToken",
-    "api.declared": "LivelinessToken MatchingListener MatchingStatus Publisher Querier Queryable Subscriber",
+    "api.entities": "LivelinessToken MatchingListener MatchingStatus Publisher Querier Queryable Subscriber",
     "api.handlers": "Handler",
     "api.info": "Link LinkEvent LinkEventsListener SessionInfo Transport TransportEvent TransportEventsListener",
     "api.liveliness": "Liveliness",
-    "api.logs": "init_log_from_env_or try_init_log_from_env",
+    "api.logging": "init_log_from_env_or try_init_log_from_env",
     "api.query": "Query",
-    "api.samples": "Reply ReplyError Sample",
+    "api.reply": "Reply ReplyError Sample",
     "api.scouting": "Hello Scout scout",
     "api.session": "Session",
-    "api.stamps": "TimestampContext TimestampInstrumentation TimestampInstrumentationBuilder TimestampStack "
+    "api.timestamp_stack": "TimestampContext TimestampInstrumentation TimestampInstrumentationBuilder TimestampStack "
     "TimestampStackRecord",
-    "api.start": "open",
+    "api._open": "open",
     "api.zbytes": "ZBytes",
-    "choices": _CHOICES,
-    "clock": "NTP64",
+    "core.enums": _CHOICES,
+    "core.ntp64": "NTP64",
     "config": "Config",
-    "encoding": "Encoding",
+    "core.encoding": "Encoding",
     "errors": "ZError",
-    "keyexpr": "KeyExpr",
-    "parameters": "Parameters Selector",
+    "core.keyexpr": "KeyExpr",
+    "core.selector": "Parameters Selector",
     "tables": "read",
-    "values": "EntityGlobalId SourceInfo Timestamp TimestampId ZenohId",
+    "core.identifiers": "EntityGlobalId SourceInfo Timestamp TimestampId ZenohId",
 }
 _MODULE = {name: module for module, names in _WHERE.items() for name in names.split()}
 _SUBMODULES = ("handlers", "ext", "aio", "shm")

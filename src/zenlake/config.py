@@ -10,9 +10,9 @@ import os
 from collections.abc import Iterator
 from typing import Any, Self
 
-from zenlake import json5
-from zenlake.choices import WhatAmI
-from zenlake.config_keys import KEYS, ROLES, Key
+from zenlake.core import json5
+from zenlake.core.config_schema import KEYS, ROLES, Key
+from zenlake.core.enums import WhatAmI
 from zenlake.errors import ConfigError
 from zenlake.redact import is_secret, redact_value
 

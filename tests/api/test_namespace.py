@@ -34,7 +34,7 @@ def free_endpoint():
 
 class Process:
     def __init__(self, *arguments):
-        command = [sys.executable, "-m", "tests.api.namespaced", *arguments]
+        command = [sys.executable, "-m", "tests.api.namespace_program", *arguments]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout.readline() == "ready\n"
 

@@ -14,14 +14,14 @@ from bench import raw
 import zenlake
 from tests.api.allocations import Counter, compiler
 from tests.api.nodes import config, listening
-from zenlake.choices import ConsolidationMode
+from zenlake.core.enums import ConsolidationMode
 from zenlake.handlers import ArrowChannel
-from zenlake.wire.data import Put, Reply
+from zenlake.wire.batch_reader import messages
 from zenlake.wire.declare import Declare, DeclareEntity, DeclareKeyExpr
-from zenlake.wire.memory import COMPILED
 from zenlake.wire.network import Push, Request, Response, ResponseFinal
-from zenlake.wire.reader import messages
+from zenlake.wire.raw_memory import COMPILED
 from zenlake.wire.transport import Frame
+from zenlake.wire.zenoh_body import Put, Reply
 
 pytestmark = [
     pytest.mark.skipif(not COMPILED, reason="uncompiled every message is many objects"),

@@ -11,9 +11,9 @@ import pytest
 
 import zenlake
 from tests.api.nodes import PATIENCE, pair, wait_until
-from zenlake.choices import CongestionControl
+from zenlake.core.enums import CongestionControl
 from zenlake.wire.fields import EncodingField, Entity, Source, Stamp
-from zenlake.wire.memory import COMPILED
+from zenlake.wire.raw_memory import COMPILED
 
 BLOCK = CongestionControl.BLOCK
 LENDS = COMPILED or sys.version_info >= (3, 12)  # whether a payload has a buffer
@@ -51,7 +51,7 @@ def lender(payload):
 
 def test_there_is_one_class_of_each_value():
     import zenlake.aio
-    import zenlake.columns.decode
+    import zenlake.columns.decoder
     import zenlake.replay
 
     for name in VALUES:

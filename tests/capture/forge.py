@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from zenlake import capture
-from zenlake.batches import BATCHES_SCHEMA
+from zenlake.core.batch_schema import BATCHES_SCHEMA
 
 ZID = bytes(range(1, 17))
 START = 1_700_000_000_000_000_000  # ns

@@ -6,10 +6,10 @@ import tracemalloc
 from tests.capture import forge
 from tests.capture.forge import Connection, fragment, init_syn, interface, noted, prefixed, section
 from zenlake import capture
-from zenlake.capture import sessions
-from zenlake.capture.decoded import decode
-from zenlake.capture.notes import Notes
-from zenlake.capture.sessions import Sessions
+from zenlake.capture import session_registry
+from zenlake.capture.decode import decode
+from zenlake.capture.diagnostics import Notes
+from zenlake.capture.session_registry import Sessions
 from zenlake.columns import Decoder
 
 
@@ -22,7 +22,7 @@ def openers(count):
 
 
 def test_sessions_that_are_over_are_forgotten(tmp_path, monkeypatch):
-    monkeypatch.setattr(sessions, "MOST_FACES", 100)
+    monkeypatch.setattr(session_registry, "MOST_FACES", 100)
     path = tmp_path / "openers.pcap"
     path.write_bytes(forge.pcap(openers(1000)))
     source = capture.open(path, flows=50, rows=20)
@@ -40,7 +40,7 @@ def test_sessions_that_are_over_are_forgotten(tmp_path, monkeypatch):
 
 
 def test_names_of_sessions_stay_apart_when_no_more_are_remembered(tmp_path, monkeypatch):
-    monkeypatch.setattr(sessions, "MOST_NAMES", 10)
+    monkeypatch.setattr(session_registry, "MOST_NAMES", 10)
     path = tmp_path / "openers.pcap"
     path.write_bytes(forge.pcap([*openers(30), *openers(30)]))
     found = [batch for _, batch in decode(capture.open(path, flows=8), {"messages": ["session"]})]
@@ -79,8 +79,8 @@ def test_segments_that_wait_for_ever_are_bounded_over_all_connections(tmp_path):
 
 
 def test_messages_that_never_end_are_given_up_and_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(sessions, "MOST_HALVES", 50_000)
-    monkeypatch.setattr(sessions, "BREATH", 1)
+    monkeypatch.setattr(session_registry, "MOST_HALVES", 50_000)
+    monkeypatch.setattr(session_registry, "BREATH", 1)
     packets = []
     for i in range(20):
         connection = Connection(client=(f"10.0.1.{i}", 40000))

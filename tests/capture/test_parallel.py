@@ -9,10 +9,10 @@ from contextlib import suppress
 
 import pytest
 
-from tests.capture.test_ranges import EVERYTHING, gathered, packets_of, written
+from tests.capture.test_splits import EVERYTHING, gathered, packets_of, written
 from zenlake import capture
 from zenlake.capture import parallel
-from zenlake.capture.decoded import decode, decode_range
+from zenlake.capture.decode import decode, decode_range
 
 
 def at_work():

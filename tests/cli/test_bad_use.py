@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from tests.cli.test_tables_commands import run  # noqa: F401
-from zenlake.examples import sample
 from zenlake.log import Writer
+from zenlake.sample_captures import sample
 
 NOT_OURS = "choose a writable folder"
 

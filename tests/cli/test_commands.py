@@ -11,10 +11,10 @@ from typer.main import get_command
 
 from tests.cli.test_tables_commands import run  # noqa: F401
 from zenlake.cli import COMMANDS, PANELS, app, main
-from zenlake.cli.lazy import Loaded
-from zenlake.cli.lines import escaped, one_line, payload_text
-from zenlake.cli.show import text as cell
-from zenlake.encoding import Encoding
+from zenlake.cli.formatting import escaped, one_line, payload_text
+from zenlake.cli.lazy_group import Loaded
+from zenlake.cli.table_output import text as cell
+from zenlake.core.encoding import Encoding
 from zenlake.errors import LinkError
 
 HEAVY = ("pyarrow", "duckdb", "pyspark", "asyncio")

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from zenlake.api.opening import open_node
+from zenlake.api.session_node import open_node
 from zenlake.cli import tap
-from zenlake.cli.network import configuration
+from zenlake.cli.network_options import configuration
 from zenlake.cli.router import figures
 from zenlake.tap.tap import Stats
 

@@ -9,7 +9,7 @@ from zenlake import __version__
 from zenlake.cli import main
 from zenlake.cli.explain import parsed
 from zenlake.errors import InvalidValue
-from zenlake.wire.memory import COMPILED
+from zenlake.wire.raw_memory import COMPILED
 
 
 @pytest.fixture

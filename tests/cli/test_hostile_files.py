@@ -96,7 +96,7 @@ def test_a_bomb_takes_time_but_no_memory(tmp_path, how):
 
 
 def test_a_damaged_description_of_a_log_is_mended(run, tmp_path):  # noqa: F811
-    from tests.log.recorded import interleaved, written
+    from tests.log.fixtures import interleaved, written
 
     log = written(tmp_path / "log", interleaved(1))
     before = log.plan()

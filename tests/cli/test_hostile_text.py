@@ -22,12 +22,12 @@ from rich.console import Console
 import zenlake
 from tests.cli.test_tables_commands import run  # noqa: F401
 from zenlake.api.session import Session
-from zenlake.cli import show
-from zenlake.cli.lines import LeftOut, json_line, payload_text
+from zenlake.cli import table_output
+from zenlake.cli.formatting import LeftOut, json_line, payload_text
+from zenlake.cli.progress import status_line
 from zenlake.cli.router import line as router_line
-from zenlake.cli.terminal import status_line
-from zenlake.encoding import Encoding
-from zenlake.runtime.traffic import Traffic
+from zenlake.core.encoding import Encoding
+from zenlake.runtime.traffic_stats import Traffic
 
 SGR = "\x1b[35;5m"  # a sequence that no command of ours writes
 EVIL = f"{SGR}\x9b35m\u2028\u2029\u202e\u2066\x7f\u200b\U000e0041"
@@ -144,8 +144,8 @@ def test_data_is_never_markup() -> None:
     table = pa.table({name: pa.array([MARKUP, EVIL]) for name in names})
     console = Console(width=400, force_terminal=True, color_system="truecolor")
     with console.capture() as captured:
-        console.print(show.rich_table(table))
-        console.print(show.rich_table(table, dict.fromkeys(names, 100)))
+        console.print(table_output.rich_table(table))
+        console.print(table_output.rich_table(table, dict.fromkeys(names, 100)))
         console.print(status_line(["1 message"], [MARKUP, EVIL]))
         console.print(router_line(Traffic(), Traffic(), 1.0, MARKUP))
     is_safe(captured.get())

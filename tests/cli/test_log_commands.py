@@ -7,10 +7,10 @@ import pytest
 
 import zenlake
 from tests.cli.test_tables_commands import run  # noqa: F401
-from tests.log.recorded import interleaved, written
+from tests.log.fixtures import interleaved, written
 from zenlake.errors import LogError
-from zenlake.log import Log, write
-from zenlake.log.read import Segment
+from zenlake.log import Log, writer
+from zenlake.log.reader import Segment
 from zenlake.tables import DERIVED
 
 
@@ -79,7 +79,7 @@ def test_verify_finds_a_flipped_bit_and_repair_saves_what_is_before_it(run, log,
 
 @pytest.mark.parametrize("damage", ["cut short", "a block's rows", "what a block says of itself"])
 def test_of_a_damaged_log_the_readable_part_is_given_and_the_rest_told(run, tmp_path, monkeypatch, damage):  # noqa: F811
-    monkeypatch.setattr(write, "LARGE_HEAD", 0)
+    monkeypatch.setattr(writer, "LARGE_HEAD", 0)
     monkeypatch.chdir(tmp_path)
     log = written(tmp_path / "log", interleaved(5), block_size=500, segment_size=9000)
     assert len(log.segments("w")) > 2
@@ -144,7 +144,7 @@ def test_a_segment_without_its_index_is_told_to_who_reads_and_seen_again_by_repa
     monkeypatch,
     lost,
 ):
-    monkeypatch.setattr(write, "LARGE_HEAD", 0)
+    monkeypatch.setattr(writer, "LARGE_HEAD", 0)
     log = written(tmp_path / "log", interleaved(5), block_size=500, segment_size=4000)
     whole = zenlake.read(log.files.path, "messages")
     indices = sorted((tmp_path / "log" / "w").glob("*.index"))

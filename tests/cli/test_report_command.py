@@ -6,7 +6,7 @@ import webbrowser
 
 import pytest
 
-from tests.tables.given import PCAPS
+from tests.tables.fixtures import PCAPS
 from zenlake.cli import main
 
 [QUERIES] = [str(path) for path in PCAPS if path.stem == "two_clients_queries"]

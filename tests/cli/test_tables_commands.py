@@ -16,10 +16,10 @@ import pytest
 from rich.console import Console
 
 import zenlake
-from tests.log.recorded import interleaved, written
-from tests.tables.given import PCAPS
-from zenlake.cli import main, show
-from zenlake.examples import sample
+from tests.log.fixtures import interleaved, written
+from tests.tables.fixtures import PCAPS
+from zenlake.cli import main, table_output
+from zenlake.sample_captures import sample
 from zenlake.tables import DERIVED
 from zenlake.tables.schemas import TABLES
 
@@ -223,14 +223,16 @@ def test_a_mistake_is_one_line_and_an_exit_code(run, arguments, code, line):
 def test_a_terminal_gets_the_first_rows_and_the_columns_that_fit(table, width):
     rows = zenlake.read(sample(), table)
     printed = io.StringIO()
-    count = show._print_some(Console(file=printed, width=width), rows.schema, rows.to_batches(max_chunksize=150))
+    count = table_output._print_some(
+        Console(file=printed, width=width), rows.schema, rows.to_batches(max_chunksize=150)
+    )
     assert count == rows.num_rows
     head, _, *lines = printed.getvalue().splitlines()[1:]
     names = head.split()
     assert names[0] == "received"
     assert {"samples": "key", "queries": "outcome", "sessions": "reason"}[table] in names
     assert not any(len(line) > width for line in lines)
-    assert sum(line.startswith(" 20") for line in lines) == min(count, show.SCREEN)
+    assert sum(line.startswith(" 20") for line in lines) == min(count, table_output.SCREEN)
     told = " ".join(printed.getvalue().split())
     assert f"{count} rows" in told
     empty = sum(rows[name].null_count == count for name in rows.column_names)

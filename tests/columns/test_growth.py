@@ -8,9 +8,9 @@ import pytest
 
 from tests.columns.traffic import as_rows
 from zenlake.columns import Decoder
-from zenlake.wire.data import Put
 from zenlake.wire.network import Push
 from zenlake.wire.transport import Frame
+from zenlake.wire.zenoh_body import Put
 
 BATCH = Push(key="fleet/robot17/pose", body=Put(payload=b"x" * 64)).encode() * 500
 BATCHES = 200

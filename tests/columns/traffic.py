@@ -9,15 +9,15 @@ import random
 
 import pyarrow as pa
 
-from zenlake.batches import BATCHES_SCHEMA
-from zenlake.encoding import Encoding
-from zenlake.values import EntityGlobalId, SourceInfo, Timestamp, ZenohId
-from zenlake.wire.data import Del, Err, Put, Query, Reply
+from zenlake.core.batch_schema import BATCHES_SCHEMA
+from zenlake.core.encoding import Encoding
+from zenlake.core.identifiers import EntityGlobalId, SourceInfo, Timestamp, ZenohId
+from zenlake.wire.batch_reader import messages, read_network
 from zenlake.wire.declare import Declare, DeclareEntity, DeclareKeyExpr, Interest, UndeclareEntity, UndeclareKeyExpr
 from zenlake.wire.handshake import Close, Init, Open
 from zenlake.wire.network import Push, Request, Response, ResponseFinal
-from zenlake.wire.reader import messages, read_network
 from zenlake.wire.transport import Fragment, Frame, KeepAlive
+from zenlake.wire.zenoh_body import Del, Err, Put, Query, Reply
 
 MASK = 0x0FFFFFFF
 OPENER, ACCEPTOR = 0, 1

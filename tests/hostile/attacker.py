@@ -76,7 +76,7 @@ class Attacker:
     def __init__(
         self, names: list[str], endpoints: dict[str, str], scale: float = 1.0, seed: int = 0, rate: float = 0.0
     ) -> None:
-        self.context.set_forkserver_preload(["tests.hostile.attacker", "zenlake.wire.reader"])
+        self.context.set_forkserver_preload(["tests.hostile.attacker", "zenlake.wire.batch_reader"])
         self._control, other = self.context.Pipe()
         target = Target(endpoints, scale, seed)
         self._process = self.context.Process(target=run, args=(names, target, rate, other), daemon=True)

@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tests.hostile.client import CLIENT, CONTROL, Raw, connect, pack
-from zenlake.wire.data import Put
 from zenlake.wire.declare import Declare, DeclareEntity
 from zenlake.wire.network import Push
+from zenlake.wire.zenoh_body import Put
 
 Steps = Iterator[None]
 KINDS = SUBSCRIBER, QUERYABLE, TOKEN = 0x02, 0x04, 0x06

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from zenlake.errors import CloseReason
+from zenlake.wire.batch_reader import messages
 from zenlake.wire.handshake import Close, Init, Open
-from zenlake.wire.message import Message
-from zenlake.wire.reader import messages
+from zenlake.wire.message_base import Message
 from zenlake.wire.transport import Frame
 
 PATIENCE = 10.0

@@ -24,9 +24,9 @@ from tests.hostile.catalogue import (
     subscribe,
 )
 from tests.hostile.client import CONTROL, pack
-from zenlake.wire.data import Put
 from zenlake.wire.declare import Declare, DeclareEntity, DeclareKeyExpr, Interest, UndeclareEntity, UndeclareKeyExpr
 from zenlake.wire.network import Push
+from zenlake.wire.zenoh_body import Put
 
 
 @attack("current", "future", "same-id", "aggregate", "tokens", "restricted", sessions=2)

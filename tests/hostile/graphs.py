@@ -17,7 +17,8 @@ from tests.hostile.catalogue import (
     subscribe,
 )
 from tests.hostile.client import CONTROL, PEER, ROUTER, Raw, pack
-from zenlake.values import WhatAmI, ZenohId
+from zenlake.core.enums import WhatAmI
+from zenlake.core.identifiers import ZenohId
 from zenlake.wire import linkstate
 from zenlake.wire.declare import Declare, DeclareEntity
 from zenlake.wire.handshake import Close, Join

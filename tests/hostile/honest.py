@@ -13,10 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from tests.hostile.client import CONTROL, Raw
-from zenlake.wire.data import Put, Query, Reply
 from zenlake.wire.declare import Declare, DeclareEntity, DeclareFinal, Interest
 from zenlake.wire.handshake import Close
 from zenlake.wire.network import Push, Request, Response, ResponseFinal
+from zenlake.wire.zenoh_body import Put, Query, Reply
 
 SUBSCRIBER, QUERYABLE = 0x02, 0x04
 CURRENT, SUBSCRIBERS = 1, 0x02

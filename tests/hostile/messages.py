@@ -17,9 +17,9 @@ from tests.hostile.catalogue import (
     subscribe,
 )
 from tests.hostile.client import CONTROL, pack
-from zenlake.wire.data import Del, Put, Query, Reply
 from zenlake.wire.declare import Declare, DeclareKeyExpr
 from zenlake.wire.network import Push, Request, Response, ResponseFinal
+from zenlake.wire.zenoh_body import Del, Put, Query, Reply
 
 
 @attack("long", "many", "deep", sessions=1)

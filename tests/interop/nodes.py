@@ -10,11 +10,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from zenlake.choices import Priority
-from zenlake.encoding import Encoding
-from zenlake.runtime.node import LiveNode, NodeConfig, open_node
-from zenlake.runtime.runtime import Backoff
-from zenlake.values import ConsolidationMode, QueryTarget, WhatAmI
+from zenlake.core.encoding import Encoding
+from zenlake.core.enums import ConsolidationMode, Priority, QueryTarget, WhatAmI
+from zenlake.runtime.connections import Backoff
+from zenlake.runtime.live_node import LiveNode, NodeConfig, open_node
 
 HERE = Path(__file__).parent
 PATIENCE = 15.0

@@ -8,16 +8,16 @@ comes back and who leaves, sends both again for each line `again`, and leaves at
 import os
 import sys
 
-from zenlake.runtime.face import Node
-from zenlake.runtime.group import Group, Members
-from zenlake.runtime.runtime import Runtime
-from zenlake.transport.config import Settings
-from zenlake.transport.inbox import Sink
+from zenlake.core.enums import WhatAmI
+from zenlake.runtime.connection import Node
+from zenlake.runtime.connections import Runtime
+from zenlake.runtime.multicast_connection import Group, Members
 from zenlake.transport.multicast import Left, Peer
-from zenlake.values import WhatAmI
-from zenlake.wire.data import Put
+from zenlake.transport.rx import Sink
+from zenlake.transport.settings import Settings
 from zenlake.wire.declare import Declare, DeclareEntity
 from zenlake.wire.network import Push
+from zenlake.wire.zenoh_body import Put
 
 LARGE = bytes(range(256)) * 120
 

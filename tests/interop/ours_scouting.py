@@ -8,9 +8,9 @@ and prints each one who answers, once, until a line comes in.
 import os
 import sys
 
-from zenlake.runtime.engine import Engine
-from zenlake.runtime.scout import Answering, Group, Lookout
-from zenlake.values import WhatAmI, WhatAmIMatcher
+from zenlake.core.enums import WhatAmI, WhatAmIMatcher
+from zenlake.runtime.event_loop import Engine
+from zenlake.runtime.scouting import Answering, Group, Lookout
 from zenlake.wire.scouting import Hello
 
 LOCATOR = "tcp/127.0.0.1:4711"

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from zenlake.link import Tls
-from zenlake.runtime.face import Face, Node
-from zenlake.runtime.runtime import Runtime
-from zenlake.transport.config import Settings
-from zenlake.transport.inbox import Sink
+from zenlake.runtime.connection import Face, Node
+from zenlake.runtime.connections import Runtime
+from zenlake.transport.rx import Sink
+from zenlake.transport.settings import Settings
 from zenlake.transport.unicast import Closed
-from zenlake.wire.data import Put
 from zenlake.wire.declare import Declare, DeclareEntity, DeclareKeyExpr
 from zenlake.wire.network import Push
+from zenlake.wire.zenoh_body import Put
 
 HERE = Path(__file__).parent
 PATIENCE = 15.0

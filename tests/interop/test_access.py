@@ -10,7 +10,7 @@ import pytest
 from tests import certificates
 from tests.interop.nodes import Ours, Theirs, knows, until
 from zenlake.link import Tls
-from zenlake.network.access import AccessControl
+from zenlake.network.access_control import AccessControl
 
 pytestmark = pytest.mark.interop
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import pytest
 
 from tests.interop.partner import PATIENCE, Ours, Wheel, subscribe
+from zenlake.core.enums import WhatAmI
 from zenlake.errors import CloseReason, LinkError, RemoteError
 from zenlake.link import Tls
-from zenlake.values import WhatAmI
 
 LINKS = ("tcp", "tls", "quic", "udp", "unixsock-stream", "ws")
 LARGE = 10_000_000

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.interop.partner import PATIENCE, Ours, Wheel
+from zenlake.core.enums import WhatAmI
 from zenlake.errors import CloseReason, LocalError, RemoteError
-from zenlake.runtime.face import Face
-from zenlake.values import WhatAmI
+from zenlake.runtime.connection import Face
 
 # Our settings, the wheel's, and what must then be true of the session.
 OPTIONS: dict[str, tuple[dict[str, object], dict[str, object], Callable[[Face], bool]]] = {

@@ -13,9 +13,9 @@ import pytest
 
 import zenlake
 from tests.interop.nodes import PATIENCE, Ours, knows, until
-from zenlake.log.record import Recorder
-from zenlake.log.write import Writer
-from zenlake.tap.recording import Recording
+from zenlake.log.recorder import Recorder
+from zenlake.log.writer import Writer
+from zenlake.tap.connection_recorder import Recording
 
 pytestmark = pytest.mark.interop
 

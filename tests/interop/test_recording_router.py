@@ -16,9 +16,9 @@ import pytest
 import zenlake
 from tests.cli.test_router_command import start  # noqa: F401
 from tests.interop.nodes import Ours, Theirs, knows, until
-from zenlake.log.record import Recorder
-from zenlake.log.write import Writer
-from zenlake.tap.recording import Recording
+from zenlake.log.recorder import Recorder
+from zenlake.log.writer import Writer
+from zenlake.tap.connection_recorder import Recording
 
 pytestmark = pytest.mark.interop
 
@@ -140,7 +140,7 @@ def test_a_session_over_udp_is_known_though_its_inits_were_answered_from_a_cooki
     tmp_path: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch, remembered: bool
 ) -> None:
     if not remembered:  # for a flood of others came in between
-        monkeypatch.setattr("zenlake.tap.recording.ANSWERED", 0)
+        monkeypatch.setattr("zenlake.tap.connection_recorder.ANSWERED", 0)
     router = Ours("router", listen=("udp/127.0.0.1:0",), recording=Recording(recorder))
     client = Theirs("client", router.locators)
     client.do("sub", "s", "over/udp")

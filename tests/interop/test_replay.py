@@ -17,11 +17,11 @@ from tests.interop.test_tap import received
 from tests.lake.test_commit import land
 from tests.runtime.nodes import until
 from zenlake.api.session import Session
-from zenlake.choices import CongestionControl, Priority
-from zenlake.examples import sample as example
+from zenlake.core.enums import CongestionControl, Priority
 from zenlake.lake import Batch, Lake
 from zenlake.log import Log
 from zenlake.replay import Replay
+from zenlake.sample_captures import sample as example
 from zenlake.tap.tap import Tap
 
 SAME = ["key", "kind", "payload", "encoding", "schema", "attachment", "priority", "congestion", "express", "reliable"]

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.interop.nodes import Ours, Theirs, until
-from zenlake.network import graph
+from zenlake.network import spanning_tree
 
 CHAIN = ("ab", "bc")
 TREE = ("ba", "ca")
@@ -132,10 +132,10 @@ class Net:
         lists: dict[bytes, dict[bytes, int]] = {wire[name]: {} for name in self.reach(at)}
         for one, other in (link for link in self.links if link[0] in self.reach(at)):
             lists[wire[one]][wire[other]] = lists[wire[other]][wire[one]] = 0
-        edges = graph.edges(lists)
+        edges = spanning_tree.edges(lists)
         found = {}
         for source in self.reach(at):
-            tree = graph.tree(graph.shortest(edges, wire[source])[1], wire[at])
+            tree = spanning_tree.tree(spanning_tree.shortest(edges, wire[source])[1], wire[at])
             for target in self.reach(at) - {at}:
                 hop = tree.below.get(wire[target], tree.parent)
                 assert hop is not None

@@ -15,8 +15,8 @@ from tests.interop.nodes import Theirs
 from tests.interop.partner import Wheel
 from tests.runtime.nodes import until
 from zenlake.errors import InvalidValue, LinkError, LogError
+from zenlake.runtime.connections import Backoff
 from zenlake.runtime.metrics import MetricsPage
-from zenlake.runtime.runtime import Backoff
 from zenlake.tables import query
 from zenlake.tap.tap import Tap
 

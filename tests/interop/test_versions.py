@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from tests.interop.nodes import Ours, Theirs
-from zenlake.wire.data import Put, Query, Reply
+from zenlake.wire.batch_reader import messages
 from zenlake.wire.declare import Declare, DeclareEntity, DeclareFinal, DeclareKeyExpr, Interest, UndeclareEntity
 from zenlake.wire.framing import Splitter, prefixed
 from zenlake.wire.handshake import Init, Open
-from zenlake.wire.message import Message
+from zenlake.wire.message_base import Message
 from zenlake.wire.network import Request, Response
-from zenlake.wire.reader import messages
 from zenlake.wire.transport import Frame, KeepAlive
+from zenlake.wire.zenoh_body import Put, Query, Reply
 
 SUB, QBL, TOK = 2, 4, 6
 KEY, TOKENS, AGGREGATE = 0x10, 0x08, 0x80

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.lake.given import MIDNIGHT, add, decoded, recorded, rows
+from tests.lake.fixtures import MIDNIGHT, add, decoded, recorded, rows
 from zenlake.errors import LakeError
 from zenlake.lake import Batch, Coverage, Lake, commit, layout, pieces, replanned, stage, stage_rows, staging
-from zenlake.log.read import Log
-from zenlake.log.write import Writer
+from zenlake.log.reader import Log
+from zenlake.log.writer import Writer
 from zenlake.tables.schemas import TABLES
-from zenlake.wire.data import Put
 from zenlake.wire.network import Push
 from zenlake.wire.transport import Frame
+from zenlake.wire.zenoh_body import Put
 
 NAMES = ["samples", "events"]
 POINTS = ["write", "staged", "commit", "entered", "rename", "applied"]

@@ -9,7 +9,7 @@ from datetime import date
 import pyarrow.parquet as pq
 import pytest
 
-from tests.lake.given import MIDNIGHT, decoded, recorded, rows
+from tests.lake.fixtures import MIDNIGHT, decoded, recorded, rows
 from tests.lake.test_commit import Killed, assert_landed_once, land, landed
 from zenlake.cli import main
 from zenlake.errors import LakeError

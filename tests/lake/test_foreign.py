@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.lake.given import MIDNIGHT, recorded
+from tests.lake.fixtures import MIDNIGHT, recorded
 from tests.lake.test_commit import NAMES, assert_landed_once, land
 from zenlake.cli import main
 from zenlake.errors import LakeError
 from zenlake.lake import Batch, Lake, compact
-from zenlake.log.read import Log
-from zenlake.tables.stored import delta_files
+from zenlake.log.reader import Log
+from zenlake.tables.lake_reader import delta_files
 
 OUTWARD = ["../victim/file.parquet", "/VICTIM/file.parquet", "samples/../../victim/file.parquet", "", "a\0b"]
 

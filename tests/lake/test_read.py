@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import zenlake
-from tests.lake.given import MIDNIGHT, recorded, rows
+from tests.lake.fixtures import MIDNIGHT, recorded, rows
 from tests.lake.test_commit import land
 from zenlake.lake import Batch, Lake
-from zenlake.log.read import Log
+from zenlake.log.reader import Log
 from zenlake.tables import DERIVED, query
 from zenlake.tables.schemas import TABLES
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.lake.given import decoded, recorded, rows
+from tests.lake.fixtures import decoded, recorded, rows
 from tests.lake.test_commit import NAMES, land, landed
 from zenlake.lake import Batch, Lake, compact, layout
 from zenlake.log import Log

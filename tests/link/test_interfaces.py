@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from zenlake import link as links
-from zenlake.endpoint import EndPoint
+from zenlake.core.endpoint import EndPoint
 from zenlake.errors import EndpointError, LinkError
-from zenlake.link import Tls, memory, tcp
+from zenlake.link import Tls, inproc, tcp
 from zenlake.link.base import Link, addresses
 from zenlake.link.interfaces import having
 
@@ -42,7 +42,7 @@ def test_a_link_knows_its_interface() -> None:
     assert links[0].interfaces == (LOOPBACK,)
     for each in (here, links[0], listener):
         each.close()
-    assert memory.MemoryLink.pair("a")[0].interfaces == ()
+    assert inproc.MemoryLink.pair("a")[0].interfaces == ()
 
 
 def device(sock: socket.socket) -> str:

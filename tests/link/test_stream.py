@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from zenlake.endpoint import EndPoint
+from zenlake.core.endpoint import EndPoint
 from zenlake.link import tcp
 from zenlake.link.base import Link
 

@@ -14,11 +14,12 @@ import sys
 
 import pyarrow.fs as pafs
 
-from zenlake.log import Mirror, Writer, write
+from zenlake.log import Mirror, Writer
+from zenlake.log import writer as write
 from zenlake.log.disk import Disk
-from zenlake.wire.data import Put
 from zenlake.wire.network import Push
 from zenlake.wire.transport import Frame
+from zenlake.wire.zenoh_body import Put
 
 write.LARGE_HEAD = 0
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.log.recorded import tables
+from tests.log.fixtures import tables
 from zenlake.errors import LogError
 from zenlake.log import Log, Writer
 from zenlake.log.layout import INDEX_HEAD, RECORD

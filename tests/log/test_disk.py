@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from tests.log.recorded import Hasty, tables
+from tests.log.fixtures import Hasty, tables
 from zenlake.errors import LogError
 from zenlake.log import Log, Retention, Writer, retain
-from zenlake.log.record import Recorder
+from zenlake.log.recorder import Recorder
 from zenlake.log.verify import repair, verify
 
 BATCH = b"\x04"  # KEEP_ALIVE
@@ -55,7 +55,7 @@ CHANGES = (remove, rename, replace, cut, unlink("arrow"), unlink("index"))
 @pytest.mark.parametrize("sync", ["block", "sealed"])
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
 def test_a_writer_ends_when_its_files_are_changed_by_another_process(tmp_path, change, sync, monkeypatch):
-    monkeypatch.setattr("zenlake.log.write.LOOK", 0.0)
+    monkeypatch.setattr("zenlake.log.writer.LOOK", 0.0)
     writer = Writer(tmp_path / "log", "w", sync=sync)
     face = writer.face("tcp", "a:1", "b:2")
     writer.append(face, 0, BATCH)
@@ -71,7 +71,7 @@ def test_a_writer_ends_when_its_files_are_changed_by_another_process(tmp_path, c
 
 
 def test_a_sealed_writer_notices_that_its_folder_is_gone(tmp_path, monkeypatch):
-    monkeypatch.setattr("zenlake.log.write.LOOK", 0.0)
+    monkeypatch.setattr("zenlake.log.writer.LOOK", 0.0)
     writer = Writer(tmp_path / "log", "w")
     shutil.rmtree(tmp_path / "log")
     with pytest.raises(LogError, match="lock is gone"):

@@ -8,15 +8,15 @@ import sys
 import pyarrow as pa
 import pytest
 
-from tests.log.recorded import Hasty, interleaved, tables, written
+from tests.log.fixtures import Hasty, interleaved, tables, written
 from zenlake.errors import InvalidValue, LogError
 from zenlake.log import Log, Writer, block, decode_ranges
 from zenlake.log.block import END, MAX_STATE, block_pieces, flags, head_bytes, numbers, unpack
 from zenlake.log.layout import INDEX_HEAD, NOTE, ROWS, SEALED, Record, new_marker
 from zenlake.log.verify import verify
-from zenlake.wire.data import Put
 from zenlake.wire.network import Push
 from zenlake.wire.transport import Frame
+from zenlake.wire.zenoh_body import Put
 
 
 def compress(plain, size=None):
@@ -102,7 +102,7 @@ def test_a_compressed_block_that_would_exhaust_its_reader_is_one_error(tmp_path,
     log = forge(tmp_path, rows=rows, compression="zstd")
     assert (tmp_path / "w" / "0000000001.arrow").stat().st_size < 10_000
     assert len(tables(log, log.plan())["events"]) == 100
-    monkeypatch.setattr("zenlake.log.read.MAX_INFLATED", 1 << 20)
+    monkeypatch.setattr("zenlake.log.reader.MAX_INFLATED", 1 << 20)
     with pytest.raises(LogError, match="block 0: exceeds 1048576 bytes when decompressed"):
         tables(log, log.plan())
     with pytest.raises(InvalidValue, match="at most 256 MiB for a compressed block"):

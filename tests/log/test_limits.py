@@ -3,15 +3,15 @@
 
 import pytest
 
-from tests.log.recorded import Hasty
-from zenlake.log import Log, Writer, block, decode_ranges, state
+from tests.log.fixtures import Hasty
+from zenlake.log import Log, Writer, block, decode_ranges, session_state
 from zenlake.log.verify import verify
-from zenlake.session.keys import KeyMemory
-from zenlake.session.session import Session
-from zenlake.wire.data import Put
+from zenlake.session.key_table import KeyMemory
+from zenlake.session.state import Session
 from zenlake.wire.declare import Declare, DeclareKeyExpr
 from zenlake.wire.network import Push
 from zenlake.wire.transport import Frame
+from zenlake.wire.zenoh_body import Put
 
 PIECE = 60_000
 
@@ -35,11 +35,11 @@ def read(log, ranges=None, **tables):
 @pytest.fixture
 def small(monkeypatch):
     """Limits of a thousandth of the real ones."""
-    from zenlake.log import write
+    from zenlake.log import writer as write
 
     monkeypatch.setattr(block, "MAX_STATE", 64 << 10)
     monkeypatch.setattr(write, "MAX_KEYS", 48 << 10)
-    monkeypatch.setattr(state, "MAX_KEYS", 48 << 10)
+    monkeypatch.setattr(session_state, "MAX_KEYS", 48 << 10)
 
 
 def test_a_face_with_too_many_key_bytes_leaves_the_samples_of_others_readable(tmp_path, small):

@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.log.recorded import Hasty, tables
+from tests.log.fixtures import Hasty, tables
 from zenlake.log import Log, Writer
 from zenlake.wire.transport import Fragment
 

@@ -10,8 +10,9 @@ import pyarrow.fs as pafs
 import pytest
 
 import zenlake
-from tests.log.recorded import Hasty, interleaved, tables, written
-from zenlake.log import Log, Mirror, Retention, Writer, readers, retain, write
+from tests.log.fixtures import Hasty, interleaved, tables, written
+from zenlake.log import Log, Mirror, Retention, Writer, readers, retain
+from zenlake.log import writer as write
 from zenlake.wire.transport import KeepAlive
 
 moto_server = pytest.importorskip("moto.server")

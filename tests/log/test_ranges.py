@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.log.recorded import Hasty, directly, interleaved, tables, written
+from tests.log.fixtures import Hasty, directly, interleaved, tables, written
 from zenlake.columns import TABLES, Decoder
-from zenlake.log import Log, write
+from zenlake.log import Log
+from zenlake.log import writer as write
 from zenlake.log.layout import INDEX_HEAD, ROWS, segment_name
-from zenlake.log.track import Tracker
+from zenlake.log.session_tracker import Tracker
 
 seeds = st.integers(0, 1 << 32)
 

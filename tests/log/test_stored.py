@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.log.recorded import directly, interleaved, tables
+from tests.log.fixtures import directly, interleaved, tables
 from zenlake.log import Log, Writer
 from zenlake.log.verify import repair, verify
 

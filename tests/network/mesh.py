@@ -4,14 +4,14 @@
 from collections import deque
 from typing import Any
 
+from zenlake.core.enums import WhatAmI
 from zenlake.errors import CloseReason
-from zenlake.network.access import Guard
+from zenlake.network.access_control import Guard
 from zenlake.network.face import Face, Outlet
-from zenlake.network.forward import Door
+from zenlake.network.forwarding import Door
 from zenlake.network.node import Node
-from zenlake.values import WhatAmI
-from zenlake.wire.message import Message
-from zenlake.wire.reader import Reader, read_network
+from zenlake.wire.batch_reader import Reader, read_network
+from zenlake.wire.message_base import Message
 
 ROUTER, PEER, CLIENT = WhatAmI.ROUTER, WhatAmI.PEER, WhatAmI.CLIENT
 

@@ -13,20 +13,20 @@ from pathlib import Path
 
 from tests.network.mesh import Hand, Mesh
 from tests.transport.ends import LINK, SECRET, framed
+from zenlake.core.enums import WhatAmI
 from zenlake.errors import CloseReason, DecodeError
 from zenlake.network.face import Face, Outlet
-from zenlake.network.forward import Door
+from zenlake.network.forwarding import Door
 from zenlake.network.node import Node
-from zenlake.transport.config import Settings
 from zenlake.transport.handshake import Acceptor, Opener
+from zenlake.transport.settings import Settings
 from zenlake.transport.unicast import Closed, Unicast
-from zenlake.values import WhatAmI
 from zenlake.wire import linkstate
+from zenlake.wire.batch_reader import messages, read_network
 from zenlake.wire.declare import DeclareEntity, DeclareKeyExpr, UndeclareEntity, UndeclareKeyExpr
 from zenlake.wire.linkstate import LinkState
-from zenlake.wire.message import Message
+from zenlake.wire.message_base import Message
 from zenlake.wire.network import Oam
-from zenlake.wire.reader import messages, read_network
 from zenlake.wire.transport import Fragment, Frame, KeepAlive
 
 Said = tuple[str, bytes]  # who: "hand" or "node"

@@ -5,9 +5,9 @@ import pytest
 
 from tests.network.mesh import ROUTER, Hand, Mesh
 from zenlake.errors import CloseReason
-from zenlake.wire.data import Put
 from zenlake.wire.declare import Declare, DeclareEntity
 from zenlake.wire.network import Push
+from zenlake.wire.zenoh_body import Put
 
 DROP, BLOCK = 0x05, 0x0D
 

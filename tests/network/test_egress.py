@@ -6,15 +6,16 @@ from typing import Any
 import pytest
 
 from tests.network.mesh import CLIENT, PEER, ROUTER, Hand, Mesh
-from zenlake.network.access import EGRESS, INGRESS, Guard, Rule
+from zenlake.core.enums import WhatAmI
+from zenlake.core.identifiers import ZenohId
+from zenlake.network.access_control import EGRESS, INGRESS, Guard, Rule
 from zenlake.network.face import AGGREGATE, DECLARING, KINDS, RESTRICTED, name_interest
 from zenlake.network.node import Node
-from zenlake.values import WhatAmI, ZenohId
 from zenlake.wire import linkstate
-from zenlake.wire.data import Del, Err, Put, Query, Reply
 from zenlake.wire.declare import Declare, DeclareEntity, DeclareFinal, Interest, UndeclareEntity
 from zenlake.wire.linkstate import LinkState
 from zenlake.wire.network import Oam, Push, Request, Response, ResponseFinal
+from zenlake.wire.zenoh_body import Del, Err, Put, Query, Reply
 
 SUB, QBL, TOK = 2, 4, 6
 MESSAGES = [

@@ -4,14 +4,14 @@
 import pytest
 
 from tests.network.mesh import CLIENT, PEER, ROUTER, Hand, Mesh
+from zenlake.core.enums import WhatAmI
 from zenlake.network.roles import Stand, stand
 from zenlake.session import Session
-from zenlake.values import WhatAmI
 from zenlake.wire.cursor import Cursor
-from zenlake.wire.data import Put
 from zenlake.wire.declare import Declare, DeclareEntity, Interest
 from zenlake.wire.handshake import Init, Open
 from zenlake.wire.network import Oam, Push
+from zenlake.wire.zenoh_body import Put
 
 OPENER, ACCEPTOR = 0, 1
 

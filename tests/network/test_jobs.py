@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from tests.network.mesh import CLIENT, ROUTER, Hand, Mesh
 from zenlake.network.face import Face
-from zenlake.network.forward import Door
+from zenlake.network.forwarding import Door
 from zenlake.network.jobs import AT_ONCE, MAX_RESUMED, SLICE
-from zenlake.transport.inbox import RETRY, SUSPEND
+from zenlake.transport.rx import RETRY, SUSPEND
 
 
 class Working:

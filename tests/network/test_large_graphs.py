@@ -10,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.network.mesh import ROUTER, Hand, Mesh, Wire
-from zenlake.limits import Resource
-from zenlake.network import graph, routers
+from zenlake.core.enums import WhatAmI
+from zenlake.core.identifiers import ZenohId
+from zenlake.core.limits import Resource
+from zenlake.network import linkstate as routers
+from zenlake.network import spanning_tree
 from zenlake.network.face import Face
 from zenlake.network.node import Node
-from zenlake.values import WhatAmI, ZenohId
 from zenlake.wire import linkstate
 from zenlake.wire.linkstate import LinkState
 from zenlake.wire.network import Oam
@@ -99,7 +101,7 @@ def test_link_states_with_growing_numbers_are_taken_in_short_steps() -> None:
         node.routers.heard(face, describe(links, sn))
         assert time.thread_time() - start < 0.5
     assert run_jobs(node) < 0.2
-    assert graph.edges({zid: router.links for zid, router in node.routers.known.items()}) == node.routers._edges
+    assert spanning_tree.edges({zid: router.links for zid, router in node.routers.known.items()}) == node.routers._edges
 
 
 def test_a_neighbour_cannot_describe_more_routers_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,10 +162,10 @@ def test_our_place_in_each_tree_is_that_which_the_root_computes(links: set[tuple
     for number in near:
         mesh.link(own, nodes[number])
     known = own.routers.known
-    edges = graph.edges({zid: router.links for zid, router in known.items()})
+    edges = spanning_tree.edges({zid: router.links for zid, router in known.items()})
     for root in known.values():
-        _, before = graph.shortest(edges, root.zid)
-        place = graph.tree(before, own.zid)
+        _, before = spanning_tree.shortest(edges, root.zid)
+        place = spanning_tree.tree(before, own.zid)
         assert (None if root.parent is None else root.parent.zid) == place.parent
         assert {zid: face.zid for zid, face in root.below.items()} == place.below
         assert {face.zid for face in root.children} == set(place.below.values())

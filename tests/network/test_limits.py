@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from tests.network.mesh import CLIENT, PEER, ROUTER, Hand, Mesh
+from zenlake.core.limits import Resource, merge_limits
 from zenlake.errors import CloseReason
-from zenlake.limits import Resource, merge_limits
 from zenlake.network.node import Node
-from zenlake.transport.budget import Budget
-from zenlake.wire.data import Err, Put
+from zenlake.transport.memory_budget import Budget
 from zenlake.wire.declare import (
     Declare,
     DeclareEntity,
@@ -24,6 +23,7 @@ from zenlake.wire.declare import (
     UndeclareKeyExpr,
 )
 from zenlake.wire.network import Push, Request, Response, ResponseFinal
+from zenlake.wire.zenoh_body import Err, Put
 
 SUBSCRIBER, QUERYABLE, TOKEN = 2, 4, 6
 

@@ -9,12 +9,12 @@ from tests.network.mesh import ROUTER, Hand
 from tests.network.test_limits import Ticking, router, subscribe, unsubscribe
 from zenlake.network.entities import Watcher
 from zenlake.network.face import QUERYABLE, SUBSCRIBER
+from zenlake.network.keyexpr_tree import Walk
 from zenlake.network.node import Node
-from zenlake.network.tree import Walk
-from zenlake.transport.inbox import RETRY
-from zenlake.wire.data import Put, Query
-from zenlake.wire.message import Message
+from zenlake.transport.rx import RETRY
+from zenlake.wire.message_base import Message
 from zenlake.wire.network import Push, Request
+from zenlake.wire.zenoh_body import Put, Query
 
 COUNT = 3000
 

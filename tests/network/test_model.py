@@ -7,8 +7,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.network.mesh import CLIENT, PEER, ROUTER, Mesh
-from zenlake.keyexpr import canonize, intersects
-from zenlake.values import ConsolidationMode
+from zenlake.core.enums import ConsolidationMode
+from zenlake.core.keyexpr import canonize, intersects
 
 chunks = st.sampled_from(["a", "b", "*", "**", "a$*", "@v"])
 expressions = st.lists(chunks, min_size=1, max_size=3).map(lambda chunks: canonize("/".join(chunks)).encode())

@@ -13,8 +13,8 @@ import pytest
 from tests.network.mesh import PEER
 from tests.network.probes import Change, Said, Stage, Told, and_close, assert_noted, with_cookie
 from tests.vectors import rows
-from zenlake.values import ConsolidationMode, Priority, WhatAmI
-from zenlake.wire.reader import messages
+from zenlake.core.enums import ConsolidationMode, Priority, WhatAmI
+from zenlake.wire.batch_reader import messages
 
 # A hand-made peer, router and client at a real peer
 

@@ -12,11 +12,12 @@ import pytest
 from tests.network.mesh import ROUTER, Hand
 from tests.network.probes import Change, Said, Stage, Told, and_close, assert_noted, with_cookie
 from tests.vectors import rows
-from zenlake.values import Priority, ZenohId
-from zenlake.wire.data import Err, Put, Reply
+from zenlake.core.enums import Priority
+from zenlake.core.identifiers import ZenohId
+from zenlake.wire.batch_reader import messages
 from zenlake.wire.declare import Declare, DeclareEntity
 from zenlake.wire.network import Response, ResponseFinal
-from zenlake.wire.reader import messages
+from zenlake.wire.zenoh_body import Err, Put, Reply
 
 SUB, QBL, TOK = 2, 4, 6
 

@@ -4,8 +4,7 @@
 import pytest
 
 from tests.network.mesh import CLIENT, PEER, ROUTER, Hand, Mesh
-from zenlake.values import Timestamp, ZenohId
-from zenlake.wire.data import Del, Err, Put, Query, Reply
+from zenlake.core.identifiers import Timestamp, ZenohId
 from zenlake.wire.declare import (
     Declare,
     DeclareEntity,
@@ -15,8 +14,9 @@ from zenlake.wire.declare import (
     UndeclareEntity,
     UndeclareKeyExpr,
 )  # fmt: skip
-from zenlake.wire.memory import COMPILED
 from zenlake.wire.network import Oam, Push, Request, Response, ResponseFinal
+from zenlake.wire.raw_memory import COMPILED
+from zenlake.wire.zenoh_body import Del, Err, Put, Query, Reply
 
 SUB, QBL, TOK = 2, 4, 6
 K, S, Q, T, R, A = 1, 2, 4, 8, 0x10, 0x80

@@ -4,9 +4,9 @@
 import pytest
 
 from tests.network.mesh import CLIENT, PEER, ROUTER, Hand, Mesh
-from zenlake.wire.data import Put, Query, Reply
 from zenlake.wire.declare import Declare, DeclareEntity, DeclareKeyExpr, Interest, UndeclareEntity
 from zenlake.wire.network import Request, Response
+from zenlake.wire.zenoh_body import Put, Query, Reply
 
 SUB, QBL, TOK = 2, 4, 6
 RESTRICTED, AGGREGATE = 0x10, 0x80

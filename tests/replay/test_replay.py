@@ -9,14 +9,14 @@ import pyarrow.compute as pc
 import pytest
 
 import zenlake
-from tests.lake.given import recorded
+from tests.lake.fixtures import recorded
 from tests.lake.test_commit import land
-from tests.log.recorded import interleaved, written
+from tests.log.fixtures import interleaved, written
 from zenlake.errors import InvalidValue
 from zenlake.lake import Batch, Lake
 from zenlake.log import Log
 from zenlake.replay import Outcome, Replay
-from zenlake.replay.publish import renamed, usual
+from zenlake.replay.player import renamed, usual
 
 FAST = float("inf")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests import programs
-from tests.report.given import HOSTILE, INHERITED, halves, hostile
+from tests.report.fixtures import HOSTILE, INHERITED, halves, hostile
 from zenlake import report
-from zenlake.examples import sample
+from zenlake.sample_captures import sample
 
 pytestmark = pytest.mark.skipif("ZENLAKE_PURE" in os.environ, reason="the same either way: run once, compiled")
 SCREENSHOTS = os.environ.get("ZENLAKE_SCREENSHOTS")  # a folder to keep them in, to look at

@@ -5,8 +5,8 @@ import queue
 import time
 from collections.abc import Callable
 
-from zenlake.runtime.face import Face, Node
-from zenlake.transport.inbox import Sink
+from zenlake.runtime.connection import Face, Node
+from zenlake.transport.rx import Sink
 from zenlake.transport.unicast import Closed
 from zenlake.wire.network import Push
 

@@ -17,13 +17,13 @@ import pytest
 
 from tests.runtime.nodes import PATIENCE, Recorder, until
 from tests.transport.ends import push
+from zenlake.core.enums import CongestionControl, WhatAmI
 from zenlake.errors import CloseReason
 from zenlake.link import Tls
-from zenlake.runtime.face import Face
-from zenlake.runtime.runtime import Runtime
-from zenlake.transport.config import Settings
-from zenlake.transport.inbox import Sink
-from zenlake.values import CongestionControl, WhatAmI
+from zenlake.runtime.connection import Face
+from zenlake.runtime.connections import Runtime
+from zenlake.transport.rx import Sink
+from zenlake.transport.settings import Settings
 
 DROP, BLOCK, BLOCK_FIRST = CongestionControl.DROP, CongestionControl.BLOCK, CongestionControl.BLOCK_FIRST
 LINKS = ("tcp", "tls", "quic", "unixsock-stream", "ws", "memory")

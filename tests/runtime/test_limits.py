@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.runtime.nodes import PATIENCE, Recorder, until
+from zenlake.core.enums import CongestionControl, WhatAmI
 from zenlake.link import Tls
-from zenlake.runtime.node import LiveNode, NodeConfig, open_node
-from zenlake.runtime.runtime import Runtime
-from zenlake.transport.config import Settings
-from zenlake.values import CongestionControl, WhatAmI
+from zenlake.runtime.connections import Runtime
+from zenlake.runtime.live_node import LiveNode, NodeConfig, open_node
+from zenlake.transport.settings import Settings
 from zenlake.wire.declare import Declare, DeclareEntity, Interest
 
 LINKS = {

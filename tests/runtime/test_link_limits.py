@@ -16,16 +16,16 @@ from aioquic.quic.connection import QuicConnection
 from tests.runtime.nodes import Recorder, until
 from tests.runtime.test_stalled_handshakes import client, dial, frame, listen, open_session, opens, settings
 from tests.transport.ends import framed, push
-from zenlake.endpoint import EndPoint
-from zenlake.limits import DEFAULT_LIMITS, Resource
+from zenlake.core.endpoint import EndPoint
+from zenlake.core.enums import WhatAmI
+from zenlake.core.limits import DEFAULT_LIMITS, Resource
 from zenlake.link import Tls
 from zenlake.link.base import Port
-from zenlake.runtime.engine import Engine
-from zenlake.runtime.group import Group, Members
-from zenlake.runtime.runtime import HANDSHAKE_SIZE, Runtime
-from zenlake.transport.inbox import Arena
+from zenlake.runtime.connections import HANDSHAKE_SIZE, Runtime
+from zenlake.runtime.event_loop import Engine
+from zenlake.runtime.multicast_connection import Group, Members
 from zenlake.transport.multicast import Multicast
-from zenlake.values import WhatAmI
+from zenlake.transport.rx import Arena
 from zenlake.wire.handshake import Init
 
 

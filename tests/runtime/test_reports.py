@@ -12,13 +12,13 @@ import pytest
 
 from tests.runtime.nodes import Recorder, until
 from tests.runtime.test_stalled_handshakes import client, dial, listen, opens, settings
-from zenlake.endpoint import EndPoint
+from zenlake.core.endpoint import EndPoint
+from zenlake.core.enums import WhatAmI
 from zenlake.link import Tls
 from zenlake.runtime import reports
-from zenlake.runtime.engine import Engine
+from zenlake.runtime.connections import Runtime
+from zenlake.runtime.event_loop import Engine
 from zenlake.runtime.reports import Reports
-from zenlake.runtime.runtime import Runtime
-from zenlake.values import WhatAmI
 
 STREAMS = ["tcp", "tls", "ws", "wss", "unixsock-stream"]
 

@@ -12,14 +12,14 @@ from bench.blocked import measured
 
 from tests.runtime.nodes import PATIENCE, until
 from tests.runtime.test_hostile import Raw
+from zenlake.core.enums import WhatAmI
 from zenlake.errors import ZenlakeError
 from zenlake.link import Tls
 from zenlake.link.base import Link
 from zenlake.network import node as network
-from zenlake.runtime.face import Face
-from zenlake.runtime.node import LiveNode, NodeConfig, open_node
+from zenlake.runtime.connection import Face
+from zenlake.runtime.live_node import LiveNode, NodeConfig, open_node
 from zenlake.transport.unicast import Closed
-from zenlake.values import WhatAmI
 from zenlake.wire.declare import Declare, DeclareEntity
 from zenlake.wire.transport import Frame
 
@@ -172,7 +172,7 @@ class Notes:
 
 
 def test_what_was_dropped_is_recorded_every_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zenlake.runtime.node.NOTED", 0.02)
+    monkeypatch.setattr("zenlake.runtime.live_node.NOTED", 0.02)
     notes = Notes()
     net = Net(recording=notes)
     try:

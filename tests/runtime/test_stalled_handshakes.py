@@ -19,15 +19,15 @@ import pytest
 
 from tests.runtime.nodes import PATIENCE, Recorder, until
 from tests.transport.ends import framed, push
-from zenlake.endpoint import EndPoint
+from zenlake.core.endpoint import EndPoint
+from zenlake.core.enums import WhatAmI
 from zenlake.errors import LocalError
 from zenlake.link import Tls
-from zenlake.runtime.face import Face
-from zenlake.runtime.runtime import Backoff, Runtime
-from zenlake.transport.config import Settings
-from zenlake.values import WhatAmI
+from zenlake.runtime.connection import Face
+from zenlake.runtime.connections import Backoff, Runtime
+from zenlake.transport.settings import Settings
+from zenlake.wire.batch_reader import messages
 from zenlake.wire.handshake import Init, Open
-from zenlake.wire.reader import messages
 
 STREAMS = ["tcp", "tls", "ws", "wss", "unixsock-stream"]
 TIMEOUT = 0.8

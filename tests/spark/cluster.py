@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyspark
 
-from zenlake.spark.java import java_home
+from zenlake.spark.java_home import java_home
 
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 

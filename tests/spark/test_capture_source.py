@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import zenlake
-from tests.tables.given import PCAPS
+from tests.tables.fixtures import PCAPS
 from zenlake.spark.capture_source import CaptureSource
 from zenlake.tables import DERIVED, definition
 from zenlake.tables.schemas import TABLES

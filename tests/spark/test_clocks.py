@@ -7,9 +7,9 @@ import pytest
 
 import zenlake
 from tests.columns.traffic import Traffic
-from tests.lake.given import MIDNIGHT, rows
+from tests.lake.fixtures import MIDNIGHT, rows
+from zenlake.core.identifiers import Timestamp
 from zenlake.log import Writer
-from zenlake.values import Timestamp
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 import zenlake
-from tests.lake.given import recorded
+from tests.lake.fixtures import recorded
 from tests.spark.cluster import cluster, started
 from tests.spark.test_capture_source import FILES as ALL
 from tests.spark.test_capture_source import QUERIES

@@ -8,10 +8,10 @@ import duckdb
 import pytest
 
 import zenlake
-from tests.report.recomputed import check
-from tests.tables.given import PCAPS
+from tests.report.reference_figures import check
+from tests.tables.fixtures import PCAPS
 from zenlake.cli import main
-from zenlake.examples import captures
+from zenlake.sample_captures import captures
 from zenlake.tables import DERIVED
 from zenlake.tables.schemas import TABLES
 

@@ -10,8 +10,8 @@ import duckdb
 import pytest
 
 import zenlake
-from tests.report.given import log_of
-from zenlake.examples import sample
+from tests.report.fixtures import log_of
+from zenlake.sample_captures import sample
 
 PROJECT = Path(__file__).parents[2] / "examples" / "spark_job"
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 import zenlake
-from tests.lake.given import MIDNIGHT, decoded, recorded, rows
+from tests.lake.fixtures import MIDNIGHT, decoded, recorded, rows
 from tests.lake.test_stored import LATER, STORED
 from zenlake.errors import InvalidValue, LakeError
 from zenlake.lake import Lake

@@ -12,7 +12,7 @@ import pytest
 
 import zenlake.spark
 from tests.interop.nodes import Theirs
-from tests.lake.given import decoded, recorded
+from tests.lake.fixtures import decoded, recorded
 from tests.spark.landing import until
 from zenlake.cli import main
 from zenlake.cli.land import AGAIN, GAVE_UP

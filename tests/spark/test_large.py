@@ -10,15 +10,15 @@ import pytest
 
 import zenlake
 from tests.interop.nodes import Theirs
-from tests.lake.given import MIDNIGHT
+from tests.lake.fixtures import MIDNIGHT
 from tests.spark.landing import until
 from zenlake.log import Log, Writer
-from zenlake.log.export import export
+from zenlake.log.pcapng_export import export
 from zenlake.tap.tap import Tap
-from zenlake.wire.data import Put
 from zenlake.wire.handshake import Init, Open
 from zenlake.wire.network import Push
 from zenlake.wire.transport import Fragment
+from zenlake.wire.zenoh_body import Put
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(900)]
 

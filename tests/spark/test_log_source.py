@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import zenlake
-from tests.lake.given import MIDNIGHT, add, decoded, recorded, rows
+from tests.lake.fixtures import MIDNIGHT, add, decoded, recorded, rows
 from zenlake.errors import LogError
 from zenlake.log import Log, Range, Retention, Writer, retain
 from zenlake.log.layout import segment_name

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 import zenlake
-from tests.lake.given import MIDNIGHT, add, decoded, recorded, rows
+from tests.lake.fixtures import MIDNIGHT, add, decoded, recorded, rows
 from zenlake.cli import main
 from zenlake.errors import LogError
 from zenlake.lake import Batch, Lake, pieces, stage

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import zenlake
-from tests.lake.given import recorded
-from zenlake.examples import sample
+from tests.lake.fixtures import recorded
+from zenlake.sample_captures import sample
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]
 

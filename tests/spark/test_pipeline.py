@@ -12,8 +12,8 @@ import pyspark
 import pytest
 
 import zenlake
-from tests.lake.given import recorded
-from zenlake.spark.java import java_home
+from tests.lake.fixtures import recorded
+from zenlake.spark.java_home import java_home
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 

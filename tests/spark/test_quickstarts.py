@@ -8,9 +8,9 @@ from collections import Counter
 import pytest
 
 import zenlake
-from tests.report.given import log_of
+from tests.report.fixtures import log_of
 from tests.test_quickstarts import PAGES, ROOT, blocks
-from zenlake.examples import sample
+from zenlake.sample_captures import sample
 
 TAPS, SINKS = "docs/howto/tap.md", "docs/howto/sinks.md"
 PROGRAMS = {page.relative_to(ROOT).as_posix(): list(blocks(page, "python", with_spark=True)) for page in PAGES}

@@ -7,11 +7,11 @@ import duckdb
 import pytest
 
 import zenlake
-from tests.lake.given import MIDNIGHT, add, rows
+from tests.lake.fixtures import MIDNIGHT, add, rows
 from tests.lake.test_commit import land
 from zenlake.errors import InvalidValue, LakeError
 from zenlake.lake import Batch, Lake
-from zenlake.lake.kept import kept
+from zenlake.lake.snapshots import kept
 from zenlake.log import Log, Writer
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]

@@ -4,9 +4,9 @@
 import pytest
 
 import zenlake.spark
-from tests.tables.given import PCAPS
+from tests.tables.fixtures import PCAPS
 from zenlake import report
-from zenlake.cli.demo import BY_DAY
+from zenlake.cli.demo.command import BY_DAY
 from zenlake.spark.parquet import write
 
 [CAPTURE] = [path for path in PCAPS if path.stem == "clean_full_sessions"]

@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 import zenlake
-from tests.lake.given import MIDNIGHT, decoded, recorded, rows
+from tests.lake.fixtures import MIDNIGHT, decoded, recorded, rows
 from tests.spark.landing import POINTS, landing
 from zenlake.lake import Lake, is_lake
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import zenlake.spark
-from tests.typed.given import cdr, descriptors, laser_scan, message_class, ros_key, samples
+from tests.payloads.fixtures import cdr, descriptors, laser_scan, message_class, ros_key, samples
 from zenlake.columns.schemas import ERRORS
 from zenlake.errors import InvalidValue
 from zenlake.tables import ros_keys, value_errors, values

@@ -7,7 +7,7 @@ from collections import defaultdict
 import pytest
 
 import zenlake
-from tests.tables.given import NOON, PCAPS, at, derived, row
+from tests.tables.fixtures import NOON, PCAPS, at, derived, row
 
 CAPTURES = pytest.mark.parametrize("path", PCAPS, ids=lambda path: path.stem)
 

@@ -4,7 +4,7 @@
 import pytest
 
 import zenlake
-from tests.tables.given import NOON, PCAPS, derived, row
+from tests.tables.fixtures import NOON, PCAPS, derived, row
 from zenlake.tables import definition
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta, timezone
 import pytest
 
 import zenlake
-from tests.tables.given import PCAPS
+from tests.tables.fixtures import PCAPS
 from zenlake.errors import InvalidValue
 from zenlake.tables import DERIVED, batches, definition, derive, query
 from zenlake.tables import derive as derive_function

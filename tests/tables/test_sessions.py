@@ -6,7 +6,7 @@ import json
 import pytest
 
 import zenlake
-from tests.tables.given import PCAPS, derived, row
+from tests.tables.fixtures import PCAPS, derived, row
 
 
 def account(path):

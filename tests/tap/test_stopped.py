@@ -10,14 +10,14 @@ from pathlib import Path
 
 import zenlake
 from tests.runtime.nodes import Recorder, until
-from zenlake.runtime.runtime import Runtime, new_zid
-from zenlake.transport.config import Settings
-from zenlake.values import WhatAmI
+from zenlake.core.enums import WhatAmI
+from zenlake.runtime.connections import Runtime, new_zid
+from zenlake.transport.settings import Settings
 
 TAP = """
 import sys
 from zenlake.tap.tap import Tap
-from zenlake.runtime.runtime import Backoff
+from zenlake.runtime.connections import Backoff
 with Tap(sys.argv[1], ["**"], connect=[sys.argv[2]], transport={"lease": 1.0}, backoff=Backoff(0.1, 2.0, 0.2)) as tap:
     sys.stdin.read()
 """

@@ -3,13 +3,13 @@
 
 from collections.abc import Iterator
 
-from zenlake.transport.config import Settings
+from zenlake.core.enums import WhatAmI
 from zenlake.transport.handshake import Acceptor, Opener
-from zenlake.transport.inbox import Sink
+from zenlake.transport.rx import Sink
+from zenlake.transport.settings import Settings
 from zenlake.transport.unicast import Closed, Opened, Unicast
-from zenlake.values import WhatAmI
-from zenlake.wire.data import Put
 from zenlake.wire.network import Push
+from zenlake.wire.zenoh_body import Put
 
 OPENER = bytes(range(1, 17))
 ACCEPTOR = bytes(range(17, 33))

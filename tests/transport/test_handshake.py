@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from tests.transport.ends import ACCEPTOR, LINK, OPENER, SECRET, Pair
 from tests.vectors import rows
+from zenlake.core.enums import WhatAmI
 from zenlake.errors import CloseReason, ConfigError, RemoteError
 from zenlake.transport import cookie as cookies
-from zenlake.transport.config import Settings
 from zenlake.transport.handshake import TABLE, Acceptor, Event, Handshake, Opener, State, initial_sn
+from zenlake.transport.settings import Settings
 from zenlake.transport.unicast import Closed
-from zenlake.values import WhatAmI
+from zenlake.wire.batch_reader import messages
 from zenlake.wire.handshake import Close, Init, Open
 from zenlake.wire.qos_link import QosLink
-from zenlake.wire.reader import messages
 from zenlake.wire.transport import KeepAlive
 
 NOW = 100.0

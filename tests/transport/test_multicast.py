@@ -5,14 +5,14 @@ import pytest
 
 from tests.transport.ends import Collector, push
 from tests.vectors import batches
+from zenlake.core.enums import WhatAmI
+from zenlake.core.limits import Resource
 from zenlake.errors import CloseReason, LocalError
-from zenlake.limits import Resource
-from zenlake.transport.budget import Budget
-from zenlake.transport.config import Settings
+from zenlake.transport.memory_budget import Budget
 from zenlake.transport.multicast import MEMBER_SIZE, Joined, Left, Multicast, Peer
-from zenlake.values import WhatAmI
+from zenlake.transport.settings import Settings
+from zenlake.wire.batch_reader import messages
 from zenlake.wire.handshake import Close, Join
-from zenlake.wire.reader import messages
 from zenlake.wire.transport import Fragment, Frame
 
 

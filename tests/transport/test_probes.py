@@ -8,11 +8,11 @@ from typing import Any
 
 from tests.transport.ends import ACCEPTOR, LINK, SECRET, Collector, framed, push
 from tests.vectors import rows
-from zenlake.transport.config import Settings
+from zenlake.core.enums import WhatAmI
 from zenlake.transport.handshake import Acceptor, Opener
+from zenlake.transport.settings import Settings
 from zenlake.transport.unicast import Unicast
-from zenlake.values import WhatAmI
-from zenlake.wire.reader import messages
+from zenlake.wire.batch_reader import messages
 
 
 def recorded(case: str) -> tuple[list[bytes], list[bytes], dict[str, Any]]:

@@ -4,8 +4,8 @@
 import pytest
 
 from tests.transport.ends import OPENER
+from zenlake.core.enums import WhatAmI, WhatAmIMatcher
 from zenlake.transport.scouting import Responder, Scouter
-from zenlake.values import WhatAmI, WhatAmIMatcher
 from zenlake.wire.scouting import Hello
 
 LOCATORS = {True: ["tcp/127.0.0.1:7447", "tcp/192.0.2.1:7447"], False: ["tcp/192.0.2.1:7447"]}

@@ -7,8 +7,8 @@ import pytest
 
 from tests.transport.ends import Collector, Pair, push
 from zenlake.errors import CloseReason
-from zenlake.transport.budget import Budget
-from zenlake.transport.inbox import RETRY, SUSPEND
+from zenlake.transport.memory_budget import Budget
+from zenlake.transport.rx import RETRY, SUSPEND
 
 LINKS = {
     "stream": {},

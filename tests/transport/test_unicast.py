@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.transport.ends import Collector, Pair, framed, push
 from zenlake.errors import CloseReason, EncodeError, LocalError
 from zenlake.transport.unicast import Closed, Opened
+from zenlake.wire.batch_reader import messages
 from zenlake.wire.handshake import Close
-from zenlake.wire.reader import messages
 from zenlake.wire.transport import Fragment, Frame, KeepAlive
 
 KINDS = {

@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from zenlake.wire.batch_reader import messages
 from zenlake.wire.framing import decompressed
-from zenlake.wire.message import Message
-from zenlake.wire.reader import messages
+from zenlake.wire.message_base import Message
 from zenlake.wire.scouting import read_scouting
 
 HERE = Path(__file__).parent

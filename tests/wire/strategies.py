@@ -5,9 +5,8 @@ from collections import defaultdict
 
 from hypothesis import strategies as st
 
-from zenlake.encoding import Encoding
-from zenlake.values import EntityGlobalId, SourceInfo, Timestamp, ZenohId
-from zenlake.wire.data import Del, Err, Put, Query, Reply
+from zenlake.core.encoding import Encoding
+from zenlake.core.identifiers import EntityGlobalId, SourceInfo, Timestamp, ZenohId
 from zenlake.wire.declare import (
     Declare,
     DeclareEntity,
@@ -22,6 +21,7 @@ from zenlake.wire.network import Oam, Push, Request, Response, ResponseFinal
 from zenlake.wire.scouting import Hello, Scout
 from zenlake.wire.transport import Fragment, Frame, KeepAlive, TransportOam
 from zenlake.wire.writer import Writer
+from zenlake.wire.zenoh_body import Del, Err, Put, Query, Reply
 
 
 def up_to(most):

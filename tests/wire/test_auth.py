@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from tests.vectors import batches
 from tests.wire.strategies import data, timestamp, u64
+from zenlake.core.enums import InterceptionPoint
 from zenlake.errors import DecodeError, InvalidValue
-from zenlake.values import InterceptionPoint
 from zenlake.wire.auth import Auth, Credentials, KeyOffer, KeyProof, PublicKey
 from zenlake.wire.handshake import Init, Open
 from zenlake.wire.qos_link import QosLink

@@ -6,9 +6,9 @@ import tracemalloc
 import pytest
 
 from zenlake.errors import DecodeError
+from zenlake.wire.batch_reader import Reader, believable, messages, read_network
 from zenlake.wire.cursor import Blob, Cursor
 from zenlake.wire.network import Push, Request, Response
-from zenlake.wire.reader import Reader, believable, messages, read_network
 from zenlake.wire.scouting import read_scouting
 from zenlake.wire.writer import Writer
 

@@ -3,15 +3,15 @@
 
 import pytest
 
-from zenlake.encoding import Encoding
-from zenlake.values import EntityGlobalId, SourceInfo, Timestamp, ZenohId
-from zenlake.wire.data import Del, Err, Put, Query, Reply
+from zenlake.core.encoding import Encoding
+from zenlake.core.identifiers import EntityGlobalId, SourceInfo, Timestamp, ZenohId
+from zenlake.wire.batch_reader import messages, read_network
 from zenlake.wire.declare import Declare, DeclareEntity, DeclareFinal, DeclareKeyExpr, Interest, UndeclareEntity
 from zenlake.wire.handshake import Close, Init, Join, Open
 from zenlake.wire.network import Oam, Push, Request, Response, ResponseFinal
-from zenlake.wire.reader import messages, read_network
 from zenlake.wire.scouting import Hello, Scout, read_scouting
 from zenlake.wire.transport import Fragment, Frame, KeepAlive
+from zenlake.wire.zenoh_body import Del, Err, Put, Query, Reply
 
 ID = bytes(range(1, 17))
 

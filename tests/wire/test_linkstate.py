@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.wire.strategies import text, u16, u64, zenoh_id
+from zenlake.core.enums import WhatAmI
+from zenlake.core.identifiers import ZenohId
 from zenlake.errors import DecodeError, EncodeError
-from zenlake.values import WhatAmI, ZenohId
 from zenlake.wire.linkstate import LinkState, decode, encode
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.vectors import batches, rows
 from zenlake.errors import CloseReason, DecodeError
+from zenlake.wire.batch_reader import messages
 from zenlake.wire.framing import Splitter
-from zenlake.wire.reader import messages
 
 # The reader refuses one of the case's batches: this field at this byte.
 REFUSES = {

@@ -3,14 +3,14 @@
 
 import pytest
 
-from zenlake.encoding import Encoding
+from zenlake.core.encoding import Encoding
 from zenlake.errors import EncodeError, InvalidValue
-from zenlake.wire.data import Put
 from zenlake.wire.declare import Declare, DeclareEntity, DeclareKeyExpr, Interest, UndeclareEntity
 from zenlake.wire.handshake import Init, Join, Open
 from zenlake.wire.network import Push, Request
 from zenlake.wire.scouting import Hello, Scout
 from zenlake.wire.transport import Frame
+from zenlake.wire.zenoh_body import Put
 
 
 @pytest.mark.parametrize(

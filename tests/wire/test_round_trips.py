@@ -9,18 +9,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import zenlake.wire.data
 import zenlake.wire.declare
 import zenlake.wire.handshake
 import zenlake.wire.network
 import zenlake.wire.scouting
 import zenlake.wire.transport
+import zenlake.wire.zenoh_body
 from tests.vectors import batches
 from tests.wire.strategies import COVERED, DATA, DECLARATIONS, EVERY, NETWORK, SCOUTING, TRANSPORT
 from zenlake.errors import DecodeError
+from zenlake.wire.batch_reader import Reader, messages
 from zenlake.wire.cursor import Cursor
-from zenlake.wire.message import Message
-from zenlake.wire.reader import Reader, messages
+from zenlake.wire.message_base import Message
 from zenlake.wire.scouting import read_scouting
 from zenlake.wire.transport import Fragment, Frame
 
@@ -31,7 +31,8 @@ recorded = [batch for batch in batches() if len(batch.data) <= 600 and batch.fil
 
 def test_no_message_is_left_out():
     chapters = [
-        getattr(zenlake.wire, name) for name in ("data", "declare", "handshake", "network", "scouting", "transport")
+        getattr(zenlake.wire, name)
+        for name in ("zenoh_body", "declare", "handshake", "network", "scouting", "transport")
     ]
     kinds = {
         kind

@@ -9,10 +9,10 @@ from tests.vectors import FILES, batches, nested
 from zenlake.errors import DecodeError
 from zenlake.wire import linkstate
 from zenlake.wire.auth import Auth, KeyOffer, KeyProof
+from zenlake.wire.batch_reader import read_network
 from zenlake.wire.handshake import Init, Open
 from zenlake.wire.network import Oam, Push, Request, Response
 from zenlake.wire.qos_link import QosLink
-from zenlake.wire.reader import read_network
 from zenlake.wire.timestamp_stack import TimestampStack
 from zenlake.wire.transport import Fragment
 

@@ -11,31 +11,31 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from zenlake.api.arguments import as_count, as_flag, as_period, as_qos, given
-from zenlake.api.declared import Declared, Publisher
+from zenlake._compat.fast_dataclass import dataclass
+from zenlake.api._validation import as_count, as_flag, as_period, as_qos, given
+from zenlake.api.entities import Declared, Publisher
 from zenlake.api.handlers import Callback
-from zenlake.api.samples import Sample
+from zenlake.api.reply import Sample
 from zenlake.api.serialization import UInt32, z_serialize
 from zenlake.api.zbytes import ZBytes
-from zenlake.choices import (
+from zenlake.core.encoding import Encoding
+from zenlake.core.enums import (
     CongestionControl,
     Locality,
     Priority,
     Reliability,
     SampleKind,
 )
-from zenlake.clock import ns_from_ntp64
-from zenlake.encoding import Encoding
+from zenlake.core.identifiers import EntityGlobalId, SourceInfo, Timestamp
+from zenlake.core.keyexpr import KeyExpr
+from zenlake.core.ntp64 import ns_from_ntp64
+from zenlake.core.selector import TimeRange
 from zenlake.errors import ClosedError, ConfigError
-from zenlake.keyexpr import KeyExpr
-from zenlake.parameters import TimeRange
-from zenlake.record import dataclass
-from zenlake.values import EntityGlobalId, SourceInfo, Timestamp
 
 if TYPE_CHECKING:
     from zenlake.api.query import Query
     from zenlake.api.session import Session
-    from zenlake.api.stamps import TimestampInstrumentation
+    from zenlake.api.timestamp_stack import TimestampInstrumentation
 __all__ = ["AdvancedPublisher", "CacheConfig", "MissDetectionConfig", "RepliesConfig", "declare_advanced_publisher"]
 
 U32 = 0xFFFFFFFF

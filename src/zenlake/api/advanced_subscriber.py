@@ -5,23 +5,23 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic
 
-from zenlake.api.arguments import as_count, as_flag, as_key, as_locality, as_period, as_seconds, given
-from zenlake.api.declared import Declared, H, Listening, Receiving, Subscriber
+from zenlake._compat.fast_dataclass import dataclass
+from zenlake.api._validation import as_count, as_flag, as_key, as_locality, as_period, as_seconds, given
+from zenlake.api.entities import Declared, H, Listening, Receiving, Subscriber
 from zenlake.api.handlers import Callback, Receiver
-from zenlake.api.ordering import Miss, Ordering
-from zenlake.api.samples import Reply, Sample
+from zenlake.api.reorder_buffer import Miss, Ordering
+from zenlake.api.reply import Reply, Sample
 from zenlake.api.serialization import UInt32, ZDeserializeError, z_deserialize
-from zenlake.choices import (
+from zenlake.core.enums import (
     ConsolidationMode,
     Locality,
     QueryTarget,
     ReplyKeyExpr,
     SampleKind,
 )
+from zenlake.core.identifiers import EntityGlobalId, ZenohId
+from zenlake.core.keyexpr import KeyExpr
 from zenlake.errors import ClosedError, InvalidValue
-from zenlake.keyexpr import KeyExpr
-from zenlake.record import dataclass
-from zenlake.values import EntityGlobalId, ZenohId
 
 if TYPE_CHECKING:
     from zenlake.api.session import Session

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zenlake.api.arguments import as_count, as_seconds
-from zenlake.api.filling import Filling
+from zenlake.api._validation import as_count, as_seconds
+from zenlake.api.arrow_listener import Filling
 from zenlake.api.handlers import Handler, Receiver
-from zenlake.api.tables import Rows
-from zenlake.api.tabular import as_rows
-from zenlake.choices import Locality
-from zenlake.columns.live import LiveSamples
+from zenlake.api.table_input import as_rows
+from zenlake.api.table_publisher import Rows
+from zenlake.columns.live_samples import LiveSamples
 from zenlake.columns.schemas import chosen
-from zenlake.encoding import Encoding
+from zenlake.core.encoding import Encoding
+from zenlake.core.enums import ConsolidationMode, Locality
+from zenlake.core.identifiers import SourceInfo
+from zenlake.core.keyexpr import KeyExpr
 from zenlake.errors import QueryError
-from zenlake.keyexpr import KeyExpr
-from zenlake.network.application import quality
-from zenlake.values import ConsolidationMode, SourceInfo
+from zenlake.network.local_face import quality
 
 if TYPE_CHECKING:
     from zenlake.api.session import Session

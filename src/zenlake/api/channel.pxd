@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-from zenlake.ring cimport Ring
+from zenlake._compat.fast_deque cimport Ring
 
 cdef class Several:
     cdef Py_ssize_t left

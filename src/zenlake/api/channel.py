@@ -20,13 +20,13 @@ from zenlake.errors import ClosedError
 
 if cython.compiled:
     from cython.cimports.cpython.pythread import PyThread_get_thread_ident as get_ident
-    from cython.cimports.zenlake.ring import Ring, length
-    from cython.cimports.zenlake.runtime.waking import Bell
+    from cython.cimports.zenlake._compat.fast_deque import Ring, length
+    from cython.cimports.zenlake.runtime.deferred_wakeup import Bell
 else:
     from threading import get_ident
 
-    from zenlake.ring import Ring, length
-    from zenlake.runtime.waking import Bell
+    from zenlake._compat.fast_deque import Ring, length
+    from zenlake.runtime.deferred_wakeup import Bell
 
 __all__ = ["Channel"]
 

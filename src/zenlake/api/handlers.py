@@ -13,10 +13,10 @@ from collections.abc import Callable
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
+from zenlake._compat.lazy_logging import logger
 from zenlake.api.channel import DEFAULT_CAPACITY, Channel
 from zenlake.errors import InvalidValue
-from zenlake.runtime.waking import ring_held
-from zenlake.telling import logger
+from zenlake.runtime.deferred_wakeup import ring_held
 
 __all__ = ["Handler", "DefaultHandler", "FifoChannel", "RingChannel", "Callback", "Receiver", "Threaded", "receiver"]
 

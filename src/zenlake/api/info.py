@@ -4,11 +4,11 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from zenlake.api.declared import H, Receiving
+from zenlake._compat.fast_dataclass import dataclass
+from zenlake.api.entities import H, Receiving
 from zenlake.api.handlers import Receiver
-from zenlake.choices import Reliability, SampleKind, WhatAmI
-from zenlake.record import dataclass
-from zenlake.values import ZenohId
+from zenlake.core.enums import Reliability, SampleKind, WhatAmI
+from zenlake.core.identifiers import ZenohId
 
 if TYPE_CHECKING:
     from zenlake.api.session import Session

@@ -3,14 +3,14 @@
 
 from typing import TYPE_CHECKING, Any
 
-from zenlake.api.arguments import as_flag, as_key, as_seconds, given
+from zenlake.api._validation import as_flag, as_key, as_seconds, given
 from zenlake.api.cancellation import CancellationToken
-from zenlake.api.declared import LivelinessToken, Subscriber
+from zenlake.api.entities import LivelinessToken, Subscriber
 from zenlake.api.handlers import Receiver
-from zenlake.api.samples import Reply, ReplyError, Sample
+from zenlake.api.reply import Reply, ReplyError, Sample
 from zenlake.api.zbytes import ZBytes
-from zenlake.choices import SampleKind
-from zenlake.keyexpr import KeyExpr
+from zenlake.core.enums import SampleKind
+from zenlake.core.keyexpr import KeyExpr
 
 if TYPE_CHECKING:
     from zenlake.api.session import Session

@@ -4,16 +4,16 @@
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from zenlake.api.arguments import as_encoding, as_flag, as_key, given
+from zenlake.api._validation import as_encoding, as_flag, as_key, given
 from zenlake.api.sample import Sample, payload_of
-from zenlake.api.stamps import TimestampStack
+from zenlake.api.timestamp_stack import TimestampStack
 from zenlake.api.zbytes import ZBytes, as_buffer
-from zenlake.choices import CongestionControl, Priority, ReplyKeyExpr, SampleKind
-from zenlake.encoding import Encoding
+from zenlake.core.encoding import Encoding
+from zenlake.core.enums import CongestionControl, Priority, ReplyKeyExpr, SampleKind
+from zenlake.core.identifiers import SourceInfo, Timestamp
+from zenlake.core.keyexpr import KeyExpr
+from zenlake.core.selector import Parameters, Selector
 from zenlake.errors import ClosedError, InvalidValue
-from zenlake.keyexpr import KeyExpr
-from zenlake.parameters import Parameters, Selector
-from zenlake.values import SourceInfo, Timestamp
 
 if TYPE_CHECKING:
     from zenlake.api.session import Session

@@ -2,7 +2,7 @@
 cimport cython
 from zenlake.api.zbytes cimport ZBytes
 from zenlake.wire.cursor cimport Blob
-from zenlake.wire.data cimport Del, Put
+from zenlake.wire.zenoh_body cimport Del, Put
 
 @cython.final
 cdef class Sample:

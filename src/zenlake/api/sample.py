@@ -7,22 +7,22 @@ The reader reuses its record after the callback. The bytes of a sample are there
 
 import cython
 
-from zenlake.choices import CongestionControl, Priority, SampleKind
-from zenlake.encoding import Encoding
-from zenlake.values import Timestamp
+from zenlake.core.encoding import Encoding
+from zenlake.core.enums import CongestionControl, Priority, SampleKind
+from zenlake.core.identifiers import Timestamp
 
 if cython.compiled:
     from cython.cimports.zenlake.api.zbytes import ZBytes, zbytes_of
     from cython.cimports.zenlake.wire.cursor import Blob
-    from cython.cimports.zenlake.wire.data import Del, Put
     from cython.cimports.zenlake.wire.fields import Source, Stamp
-    from cython.cimports.zenlake.wire.memory import same, take
+    from cython.cimports.zenlake.wire.raw_memory import same, take
+    from cython.cimports.zenlake.wire.zenoh_body import Del, Put
 else:
     from zenlake.api.zbytes import ZBytes, zbytes_of
     from zenlake.wire.cursor import Blob
-    from zenlake.wire.data import Del, Put  # noqa: F401
     from zenlake.wire.fields import Source, Stamp
-    from zenlake.wire.memory import same, take
+    from zenlake.wire.raw_memory import same, take
+    from zenlake.wire.zenoh_body import Del, Put  # noqa: F401
 
 __all__ = ["Sample", "payload_of", "sample_of"]
 

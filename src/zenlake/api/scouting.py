@@ -6,15 +6,15 @@ import weakref
 from types import GenericAlias
 from typing import Any, Generic, TypeVar
 
-from zenlake.api.arguments import given
-from zenlake.api.discovery import group
+from zenlake._compat.fast_dataclass import dataclass
+from zenlake.api._validation import given
 from zenlake.api.handlers import Receiver, receiver
-from zenlake.choices import WhatAmI, WhatAmIMatcher
+from zenlake.api.scouting_service import group
 from zenlake.config import Config
+from zenlake.core.enums import WhatAmI, WhatAmIMatcher
+from zenlake.core.identifiers import ZenohId
 from zenlake.errors import ClosedError
-from zenlake.record import dataclass
-from zenlake.runtime.scout import Lookout
-from zenlake.values import ZenohId
+from zenlake.runtime.scouting import Lookout
 from zenlake.wire import scouting
 
 __all__ = ["Hello", "Scout", "scout"]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`z_serialize` and `z_deserialize`: the serialization format of all Zenoh bindings.
 
-`zenlake.serialized` implements the format. This module maps Python types: a plain int has 32 bits, a plain float 64.
+`zenlake.core.zserialize` implements the format. This module maps Python types: a plain int has 32 bits, a plain float 64.
 """
 
 import struct
@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from zenlake.api.zbytes import ZBytes
+from zenlake.core.zserialize import Reader, write_length
 from zenlake.errors import DecodeError, InvalidValue
-from zenlake.serialized import Reader, write_length
 
 __all__ = [
     "Int8", "Int16", "Int32", "Int64", "Int128", "UInt8", "UInt16", "UInt32", "UInt64", "UInt128", "Float32", "Float64",

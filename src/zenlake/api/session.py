@@ -11,26 +11,27 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from zenlake.api.arguments import as_flag, as_key, as_locality
-from zenlake.api.arriving import Keys, Samples
-from zenlake.api.asking import Asking
-from zenlake.api.declared import Queryable, Subscriber
+from zenlake.api._session_publish import Publishing
+from zenlake.api._session_query import Asking
+from zenlake.api._validation import as_flag, as_key, as_locality
+from zenlake.api.config_mapping import QUERY_TIMEOUT
+from zenlake.api.entities import Queryable, Subscriber
 from zenlake.api.handlers import Receiver, Threaded, receiver
-from zenlake.api.opening import QUERY_TIMEOUT, Attempt, open_node
-from zenlake.api.publishing import Publishing
-from zenlake.api.quality import Overwrites
+from zenlake.api.qos_overwrite import Overwrites
 from zenlake.api.sample import Sample
-from zenlake.api.stamps import Stamper, TimestampCallback, TimestampContext
-from zenlake.choices import Locality
+from zenlake.api.sample_decoder import Keys, Samples
+from zenlake.api.session_node import Attempt, open_node
+from zenlake.api.timestamp_stack import Stamper, TimestampCallback, TimestampContext
 from zenlake.config import Config
+from zenlake.core.enums import Locality
+from zenlake.core.identifiers import EntityGlobalId, Timestamp, ZenohId
+from zenlake.core.keyexpr import KeyExpr
 from zenlake.errors import ClosedError
-from zenlake.keyexpr import KeyExpr
-from zenlake.values import EntityGlobalId, Timestamp, ZenohId
 
 if TYPE_CHECKING:
-    from zenlake.api.discovery import Discovery
     from zenlake.api.info import SessionInfo
     from zenlake.api.liveliness import Liveliness
+    from zenlake.api.scouting_service import Discovery
 
 __all__ = ["Session"]
 

@@ -2,14 +2,15 @@
 """Convert capture files into the Zenoh batches of each session, as Arrow record batches.
 
     capture = zenlake.capture.open("robots.pcapng")
-    for batches in capture.batches():  # pyarrow.RecordBatch, see zenlake.batches
+    for batches in capture.batches():  # pyarrow.RecordBatch, see zenlake.core.batch_schema
         ...
     capture.faces, capture.notes()  # the sessions; the skipped or repaired bytes, with the reason
 
 A packet passes through these modules: `files` (pcap, pcapng, compressed, piped), `headers` (link layer, IP, TCP or UDP),
-`fragments` (IP reassembly), `flows` (flow table), `tcp` (TCP reassembly), `framing` (batches), `recognise` and `aside`
-(protocol detection), `rows` (Arrow). `reader` is the main loop. `decoded` produces tables; a prefetch thread reads
-(`ahead`). `ranges` and `skim` split a capture for several threads (`parallel`) or Spark tasks.
+`ip_reassembly` (IP reassembly), `flows` (flow table), `tcp_reassembly` (TCP reassembly), `batch_framing` (batches),
+`heuristics` and `resync_buffer`
+(protocol detection), `rows` (Arrow). `reader` is the main loop. `decode` produces tables; a prefetch thread reads
+(`prefetch`). `ranges` and `state_filter` split a capture for several threads (`parallel`) or Spark tasks.
 """
 
 import os
@@ -17,14 +18,14 @@ from collections.abc import Generator, Iterable, Iterator
 
 import pyarrow as pa
 
-from zenlake.capture.files import Packets, Source, Trouble
-from zenlake.capture.known import KnownPlan
-from zenlake.capture.notes import Face, Note
-from zenlake.capture.ranges import SIZE, Range
-from zenlake.capture.reader import Reader
-from zenlake.capture.rows import Rows
-from zenlake.capture.sessions import News
-from zenlake.capture.walk import Walk
+from zenlake.capture.batch_builder import Rows
+from zenlake.capture.diagnostics import Face, Note
+from zenlake.capture.file_cursor import Walk
+from zenlake.capture.packet_loop import Reader
+from zenlake.capture.pcap import Packets, Source, Trouble
+from zenlake.capture.plan_cache import KnownPlan
+from zenlake.capture.session_registry import News
+from zenlake.capture.splits import SIZE, Range
 
 __all__ = ["open", "Capture", "Face", "Note", "Range"]
 

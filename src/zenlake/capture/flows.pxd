@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-from zenlake.capture.tcp cimport Lane
+from zenlake.capture.tcp_reassembly cimport Lane
 
 cdef class Table:
     cdef void** lanes

@@ -10,16 +10,16 @@ from typing import Any
 
 import cython
 
-from zenlake.capture.notes import Address, Face
-from zenlake.capture.recognise import Framing
+from zenlake.capture.diagnostics import Address, Face
+from zenlake.capture.heuristics import Framing
 
 if cython.compiled:
-    import cython.cimports.zenlake.wire.ids as ids
+    import cython.cimports.zenlake.wire.message_ids as message_ids
     from cython.cimports.libc.stdlib import calloc, free
-    from cython.cimports.zenlake.capture.tcp import Lane
+    from cython.cimports.zenlake.capture.tcp_reassembly import Lane
 else:
-    from zenlake.capture.tcp import Lane
-    from zenlake.wire import ids
+    from zenlake.capture.tcp_reassembly import Lane
+    from zenlake.wire import message_ids
 
 DEFAULT_PORT = 7447
 SCOUTING_PORT = 7446
@@ -84,7 +84,7 @@ class Flow:
         if self.face is None and stream.opening:  # InitSyn and OpenSyn come from the opener
             self.client = 1 - stream.side if first & 0x20 else stream.side
         protocol = "multicast" if self.group else "udp" if self.udp else "tcp"
-        midway = not stream.opening and first & 0x1F != ids.JOIN
+        midway = not stream.opening and first & 0x1F != message_ids.JOIN
         face = self.face or self.add_face(protocol, "datagram" if self.udp else "stream", False, midway)
         for side in (0, 1):
             direction = int(side != self.client and face.protocol != "scouting")

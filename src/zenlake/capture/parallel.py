@@ -2,7 +2,7 @@
 """Decode a large capture with several threads, in order and in bounded memory.
 
 The loops over packets and messages release the GIL, so threads are sufficient. Two threads need no ranges: one reads, the
-other decodes (`ahead`). More threads need ranges. One thread at a time runs the planning pass, which finds the next range
+other decodes (`prefetch`). More threads need ranges. One thread at a time runs the planning pass, which finds the next range
 unless the plan is cached. The other threads decode the ranges. The planning thread also decodes when enough ranges are
 queued.
 
@@ -20,12 +20,12 @@ import pyarrow as pa
 
 from zenlake import capture
 from zenlake.capture import PATH, Capture
-from zenlake.capture.decoded import ROWS, Decoded, Tables, decode_range, notes_of
-from zenlake.capture.decoded import decode as decode_here
-from zenlake.capture.known import KnownPlan
-from zenlake.capture.ranges import SIZE, Range, size_that_can_be_cut
+from zenlake.capture.decode import ROWS, Decoded, Tables, decode_range, notes_of
+from zenlake.capture.decode import decode as decode_here
+from zenlake.capture.plan_cache import KnownPlan
+from zenlake.capture.splits import SIZE, Range, size_that_can_be_cut
 from zenlake.columns import Decoder
-from zenlake.columns.pool import Pool
+from zenlake.columns.buffer_pool import Pool
 
 LARGE = 64 << 20  # minimum size in bytes of a capture for a second thread
 MOST_THREADS = 4  # more threads would wait for the pass

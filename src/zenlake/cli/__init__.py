@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from zenlake import __version__
-from zenlake.cli.lazy import Unread, group
+from zenlake.cli.lazy_group import Unread, group
 from zenlake.errors import ConfigError, EndpointError, KeyExprError, ZenlakeError
 
 __all__ = ["app", "main"]
@@ -27,8 +27,8 @@ PANELS = {
     "Set up": "demo doctor bench",
 }
 FILES = {  # commands whose module has another name
-    "scout": "nodes", "info": "nodes", "put": "publish", "pub": "publish", "sub": "subscribe", "echo": "subscribe",
-    "get": "query", "queryable": "query", "hz": "rates", "bw": "rates",
+    "info": "scout", "put": "publish", "pub": "publish", "sub": "subscribe", "echo": "subscribe",
+    "get": "query", "queryable": "query", "hz": "rates", "bw": "rates", "demo": "demo.command",
 }  # fmt: skip
 COMMANDS = {
     name: (f"zenlake.cli.{FILES.get(name, name)}", panel) for panel, names in PANELS.items() for name in names.split()
@@ -57,7 +57,7 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:
     if asked:
-        from zenlake.wire.memory import COMPILED
+        from zenlake.wire.raw_memory import COMPILED
 
         typer.echo(f"zenlake {__version__} (compiled: {'yes' if COMPILED else 'no'})")
         raise typer.Exit
@@ -75,7 +75,7 @@ def _options(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit."""
-    from zenlake.cli.lines import complain
+    from zenlake.cli.formatting import complain
 
     arguments = sys.argv[1:] if arguments is None else arguments
     _protect_output()
@@ -110,7 +110,7 @@ def _protect_output() -> None:
     import codecs
     import logging
 
-    from zenlake.cli.lines import escaped, json_escape
+    from zenlake.cli.formatting import escaped, json_escape
     from zenlake.redact import redact
 
     def replace(error: UnicodeError) -> tuple[str, int]:

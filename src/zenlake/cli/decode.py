@@ -9,11 +9,11 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from zenlake.cli.lines import LeftOut, escaped
-from zenlake.cli.show import Format, write
-from zenlake.cli.terminal import counted, working
+from zenlake.cli.formatting import LeftOut, escaped
+from zenlake.cli.progress import counted, working
+from zenlake.cli.table_output import Format, write
 from zenlake.errors import InvalidValue
-from zenlake.examples import or_sample
+from zenlake.sample_captures import or_sample
 from zenlake.tables import DERIVED, batches, read
 from zenlake.tables.read import checked
 from zenlake.tables.schemas import TABLES, chosen

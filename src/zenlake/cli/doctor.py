@@ -20,9 +20,9 @@ import typer
 from rich.text import Text
 
 from zenlake import __version__
-from zenlake.cli.lines import escaped
-from zenlake.cli.terminal import Printer
-from zenlake.wire.memory import COMPILED
+from zenlake.cli.formatting import escaped
+from zenlake.cli.progress import Printer
+from zenlake.wire.raw_memory import COMPILED
 
 GROUP, SCOUTING, PORT = "224.0.0.224", 7446, 7447
 HANDLES = 4096
@@ -126,7 +126,7 @@ def compiler() -> Finding:
 
 
 def java() -> Finding:
-    from zenlake.spark.java import java_home, version_of
+    from zenlake.spark.java_home import java_home, version_of
 
     try:
         home = java_home()

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import typer
 
 from zenlake.cli.decode import as_what
-from zenlake.cli.lines import escaped
-from zenlake.cli.network import Json
-from zenlake.cli.show import write
+from zenlake.cli.formatting import escaped
+from zenlake.cli.network_options import Json
+from zenlake.cli.table_output import write
 from zenlake.lake import Lake, compact
 
 PATH = Annotated[Path, typer.Argument(metavar="LAKE", help="Folder of a lake.", show_default=False)]

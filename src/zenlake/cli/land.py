@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from zenlake.cli.network import until_stopped
+from zenlake.cli.network_options import until_stopped
 from zenlake.tables.schemas import TABLES
 
 PAUSE = 0.25  # seconds between two checks for a stop request
@@ -83,7 +83,7 @@ def land(
     from zenlake.runtime.metrics import MetricsPage
     from zenlake.spark import land as start
     from zenlake.spark import session
-    from zenlake.spark.figures import figures, trouble
+    from zenlake.spark.landing_metrics import figures, trouble
 
     if subscribe and not connect:
         raise typer.BadParameter("--subscribe needs --connect", param_hint="--subscribe")

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from zenlake.choices import SampleKind
-from zenlake.cli.lines import escaped, json_line
-from zenlake.cli.network import Count, Json, Network, Seconds, following, on_network, until_stopped
+from zenlake.cli.formatting import escaped, json_line
+from zenlake.cli.network_options import Count, Json, Network, Seconds, following, on_network, until_stopped
 from zenlake.cli.publish import Key
+from zenlake.core.enums import SampleKind
 
 liveliness = typer.Typer(
     name="liveliness", help="List, watch and declare liveliness tokens.", no_args_is_help=True, add_completion=False

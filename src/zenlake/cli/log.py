@@ -9,10 +9,10 @@ import pyarrow as pa
 import typer
 
 from zenlake.cli.decode import as_what
-from zenlake.cli.lines import escaped
-from zenlake.cli.network import Json
-from zenlake.cli.show import write
-from zenlake.cli.terminal import waited, working
+from zenlake.cli.formatting import escaped
+from zenlake.cli.network_options import Json
+from zenlake.cli.progress import waited, working
+from zenlake.cli.table_output import write
 from zenlake.log import Log, export, readers
 from zenlake.log.verify import Checked, repair, verify
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from zenlake.choices import CongestionControl
-from zenlake.cli.lines import json_line
-from zenlake.cli.network import Json, Network, on_network, until_stopped
+from zenlake.cli.formatting import json_line
+from zenlake.cli.network_options import Json, Network, on_network, until_stopped
+from zenlake.core.enums import CongestionControl
 from zenlake.errors import LinkError
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from zenlake.choices import CongestionControl, Priority
-from zenlake.cli.network import Count, Network, alone, on_network, until_stopped
-from zenlake.encoding import Encoding
+from zenlake.cli.network_options import Count, Network, alone, on_network, until_stopped
+from zenlake.core.encoding import Encoding
+from zenlake.core.enums import CongestionControl, Priority
+from zenlake.core.keyexpr import KeyExpr
 from zenlake.errors import KeyExprError
-from zenlake.keyexpr import KeyExpr
 
 __all__ = ["Attachment", "EncodingName", "File", "Key", "Value", "checked_key", "given_value", "pub", "put"]
 

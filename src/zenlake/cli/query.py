@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from zenlake.choices import ConsolidationMode, QueryTarget
-from zenlake.cli.lines import described, escaped, json_line, one_line
-from zenlake.cli.network import Count, Json, Network, Seconds, following, on_network, until_stopped
+from zenlake.cli.formatting import described, escaped, json_line, one_line
+from zenlake.cli.network_options import Count, Json, Network, Seconds, following, on_network, until_stopped
 from zenlake.cli.publish import Attachment, EncodingName, File, Key, Value, checked_key, given_value
 from zenlake.cli.subscribe import line
+from zenlake.core.enums import ConsolidationMode, QueryTarget
 
 if TYPE_CHECKING:
     from zenlake.api.query import Query
-    from zenlake.api.samples import ReplyError
+    from zenlake.api.reply import ReplyError
 
 
 class Target(StrEnum):

@@ -20,8 +20,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from zenlake.cli.lines import escaped, json_line
-from zenlake.cli.network import Json, Network, Seconds, following, on_network, until_stopped
+from zenlake.cli.formatting import escaped, json_line
+from zenlake.cli.network_options import Json, Network, Seconds, following, on_network, until_stopped
 from zenlake.cli.publish import Key
 
 AGE = 0.05  # seconds that a sample waits for others of its record batch

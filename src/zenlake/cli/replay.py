@@ -11,9 +11,9 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from zenlake.cli.lines import json_line
-from zenlake.cli.network import Json, Network, alone, on_network, until_stopped
-from zenlake.examples import or_sample
+from zenlake.cli.formatting import json_line
+from zenlake.cli.network_options import Json, Network, alone, on_network, until_stopped
+from zenlake.sample_captures import or_sample
 
 if TYPE_CHECKING:
     from zenlake.replay import Outcome

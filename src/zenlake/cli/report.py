@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from zenlake.cli.lines import LeftOut, escaped, writing
-from zenlake.examples import or_sample
+from zenlake.cli.formatting import LeftOut, escaped, writing
+from zenlake.sample_captures import or_sample
 
 
 def report(

@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from zenlake.api.opening import open_node
-from zenlake.cli.network import (
+from zenlake.api.session_node import open_node
+from zenlake.cli.network_options import (
     ConfigFile,
     Connect,
     Limit,
@@ -28,16 +28,16 @@ from zenlake.cli.network import (
     limits,
     until_stopped,
 )
-from zenlake.cli.recording import Metrics, MirrorTo, lagging, local, mirror, named
-from zenlake.cli.terminal import status_line
-from zenlake.keyexpr import KeyExpr
-from zenlake.log.record import Recorder
-from zenlake.log.write import Writer
+from zenlake.cli.progress import status_line
+from zenlake.cli.recording_options import Metrics, MirrorTo, lagging, local, mirror, named
+from zenlake.core.keyexpr import KeyExpr
+from zenlake.log.recorder import Recorder
+from zenlake.log.writer import Writer
+from zenlake.runtime.connections import MEMORY
+from zenlake.runtime.live_node import LiveNode
 from zenlake.runtime.metrics import Figure, MetricsPage
-from zenlake.runtime.node import LiveNode
-from zenlake.runtime.runtime import MEMORY
-from zenlake.runtime.traffic import Traffic
-from zenlake.tap.recording import Recording
+from zenlake.runtime.traffic_stats import Traffic
+from zenlake.tap.connection_recorder import Recording
 
 __all__ = ["router"]
 

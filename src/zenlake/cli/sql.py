@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from zenlake.cli.decode import NAMES, AsFormat, Json, Out, Threads, as_what
-from zenlake.cli.lines import LeftOut
-from zenlake.cli.show import write
-from zenlake.cli.terminal import working
+from zenlake.cli.formatting import LeftOut
+from zenlake.cli.progress import working
+from zenlake.cli.table_output import write
 from zenlake.errors import InvalidValue
-from zenlake.examples import or_sample
+from zenlake.sample_captures import or_sample
 from zenlake.tables import query
 
 

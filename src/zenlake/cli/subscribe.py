@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from zenlake.choices import SampleKind
-from zenlake.cli.lines import described, escaped, json_line, one_line, payload_text
-from zenlake.cli.network import Count, Json, Network, Seconds, following, on_network, until_stopped
+from zenlake.cli.formatting import described, escaped, json_line, one_line, payload_text
+from zenlake.cli.network_options import Count, Json, Network, Seconds, following, on_network, until_stopped
 from zenlake.cli.publish import Key
+from zenlake.core.enums import SampleKind
 
 if TYPE_CHECKING:
-    from zenlake.api.samples import Sample
+    from zenlake.api.reply import Sample
     from zenlake.api.session import Session
 
 WAITING = 1024  # size of the queue of samples to print; a full queue applies backpressure to the network

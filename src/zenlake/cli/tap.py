@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from zenlake.api.opening import node_config
-from zenlake.cli.network import ConfigFile, Limit, PasswordFile, Set, configuration, limits, until_stopped
-from zenlake.cli.recording import Metrics, MirrorTo, lagging, local, mirror, named
-from zenlake.cli.terminal import status_line
-from zenlake.log.retain import Retention
+from zenlake.api.config_mapping import node_config
+from zenlake.cli.network_options import ConfigFile, Limit, PasswordFile, Set, configuration, limits, until_stopped
+from zenlake.cli.progress import status_line
+from zenlake.cli.recording_options import Metrics, MirrorTo, lagging, local, mirror, named
+from zenlake.log.retention import Retention
 from zenlake.redact import redact
 from zenlake.runtime.metrics import Figure, MetricsPage
 from zenlake.tap.tap import CACHED, Stats, Tap

@@ -10,7 +10,7 @@ This package knows logs and files, not Spark: the caller plans, retries and stor
 
 from zenlake.lake.commit import Lake
 from zenlake.lake.compaction import Compacted, compact
-from zenlake.lake.coverage import Coverage, Piece, pieces, replanned
+from zenlake.lake.landed_intervals import Coverage, Piece, pieces, replanned
 from zenlake.lake.layout import Batch, Staged, is_lake
 from zenlake.lake.staging import stage, stage_rows
 

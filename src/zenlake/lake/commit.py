@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from zenlake.errors import LakeError
-from zenlake.lake.coverage import Coverage
+from zenlake.lake.landed_intervals import Coverage
 from zenlake.lake.layout import DAY, FORMATS, MARKER, STAGING, VERSION, Batch, Staged, described, is_lake, reached
 from zenlake.lake.ledger import Entry, Ledger
 from zenlake.log.disk import Disk, inside

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from zenlake.errors import InvalidValue, LakeError
-from zenlake.tables.stored import MARKER
+from zenlake.tables.lake_reader import MARKER
 
 __all__ = [
     "CHECKPOINTS", "DAY", "FORMATS", "KEPT", "LEDGER", "MARKER", "STAGING", "VERSION", "Batch", "Staged", "described", "is_lake",

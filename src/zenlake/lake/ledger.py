@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from zenlake.errors import LakeError
-from zenlake.lake.coverage import Coverage
+from zenlake.lake.landed_intervals import Coverage
 from zenlake.lake.layout import KEPT as KEPT_TABLES
 from zenlake.lake.layout import LEDGER, STAGING, VERSION, Staged, described
 from zenlake.log.disk import Disk, inside, is_inside

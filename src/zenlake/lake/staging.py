@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from zenlake.errors import LakeError
-from zenlake.lake.coverage import Piece
+from zenlake.lake.landed_intervals import Piece
 from zenlake.lake.layout import DAY, STAGING, Batch, Staged, reached
 from zenlake.lake.ledger import Ledger
-from zenlake.log.read import Log, Range
+from zenlake.log.reader import Log, Range
 from zenlake.tables.schemas import TABLES, decode_ranges
 
 __all__ = ["ROW_GROUP", "SOURCE", "File", "clustered", "stage", "stage_rows"]

@@ -9,11 +9,11 @@ import socket
 from importlib import import_module
 from types import ModuleType
 
-from zenlake.endpoint import EndPoint
+from zenlake.core.endpoint import EndPoint
 from zenlake.errors import EndpointError, LinkError
 from zenlake.link.base import Address, Link, Listener, Port, addresses
 from zenlake.link.base import needs_asking as _needs_asking
-from zenlake.link.certificates import Tls
+from zenlake.link.tls_config import Tls
 
 __all__ = ["Address", "Link", "Listener", "Port", "Tls", "ask", "connect", "listen", "needs_asking"]
 
@@ -25,7 +25,7 @@ CHAPTERS = {
     "quic": "quic",
     "ws": "websocket",
     "wss": "websocket",
-    "memory": "memory",
+    "memory": "inproc",
 }
 EXTRAS = {"quic": "aioquic", "ws": "websockets", "wss": "websockets"}
 WITHOUT_HOST = ("unixsock-stream", "memory")

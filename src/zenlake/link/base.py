@@ -15,9 +15,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol
 
-from zenlake.endpoint import EndPoint
+from zenlake.core.endpoint import EndPoint
+from zenlake.core.limits import Account, Resource
 from zenlake.errors import EndpointError, LinkError
-from zenlake.limits import Account, Resource
 
 __all__ = ["Address", "Link", "Listener", "Owner", "Port", "addresses", "describe", "locator", "open_socket"]
 

@@ -8,7 +8,7 @@ import struct
 import sys
 from contextlib import suppress
 
-from zenlake.record import dataclass
+from zenlake._compat.fast_dataclass import dataclass
 
 __all__ = ["ANY", "Interface", "having", "named", "packed", "with_multicast"]
 

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from zenlake.endpoint import EndPoint
+from zenlake.core.endpoint import EndPoint
 from zenlake.errors import LinkError
 from zenlake.link.base import Link, Port, addresses, describe, locator
 from zenlake.link.interfaces import ANY, Interface, named

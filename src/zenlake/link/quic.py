@@ -42,12 +42,12 @@ from aioquic.quic.retry import QuicRetryTokenHandler
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from zenlake.endpoint import EndPoint
+from zenlake.core.endpoint import EndPoint
+from zenlake.core.limits import Resource
 from zenlake.errors import LinkError
-from zenlake.limits import Resource
 from zenlake.link.base import Address, Link, Listener, Port, describe, locator, open_socket
-from zenlake.link.certificates import Tls
 from zenlake.link.tcp import bind
+from zenlake.link.tls_config import Tls
 from zenlake.link.udp import HELD, Served, UdpPort
 
 __all__ = ["connect", "listen"]

@@ -5,7 +5,7 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 
-from zenlake.endpoint import EndPoint
+from zenlake.core.endpoint import EndPoint
 from zenlake.errors import LinkError
 from zenlake.link.base import addresses, describe
 from zenlake.link.interfaces import named

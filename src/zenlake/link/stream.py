@@ -15,10 +15,10 @@ from typing import Protocol
 
 import cython
 
-from zenlake.endpoint import EndPoint
+from zenlake._compat.lazy_logging import logger
+from zenlake.core.endpoint import EndPoint
 from zenlake.errors import LinkError
 from zenlake.link.base import Link, Listener, Port, describe, locator, open_socket
-from zenlake.telling import logger
 
 if cython.compiled:
     from cython.cimports.cpython.exc import PyErr_SetFromErrno

@@ -3,7 +3,7 @@
 
 import socket
 
-from zenlake.endpoint import EndPoint
+from zenlake.core.endpoint import EndPoint
 from zenlake.errors import LinkError
 from zenlake.link.base import Address, Link, Listener, addresses, describe, open_socket
 from zenlake.link.stream import StreamLink, StreamListener, dial

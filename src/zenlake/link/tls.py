@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from zenlake.endpoint import EndPoint
+from zenlake.core.endpoint import EndPoint
 from zenlake.errors import LinkError
 from zenlake.link.base import Address, Link, Listener
-from zenlake.link.certificates import Tls
 from zenlake.link.stream import LayeredLink, StreamListener, dial
 from zenlake.link.tcp import bind
+from zenlake.link.tls_config import Tls
 
 __all__ = ["Tls", "TlsLayer", "connect", "listen"]
 

@@ -8,11 +8,11 @@ import socket
 from abc import abstractmethod
 from time import monotonic
 
-from zenlake.endpoint import EndPoint
+from zenlake._compat.lazy_logging import logger
+from zenlake.core.endpoint import EndPoint
 from zenlake.errors import EndpointError, LinkError
 from zenlake.link.base import Address, Link, Listener, Port, describe, locator, open_socket
 from zenlake.link.tcp import bind
-from zenlake.telling import logger
 
 __all__ = ["MTU", "Served", "UdpPort", "connect", "is_multicast", "listen"]
 

@@ -6,7 +6,7 @@ import socket
 import stat
 from contextlib import suppress
 
-from zenlake.endpoint import EndPoint
+from zenlake.core.endpoint import EndPoint
 from zenlake.errors import LinkError
 from zenlake.link.base import Link, Listener, describe, open_socket
 from zenlake.link.stream import StreamLink, StreamListener, dial

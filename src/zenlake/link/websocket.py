@@ -16,13 +16,13 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
 
-from zenlake.endpoint import EndPoint
+from zenlake.core.endpoint import EndPoint
 from zenlake.errors import LinkError
 from zenlake.link.base import Address, Link, Listener
-from zenlake.link.certificates import Tls
 from zenlake.link.stream import Layer, LayeredLink, StreamListener, dial
 from zenlake.link.tcp import bind
 from zenlake.link.tls import TlsLayer
+from zenlake.link.tls_config import Tls
 
 __all__ = ["WebSocketLayer", "connect", "listen"]
 

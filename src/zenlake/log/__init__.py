@@ -6,14 +6,14 @@
 describes the guarantees.
 """
 
-from zenlake.log.decoded import Damaged, decode, decode_ranges
-from zenlake.log.export import export
+from zenlake.log.decode import Damaged, decode, decode_ranges
 from zenlake.log.mirror import Mirror
-from zenlake.log.read import Log, Offsets, Range, Segment, is_log, offsets_text
-from zenlake.log.record import FaceTee, Recorder
-from zenlake.log.retain import Retention, readers, register, retain, unregister
-from zenlake.log.state import Face
-from zenlake.log.write import Writer
+from zenlake.log.pcapng_export import export
+from zenlake.log.reader import Log, Offsets, Range, Segment, is_log, offsets_text
+from zenlake.log.recorder import FaceTee, Recorder
+from zenlake.log.retention import Retention, readers, register, retain, unregister
+from zenlake.log.session_state import Face
+from zenlake.log.writer import Writer
 
 __all__ = [
     "Damaged",

@@ -24,7 +24,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from zenlake.batches import BATCHES_SCHEMA
+from zenlake.core.batch_schema import BATCHES_SCHEMA
 from zenlake.errors import InvalidValue, LogError
 
 __all__ = [

@@ -15,11 +15,11 @@ import pyarrow.fs as pafs
 
 from zenlake.errors import LogError
 from zenlake.log.disk import Disk
-from zenlake.log.files import Files
 from zenlake.log.layout import MARKER, SEALED, WRITER, described, segment_name
-from zenlake.log.recover import index_records, segments
-from zenlake.log.retain import register
-from zenlake.log.write import Writer
+from zenlake.log.recovery import index_records, segments
+from zenlake.log.retention import register
+from zenlake.log.storage import Files
+from zenlake.log.writer import Writer
 
 __all__ = ["Mirror"]
 

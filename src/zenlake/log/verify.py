@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from zenlake.errors import LogError
 from zenlake.log.block import DAMAGE, about, block_pieces, prefix_size, unpack
+from zenlake.log.block_builder import Rows
 from zenlake.log.disk import Disk
 from zenlake.log.layout import (
     INDEX_HEAD,
@@ -30,8 +31,8 @@ from zenlake.log.layout import (
     new_marker,
     segment_name,
 )
-from zenlake.log.read import Log, Segment, unseen
-from zenlake.log.recover import (
+from zenlake.log.reader import Log, Segment, unseen
+from zenlake.log.recovery import (
     check_block,
     head,
     head_size,
@@ -41,8 +42,7 @@ from zenlake.log.recover import (
     segments,
     whole_blocks,
 )
-from zenlake.log.rows import Rows
-from zenlake.log.write import Writer, note_text
+from zenlake.log.writer import Writer, note_text
 
 __all__ = ["Checked", "repair", "verify"]
 

@@ -8,7 +8,7 @@ whose own keys match.
 
 from collections.abc import Iterable
 
-from zenlake.keyexpr import includes
+from zenlake.core.keyexpr import includes
 
 __all__ = ["Aggregation"]
 

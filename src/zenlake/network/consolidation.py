@@ -8,7 +8,7 @@
 A reply without a timestamp is older than any reply with one. Errors are delivered immediately in all modes.
 """
 
-from zenlake.values import ConsolidationMode
+from zenlake.core.enums import ConsolidationMode
 
 __all__ = ["Consolidation", "resolved"]
 
@@ -21,7 +21,7 @@ def resolved(mode: ConsolidationMode, parameters: str) -> ConsolidationMode:
     if mode is not ConsolidationMode.AUTO:
         return mode
     if "_time" in parameters:
-        from zenlake.parameters import Parameters  # imported here because time ranges are rare
+        from zenlake.core.selector import Parameters  # imported here because time ranges are rare
 
         if Parameters(parameters).get("_time") is not None:
             return ConsolidationMode.NONE

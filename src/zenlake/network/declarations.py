@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING
 
-from zenlake import limits
-from zenlake.keyexpr import includes, intersects
-from zenlake.network.access import EGRESS
+from zenlake.core import limits
+from zenlake.core.enums import WhatAmI
+from zenlake.core.keyexpr import includes, intersects
+from zenlake.network.access_control import EGRESS
 from zenlake.network.face import (
     CURRENT,
     DECLARATION,
@@ -27,11 +28,10 @@ from zenlake.network.face import (
     Interest,
     weigh_key,
 )
-from zenlake.network.forward import Epoch
+from zenlake.network.forwarding import Epoch
 from zenlake.network.jobs import Job, Jobs
+from zenlake.network.keyexpr_tree import KeyTree
 from zenlake.network.roles import Stand
-from zenlake.network.tree import KeyTree
-from zenlake.values import WhatAmI
 
 if TYPE_CHECKING:
     from zenlake.network.aggregation import Aggregation

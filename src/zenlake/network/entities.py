@@ -4,13 +4,14 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from zenlake.core.enums import Locality
+from zenlake.core.identifiers import EntityGlobalId, ZenohId
 from zenlake.network.face import QUERYABLE, SUBSCRIBER, TOKEN
-from zenlake.network.forward import Called, Listener
-from zenlake.network.tree import KeyTree
-from zenlake.values import EntityGlobalId, Locality, ZenohId
+from zenlake.network.forwarding import Called, Listener
+from zenlake.network.keyexpr_tree import KeyTree
 
 if TYPE_CHECKING:
-    from zenlake.network.application import Application
+    from zenlake.network.local_face import Application
 
 __all__ = [
     "Declared", "Deliver", "Entity", "LivelinessSubscriber", "Publisher", "Querier", "Queryable", "Subscriber", "Token",

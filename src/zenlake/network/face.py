@@ -9,17 +9,17 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from zenlake._compat.fast_dataclass import dataclass, field
+from zenlake.core.enums import WhatAmI
+from zenlake.core.limits import Account, Resource
 from zenlake.errors import CloseReason
-from zenlake.limits import Account, Resource
-from zenlake.network.access import EGRESS, Guard
-from zenlake.network.forward import Lane
-from zenlake.network.publishing import Way
+from zenlake.network.access_control import EGRESS, Guard
+from zenlake.network.forwarding import Lane
+from zenlake.network.keyexpr_tree import MAX_DEPTH, KeyTree
+from zenlake.network.prepared_put import Way
 from zenlake.network.roles import Stand, group, stand
-from zenlake.network.tree import MAX_DEPTH, KeyTree
-from zenlake.record import dataclass, field
-from zenlake.session.keys import KeyTable
-from zenlake.transport.inbox import RETRY, SUSPEND, Sink
-from zenlake.values import WhatAmI
+from zenlake.session.key_table import KeyTable
+from zenlake.transport.rx import RETRY, SUSPEND, Sink
 from zenlake.wire.declare import Declare, DeclareEntity, DeclareFinal, UndeclareEntity
 from zenlake.wire.declare import Interest as InterestMessage
 

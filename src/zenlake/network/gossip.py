@@ -13,11 +13,12 @@ Between routers OAM 1 is the link state: `routers`.
 
 from typing import TYPE_CHECKING
 
+from zenlake._compat.fast_dataclass import dataclass
+from zenlake.core.enums import WhatAmI
+from zenlake.core.identifiers import ZenohId
 from zenlake.errors import DecodeError
 from zenlake.network.face import CONTROL_QOS, Face
 from zenlake.network.roles import Stand
-from zenlake.record import dataclass
-from zenlake.values import WhatAmI, ZenohId
 from zenlake.wire import linkstate
 from zenlake.wire.linkstate import LinkState
 from zenlake.wire.network import Oam

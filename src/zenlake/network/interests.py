@@ -9,8 +9,8 @@ import itertools
 from collections import Counter
 from collections.abc import Callable
 
-from zenlake.keyexpr import includes
-from zenlake.limits import Resource
+from zenlake.core.keyexpr import includes
+from zenlake.core.limits import Resource
 from zenlake.network.declarations import STEP, Declarations, passes
 from zenlake.network.face import (
     AGGREGATE,
@@ -25,7 +25,7 @@ from zenlake.network.face import (
     Interest,
 )
 from zenlake.network.jobs import Job
-from zenlake.network.tree import MAX_STEPS, Walk
+from zenlake.network.keyexpr_tree import MAX_STEPS, Walk
 
 __all__ = ["Interests"]
 

@@ -5,7 +5,7 @@
 outside the prefix are not delivered. Keys of the admin space (`@/...`) have no prefix.
 """
 
-from zenlake.keyexpr import intersects
+from zenlake.core.keyexpr import intersects
 
 __all__ = ["Namespace"]
 

@@ -12,30 +12,31 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from zenlake.clock import HybridClock
+from zenlake._compat.lazy_logging import logger
+from zenlake.core.enums import WhatAmI
+from zenlake.core.identifiers import Timestamp, ZenohId
+from zenlake.core.keyexpr import validate
+from zenlake.core.limits import DEFAULT_LIMITS, Account, Resource
+from zenlake.core.ntp64 import HybridClock
 from zenlake.errors import CloseReason, KeyExprError
-from zenlake.keyexpr import validate
-from zenlake.limits import DEFAULT_LIMITS, Account, Resource
-from zenlake.network.access import INGRESS
-from zenlake.network.application import Application
+from zenlake.network.access_control import INGRESS
 from zenlake.network.declarations import Declarations
 from zenlake.network.face import DECLARING, KEY_ID, RESTRICTED, TOKEN, Face, name_interest
-from zenlake.network.forward import Reading
+from zenlake.network.forwarding import Reading
 from zenlake.network.gossip import Gossip
 from zenlake.network.interests import Interests
 from zenlake.network.jobs import Job, Jobs
+from zenlake.network.keyexpr_tree import Result, Walk
+from zenlake.network.linkstate import Routers
+from zenlake.network.local_face import Application
 from zenlake.network.queries import Queries, Send
 from zenlake.network.roles import Stand
-from zenlake.network.routers import Routers
-from zenlake.network.routes import Routes
-from zenlake.network.tree import Result, Walk
-from zenlake.telling import logger
-from zenlake.transport.budget import Budget
-from zenlake.values import Timestamp, WhatAmI, ZenohId
-from zenlake.wire import ids
+from zenlake.network.routing import Routes
+from zenlake.transport.memory_budget import Budget
+from zenlake.wire import message_ids as ids
+from zenlake.wire.batch_reader import Reader
 from zenlake.wire.linkstate import OAM_ID
 from zenlake.wire.network import ResponseFinal
-from zenlake.wire.reader import Reader
 
 __all__ = ["Node"]
 

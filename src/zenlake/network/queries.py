@@ -12,20 +12,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from zenlake.keyexpr import includes
-from zenlake.limits import Resource
-from zenlake.network.answers import Answers
+from zenlake.core.identifiers import EntityGlobalId, ZenohId
+from zenlake.core.keyexpr import includes
+from zenlake.core.limits import Resource
 from zenlake.network.declarations import COMPLETE, STEP, Declarations, passes
 from zenlake.network.declarations import Resource as Declared
 from zenlake.network.face import QUERYABLE, Face
+from zenlake.network.keyexpr_tree import MAX_SIZE, MAX_STEPS, Walk
+from zenlake.network.linkstate import Routers
+from zenlake.network.remote_router import Router
+from zenlake.network.reply_fast_path import Answers
 from zenlake.network.roles import Stand
-from zenlake.network.router import Router
-from zenlake.network.routers import Routers
-from zenlake.network.tree import MAX_SIZE, MAX_STEPS, Walk
-from zenlake.values import EntityGlobalId, ZenohId
 from zenlake.wire.cursor import Cursor
-from zenlake.wire.data import Err
 from zenlake.wire.network import Request, Response, ResponseFinal
+from zenlake.wire.zenoh_body import Err
 
 __all__ = ["Queries", "Question"]
 

@@ -13,7 +13,7 @@ All routers are one group too: messages between routers follow the trees.
 
 from enum import Enum
 
-from zenlake.values import WhatAmI
+from zenlake.core.enums import WhatAmI
 
 __all__ = ["Stand", "group", "stand"]
 

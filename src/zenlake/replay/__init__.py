@@ -6,6 +6,6 @@
 `rows` reads a recording in order of time. `publish` publishes each row when it is due.
 """
 
-from zenlake.replay.publish import Outcome, Replay
+from zenlake.replay.player import Outcome, Replay
 
 __all__ = ["Outcome", "Replay"]

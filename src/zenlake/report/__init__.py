@@ -16,9 +16,9 @@ from typing import Any
 
 from zenlake.log import Damaged
 from zenlake.report import comparison
-from zenlake.report.figures import figures
+from zenlake.report.dataset import recordings
 from zenlake.report.html import render
-from zenlake.report.recording import recordings
+from zenlake.report.sections import figures
 
 __all__ = ["data", "page"]
 

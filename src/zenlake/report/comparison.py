@@ -13,8 +13,8 @@ sequence number only, and the page shows their number.
 
 from typing import Any
 
-from zenlake.report.figures.window import STEPS, width
-from zenlake.report.recording import rows
+from zenlake.report.dataset import rows
+from zenlake.report.sections.time_window import STEPS, width
 
 KEYS = 300
 MISSING = 200

@@ -15,7 +15,7 @@ from http.server import ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-from zenlake import telling
+from zenlake._compat import lazy_logging
 from zenlake.errors import LinkError, ZenlakeError
 from zenlake.link.base import describe
 
@@ -29,7 +29,7 @@ TIMEOUT = 5.0  # seconds that one read or write of a connection may take
 MAX_SECONDS = 10.0  # of a whole connection: a client that sends one byte per second is slow, not silent
 POLL = 0.1  # seconds between two checks for expired connections and for the shutdown
 
-logger = telling.logger("zenlake.runtime")
+logger = lazy_logging.logger("zenlake.runtime")
 
 
 class _Server(ThreadingHTTPServer):

@@ -3,7 +3,7 @@
 
 from time import monotonic
 
-from zenlake.telling import logger
+from zenlake._compat.lazy_logging import logger
 
 __all__ = ["Reports"]
 

@@ -5,8 +5,8 @@ A live transport, a capture, the wire log and the columns keep the same `Session
 numbers of each lane, partial messages, and the two tables of key ids.
 """
 
-from zenlake.session.keys import KeyMemory, KeyTable
+from zenlake.session.key_table import KeyMemory, KeyTable
 from zenlake.session.lanes import Lanes
-from zenlake.session.session import Session
+from zenlake.session.state import Session
 
 __all__ = ["KeyMemory", "KeyTable", "Lanes", "Session"]

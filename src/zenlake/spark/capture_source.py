@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from zenlake.spark import chosen
-from zenlake.spark.chosen import Chosen, Pushdown, TableSource, chosen_by
+from zenlake.spark import source_base as chosen
 from zenlake.spark.options import Options
+from zenlake.spark.source_base import Chosen, Pushdown, TableSource, chosen_by
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,7 +91,7 @@ class PushdownReader(Pushdown, CaptureReader):
 
 
 class TogetherReader(DataSourceReader):  # type: ignore[misc]
-    """Reader that decodes several tables in one pass; see `zenlake.spark.together`."""
+    """Reader that decodes several tables in one pass; see `zenlake.spark.multi_table_scan`."""
 
     def __init__(self, path: list[str], needs: dict[str, list[str]]) -> None:
         self.path = path
@@ -101,14 +101,14 @@ class TogetherReader(DataSourceReader):  # type: ignore[misc]
         return [InputPartition(0)]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
-        from zenlake.spark.together import batches
+        from zenlake.spark.multi_table_scan import batches
 
         return batches(self.path, self.needs)
 
 
 def path_by(options: Options) -> list[str]:
     """Return the files. Raise if one is missing."""
-    from zenlake.tables.files import files
+    from zenlake.tables.paths import files
 
     given = options.paths()
     if not given:

@@ -63,7 +63,7 @@ def land(
     from zenlake.log import Log
     from zenlake.spark.lake_sink import LakeSink
     from zenlake.spark.lake_source import CHOOSING, LakeSource
-    from zenlake.spark.live import made
+    from zenlake.spark.recorder_process import made
     from zenlake.spark.zenoh_source import ZenohSource
     from zenlake.tables.schemas import TABLES
 

@@ -15,9 +15,9 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from zenlake.errors import LogError
 from zenlake.log import Log, Range, is_log
-from zenlake.spark.chosen import Pushdown
+from zenlake.spark.multi_table_scan import joined
 from zenlake.spark.offsets import of, planned, refuse_unknown
-from zenlake.spark.together import joined
+from zenlake.spark.source_base import Pushdown
 from zenlake.tables.read import Choice
 from zenlake.tables.schemas import decode_ranges
 

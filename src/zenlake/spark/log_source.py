@@ -12,15 +12,15 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from zenlake.spark import chosen
-from zenlake.spark.chosen import Chosen, TableSource, chosen_by
+from zenlake.spark import source_base as chosen
 from zenlake.spark.options import Options
+from zenlake.spark.source_base import Chosen, TableSource, chosen_by
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
     from pyspark.sql.types import StructType
 
-    from zenlake.spark.live import Recording
+    from zenlake.spark.recorder_process import Recording
 
 OPTIONS = {
     "path": "the log; given by load()",
@@ -174,10 +174,10 @@ def recording_by(options: Options) -> "Recording | None":
             if name in options:
                 options.refuse_option(name, "only recording ('connect' and 'subscribe') needs it")
         return None
+    from zenlake.core.keyexpr import KeyExpr
     from zenlake.errors import ZenlakeError
-    from zenlake.keyexpr import KeyExpr
-    from zenlake.spark.live import Recording
-    from zenlake.spark.sink import configured
+    from zenlake.spark.network_sink import configured
+    from zenlake.spark.recorder_process import Recording
 
     keys = options.names("subscribe") or []
     try:

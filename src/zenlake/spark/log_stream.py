@@ -19,9 +19,9 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from zenlake.log import Log, Offsets, Range, register
-from zenlake.spark.live import began, ended, recorded
 from zenlake.spark.log_reader import PARTITION, ns, rows, shares
 from zenlake.spark.offsets import admitted, continued, of, planned, refuse_unknown, told
+from zenlake.spark.recorder_process import began, ended, recorded
 
 if TYPE_CHECKING:
     from zenlake.spark.log_source import Wanted

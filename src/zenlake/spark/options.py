@@ -115,8 +115,8 @@ class Options:
         return since, until
 
     def key_expr(self, name: str) -> str | None:
+        from zenlake.core.keyexpr import KeyExpr
         from zenlake.errors import InvalidValue
-        from zenlake.keyexpr import KeyExpr
 
         value = self.given.get(name.lower())
         if value is not None:

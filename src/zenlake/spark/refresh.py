@@ -2,7 +2,7 @@
 """Materialised derived tables of a lake, computed again for changed days.
 
 A day is one file, and a table without days is one file. The ledger stores the days that each entry changed.
-`zenlake.lake.kept` replaces the snapshots.
+`zenlake.lake.snapshots` replaces the snapshots.
 """
 
 import os
@@ -66,7 +66,7 @@ def kept(spark: "SparkSession", lake: str | os.PathLike[str], table: str) -> "Da
     """
     from zenlake.errors import LakeError
     from zenlake.lake import Lake
-    from zenlake.lake.kept import kept as kept_in
+    from zenlake.lake.snapshots import kept as kept_in
 
     [name] = _names([table])
     folder, files = kept_in(Lake(lake), name).snapshot()
@@ -89,11 +89,11 @@ def _names(tables: Sequence[str] | None) -> list[str]:
 def _refresh(spark: "SparkSession", lake: "Lake", name: str) -> list[str]:
     from pyspark.sql import functions
 
-    from zenlake.lake.kept import ALL
-    from zenlake.lake.kept import kept as kept_in
     from zenlake.lake.layout import STAGING
-    from zenlake.spark.derived import derived
-    from zenlake.spark.stored import LakeTables
+    from zenlake.lake.snapshots import ALL
+    from zenlake.lake.snapshots import kept as kept_in
+    from zenlake.spark.derived_tables import derived
+    from zenlake.spark.stored_tables import LakeTables
     from zenlake.tables.derived import definition
 
     table = kept_in(lake, name)

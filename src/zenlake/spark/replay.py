@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from zenlake.tables.files import PATHS
+    from zenlake.tables.paths import PATHS
 
 __all__ = ["Replayed", "replay"]
 
@@ -72,10 +72,10 @@ def replay(
     from pyspark.sql import functions
 
     from zenlake.errors import InvalidValue
-    from zenlake.replay.publish import SENT, STAMPS, prefixes
+    from zenlake.replay.player import SENT, STAMPS, prefixes
+    from zenlake.spark.capture_tables import tables
     from zenlake.spark.land import cores
     from zenlake.spark.session import activated
-    from zenlake.spark.tables import tables
 
     if not speed > 0:
         raise InvalidValue(f"invalid speed={speed:g}; expected a number above 0, or inf for no delays")
@@ -131,7 +131,7 @@ def _intersecting(keys: str) -> "Column":
     import pyarrow.compute as pc
     from pyspark.sql import functions
 
-    from zenlake.keyexpr import KeyExpr
+    from zenlake.core.keyexpr import KeyExpr
 
     wanted = KeyExpr(keys)
 
@@ -148,7 +148,7 @@ def _renamed(pairs: Sequence[tuple[str, str]]) -> "Column":
     import pyarrow as pa
     from pyspark.sql import functions
 
-    from zenlake.replay.publish import renamed
+    from zenlake.replay.player import renamed
 
     def names(column: pa.Array) -> pa.Array:
         return renamed(pa.record_batch({"key": column}), pairs).column("key")

@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zenlake.spark.launcher import python
+from zenlake.spark.launcher_scripts import python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,7 +82,7 @@ def session(
     if master is not None and master.startswith("sc://"):
         builder = builder.remote(master)
     elif master is not None:
-        from zenlake.spark.java import java_home, launcher
+        from zenlake.spark.java_home import java_home, launcher
 
         settings["spark.master"] = master
         os.environ["JAVA_HOME"] = home = java_home()

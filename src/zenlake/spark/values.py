@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Payload columns on Spark: `zenlake.typed` as an Arrow function, so that only payloads and keys are sent to Python.
+"""Payload columns on Spark: `zenlake.payloads` as an Arrow function, so that only payloads and keys are sent to Python.
 
 Unlike `mapInArrow`, an Arrow function needs neither pandas nor the other columns of a row. It works on streams and on Spark
 Connect.
@@ -28,7 +28,7 @@ def values(
     from pyspark.sql.types import StringType, StructField, StructType
 
     from zenlake.errors import InvalidValue
-    from zenlake.typed import checked, planned
+    from zenlake.payloads import checked, planned
 
     checked(df.columns, column, into)
     key = functions.col("key") if "key" in df.columns else functions.lit(None).cast("string")
@@ -61,8 +61,8 @@ def value_errors(df: "DataFrame", *, column: str = "payload", into: str = "value
 
     from zenlake.columns.schemas import ERRORS
     from zenlake.errors import InvalidValue
-    from zenlake.spark.types import spark_schema
-    from zenlake.typed import LONGEST_BYTES
+    from zenlake.payloads import LONGEST_BYTES
+    from zenlake.spark.schema_conversion import spark_schema
 
     why = f"{into}_error"
     if why not in df.columns:
@@ -84,8 +84,8 @@ def ros_keys(df: "DataFrame") -> "DataFrame":
     """Add a column `ros`: domain, topic, type and hash of rmw_zenoh keys. Null for other keys."""
     from pyspark.sql import functions
 
-    from zenlake.typed import checked
-    from zenlake.typed.ros import KEY, PARTS
+    from zenlake.payloads import checked
+    from zenlake.payloads.ros2 import KEY, PARTS
 
     checked(df.columns, "key", "ros")
     java = KEY

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
     from pyspark.sql.types import StructType
 
-    from zenlake.spark.sink import Putting, StreamPutting
+    from zenlake.spark.network_sink import Putting, StreamPutting
 
 
 class ZenohSource(LogSource):
@@ -37,19 +37,19 @@ class ZenohSource(LogSource):
         if not self.on_network:
             super().__init__(options)
             return
-        from zenlake.spark import asking, sink
+        from zenlake.spark import network_sink, query_reader
 
         DataSource.__init__(self, options)
-        self.given = Options(self.name(), options, asking.OPTIONS if self.asks else sink.OPTIONS)
+        self.given = Options(self.name(), options, query_reader.OPTIONS if self.asks else network_sink.OPTIONS)
         if self.asks:
-            self.question = asking.question_by(self.given)
+            self.question = query_reader.question_by(self.given)
         else:
-            self.putting = sink.putting_by(self.given)
+            self.putting = network_sink.putting_by(self.given)
 
     def schema(self) -> "StructType | str":
         if not self.on_network:
             return super().schema()
-        from zenlake.spark.types import spark_schema
+        from zenlake.spark.schema_conversion import spark_schema
 
         self._must_ask()
         return spark_schema(self.question.schema)
@@ -57,8 +57,8 @@ class ZenohSource(LogSource):
     def reader(self, schema: "StructType") -> "DataSourceReader":
         if not self.on_network:
             return super().reader(schema)
-        from zenlake.spark.asking import Asking, with_columns
-        from zenlake.spark.types import checked
+        from zenlake.spark.query_reader import Asking, with_columns
+        from zenlake.spark.schema_conversion import checked
 
         self._must_ask()
         checked(self.name(), "samples", schema)
@@ -70,19 +70,19 @@ class ZenohSource(LogSource):
         return super().streamReader(schema)
 
     def writer(self, schema: "StructType", overwrite: bool) -> "Putting":
-        from zenlake.spark.sink import Putting
+        from zenlake.spark.network_sink import Putting
 
         self._check_writing(schema, overwrite)
         return Putting(self.putting)
 
     def streamWriter(self, schema: "StructType", overwrite: bool) -> "StreamPutting":
-        from zenlake.spark.sink import StreamPutting
+        from zenlake.spark.network_sink import StreamPutting
 
         self._check_writing(schema, overwrite)
         return StreamPutting(self.putting)
 
     def _check_writing(self, schema: "StructType", overwrite: bool) -> None:
-        from zenlake.spark.sink import check_columns
+        from zenlake.spark.network_sink import check_columns
 
         if not self.on_network or self.asks:
             self.given.refuse("writing needs the option 'connect', and neither a path, 'subscribe' nor 'selector'")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables for users, without a JVM: `zenlake.read` returns Arrow tables, decoded or derived by DuckDB."""
 
-from zenlake.tables.derive import derive, query
+from zenlake.payloads import ros_keys, value_errors, values
 from zenlake.tables.derived import DERIVED, definition
+from zenlake.tables.duckdb_engine import derive, query
 from zenlake.tables.read import batches, column_names, part_batches, parts, read
-from zenlake.typed import ros_keys, value_errors, values
 
 __all__ = [
     "DERIVED", "batches", "column_names", "definition", "derive", "part_batches", "parts", "query", "read", "ros_keys",

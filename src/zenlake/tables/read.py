@@ -9,15 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zenlake import capture
-from zenlake.capture.decoded import notes_of
-from zenlake.capture.ranges import Range, size_that_can_be_cut
+from zenlake.capture.decode import notes_of
+from zenlake.capture.splits import Range, size_that_can_be_cut
+from zenlake.core.keyexpr import KeyExpr
 from zenlake.errors import InvalidValue, KeyExprError
-from zenlake.keyexpr import KeyExpr
 from zenlake.log import Damaged
-from zenlake.tables.derive import derive
+from zenlake.tables.deduplicate import NEEDS, each_once
 from zenlake.tables.derived import DERIVED, definition
-from zenlake.tables.files import PATHS, files
-from zenlake.tables.once import NEEDS, each_once
+from zenlake.tables.duckdb_engine import derive
+from zenlake.tables.paths import PATHS, files
 from zenlake.tables.schemas import TABLES, chosen, decode, decode_part
 
 SMALLEST = 1 << 16  # bytes of a part
@@ -48,7 +48,7 @@ def read(
         until: End of the received time, exclusive. A derived table is computed from the whole recording before this filter: a
             query that began in time keeps its later replies.
         threads: Number of threads that decode a large capture. Default: depends on its size.
-        once: Deduplicate samples that several taps or router sessions have recorded (`zenlake.tables.once`).
+        once: Deduplicate samples that several taps or router sessions have recorded (`zenlake.tables.deduplicate`).
         damaged: Callback for unreadable blocks of a log. It is called with the error, the remaining rows are returned, and
             `events` has a row `log unreadable`. A damaged capture is always read up to the damage.
 

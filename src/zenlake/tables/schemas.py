@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zenlake import log
-from zenlake.capture.decoded import decode_range
+from zenlake.capture.decode import decode_range
 from zenlake.capture.parallel import Keep
-from zenlake.capture.ranges import Range
+from zenlake.capture.splits import Range
 from zenlake.columns import schemas
-from zenlake.tables import source
+from zenlake.tables import dispatch
 
 __all__ = ["TABLES", "chosen", "decode", "decode_part", "decode_ranges"]
 
@@ -70,7 +70,7 @@ def decode(
     """
 
     def plain(tables: dict[str, list[str]]) -> Decoded:
-        return source.decode(paths, tables, since, until, threads=threads, keep=keep, damaged=damaged)
+        return dispatch.decode(paths, tables, since, until, threads=threads, keep=keep, damaged=damaged)
 
     return _completed(plain, wanted)
 

@@ -16,19 +16,19 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Literal
 
+from zenlake.core.enums import WhatAmI
+from zenlake.core.keyexpr import KeyExpr
+from zenlake.core.limits import merge_limits
 from zenlake.errors import InvalidValue
-from zenlake.keyexpr import KeyExpr
-from zenlake.limits import merge_limits
 from zenlake.link import Tls
-from zenlake.log.record import Recorder
-from zenlake.log.retain import Retention
-from zenlake.log.write import Writer
-from zenlake.runtime.face import Face, Node
-from zenlake.runtime.runtime import Backoff, Runtime, new_zid
-from zenlake.tap.recording import Recording
-from zenlake.transport.config import Settings
+from zenlake.log.recorder import Recorder
+from zenlake.log.retention import Retention
+from zenlake.log.writer import Writer
+from zenlake.runtime.connection import Face, Node
+from zenlake.runtime.connections import Backoff, Runtime, new_zid
+from zenlake.tap.connection_recorder import Recording
+from zenlake.transport.settings import Settings
 from zenlake.transport.unicast import Closed
-from zenlake.values import WhatAmI
 from zenlake.wire.declare import Declare, DeclareEntity, Interest
 
 __all__ = ["Stats", "Tap"]

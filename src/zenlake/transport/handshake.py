@@ -25,13 +25,13 @@ from enum import Enum, auto
 
 from zenlake.errors import CloseReason, DecodeError, ProtocolError, RemoteError
 from zenlake.session.lanes import mask_of
-from zenlake.session.session import Session
+from zenlake.session.state import Session
 from zenlake.transport import cookie as cookies
-from zenlake.transport.config import SMALLEST_BATCH, Settings
+from zenlake.transport.settings import SMALLEST_BATCH, Settings
 from zenlake.wire.auth import Auth, Credentials
+from zenlake.wire.batch_reader import messages
 from zenlake.wire.handshake import Close, Init, Open
 from zenlake.wire.qos_link import QosLink
-from zenlake.wire.reader import messages
 
 __all__ = ["Acceptor", "Event", "Handshake", "Opener", "State", "TABLE", "close_reason", "initial_sn"]
 

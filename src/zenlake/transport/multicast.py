@@ -9,20 +9,20 @@ go to all members on one set of lanes. Sans-IO, like `unicast`.
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 
+from zenlake._compat.fast_dataclass import dataclass, field
+from zenlake.core.enums import CongestionControl
+from zenlake.core.limits import Account, Resource
 from zenlake.errors import CloseReason, DecodeError, ProtocolError
-from zenlake.limits import Account, Resource
-from zenlake.record import dataclass, field
 from zenlake.session.lanes import mask_of
-from zenlake.session.session import Session
-from zenlake.transport.budget import Budget
-from zenlake.transport.config import Settings
+from zenlake.session.state import Session
 from zenlake.transport.handshake import close_reason
-from zenlake.transport.inbox import Arena, Inbox, Sink
-from zenlake.transport.queue import Queue
-from zenlake.values import CongestionControl
+from zenlake.transport.memory_budget import Budget
+from zenlake.transport.rx import Arena, Inbox, Sink
+from zenlake.transport.settings import Settings
+from zenlake.transport.tx_queue import Queue
+from zenlake.wire.batch_reader import messages
 from zenlake.wire.handshake import Close, Join
-from zenlake.wire.message import Message
-from zenlake.wire.reader import messages
+from zenlake.wire.message_base import Message
 
 __all__ = ["Joined", "Left", "Multicast", "Peer"]
 

@@ -7,8 +7,8 @@ replies to SCOUTs for its role. Neither checks the version byte: a mismatch is d
 
 from collections.abc import Callable, Sequence
 
+from zenlake.core.enums import WhatAmI, WhatAmIMatcher
 from zenlake.errors import DecodeError
-from zenlake.values import WhatAmI, WhatAmIMatcher
 from zenlake.wire.scouting import Hello, Scout, read_scouting
 
 __all__ = ["Responder", "Scouter"]

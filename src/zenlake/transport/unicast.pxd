@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 cimport cython
-from zenlake.transport.inbox cimport Inbox
-from zenlake.transport.queue cimport Queue
+from zenlake.transport.rx cimport Inbox
+from zenlake.transport.tx_queue cimport Queue
 
 @cython.final
 cdef class Unicast:

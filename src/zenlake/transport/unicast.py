@@ -25,26 +25,26 @@ from typing import Protocol
 
 import cython
 
+from zenlake._compat.fast_dataclass import dataclass
+from zenlake.core.enums import CongestionControl
+from zenlake.core.limits import Account
 from zenlake.errors import CloseReason, DecodeError, LocalError, ProtocolError, RemoteError
-from zenlake.limits import Account
-from zenlake.record import dataclass
 from zenlake.session.lanes import mask_of
-from zenlake.session.session import Session
-from zenlake.transport.budget import Budget
+from zenlake.session.state import Session
 from zenlake.transport.handshake import Acceptor, Opener, State, close_reason
-from zenlake.transport.lowlatency import LowLatencyQueue
-from zenlake.values import CongestionControl
+from zenlake.transport.low_latency import LowLatencyQueue
+from zenlake.transport.memory_budget import Budget
 from zenlake.wire.handshake import Close, Join
-from zenlake.wire.message import Message
+from zenlake.wire.message_base import Message
 from zenlake.wire.qos_link import QosLink
 from zenlake.wire.transport import KeepAlive
 
 if cython.compiled:
-    from cython.cimports.zenlake.transport.inbox import Arena, Inbox, Sink
-    from cython.cimports.zenlake.transport.queue import Queue
+    from cython.cimports.zenlake.transport.rx import Arena, Inbox, Sink
+    from cython.cimports.zenlake.transport.tx_queue import Queue
 else:
-    from zenlake.transport.inbox import Arena, Inbox, Sink
-    from zenlake.transport.queue import Queue
+    from zenlake.transport.rx import Arena, Inbox, Sink
+    from zenlake.transport.tx_queue import Queue
 
 __all__ = ["Closed", "Opened", "Tee", "Unicast"]
 

@@ -1,5 +1,5 @@
 cimport cython
-from zenlake.wire.memory cimport eight_bytes, joined_sevens
+from zenlake.wire.raw_memory cimport eight_bytes, joined_sevens
 
 # The methods with a body are the usual cases of those without, inline; cursor.py has their names for when it is not compiled.
 

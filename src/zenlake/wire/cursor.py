@@ -13,9 +13,9 @@ import cython
 from zenlake.errors import DecodeError
 
 if cython.compiled:
-    from cython.cimports.zenlake.wire.memory import take, utf8_fault
+    from cython.cimports.zenlake.wire.raw_memory import take, utf8_fault
 else:
-    from zenlake.wire.memory import take, utf8_fault
+    from zenlake.wire.raw_memory import take, utf8_fault
 
 ABSENT = cython.declare(cython.Py_ssize_t, -1)
 U32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)

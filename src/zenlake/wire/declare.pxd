@@ -1,6 +1,6 @@
 cimport cython
 from zenlake.wire.fields cimport WireExpr
-from zenlake.wire.message cimport Message
+from zenlake.wire.message_base cimport Message
 from zenlake.wire.network cimport NetworkMessage
 
 @cython.final

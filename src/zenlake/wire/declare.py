@@ -4,15 +4,15 @@
 import cython
 
 if cython.compiled:
-    import cython.cimports.zenlake.wire.ids as ids
+    import cython.cimports.zenlake.wire.message_ids as message_ids
     from cython.cimports.zenlake.wire.fields import WireExpr
-    from cython.cimports.zenlake.wire.message import Message
+    from cython.cimports.zenlake.wire.message_base import Message
     from cython.cimports.zenlake.wire.network import NetworkMessage
     from cython.cimports.zenlake.wire.writer import vle_size
 else:
-    from zenlake.wire import ids
+    from zenlake.wire import message_ids
     from zenlake.wire.fields import WireExpr
-    from zenlake.wire.message import Message
+    from zenlake.wire.message_base import Message
     from zenlake.wire.network import NetworkMessage
     from zenlake.wire.writer import vle_size
 
@@ -74,7 +74,7 @@ class DeclareKeyExpr(Message):
         w.message = "D_KEYEXPR"
         if self.id == 0:
             w.refuse("id", "0 stands for no prefix and cannot be declared")
-        w.header(ids.D_KEYEXPR | (self.key.flags() & N))
+        w.header(message_ids.D_KEYEXPR | (self.key.flags() & N))
         w.z16("id", self.id)
         self.key.write(w)
         return self.write_unknown(w)
@@ -109,7 +109,7 @@ class UndeclareKeyExpr(Message):
 
     def write(self, w):
         w.message = "U_KEYEXPR"
-        w.header(ids.U_KEYEXPR)
+        w.header(message_ids.U_KEYEXPR)
         w.z16("id", self.id)
         return self.write_unknown(w)
 
@@ -137,7 +137,7 @@ class DeclareEntity(Message):
     EXTS = {0x21: "info"}
 
     def __init__(self, **values):
-        self.kind = ids.D_SUBSCRIBER
+        self.kind = message_ids.D_SUBSCRIBER
         self.id = 0
         self.key = WireExpr()
         self.info = 0
@@ -153,22 +153,26 @@ class DeclareEntity(Message):
         return self.read_exts(c, h)
 
     def read_ext(self, c, kind):
-        if kind == QUERYABLE_INFO and self.kind == ids.D_QUERYABLE:
+        if kind == QUERYABLE_INFO and self.kind == message_ids.D_QUERYABLE:
             self.info = c.z64("exts.info")
             return 1
         return 0
 
     def known(self):
-        return self.EXTS if self.kind == ids.D_QUERYABLE else {}
+        return self.EXTS if self.kind == message_ids.D_QUERYABLE else {}
 
     def write(self, w):
         w.message = "D_ENTITY"
-        if self.kind != ids.D_SUBSCRIBER and self.kind != ids.D_QUERYABLE and self.kind != ids.D_TOKEN:
+        if (
+            self.kind != message_ids.D_SUBSCRIBER
+            and self.kind != message_ids.D_QUERYABLE
+            and self.kind != message_ids.D_TOKEN
+        ):
             w.refuse("kind", "0x02 (subscriber), 0x04 (queryable) or 0x06 (token) can be declared")
         w.header(self.kind | self.key.flags())
         w.z32("id", self.id)
         self.key.write(w)
-        if self.info and self.kind == ids.D_QUERYABLE:
+        if self.info and self.kind == message_ids.D_QUERYABLE:
             w.ext_z64(QUERYABLE_INFO, self.info)
         return self.write_unknown(w)
 
@@ -195,7 +199,7 @@ class UndeclareEntity(Message):
     EXTS = {0x5F: "key"}
 
     def __init__(self, **values):
-        self.kind = ids.U_SUBSCRIBER
+        self.kind = message_ids.U_SUBSCRIBER
         self.id = 0
         self.has_key = False
         self.wire_expr = WireExpr()
@@ -240,7 +244,11 @@ class UndeclareEntity(Message):
 
     def write(self, w):
         w.message = "U_ENTITY"
-        if self.kind != ids.U_SUBSCRIBER and self.kind != ids.U_QUERYABLE and self.kind != ids.U_TOKEN:
+        if (
+            self.kind != message_ids.U_SUBSCRIBER
+            and self.kind != message_ids.U_QUERYABLE
+            and self.kind != message_ids.U_TOKEN
+        ):
             w.refuse("kind", "0x03 (subscriber), 0x05 (queryable) or 0x07 (token) can be undeclared")
         w.header(self.kind)
         w.z32("id", self.id)
@@ -279,7 +287,7 @@ class DeclareFinal(Message):
 
     def write(self, w):
         w.message = "D_FINAL"
-        w.header(ids.D_FINAL)
+        w.header(message_ids.D_FINAL)
         return self.write_unknown(w)
 
 
@@ -307,7 +315,7 @@ class Declare(NetworkMessage):
         self.answers = False
         self.interest = 0
         self.node_id = 0
-        self.body_id = ids.D_FINAL
+        self.body_id = message_ids.D_FINAL
         self.key_expr = DeclareKeyExpr()
         self.no_key_expr = UndeclareKeyExpr()
         self.entity = DeclareEntity()
@@ -327,25 +335,33 @@ class Declare(NetworkMessage):
 
     @property
     def body(self):
-        if self.body_id == ids.D_KEYEXPR:
+        if self.body_id == message_ids.D_KEYEXPR:
             return self.key_expr
-        if self.body_id == ids.U_KEYEXPR:
+        if self.body_id == message_ids.U_KEYEXPR:
             return self.no_key_expr
-        if self.body_id == ids.D_FINAL:
+        if self.body_id == message_ids.D_FINAL:
             return self.final
         return self.no_entity if self.body_id & 1 else self.entity
 
     @body.setter
     def body(self, value):
         if isinstance(value, DeclareKeyExpr):
-            self.key_expr, self.body_id = value, ids.D_KEYEXPR
+            self.key_expr, self.body_id = value, message_ids.D_KEYEXPR
         elif isinstance(value, UndeclareKeyExpr):
-            self.no_key_expr, self.body_id = value, ids.U_KEYEXPR
+            self.no_key_expr, self.body_id = value, message_ids.U_KEYEXPR
         elif isinstance(value, DeclareFinal):
-            self.final, self.body_id = value, ids.D_FINAL
-        elif isinstance(value, UndeclareEntity) and value.kind in (ids.U_SUBSCRIBER, ids.U_QUERYABLE, ids.U_TOKEN):
+            self.final, self.body_id = value, message_ids.D_FINAL
+        elif isinstance(value, UndeclareEntity) and value.kind in (
+            message_ids.U_SUBSCRIBER,
+            message_ids.U_QUERYABLE,
+            message_ids.U_TOKEN,
+        ):
             self.no_entity, self.body_id = value, value.kind
-        elif isinstance(value, DeclareEntity) and value.kind in (ids.D_SUBSCRIBER, ids.D_QUERYABLE, ids.D_TOKEN):
+        elif isinstance(value, DeclareEntity) and value.kind in (
+            message_ids.D_SUBSCRIBER,
+            message_ids.D_QUERYABLE,
+            message_ids.D_TOKEN,
+        ):
             self.entity, self.body_id = value, value.kind
         else:
             raise TypeError(f"the body of a DECLARE is one of the nine declarations, not {value!r}")
@@ -368,13 +384,13 @@ class Declare(NetworkMessage):
         at: cython.Py_ssize_t = c.at
         b: cython.int = c.u8("body")
         self.body_id = b & 0x1F
-        if self.body_id == ids.D_KEYEXPR:
+        if self.body_id == message_ids.D_KEYEXPR:
             return self.key_expr.read(c, b)
-        if self.body_id == ids.U_KEYEXPR:
+        if self.body_id == message_ids.U_KEYEXPR:
             return self.no_key_expr.read(c, b)
-        if self.body_id == ids.D_FINAL:
+        if self.body_id == message_ids.D_FINAL:
             return self.final.read(c, b)
-        if self.body_id > ids.U_TOKEN:
+        if self.body_id > message_ids.U_TOKEN:
             c.fail("body", at, "no declaration has this id")
         return self.no_entity.read(c, b) if b & 1 else self.entity.read(c, b)
 
@@ -386,18 +402,18 @@ class Declare(NetworkMessage):
 
     def write(self, w):
         w.message = "DECLARE"
-        w.header(ids.DECLARE | (I if self.answers else 0))
+        w.header(message_ids.DECLARE | (I if self.answers else 0))
         if self.answers:
             w.z32("interest_id", self.interest)
         self.write_common_exts(w)
         if self.node_id:
             w.ext_z(NODE_ID, self.node_id, 0xFFFF)
         self.write_unknown(w)
-        if self.body_id == ids.D_KEYEXPR:
+        if self.body_id == message_ids.D_KEYEXPR:
             return self.key_expr.write(w)
-        if self.body_id == ids.U_KEYEXPR:
+        if self.body_id == message_ids.U_KEYEXPR:
             return self.no_key_expr.write(w)
-        if self.body_id == ids.D_FINAL:
+        if self.body_id == message_ids.D_FINAL:
             return self.final.write(w)
         return self.no_entity.write(w) if self.body_id & 1 else self.entity.write(w)
 
@@ -474,7 +490,7 @@ class Interest(NetworkMessage):
         w.message = "INTEREST"
         if self.mode < 0 or self.mode > 3:
             w.refuse("mode", "0 (final), 1 (current), 2 (future) or 3 (both)")
-        w.header(ids.INTEREST | self.mode << 5)
+        w.header(message_ids.INTEREST | self.mode << 5)
         w.z32("id", self.id)
         if self.mode:
             w.u8("options", self.options)

@@ -9,18 +9,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from zenlake.clock import NTP64
-from zenlake.encoding import Encoding
+from zenlake.core.encoding import Encoding
+from zenlake.core.enums import ConsolidationMode, QueryTarget, WhatAmI, WhatAmIMatcher
+from zenlake.core.identifiers import ZenohId
+from zenlake.core.ntp64 import NTP64
 from zenlake.errors import CloseReason, DecodeError, InvalidValue
-from zenlake.values import ConsolidationMode, QueryTarget, WhatAmI, WhatAmIMatcher, ZenohId
 from zenlake.wire import auth, linkstate, timestamp_stack
+from zenlake.wire.batch_reader import NETWORK_MESSAGES, TRANSPORT_MESSAGES, Reader
 from zenlake.wire.cursor import Cursor
-from zenlake.wire.data import Del, Err, Put, Query, Reply
 from zenlake.wire.declare import DeclareEntity, DeclareFinal, DeclareKeyExpr, UndeclareEntity, UndeclareKeyExpr
 from zenlake.wire.framing import Splitter, decompressed
 from zenlake.wire.qos_link import QosLink
-from zenlake.wire.reader import NETWORK_MESSAGES, TRANSPORT_MESSAGES, Reader
 from zenlake.wire.scouting import Hello, Scout, read_scouting
+from zenlake.wire.zenoh_body import Del, Err, Put, Query, Reply
 
 __all__ = ["Explanation", "Row", "explain"]
 

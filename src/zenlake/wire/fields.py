@@ -6,8 +6,8 @@ Each knows how to read and write itself and gives the value that the rest of Zen
 
 import cython
 
-from zenlake.encoding import Encoding
-from zenlake.values import EntityGlobalId, SourceInfo, Timestamp, ZenohId
+from zenlake.core.encoding import Encoding
+from zenlake.core.identifiers import EntityGlobalId, SourceInfo, Timestamp, ZenohId
 
 if cython.compiled:
     from cython.cimports.zenlake.wire.cursor import Blob, Field

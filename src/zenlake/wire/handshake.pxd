@@ -1,6 +1,6 @@
 cimport cython
 from zenlake.wire.cursor cimport Blob, Cursor
-from zenlake.wire.message cimport Message
+from zenlake.wire.message_base cimport Message
 from zenlake.wire.writer cimport Writer
 
 cdef class Node(Message):

@@ -4,14 +4,14 @@
 import cython
 
 if cython.compiled:
-    import cython.cimports.zenlake.wire.ids as ids
+    import cython.cimports.zenlake.wire.message_ids as message_ids
     from cython.cimports.zenlake.wire.cursor import Blob
-    from cython.cimports.zenlake.wire.message import Message
+    from cython.cimports.zenlake.wire.message_base import Message
     from cython.cimports.zenlake.wire.writer import vle_size
 else:
-    from zenlake.wire import ids
+    from zenlake.wire import message_ids
     from zenlake.wire.cursor import Blob
-    from zenlake.wire.message import Message
+    from zenlake.wire.message_base import Message
     from zenlake.wire.writer import vle_size
 
 
@@ -187,7 +187,7 @@ class Init(Node):
 
     def write(self, w):
         w.message = "INIT"
-        w.header(ids.INIT | (A if self.ack else 0) | (S if self.sized else 0))
+        w.header(message_ids.INIT | (A if self.ack else 0) | (S if self.sized else 0))
         self.write_node(w)
         if self.ack:
             w.short_blob("cookie", self.cookie, 0xFFFF)
@@ -309,7 +309,7 @@ class Open(Message):
 
     def write(self, w):
         w.message = "OPEN"
-        w.header(ids.OPEN | (A if self.ack else 0) | (T if self.seconds else 0))
+        w.header(message_ids.OPEN | (A if self.ack else 0) | (T if self.seconds else 0))
         w.z64("lease", self.lease)
         w.z64("initial_sn", self.initial_sn)
         if not self.ack:
@@ -366,7 +366,7 @@ class Close(Message):
 
     def write(self, w):
         w.message = "CLOSE"
-        w.header(ids.CLOSE | (CLOSE_S if self.session else 0))
+        w.header(message_ids.CLOSE | (CLOSE_S if self.session else 0))
         w.u8("reason", self.reason)
         return self.write_unknown(w)
 
@@ -466,7 +466,7 @@ class Join(Node):
 
     def write(self, w):
         w.message = "JOIN"
-        w.header(ids.JOIN | (S if self.sized else 0) | (JOIN_T if self.seconds else 0))
+        w.header(message_ids.JOIN | (S if self.sized else 0) | (JOIN_T if self.seconds else 0))
         self.write_node(w)
         w.z64("lease", self.lease)
         w.z64("reliable_sn", self.reliable_sn)

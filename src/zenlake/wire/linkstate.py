@@ -28,9 +28,10 @@ is kept and its field, if it had one, would surface as an error further on.
 
 from collections.abc import Iterable
 
+from zenlake._compat.fast_dataclass import dataclass
+from zenlake.core.enums import WhatAmI
+from zenlake.core.identifiers import ZenohId
 from zenlake.errors import DecodeError, EncodeError
-from zenlake.record import dataclass
-from zenlake.values import WhatAmI, ZenohId
 from zenlake.wire.cursor import Blob, Cursor
 from zenlake.wire.writer import Writer
 

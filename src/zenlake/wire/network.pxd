@@ -1,8 +1,8 @@
 cimport cython
 from zenlake.wire.cursor cimport Blob, Cursor
-from zenlake.wire.data cimport Del, Err, Put, Query, Reply
+from zenlake.wire.zenoh_body cimport Del, Err, Put, Query, Reply
 from zenlake.wire.fields cimport Entity, OamBody, Stamp, WireExpr
-from zenlake.wire.message cimport Message
+from zenlake.wire.message_base cimport Message
 from zenlake.wire.writer cimport Writer
 
 cdef class NetworkMessage(Message):

@@ -4,17 +4,17 @@
 import cython
 
 if cython.compiled:
-    import cython.cimports.zenlake.wire.ids as ids
+    import cython.cimports.zenlake.wire.message_ids as message_ids
     from cython.cimports.zenlake.wire.cursor import Blob
-    from cython.cimports.zenlake.wire.data import Del, Err, Put, Query, Reply
     from cython.cimports.zenlake.wire.fields import Entity, OamBody, Stamp, WireExpr
-    from cython.cimports.zenlake.wire.message import Message
+    from cython.cimports.zenlake.wire.message_base import Message
+    from cython.cimports.zenlake.wire.zenoh_body import Del, Err, Put, Query, Reply
 else:
-    from zenlake.wire import ids
+    from zenlake.wire import message_ids
     from zenlake.wire.cursor import Blob
-    from zenlake.wire.data import Del, Err, Put, Query, Reply
     from zenlake.wire.fields import Entity, OamBody, Stamp, WireExpr
-    from zenlake.wire.message import Message
+    from zenlake.wire.message_base import Message
+    from zenlake.wire.zenoh_body import Del, Err, Put, Query, Reply
 
 
 # Extension header bytes without Z. The same id with another ENC or M is another extension (divergence A9).
@@ -129,10 +129,10 @@ class Push(NetworkMessage):
         self.next_chain(c, h)
         self.body_at = c.at
         b: cython.int = c.next_u8("body")
-        self.is_put = b & 0x1F == ids.PUT
+        self.is_put = b & 0x1F == message_ids.PUT
         if self.is_put:
             return self.put.read(c, b)
-        if b & 0x1F != ids.DEL:
+        if b & 0x1F != message_ids.DEL:
             c.fail("body", self.body_at, "a push is a PUT (0x01) or a DEL (0x02)")
         return self.delete.read(c, b)
 
@@ -150,7 +150,7 @@ class Push(NetworkMessage):
         if w is None:
             self.nowhere()
         w.message = "PUSH"
-        w.header(ids.PUSH | self.key.flags())
+        w.header(message_ids.PUSH | self.key.flags())
         self.key.write(w)
         self.write_common_exts(w)
         if self.node_id:
@@ -244,7 +244,7 @@ class Request(NetworkMessage):
         self.read_exts(c, h)
         self.body_at = c.at
         b: cython.int = c.next_u8("body")
-        if b & 0x1F != ids.QUERY:
+        if b & 0x1F != message_ids.QUERY:
             c.fail("body", self.body_at, "a request is a QUERY (0x03)")
         return self.query.read(c, b)
 
@@ -272,7 +272,7 @@ class Request(NetworkMessage):
         if w is None:
             self.nowhere()
         w.message = "REQUEST"
-        w.header(ids.REQUEST | self.key.flags())
+        w.header(message_ids.REQUEST | self.key.flags())
         w.z32("id", self.id)
         self.key.write(w)
         self.write_common_exts(w)
@@ -357,10 +357,10 @@ class Response(NetworkMessage):
         self.read_exts(c, h)
         self.body_at = c.at
         b: cython.int = c.next_u8("body")
-        self.is_reply = b & 0x1F == ids.REPLY
+        self.is_reply = b & 0x1F == message_ids.REPLY
         if self.is_reply:
             return self.reply.read(c, b)
-        if b & 0x1F != ids.ERR:
+        if b & 0x1F != message_ids.ERR:
             c.fail("body", self.body_at, "a response is a REPLY (0x04) or an ERR (0x05)")
         return self.err.read(c, b)
 
@@ -378,7 +378,7 @@ class Response(NetworkMessage):
         if w is None:
             self.nowhere()
         w.message = "RESPONSE"
-        w.header(ids.RESPONSE | self.key.flags())
+        w.header(message_ids.RESPONSE | self.key.flags())
         w.z32("id", self.id)
         self.key.write(w)
         self.write_common_exts(w)
@@ -423,7 +423,7 @@ class ResponseFinal(NetworkMessage):
 
     def write(self, w):
         w.message = "RESPONSE_FINAL"
-        w.header(ids.RESPONSE_FINAL)
+        w.header(message_ids.RESPONSE_FINAL)
         w.z32("id", self.id)
         self.write_common_exts(w)
         return self.write_unknown(w)
@@ -464,7 +464,7 @@ class Oam(NetworkMessage):
 
     def write(self, w):
         w.message = "OAM"
-        w.header(ids.OAM | self.body.enc)
+        w.header(message_ids.OAM | self.body.enc)
         w.z16("id", self.id)
         self.write_common_exts(w)
         self.write_unknown(w)

@@ -10,8 +10,8 @@ An endpoint's metadata asks for it: `prio=1-3;rel=0` is 0x180E (vector qoslink).
 beside it.
 """
 
+from zenlake._compat.fast_dataclass import dataclass
 from zenlake.errors import InvalidValue
-from zenlake.record import dataclass
 
 __all__ = ["QosLink"]
 

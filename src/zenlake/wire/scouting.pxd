@@ -1,6 +1,6 @@
 cimport cython
 from zenlake.wire.cursor cimport Blob
-from zenlake.wire.message cimport Message
+from zenlake.wire.message_base cimport Message
 
 @cython.final
 cdef class Scout(Message):

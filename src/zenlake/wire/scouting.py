@@ -7,11 +7,11 @@ from zenlake.errors import DecodeError
 
 if cython.compiled:
     from cython.cimports.zenlake.wire.cursor import Blob, Cursor
-    from cython.cimports.zenlake.wire.message import Message
+    from cython.cimports.zenlake.wire.message_base import Message
     from cython.cimports.zenlake.wire.writer import Writer
 else:
     from zenlake.wire.cursor import Blob, Cursor
-    from zenlake.wire.message import Message
+    from zenlake.wire.message_base import Message
     from zenlake.wire.writer import Writer
 
 SCOUT = cython.declare(cython.int, 0x01)

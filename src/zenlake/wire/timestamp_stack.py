@@ -17,9 +17,10 @@ Extension 0x47 of PUSH, REQUEST and RESPONSE (divergence B19). Nothing obliges a
 
 from collections.abc import Iterable
 
+from zenlake._compat.fast_dataclass import dataclass
+from zenlake.core.enums import InterceptionPoint
+from zenlake.core.identifiers import Timestamp
 from zenlake.errors import DecodeError
-from zenlake.record import dataclass
-from zenlake.values import InterceptionPoint, Timestamp
 from zenlake.wire.cursor import Blob, Cursor
 from zenlake.wire.writer import Writer
 

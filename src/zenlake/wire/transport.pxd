@@ -1,7 +1,7 @@
 cimport cython
 from zenlake.wire.cursor cimport Blob
 from zenlake.wire.fields cimport OamBody
-from zenlake.wire.message cimport Message
+from zenlake.wire.message_base cimport Message
 
 @cython.final
 cdef class Frame(Message):

@@ -4,15 +4,15 @@
 import cython
 
 if cython.compiled:
-    import cython.cimports.zenlake.wire.ids as ids
+    import cython.cimports.zenlake.wire.message_ids as message_ids
     from cython.cimports.zenlake.wire.cursor import Blob
     from cython.cimports.zenlake.wire.fields import OamBody
-    from cython.cimports.zenlake.wire.message import Message
+    from cython.cimports.zenlake.wire.message_base import Message
 else:
-    from zenlake.wire import ids
+    from zenlake.wire import message_ids
     from zenlake.wire.cursor import Blob
     from zenlake.wire.fields import OamBody
-    from zenlake.wire.message import Message
+    from zenlake.wire.message_base import Message
 
 
 R = cython.declare(cython.int, 0x20)  # FRAME, FRAGMENT: the reliable lane
@@ -66,7 +66,7 @@ class Frame(Message):
 
     def write(self, w):
         w.message = "FRAME"
-        w.header(ids.FRAME | (R if self.reliable else 0))
+        w.header(message_ids.FRAME | (R if self.reliable else 0))
         w.z64("sn", self.sn)
         if self.priority != DATA:
             w.ext_z(PRIORITY, self.priority, 7)
@@ -128,7 +128,7 @@ class Fragment(Message):
 
     def write(self, w):
         w.message = "FRAGMENT"
-        w.header(ids.FRAGMENT | (R if self.reliable else 0) | (M if self.more else 0))
+        w.header(message_ids.FRAGMENT | (R if self.reliable else 0) | (M if self.more else 0))
         w.z64("sn", self.sn)
         if self.priority != DATA:
             w.ext_z(PRIORITY, self.priority, 7)
@@ -165,7 +165,7 @@ class KeepAlive(Message):
 
     def write(self, w):
         w.message = "KEEP_ALIVE"
-        w.header(ids.KEEP_ALIVE)
+        w.header(message_ids.KEEP_ALIVE)
         return self.write_unknown(w)
 
 
@@ -212,7 +212,7 @@ class TransportOam(Message):
 
     def write(self, w):
         w.message = "TRANSPORT_OAM"
-        w.header(ids.TRANSPORT_OAM | self.body.enc)
+        w.header(message_ids.TRANSPORT_OAM | self.body.enc)
         w.z16("id", self.id)
         if self.priority != DATA:
             w.ext_z(PRIORITY, self.priority, 7)

@@ -11,10 +11,10 @@ from zenlake.errors import EncodeError
 
 if cython.compiled:
     from cython.cimports.zenlake.wire.cursor import Cursor
-    from cython.cimports.zenlake.wire.memory import copy, take
+    from cython.cimports.zenlake.wire.raw_memory import copy, take
 else:
     from zenlake.wire.cursor import Cursor
-    from zenlake.wire.memory import copy, take
+    from zenlake.wire.raw_memory import copy, take
 
 ENC = cython.declare(cython.int, 0x60)
 ENC_Z64 = cython.declare(cython.int, 0x20)

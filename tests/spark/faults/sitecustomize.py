@@ -38,6 +38,6 @@ if "FAULT_POINT" in os.environ:
         layout.reached = commit.reached = staging.reached = _reached
 
 if "FAULT_SEGMENT" in os.environ:
-    from zenlake.log.write import Writer
+    from zenlake.log.writer import Writer
 
     Writer.__init__.__kwdefaults__["segment_size"] = int(os.environ["FAULT_SEGMENT"])

@@ -1,0 +1,474 @@
+# SPDX-License-Identifier: Apache-2.0
+"""asyncio API on top of the blocking session.
+
+This module does not access the network; it waits without blocking the event loop. Receiving is awaited (`aio.handlers`). Calls
+that may block run in a worker thread. A put that may be dropped waits at most a millisecond, so it runs directly on the event
+loop thread. Each class wraps the blocking class of the same name: methods that may wait are defined here, the others are
+delegated. `tests/aio/test_session.py` lists both groups.
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Generator
+from functools import partial
+from typing import Any, TypeVar
+
+from zenlake.aio.handlers import Handler, as_handler, readable
+from zenlake.api import handlers
+from zenlake.api import session as blocking
+from zenlake.api._open import checked
+from zenlake.api.cancellation import CancellationToken
+from zenlake.api.session_node import Attempt
+from zenlake.config import Config
+from zenlake.core.enums import CongestionControl
+
+__all__ = [
+    "Handler",
+    "LinkEventsListener",
+    "Liveliness",
+    "LivelinessToken",
+    "MatchingListener",
+    "Opening",
+    "Publisher",
+    "Querier",
+    "Queryable",
+    "Receiving",
+    "Replies",
+    "Scout",
+    "Session",
+    "SessionInfo",
+    "Subscriber",
+    "TransportEventsListener",
+    "open",
+    "scout",
+]
+
+T = TypeVar("T")
+
+
+class Declared:
+    """An entity that a session declared. Use it in an `async with`, or call `undeclare`."""
+
+    def __init__(self, declared: Any) -> None:
+        self._declared = declared
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._declared, name)
+
+    def __repr__(self) -> str:
+        return repr(self._declared)
+
+    async def undeclare(self) -> None:
+        """Undeclare the entity."""
+        await asyncio.to_thread(self._declared.undeclare)
+
+    async def __aenter__(self) -> Any:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.to_thread(self._declared.__exit__)
+
+
+class Receiving(Declared):
+    """A receiving entity: `await recv()`, or `async for`."""
+
+    def __init__(self, declared: Any) -> None:
+        super().__init__(declared)
+        found = declared.handler
+        self._channel: Handler[Any] | None = Handler(found) if isinstance(found, handlers.Handler) else None
+
+    @property
+    def handler(self) -> Any:
+        """The channel, or None if the entity has a callback."""
+        found = self._declared.handler  # raises if undeclared
+        return found if self._channel is None else self._channel
+
+    @property
+    def _reading(self) -> Handler[Any]:
+        return readable(self._channel)
+
+    def try_recv(self) -> Any:
+        """Return the next item, or None if the channel is empty.
+
+        Raises:
+            ClosedError: The channel is closed and empty.
+        """
+        return self._reading.try_recv()
+
+    async def recv(self, timeout: float | None = None) -> Any:
+        """Return the next item, waiting up to `timeout` seconds.
+
+        Args:
+            timeout: Seconds to wait. Default: no limit.
+
+        Raises:
+            TimeoutError: No item arrived in time.
+            ClosedError: The channel is closed and empty.
+        """
+        return await self._reading.recv(timeout)
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self._reading.__aiter__()
+
+
+class Subscriber(Receiving):
+    """Subscriber that receives samples."""
+
+
+class Queryable(Receiving):
+    """Queryable that receives queries. `Query.reply` is not awaited: it waits only for space on the connection."""
+
+
+class MatchingListener(Receiving):
+    """Listener that receives a MatchingStatus at each change."""
+
+
+class TransportEventsListener(Receiving):
+    """Listener that receives a TransportEvent at each change."""
+
+
+class LinkEventsListener(Receiving):
+    """Listener that receives a LinkEvent at each change."""
+
+
+class Replies:
+    """Replies to a query: `async for reply in session.get(...)`, or `replies = await session.get(...)` first.
+
+    Leaving the loop, or cancelling its task, cancels the query. With a callback, `await` it: the query is sent, and the callback
+    receives the replies.
+    """
+
+    def __init__(self, ask: Callable[[CancellationToken], Any], shared: CancellationToken | None) -> None:
+        self._ask = ask
+        self._shared = shared
+        self._token = CancellationToken()  # a separate token: leaving this query cancels no other
+        self._asked = False
+        self._channel: Handler[Any] | None = None
+
+    def _begin(self) -> None:
+        if self._asked:
+            return
+        if self._shared is not None:
+            self._shared.check()
+        found = self._ask(self._token)
+        self._asked = True
+        if self._shared is not None:
+            self._shared.add(self, self._token.cancel, lambda timeout: True)
+        if isinstance(found, handlers.Handler):
+            self._channel = Handler(found)
+
+    @property
+    def _reading(self) -> Handler[Any]:
+        self._begin()
+        return readable(self._channel)
+
+    def __await__(self) -> Generator[Any, None, "Replies"]:
+        self._begin()
+        return self
+        yield
+
+    def try_recv(self) -> Any:
+        """Return the next item, or None if the channel is empty.
+
+        Raises:
+            ClosedError: The channel is closed and empty.
+        """
+        return self._reading.try_recv()
+
+    async def recv(self, timeout: float | None = None) -> Any:
+        """Return the next item, waiting up to `timeout` seconds.
+
+        Args:
+            timeout: Seconds to wait. Default: no limit.
+
+        Raises:
+            TimeoutError: No item arrived in time.
+            ClosedError: The channel is closed and empty.
+        """
+        return await self._reading.recv(timeout)
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        try:
+            async for item in self._reading:
+                yield item
+        finally:
+            await self.cancel()
+
+    async def cancel(self) -> None:
+        """Cancel the query. Return when none of its callbacks is running."""
+        if self._shared is not None:
+            self._shared.remove(self)
+        if self._channel is None:
+            await asyncio.to_thread(self._token.cancel)
+        else:
+            self._token.cancel()
+
+
+class LivelinessToken(Declared):
+    """Liveliness token: its key is alive until the token is undeclared or the session ends."""
+
+
+class Matching(Declared):
+    """Common base of publisher and querier: matching status."""
+
+    async def declare_matching_listener(self, handler: Any = None) -> MatchingListener:
+        """Declare a listener for changes of the matching status.
+
+        It is called immediately if there is a match already, and when the last match disappears.
+
+        Args:
+            handler: A channel, a callback or a coroutine function. Default: a FIFO channel.
+        """
+        return MatchingListener(await asyncio.to_thread(self._declared.declare_matching_listener, as_handler(handler)))
+
+
+class Publisher(Matching):
+    """Publisher on one key expression."""
+
+    async def put(self, payload: Any, **options: Any) -> None:
+        await self._send(partial(self._declared.put, payload, **options))
+
+    async def try_put(self, payload: Any, **options: Any) -> bool:
+        return await self._send(partial(self._declared.try_put, payload, **options))
+
+    async def delete(self, **options: Any) -> None:
+        await self._send(partial(self._declared.delete, **options))
+
+    async def put_table(self, table: Any) -> int:
+        return await asyncio.to_thread(self._declared.put_table, table)
+
+    async def _send(self, send: Callable[[], T]) -> T:
+        return await _send(self._declared.congestion_control == CongestionControl.DROP, send)
+
+
+class Querier(Matching):
+    """Querier on one key expression."""
+
+    def get(
+        self, handler: Any = None, *, cancellation_token: CancellationToken | None = None, **options: Any
+    ) -> Replies:
+        get, target = self._declared.get, as_handler(handler)
+        return Replies(lambda token: get(target, cancellation_token=token, **options), cancellation_token)
+
+
+class Liveliness:
+    """Liveliness API of a session (`session.liveliness()`)."""
+
+    def __init__(self, liveliness: Any) -> None:
+        self._liveliness = liveliness
+
+    async def declare_token(self, key_expr: Any) -> LivelinessToken:
+        return LivelinessToken(await asyncio.to_thread(self._liveliness.declare_token, key_expr))
+
+    async def declare_subscriber(self, key_expr: Any, handler: Any = None, **options: Any) -> Subscriber:
+        declare = partial(self._liveliness.declare_subscriber, key_expr, as_handler(handler, bounded=True), **options)
+        return Subscriber(await asyncio.to_thread(declare))
+
+    def get(
+        self, key_expr: Any, handler: Any = None, *, cancellation_token: CancellationToken | None = None, **options: Any
+    ) -> Replies:
+        get, target = self._liveliness.get, as_handler(handler)
+        return Replies(lambda token: get(key_expr, target, cancellation_token=token, **options), cancellation_token)
+
+
+class SessionInfo:
+    """Information about a session (`session.info`)."""
+
+    def __init__(self, info: Any) -> None:
+        self._info = info
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._info, name)
+
+    async def declare_transport_events_listener(
+        self, handler: Any = None, *, history: bool | None = None
+    ) -> TransportEventsListener:
+        declare = partial(self._info.declare_transport_events_listener, as_handler(handler), history=history)
+        return TransportEventsListener(await asyncio.to_thread(declare))
+
+    async def declare_link_events_listener(
+        self, handler: Any = None, *, history: bool | None = None
+    ) -> LinkEventsListener:
+        declare = partial(self._info.declare_link_events_listener, as_handler(handler), history=history)
+        return LinkEventsListener(await asyncio.to_thread(declare))
+
+
+class Session:
+    """A session for asyncio. `blocking` is the wrapped session."""
+
+    def __init__(self, session: blocking.Session) -> None:
+        self.blocking = session
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.blocking, name)
+
+    @property
+    def info(self) -> SessionInfo:
+        return SessionInfo(self.blocking.info)
+
+    async def put(self, key_expr: Any, payload: Any, **options: Any) -> None:
+        await self._send(options, partial(self.blocking.put, key_expr, payload, **options))
+
+    async def try_put(self, key_expr: Any, payload: Any, **options: Any) -> bool:
+        return await self._send(options, partial(self.blocking.try_put, key_expr, payload, **options))
+
+    async def delete(self, key_expr: Any, **options: Any) -> None:
+        await self._send(options, partial(self.blocking.delete, key_expr, **options))
+
+    async def _send(self, options: dict[str, Any], send: Callable[[], T]) -> T:
+        droppable = options.get("congestion_control") in (None, CongestionControl.DROP)
+        return await _send(droppable and not self.blocking._overwrites, send)  # a configuration may override it
+
+    async def declare_publisher(self, key_expr: Any, **options: Any) -> Publisher:
+        return Publisher(await asyncio.to_thread(partial(self.blocking.declare_publisher, key_expr, **options)))
+
+    async def declare_subscriber(self, key_expr: Any, handler: Any = None, **options: Any) -> Subscriber:
+        declare = partial(self.blocking.declare_subscriber, key_expr, as_handler(handler, bounded=True), **options)
+        return Subscriber(await asyncio.to_thread(declare))
+
+    async def declare_queryable(self, key_expr: Any, handler: Any = None, **options: Any) -> Queryable:
+        declare = partial(self.blocking.declare_queryable, key_expr, as_handler(handler, bounded=True), **options)
+        return Queryable(await asyncio.to_thread(declare))
+
+    async def declare_querier(self, key_expr: Any, **options: Any) -> Querier:
+        return Querier(await asyncio.to_thread(partial(self.blocking.declare_querier, key_expr, **options)))
+
+    async def declare_keyexpr(self, key_expr: Any) -> Any:
+        return self.blocking.declare_keyexpr(key_expr)
+
+    def get(
+        self, selector: Any, handler: Any = None, *, cancellation_token: CancellationToken | None = None, **options: Any
+    ) -> Replies:
+        get, target = self.blocking.get, as_handler(handler)
+        return Replies(lambda token: get(selector, target, cancellation_token=token, **options), cancellation_token)
+
+    async def get_table(
+        self, selector: Any, *, cancellation_token: CancellationToken | None = None, **options: Any
+    ) -> Any:
+        """Send a query and return all replies as a pyarrow.Table. Cancelling the task cancels the query.
+
+        Args:
+            selector: Key expression with optional parameters.
+            cancellation_token: Token that cancels the query.
+            options: As for `zenlake.Session.get_table`.
+        """
+        token = CancellationToken() if cancellation_token is None else cancellation_token
+        try:
+            return await asyncio.to_thread(
+                partial(self.blocking.get_table, selector, cancellation_token=token, **options)
+            )
+        except asyncio.CancelledError:
+            token.cancel()
+            raise
+
+    async def put_table(self, table: Any, **options: Any) -> int:
+        return await asyncio.to_thread(lambda: self.blocking.put_table(table, **options))
+
+    def liveliness(self) -> Liveliness:
+        return Liveliness(self.blocking.liveliness())
+
+    async def undeclare(self, obj: Any) -> None:
+        await asyncio.to_thread(self.blocking.undeclare, getattr(obj, "_declared", obj))
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self.blocking.close)
+
+    async def __aenter__(self) -> "Session":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return repr(self.blocking)
+
+
+class Opening:
+    """Result of `open`: `await` it, or use it in an `async with`."""
+
+    def __init__(self, config: Config | None, options: dict[str, Any]) -> None:
+        self._config = config
+        self._options = options
+        self._session: Session | None = None
+
+    async def _open(self) -> Session:
+        loop, attempt = asyncio.get_running_loop(), Attempt()
+        opened: asyncio.Future[blocking.Session] = loop.create_future()
+        make = partial(blocking.Session, checked(self._config), attempt=attempt, **self._options)
+
+        def work() -> None:
+            try:
+                finish: Callable[[], None] = partial(_settle, opened, make())
+            except BaseException as error:
+                finish = partial(_fail, opened, error)
+            try:
+                loop.call_soon_threadsafe(finish)
+            except RuntimeError:  # the event loop is closed
+                attempt.give_up()
+
+        # A separate thread, because an event loop waits for its worker threads at the end, and opening may take without limit.
+        threading.Thread(target=work, name="zenlake-open", daemon=True).start()
+        try:
+            self._session = Session(await opened)
+        except asyncio.CancelledError:
+            attempt.give_up()
+            raise
+        return self._session
+
+    def __await__(self) -> Generator[Any, None, Session]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> Session:
+        return await self._open()
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+
+def _settle(future: "asyncio.Future[T]", result: T) -> None:
+    if not future.done():  # cancelled
+        future.set_result(result)
+
+
+def _fail(future: "asyncio.Future[Any]", error: BaseException) -> None:
+    if not future.done():
+        future.set_exception(error)
+
+
+def open(config: Config | None = None, **options: Any) -> Opening:
+    """Open a session.
+
+    Use it as `async with zenlake.aio.open(config) as session`, or `session = await zenlake.aio.open(config)`.
+
+    Args:
+        config: The configuration. Default: `Config()`.
+        options: As for `zenlake.open`.
+    """
+    return Opening(config, options)
+
+
+class Scout(Receiving):
+    """Scouting that runs until it is stopped, its `async with` ends, or it is no longer referenced."""
+
+    async def stop(self) -> None:
+        """Stop scouting."""
+        await asyncio.to_thread(self._declared.stop)
+
+
+async def scout(handler: Any = None, what: Any = None, config: Config | None = None) -> Scout:
+    """Search for nodes, and receive a Hello from each that replies.
+
+    Args:
+        handler: A channel, a callback or a coroutine function. Default: a FIFO channel.
+        what: Roles to look for. Default: all.
+        config: Configuration with the multicast address and interface.
+    """
+    from zenlake.api import scouting
+
+    return Scout(await asyncio.to_thread(scouting.scout, as_handler(handler), what, config))
+
+
+async def _send(droppable: bool, send: Callable[[], T]) -> T:
+    """Send directly if the message may be dropped, otherwise in a worker thread, because it may wait for space."""
+    return send() if droppable else await asyncio.to_thread(send)

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+cimport cython
+from zenlake.api.channel cimport Channel
+from zenlake.columns.live_samples cimport LiveSamples
+from zenlake.network.forwarding cimport Door, Listener
+from zenlake._compat.rlock cimport Lock
+from zenlake.wire.batch_reader cimport Reader
+
+@cython.final
+cdef class Filling(Listener):
+    cdef LiveSamples samples
+    cdef Channel channel
+    cdef Lock lock
+    cdef double age
+    cdef bint replies
+    cdef readonly list errors
+    cdef unsigned long long generation
+    cdef public object source
+    cdef unsigned long long sn
+    cdef long long received_ns
+    cdef bint busy
+    cdef list later
+    cdef Door door
+    cdef unsigned long long epoch
+    cdef bint steady
+    cdef int add(self, bytes key, Reader reader) except -1
+    cdef Py_ssize_t add_run(self, Door door, Reader reader) except -1
+    cdef Py_ssize_t name_run(self, Door door, Py_ssize_t count) except -1
+    cdef bint look_at_clock(self, Reader reader) except -1
+    cdef int put_off(self, bytes key, Reader reader) except -1
+    cdef int catch_up(self) except -1
+    cdef int hand_over(self) except -1

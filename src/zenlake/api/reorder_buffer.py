@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ordering of samples per source, for advanced subscribers: merges live samples with replies of caches.
+
+A source is a publisher that numbers its samples, or a clock that timestamps them. While a query about a source is pending, its
+samples may arrive live and as replies. Samples after a gap are held, and delivered when the gap is filled or the query ends.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from zenlake._compat.fast_dataclass import dataclass, field
+from zenlake.api.reply import Sample
+from zenlake.core.identifiers import EntityGlobalId
+
+__all__ = ["Miss", "Ordering"]
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """Missed samples: their publisher and number."""
+
+    source: EntityGlobalId
+    nb: int
+
+
+@dataclass(slots=True)
+class Source:
+    """State of one source. `last` and the keys of `waiting` are sequence numbers, or times."""
+
+    last: Any = None
+    waiting: dict[Any, Sample] = field(default_factory=dict)
+    asking: int = 0
+
+
+class Ordering:
+    """Delivers samples in order, each once, and reports missed ones."""
+
+    def __init__(
+        self, push: Callable[[Sample], None], missed: Callable[[Miss], None], recovers: bool, depth: int | None
+    ) -> None:
+        self._push = push
+        self._missed = missed
+        self._recovers = recovers
+        self._depth = depth
+        self._lock = threading.RLock()
+        self._sources: dict[object, Source] = {}
+        self._asking = 0
+
+    def sample(self, sample: Sample) -> None:
+        """Process a sample, live or from a cache."""
+        with self._lock:
+            if sample.source_info is not None:
+                self._numbered(sample, sample.source_info.source_id, sample.source_info.source_sn)
+            elif sample.timestamp is not None:
+                self._stamped(sample)
+            else:
+                self._push(sample)
+
+    def _numbered(self, sample: Sample, id: EntityGlobalId, number: int) -> None:
+        source = self._sources.setdefault(id, Source())
+        if source.last is None and (self._asking or source.asking):
+            source.waiting[number] = sample
+            if self._depth is not None and len(source.waiting) >= self._depth:
+                self._flush(id, source)
+        elif source.last is None or number == source.last + 1:
+            self._deliver(source, number, sample)
+        elif number > source.last:
+            source.waiting[number] = sample
+            if not self._recovers and not source.asking:
+                self._flush(id, source)
+
+    def _deliver(self, source: Source, number: int, sample: Sample) -> None:
+        """Deliver this sample and the held samples that follow it."""
+        self._push(sample)
+        source.last = number
+        while (following := source.waiting.pop(source.last + 1, None)) is not None:
+            self._push(following)
+            source.last += 1
+
+    def _flush(self, id: object, source: Source) -> None:
+        """Deliver the held samples, with their gaps."""
+        for key in sorted(source.waiting):
+            sample = source.waiting.pop(key)
+            if isinstance(id, EntityGlobalId) and source.last is not None and key > source.last + 1:
+                self._missed(Miss(id, key - source.last - 1))
+            if source.last is None or key > source.last:
+                self._push(sample)
+                source.last = key
+
+    def _stamped(self, sample: Sample) -> None:
+        stamp = sample.timestamp
+        assert stamp is not None
+        source = self._sources.setdefault(stamp.id, Source())
+        if source.last is not None and stamp <= source.last:
+            return
+        if self._asking or source.asking:
+            source.waiting.setdefault(stamp, sample)
+            if self._depth is not None and len(source.waiting) >= self._depth:
+                self._flush(stamp.id, source)
+        else:
+            self._push(sample)
+            source.last = stamp
+
+    # Queries
+
+    def asking(self, id: EntityGlobalId | None = None) -> None:
+        """Register a pending query about a source, or about all sources."""
+        with self._lock:
+            if id is None:
+                self._asking += 1
+            else:
+                self._sources.setdefault(id, Source()).asking += 1
+
+    def answered(self, id: EntityGlobalId | None = None) -> None:
+        """Register the end of a query. Samples that are still missing are lost."""
+        with self._lock:
+            if id is None:
+                self._asking -= 1
+            else:
+                self._sources[id].asking -= 1
+            if self._asking:
+                return
+            for each, source in list(self._sources.items()) if id is None else [(id, self._sources[id])]:
+                if not source.asking:
+                    self._flush(each, source)
+
+    def behind(self, id: EntityGlobalId, number: int) -> str | None:
+        """Return the range to query if a source has sent up to this number, or None if nothing is missing or already queried."""
+        with self._lock:
+            source = self._sources.setdefault(id, Source())
+            if source.asking or self._asking or (source.last is not None and number <= source.last):
+                return None
+            source.asking += 1
+            return f"..{number}" if source.last is None else f"{source.last + 1}..{number}"
+
+    def sources(self) -> Iterator[tuple[EntityGlobalId, int]]:
+        """Return the sources with sequence numbers, and the next number of each."""
+        with self._lock:
+            found = [(id, source.last) for id, source in self._sources.items() if isinstance(id, EntityGlobalId)]
+        return ((id, 0 if last is None else last + 1) for id, last in found)

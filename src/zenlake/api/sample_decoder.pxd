@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+cimport cython
+from zenlake.api.channel cimport Channel, Several
+from zenlake.network.forwarding cimport Door, Listener
+from zenlake.wire.batch_reader cimport Reader
+
+cdef enum:
+    QOS = 0x21  # the header of the extension, if it is the last
+    DEFAULT_QOS = 0x05
+    MAY_BLOCK = 0x28  # the bits of "block" and "block first"
+    LARGEST_ID = 0xFFFF
+    # Readable bytes from the start of a message: no common message has more before its payload
+    AHEAD = 48
+    FEWEST = 4  # minimum number of messages of a run: fewer are faster to decode one by one
+    OTHER = -1  # instead of an offset: not a common message
+
+@cython.final
+cdef class Plain:
+    cdef int scope
+    cdef int qos
+    cdef Py_ssize_t clock_at
+    cdef Py_ssize_t clock_size
+    cdef int encoding
+    cdef Py_ssize_t payload_at
+    cdef Py_ssize_t payload_size
+    cdef Py_ssize_t read(self, const unsigned char* data, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+    cdef unsigned long long time(self, const unsigned char* data) noexcept nogil
+
+@cython.final
+cdef class Run(Several):
+    cdef bytes kept
+    cdef const unsigned char* data
+    cdef Py_ssize_t at
+    cdef Plain plain
+    cdef dict names
+    cdef int scope
+    cdef object key_expr
+
+@cython.final
+cdef class Keys:
+    cdef dict known
+    cpdef valid(self, bytes utf8)
+
+@cython.final
+cdef class Samples(Listener):
+    cdef object push
+    cdef Channel channel
+    cdef Keys keys
+    cdef object stamper
+    cdef Plain plain
+    cdef Door door
+    cdef unsigned long long epoch
+    cdef dict names
+    cdef bint is_named(self, int scope) except -1

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decode received PUSH messages into samples for subscribers. Compiled: runs for every received sample.
+
+Single messages, short sequences and uncommon layouts are decoded into a `Sample` immediately. Consecutive common messages in one
+frame are copied as raw bytes, once, and queued as a `Run`. The consumer thread decodes each sample when it takes it from the
+channel. This keeps the event loop thread short and the queue small: a sample lives only as long as its callback, in memory that
+the previous sample has just released.
+
+Key ids of a run are resolved on arrival, because the peer may redeclare them before the samples are consumed.
+"""
+
+import cython
+
+from zenlake.core.keyexpr import KeyExpr
+from zenlake.errors import KeyExprError
+
+if cython.compiled:
+    import cython.cimports.zenlake.wire.message_ids as message_ids
+    from cython.cimports.zenlake.api.channel import Several
+    from cython.cimports.zenlake.api.sample import Sample, begun, clock_of, sample_of
+    from cython.cimports.zenlake.network.forwarding import Listener
+    from cython.cimports.zenlake.wire.cursor import Cursor
+    from cython.cimports.zenlake.wire.network import Push
+    from cython.cimports.zenlake.wire.raw_memory import eight_bytes, joined_sevens, short_vle, take
+else:
+    from zenlake.api.channel import Several
+    from zenlake.api.sample import Sample, begun, clock_of, sample_of
+    from zenlake.network.forwarding import Listener
+    from zenlake.wire import message_ids
+    from zenlake.wire.cursor import Cursor
+    from zenlake.wire.network import Push
+    from zenlake.wire.raw_memory import eight_bytes, joined_sevens, short_vle, take
+
+__all__ = ["Keys", "Plain", "Run", "Samples"]
+
+MOST_KEYS = 4096
+
+if not cython.compiled:  # compiled: C constants, documented in the .pxd
+    QOS = 0x21
+    DEFAULT_QOS = 0x05
+    MAY_BLOCK = 0x28
+    LARGEST_ID = 0xFFFF
+    AHEAD = 48
+    FEWEST = 4
+    OTHER = -1
+
+# Continuation bits of the first eight bytes of a time, and the mask of the last eight for the ninth.
+GOES_ON = cython.declare(cython.ulonglong, 0x8080808080808080)
+NINTH = cython.declare(cython.ulonglong, 0xFF00000000000000)
+
+
+class Plain:
+    """Offsets of the fields of one common PUSH/PUT message: declared key, optional QoS, timestamp and encoding.
+
+    `Push.read` accepts every layout; this class scans the most common one in a fifth of the time. Other layouts are not an error
+    here. `tests/api/test_sample_decoder.py` compares both on complete and on damaged messages.
+    """
+
+    def __init__(self):
+        self.scope = 0  # the key id: negative if declared by the receiver, not by the sender
+        self.qos = 0
+        self.clock_at = 0  # offset after the time
+        self.clock_size = 0  # 0: no timestamp
+        self.encoding = 0
+        self.payload_at = 0
+        self.payload_size = 0
+
+    def read(self, data, at, end):
+        """Scan the message at `at`. Return the offset after it, or OTHER if it is uncommon or incomplete."""
+        if end - at < AHEAD:
+            return OTHER
+        header: cython.int = data[at]
+        number: cython.longlong = short_vle(data, at + 1)
+        if (
+            header & (message_ids.KIND | message_ids.SUFFIX) != message_ids.PUSH
+            or number >> 3 < 1
+            or number >> 3 > LARGEST_ID
+        ):  # 0 means no key
+            return OTHER
+        at += 1 + (number & 7)
+        self.scope = number >> 3 if header & message_ids.SENDERS else -(number >> 3)
+        self.qos = DEFAULT_QOS
+        if header & message_ids.Z:
+            if data[at] != QOS or data[at + 1] >= 0x80:
+                return OTHER
+            self.qos = data[at + 1]
+            at += 2
+        header = data[at]
+        at += 1
+        if header & ~(message_ids.STAMPED | message_ids.ENCODED) != message_ids.PUT:
+            return OTHER
+        self.clock_size = 0
+        if header & message_ids.STAMPED:  # nine bytes of time (until the year 2106), then the clock id
+            self.clock_size = data[at + 9]
+            self.clock_at = at + 10
+            if eight_bytes(data, at) & GOES_ON != GOES_ON or not 1 <= self.clock_size <= 16 or data[at + 10] == 0:
+                return OTHER
+            at += 10 + self.clock_size
+        self.encoding = 0
+        if header & message_ids.ENCODED:
+            number = short_vle(data, at)
+            if number < 0 or number & 8:  # with a schema
+                return OTHER
+            self.encoding = number >> 4
+            at += number & 7
+        number = short_vle(data, at)
+        at += number & 7
+        if number < 0 or number >> 3 > end - at:
+            return OTHER
+        self.payload_at = at
+        self.payload_size = number >> 3
+        return at + self.payload_size
+
+    def time(self, data):
+        """Return the timestamp as NTP64."""
+        at: cython.Py_ssize_t = self.clock_at - 10
+        return joined_sevens(eight_bytes(data, at)) | eight_bytes(data, at + 1) & NINTH
+
+
+class Run(Several):
+    """Queued common publications as raw bytes, decoded one by one on demand."""
+
+    def __init__(self, kept, count, names):
+        self.left = count
+        self.kept = kept  # the messages, followed by readable padding
+        self.data = self.kept
+        self.at = 0
+        self.plain = Plain()
+        self.names = names  # key expressions by id, at the time of arrival
+        self.scope = 0
+        self.key_expr = None
+
+    def next(self):
+        plain: Plain = self.plain
+        self.at = plain.read(self.data, self.at, len(self.kept))
+        if plain.scope != self.scope:
+            self.scope = plain.scope
+            self.key_expr = self.names[plain.scope]
+        sample: Sample = begun(self.key_expr, True, plain.qos)
+        if plain.clock_size:
+            sample.ntp64 = plain.time(self.data)
+            sample.clock = clock_of(self.data, plain.clock_at, plain.clock_size)
+        sample._payload = take(self.data, plain.payload_at, plain.payload_size)
+        if (
+            plain.encoding
+        ):  # last, because the garbage collector may run here and code in it may request the next sample
+            sample._encoding = (plain.encoding, None)
+        return sample
+
+
+class Keys:
+    """Cache of key expressions by their bytes, because few keys repeat often."""
+
+    def __init__(self):
+        self.known = {}
+
+    def __call__(self, utf8: bytes) -> KeyExpr:
+        found = self.known.get(utf8)
+        if found is None:
+            if len(self.known) >= MOST_KEYS:
+                self.known.clear()
+            found = self.known[utf8] = KeyExpr.from_wire(utf8)
+        return found
+
+    def valid(self, utf8):
+        """Return the key expression, or None for invalid bytes, which a peer may send."""
+        try:
+            return self(utf8)
+        except KeyExprError:
+            return None
+
+
+class Samples(Listener):
+    """Subscriber listener: creates a Sample of each message and pushes it, into the channel if there is one."""
+
+    def __init__(self, push, channel, keys, stamper):
+        self.push = push
+        self.channel = channel
+        self.keys = keys
+        self.stamper = stamper
+        self.runs = self.channel is not None and not (
+            self.channel.ring or self.channel.refuses
+        )  # which drop single items
+        self.plain = Plain()
+        self.door = None  # connection and epoch of the last run: while they are the same, ids have the same keys
+        self.epoch = 0
+        self.names = {}
+
+    def take(self, key, reader):
+        key_expr = self.keys.known.get(key)
+        if key_expr is None:
+            key_expr = self.keys.valid(key)
+        if key_expr is not None:
+            message: Push = reader.push
+            stack = None
+            if message.timestamp_stack.size >= 0:
+                stack = self.stamper.received(message.timestamp_stack.value)
+            sample: Sample = sample_of(key_expr, message.put, message.delete, message.is_put, message.qos, stack)
+            if self.channel is None:
+                self.push(sample)
+            elif not self.channel.admits(message.qos & MAY_BLOCK != 0):
+                return 1
+            else:
+                return self.channel.push(sample)
+        return 0
+
+    def take_run(self, door, reader):
+        c: Cursor = reader.c
+        plain: Plain = self.plain
+        at: cython.Py_ssize_t = c.at
+        last: cython.Py_ssize_t = at
+        scope: cython.int = 0
+        count: cython.Py_ssize_t = 0
+        if c.end - at < FEWEST * AHEAD:
+            return 0
+        if door is not self.door or door.epoch.number != self.epoch:
+            self.door = door
+            self.epoch = door.epoch.number
+            self.names = {}
+        while True:
+            beyond: cython.Py_ssize_t = plain.read(c.data, at, c.end)
+            if beyond == OTHER or (plain.scope != scope and not self.is_named(plain.scope)):
+                break
+            scope = plain.scope
+            last = at
+            at = beyond
+            count += 1
+        if count < FEWEST:
+            return 0
+        run: Run = Run(take(c.data, c.at, max(at, last + AHEAD) - c.at), count, self.names)
+        c.at = at
+        self.channel.push_several(run)
+        return count
+
+    def is_named(self, scope):
+        """Return whether a key id has publications for this subscriber alone."""
+        if scope in self.names:
+            return True
+        key: bytes = self.door.key_for(self, scope)
+        key_expr = None if key is None else self.keys.valid(key)
+        # An allocation may run a finalizer that has declared an entity.
+        if key_expr is None or self.door.epoch.number != self.epoch:
+            return False
+        self.names[scope] = key_expr
+        return True

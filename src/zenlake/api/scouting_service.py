@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Multicast discovery as configured: which nodes to search for and to answer.
+
+A peer sends its SCOUT as soon as its `Discovery` is created, before there is a node. `open` creates it first and imports the
+other modules while the replies arrive. (Therefore this module imports nothing of a node.)
+"""
+
+from time import monotonic, sleep
+from typing import TYPE_CHECKING
+
+from zenlake._compat.lazy_logging import logger
+from zenlake.config import Config
+from zenlake.core.enums import WhatAmI, WhatAmIMatcher
+from zenlake.errors import LinkError
+from zenlake.runtime.scouting import Answering, Asking, Group, Lookout
+from zenlake.wire.scouting import Hello
+
+if TYPE_CHECKING:
+    from zenlake.api.session_node import SessionNode
+
+__all__ = ["Discovery", "group"]
+
+log = logger("zenlake.scouting")
+
+ANSWERS = 0.05  # seconds after the first reply to wait for further replies; or the time that the first took, if longer
+
+AUTOCONNECT = {
+    WhatAmI.ROUTER: "",
+    WhatAmI.PEER: "router|peer",
+    WhatAmI.CLIENT: "router|peer",
+}
+
+
+def group(config: Config) -> Group:
+    """Return the address of multicast scouting in a configuration."""
+    chosen = Group()
+    return Group(
+        config.get("scouting/multicast/address") or chosen.address,
+        config.get("scouting/multicast/interface") or chosen.interfaces,
+        config.get("scouting/multicast/ttl") or chosen.ttl,
+    )
+
+
+class Discovery:
+    """Discovery of other nodes, and replies to their scouting."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._node: SessionNode | None = None
+        self._asking: Asking | None = None
+        self._answering: Answering | None = None
+        self._asked = 0.0
+        self._heard: float | None = None  # time of the first reply
+        wanted = config.of_role("scouting/multicast/autoconnect")
+        self._what = WhatAmIMatcher(AUTOCONNECT[config.role] if wanted is None else "|".join(wanted))
+        if config.role is not WhatAmI.CLIENT:
+            self._ask()
+
+    def _ask(self) -> None:
+        where = group(self._config)
+        try:
+            if not self._what.is_empty():
+                self._asking = Asking(where, self._what)
+            if self._config.of_role("scouting/multicast/listen") is not False:
+                self._answering = Answering(where)
+        except LinkError as error:  # a node works without multicast
+            log.warning("no scouting by multicast: %s", error)
+        if (
+            self._asking is not None
+        ):  # listening starts now: of two nodes that start together, one receives the other's SCOUT
+            self._asking.ask()
+            self._asked = monotonic()
+
+    def find(self, seconds: float) -> list[tuple[bytes, WhatAmI, tuple[str, ...]]]:
+        """Return the first node that replies within `seconds`."""
+        import queue
+
+        hellos: queue.SimpleQueue[Hello] = queue.SimpleQueue()
+        lookout = Lookout(group(self._config), self._what, hellos.put)
+        try:
+            hello = hellos.get(timeout=seconds)
+        except queue.Empty:
+            return []
+        finally:
+            lookout.close()
+        return [(hello.zid.value, WhatAmI.from_wire(hello.whatami), tuple(hello.locators))]
+
+    def begin(self, node: "SessionNode") -> None:
+        """Reply to scouting and connect to discovered nodes. Return when a node was found or the timeout is over."""
+        from zenlake.runtime.live_node import YIELD
+
+        config, self._node = self._config, node
+        node.runtime.engine.run(lambda: self._begin(node))
+        if self._asking is None or config.get("open/return_conditions/connect_scouted") is False:
+            return
+        delay = config.get("scouting/delay")
+        seconds = (500 if delay is None else delay) / 1000
+        left = max(self._asked + seconds - monotonic(), min(ANSWERS, seconds))  # (connecting may have taken longer)
+        connected = node.wait_for_face(1, left)
+        if not connected and self._heard is not None:  # the node with the smaller id waits for the other to connect
+            connected = node.wait_for_face(1, 2 * YIELD)
+        if connected:
+            self._wait_for_the_others(node, seconds, seconds + 2 * YIELD)
+
+    def _wait_for_the_others(self, node: "SessionNode", seconds: float, at_most: float) -> None:
+        """Wait for the other nodes that replied to the same SCOUT, so that they receive the first puts too."""
+        now = monotonic()
+        heard = now if self._heard is None else self._heard
+        answered, latest = heard + min(max(ANSWERS, heard - self._asked), seconds), now + at_most
+        while monotonic() < (latest if node.is_connecting else answered):
+            sleep(0.005)
+
+    def _begin(self, node: "SessionNode") -> None:
+        engine = node.runtime.engine
+        if self._asking is not None:
+            self._asking.begin(engine, self._found)
+        if self._answering is not None:
+            own = frozenset() if self._asking is None else frozenset(self._asking.own)
+            self._answering.begin(engine, node.zid, node.whatami, lambda: node.locators, own)
+
+    def close(self) -> None:
+        parts = [part for part in (self._asking, self._answering) if part is not None]
+        self._asking = self._answering = None
+        for part in parts:
+            if self._node is None:
+                part.close()
+            else:
+                self._node.runtime.engine.run(part.close)
+
+    def _found(self, hello: Hello) -> None:
+        zid, node = hello.zid.value, self._node
+        if node is not None and zid != node.zid:
+            self._heard = self._heard or monotonic()
+            node._discovered(zid, WhatAmI.from_wire(hello.whatami), tuple(hello.locators))

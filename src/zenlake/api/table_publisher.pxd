@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+cimport cython
+from zenlake.columns.encoder cimport Encoder
+from zenlake.columns.column_readers cimport Choices
+from zenlake.network.prepared_put cimport Posted, Way
+from zenlake.wire.cursor cimport Blob
+from zenlake.wire.network cimport Push
+
+@cython.final
+cdef class Rows:
+    cdef object node
+    cdef bint local
+    cdef bint remote
+    cdef Encoder encoder
+    cdef Push push
+    cdef list routes
+    cdef list keys
+    cdef object only
+    cdef Blob payload
+    cdef object encoding
+    cdef dict posts
+    cdef bint is_plain
+    cdef Py_ssize_t run(self, Py_ssize_t first, Py_ssize_t end, Choices codes, bint one) except -1
+    cdef Py_ssize_t run_anywhere(self, Py_ssize_t first, Py_ssize_t end, Choices codes, bint one) except -1
+    cdef Py_ssize_t run_plain(self, Way way, Py_ssize_t first, Py_ssize_t end, Choices codes, bint one) except -1
+    cdef Posted post(self, Py_ssize_t code, int qos)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Capture files as decoded tables: batches go through the common decoder, notes become events."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+
+import pyarrow as pa
+
+from zenlake.capture import Capture
+from zenlake.capture.diagnostics import Note, Notes
+from zenlake.capture.plan_cache import KnownPlan
+from zenlake.capture.prefetch import Ahead
+from zenlake.capture.session_registry import Sessions
+from zenlake.capture.splits import Range
+from zenlake.columns import Decoder
+from zenlake.columns.buffer_pool import Pool
+from zenlake.columns.schemas import chosen
+from zenlake.errors import InvalidValue
+
+logger = logging.getLogger("zenlake.capture")
+
+ROWS = 8192  # per record batch: small enough that the columns are still in the CPU cache when they are read
+
+Tables = Mapping[str, Sequence[str] | None]  # table name -> columns, or None for all
+Decoded = Iterator[tuple[str, pa.RecordBatch]]
+
+
+def decode(source: Capture, tables: Tables, rows: int = ROWS, ahead: bool = False) -> Decoded:
+    """Decode the selected tables. Yield (table, record batch) as they fill.
+
+    With `ahead`, another thread reads the capture and this one decodes.
+    """
+    decoder = Decoder(tables, rows)
+    decoder.files = list(source.files)
+    sessions = Sessions(decoder)
+    given_up = Notes()
+    steps = source.steps()
+    with closing(Ahead(steps) if ahead else steps) as made:
+        for batches, news in made:
+            sessions.hear(news, source.reader)
+            if batches is not None:  # otherwise there are only sessions without batches: encrypted ones
+                decoder.decode(batches)
+                sessions.decoded(batches.get_total_buffer_size(), given_up, place_of(batches))
+                del batches
+            yield from told(decoder.take())
+    notes = source.notes() + given_up.rows()
+    tell_what_is_unreadable(source.files, notes)
+    yield from told(decoder.finish())
+    yield from noted(source.files, notes, sessions.name, tables)
+
+
+def place_of(batches: pa.RecordBatch) -> tuple[int, int]:
+    """Return the file and packet of the last row."""
+    return batches["file"][-1].as_py(), batches["packet"][-1].as_py()
+
+
+def decode_range(
+    of: Range, tables: Tables, rows: int = ROWS, decoder: Decoder | None = None, pool: Pool | None = None
+) -> Decoded:
+    """Decode the selected tables of one range.
+
+    All ranges in order give the same rows as `decode`, except the capture's notes. A decoder of the same tables that has
+    finished another range may be reused, and so may the pool with the memory of that range's rows.
+    """
+    decoder = decoder or Decoder(tables, rows)
+    for _ in of.decode(decoder, pool):
+        yield from told(decoder.take())
+    yield from told(decoder.finish())
+
+
+def notes_of(plan: KnownPlan, tables: Tables) -> Decoded:
+    """Return the capture's notes as events. The plan must be complete."""
+    notes = plan.notes()
+    tell_what_is_unreadable(plan.files, notes)
+    return noted(plan.files, notes, plan.name, tables)
+
+
+def tell_what_is_unreadable(files: list[str], notes: list[Note]) -> None:
+    """Log a warning for each truncated or damaged file, and raise if no file has a readable packet.
+
+    A truncated file is decoded up to the damage, and an event records it. The log line is for users who do not query events.
+    """
+    unread = [note for note in notes if note.kind == "unreadable"]
+    if len({note.file for note in unread if note.packet == 0}) == len(files):
+        raise InvalidValue("; ".join(f"{files[note.file]} is not a capture: {note.why}" for note in unread))
+    for note in unread:
+        logger.warning("%s: read up to packet %d: %s", files[note.file], note.packet, note.why)
+
+
+def told(done: Mapping[str, list[pa.RecordBatch]]) -> Decoded:
+    for table, batches in done.items():
+        for batch in batches:
+            yield table, batch
+
+
+def noted(files: list[str], notes: list[Note], name: Callable[[int], str], tables: Tables) -> Decoded:
+    """Yield the capture's notes as rows of `events`, so that no bytes are dropped silently."""
+    if "events" not in tables or not notes:
+        return
+    columns = tables["events"]
+    rows = [
+        {
+            "session": name(note.face),
+            "direction": 0,
+            "file": files[note.file],
+            "packet": note.packet,
+            "index": 0,
+            "kind": f"capture {note.kind}",
+            "count": note.count,
+            "detail": f"{note.why}; {note.bytes} bytes" if note.bytes else note.why,
+        }
+        for note in notes
+    ]
+    batch = pa.RecordBatch.from_pylist(rows, schema=chosen("events"))
+    yield "events", batch.select(chosen("events", list(columns) if columns is not None else None).names)

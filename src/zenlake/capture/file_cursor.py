@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cursor over the files of a capture: reads from one position to another, and continues from there.
+
+A file stays open between stops, so frequent stops do not reopen it. This module does not interpret packets.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from zenlake.capture.packet_loop import Reader
+from zenlake.capture.pcap import Packets, Source, Trouble
+
+MORE = 0  # as in files
+PAUSED = 3  # as in reader
+STOPPED = 4
+
+Place = tuple[Any, ...]  # of Packets, in a file with random access
+Cut = tuple[int, Place | None]  # a file, and a position in it
+
+
+class Walk:
+    """Cursor position. `file` is past the last one when all files are read."""
+
+    def __init__(self, reader: Reader, files: list[str], first: Cut = (0, None)) -> None:
+        self.file, self._place = first
+        self._reader = reader
+        self._files = files
+        self._packets: Packets | None = None  # of the file, if it is open
+
+    def to(self, file: int, byte: int) -> Iterator[pa.RecordBatch]:
+        """Yield the record batches of the packets from here that begin before this offset of that file."""
+        while self.file < len(self._files) and (self.file, 0) < (file, byte):
+            trouble = ""
+            try:
+                packets = self._packets or self._open()
+                self._reader.begin(packets, self.file, byte if self.file == file else -1)
+                while (found := self._reader.run()) == PAUSED or (found == MORE and packets.more()):
+                    yield from self._reader.rows.collect()
+                if found == STOPPED:
+                    return
+            except Trouble as error:
+                trouble = str(error)
+            self._close(trouble)
+
+    @property
+    def at(self) -> int:
+        """Return the offset of the file at which reading continues."""
+        return 0 if self._packets is None else self._packets.place()[0]
+
+    def place(self) -> Cut:
+        """Return the position at which reading continues."""
+        return self.file, self._packets.place() if self._packets is not None else None
+
+    def _open(self) -> Packets:
+        self._packets = Packets(Source(self._files[self.file]))
+        if self._place is not None:
+            self._packets.resume(self._place)
+        self._place = None
+        return self._packets
+
+    def _close(self, trouble: str) -> None:
+        """Close the file and note damage or losses at its end."""
+        packets, notes = self._packets, self._reader.notes
+        assert packets is not None
+        lost = packets.finish()
+        trouble = trouble or packets.trouble
+        if lost:
+            notes.add("dropped", self.file, packets.number, -1, 0, lost)
+        if trouble:
+            notes.add("unreadable", self.file, packets.number, -1, 0, why=trouble)
+        self._packets = None
+        self.file += 1

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+from zenlake.wire.batch_reader cimport Reader
+
+cdef class Judge:
+    cdef Reader reader
+    cdef bytes data
+    cdef const unsigned char* p
+
+    cpdef int point(self, bytes data) except -1
+    cpdef int weigh(self, Py_ssize_t at, Py_ssize_t end, int framing) except -1
+    cdef int weigh_messages(self, int framing) except -1
+    cdef int chain(self, Py_ssize_t at, Py_ssize_t end, int framing, int enough, Py_ssize_t edge) except -1
+    cdef Py_ssize_t find(self, Py_ssize_t at, Py_ssize_t until, Py_ssize_t end, int framing, int enough) except -2
+    cdef int features(self) except -1
+    cdef int scouts(self) except -1
+
+cdef bint begins(const unsigned char* p, Py_ssize_t at, Py_ssize_t end, int framing) noexcept nogil
+cdef long long number(const unsigned char* p, Py_ssize_t at, Py_ssize_t end, int framing) noexcept nogil
+cdef Py_ssize_t lz4_size(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+cdef int weigh_packed(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+cdef Py_ssize_t skip(Py_ssize_t at, Py_ssize_t end, Py_ssize_t n) noexcept nogil
+cdef int tls(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+cdef bint quic(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+from zenlake.capture.pcap cimport Packets
+from zenlake.capture.flows cimport Table
+from zenlake.capture.headers cimport Headers
+from zenlake.capture.heuristics cimport Judge
+from zenlake.capture.batch_builder cimport Rows
+from zenlake.capture.tcp_reassembly cimport Lane
+
+cdef class Reader:
+    cdef readonly Rows rows
+    cdef readonly Judge judge
+    cdef readonly list faces
+    cdef public list departed
+    cdef readonly object notes
+    cdef readonly set servers
+    cdef object fragments
+    cdef Table table
+    cdef Headers headers
+    cdef readonly Packets packets
+    cdef int file, looked_ahead
+    cdef long long stop
+    cdef unsigned long long* recent
+    cdef long long* recent_times
+
+    cpdef int begin(self, Packets packets, int file, long long stop=*) except -1
+    cpdef int run(self) except -1
+    cdef int step(self) except -1 nogil
+    cdef int packet(self, Headers h, const unsigned char* p) except -1 nogil
+    cdef int carry(self, Lane lane, Headers h, const unsigned char* p) except -1 nogil
+    cdef bint twin(self, Headers h, const unsigned char* p) noexcept nogil
+    cdef int new_flow(self) except -1
+    cdef int connect(self, Lane lane) except -1
+    cdef int fragment(self, const unsigned char* p) except -1
+    cdef int odd(self, int found) except -1
+    cpdef int finish(self) except -1
+    cpdef tuple save(self)
+    cpdef int restore(self, tuple saved) except -1

@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Main loop: pass each packet to its lane. The common case runs without the GIL."""
+
+from array import array
+
+import cython
+
+from zenlake.capture.diagnostics import Address, Face, Notes
+from zenlake.capture.flows import MOST_SERVERS, Flow, ends_of
+from zenlake.capture.ip_reassembly import Fragments
+from zenlake.capture.pcap import Trouble
+
+if cython.compiled:
+    from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
+    from cython.cimports.libc.stdlib import calloc, free
+    from cython.cimports.libc.string import memcpy
+    from cython.cimports.zenlake.capture.batch_builder import Rows
+    from cython.cimports.zenlake.capture.batch_framing import copied
+    from cython.cimports.zenlake.capture.flows import Table
+    from cython.cimports.zenlake.capture.headers import Headers, u64
+    from cython.cimports.zenlake.capture.heuristics import Judge
+    from cython.cimports.zenlake.capture.pcap import Packets
+    from cython.cimports.zenlake.capture.tcp_reassembly import Lane
+else:
+    from zenlake.capture.batch_builder import Rows
+    from zenlake.capture.batch_framing import copied
+    from zenlake.capture.flows import Table
+    from zenlake.capture.headers import Headers, u64
+    from zenlake.capture.heuristics import Judge
+    from zenlake.capture.pcap import Packets
+
+MORE = cython.declare(cython.int, 0)  # as in files
+PACKET = cython.declare(cython.int, 1)
+PAUSED = cython.declare(cython.int, 3)
+STOPPED = cython.declare(cython.int, 4)
+ENDLESS = cython.declare(cython.longlong, (1 << 62))
+
+FRAGMENT = cython.declare(cython.int, 1)  # as in headers
+TCP = cython.declare(cython.int, 6)
+
+FIN = cython.declare(cython.int, 0x01)
+SYN = cython.declare(cython.int, 0x02)
+RST = cython.declare(cython.int, 0x04)
+ACK = cython.declare(cython.int, 0x10)
+
+RECENT = cython.declare(cython.Py_ssize_t, 4096)  # packets among which a duplicate is searched
+TWIN = cython.declare(cython.longlong, 50_000_000)  # maximum ns between duplicates
+PRIME = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
+MASK = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+AHEAD = 20_000  # packets
+BREATH = cython.declare(cython.Py_ssize_t, 100_000)  # packets between checks for interrupts
+
+ODD = {-1: "not-ip", -2: "malformed", -3: "link-type"}
+
+
+@cython.cclass
+class Reader:
+    """State of a capture reader. Flows use it as `book`: rows, faces, notes, servers, departed."""
+
+    def __init__(self, rows: Rows, most_flows: int) -> None:
+        self.rows = rows
+        self.faces: list[Face | None] = []  # None: ended long ago
+        self.departed: list[int] = []  # faces whose flow has ended
+        self.notes = Notes()
+        self.servers: set[tuple[Address, bool]] = set()  # ends that are known to listen
+        self.fragments = Fragments(self.lost)
+        self.judge = Judge()
+        self.table = Table(most_flows)
+        self.headers = Headers()
+        self.packets = Packets()
+        self.file = 0
+        self.looked_ahead = -1
+        self.stop = ENDLESS
+        if cython.compiled:
+            self.recent = cython.cast(cython.pointer(cython.ulonglong), calloc(RECENT, 8))
+            self.recent_times = cython.cast(cython.p_longlong, calloc(RECENT, 8))
+            if self.recent == cython.NULL or self.recent_times == cython.NULL:
+                raise MemoryError
+        else:
+            self.recent = [0] * RECENT
+            self.recent_times = [0] * RECENT
+
+    def __dealloc__(self):
+        if cython.compiled:
+            free(self.recent)
+            free(self.recent_times)
+
+    def begin(self, packets, file, stop=-1):
+        """Start the next file. With `stop`, read only packets that begin before this offset."""
+        self.packets = packets
+        self.file = file
+        self.stop = ENDLESS if stop < 0 else stop
+        return 0
+
+    def run(self):
+        """Read until record batches are ready, an interrupt check is due, more input is needed, or the packets end."""
+        found: cython.int
+        with cython.nogil:
+            found = self.step()
+        return found
+
+    def step(self):
+        p: cython.p_const_uchar
+        found: cython.int
+        n: cython.Py_ssize_t = BREATH
+        while n > 0 and self.rows.finished == 0:
+            n -= 1
+            if self.packets.first + self.packets.at >= self.stop:
+                return STOPPED
+            found = self.packets.next()
+            if found == MORE and self.packets.slide():
+                found = self.packets.next()
+            if found != PACKET:
+                return found
+            p = self.packets.p
+            found = self.headers.read(
+                p, self.packets.data, self.packets.data_end, self.packets.missing, self.packets.link
+            )
+            if found == FRAGMENT:
+                with cython.gil:
+                    self.fragment(p)
+            elif found > 0:
+                self.packet(self.headers, p)
+            else:
+                with cython.gil:
+                    self.odd(found)
+        return PAUSED
+
+    def packet(self, h, p):
+        """Process a whole TCP or UDP packet with parsed headers."""
+        slot: cython.Py_ssize_t = self.table.find(h.src_hi, h.src_lo, h.dst_hi, h.dst_lo, h.ports)
+        if self.table.keys[5 * slot + 4] == 0:
+            with cython.gil:
+                self.new_flow()
+            slot = self.table.find(h.src_hi, h.src_lo, h.dst_hi, h.dst_lo, h.ports)
+        if cython.compiled:
+            return self.carry(cython.cast(Lane, self.table.lanes[slot]), h, p)
+        else:
+            return self.carry(self.table.lanes[slot], h, p)
+
+    def carry(self, lane, h, p):
+        lane.received = self.packets.received
+        lane.packet = self.packets.number
+        lane.file = self.file
+        twin: cython.bint = h.end > h.at and self.twin(h, p)
+        if h.protocol != TCP:
+            if h.end + h.missing == h.at:
+                return 0
+            if twin or h.missing > 0:
+                with cython.gil:
+                    lane.note("duplicated" if twin else "unfinished", h.end - h.at)
+                    if h.missing > 0:
+                        lane.note("cut", h.missing)
+                return 0
+            return lane.datagram(p, h.at, h.end)
+        seq: cython.uint = h.seq
+        if h.flags & SYN:
+            with cython.gil:
+                if self.connect(lane) != 0:  # a new connection: a new lane
+                    return self.packet(h, p)
+            seq = lane.expected
+        if h.flags & ACK:
+            lane.acknowledged = h.ack
+            lane.acknowledges = True
+        if h.end + h.missing > h.at:
+            lane.segment(seq, p, h.at, h.end, h.missing, twin)
+        if h.flags & RST:
+            with cython.gil:
+                lane.flow.finish()
+        return 0
+
+    def twin(self, h, p):
+        """Return whether the same packet was captured just before: on another interface, or both outgoing and incoming."""
+        f: cython.ulonglong = ((h.src_lo ^ h.dst_lo ^ h.ports) + h.id) & MASK
+        f = ((f ^ (f >> 29)) * PRIME + h.seq) & MASK
+        f = ((f ^ (f >> 31)) * PRIME + h.ack + (h.end - h.at)) & MASK
+        if h.protocol != TCP or h.offset != 0 or h.more != 0:
+            if h.end - h.at >= 8:
+                f = ((f ^ (f >> 30)) * PRIME + u64(p, h.at)) & MASK
+                f = ((f ^ (f >> 28)) * PRIME + u64(p, h.end - 8) + h.offset) & MASK
+            else:
+                f = ((f ^ (f >> 30)) * PRIME + p[h.at] + h.offset) & MASK
+        f = (f ^ (f >> 32)) & MASK
+        i: cython.Py_ssize_t = f & (RECENT - 1)
+        again: cython.bint = self.recent[i] == f and self.packets.received - self.recent_times[i] < TWIN
+        self.recent[i] = f
+        self.recent_times[i] = self.packets.received
+        return again
+
+    # Uncommon packets.
+
+    def new_flow(self):
+        h = self.headers
+        client = None
+        if h.protocol == TCP and h.flags & SYN:
+            client = 1 if h.flags & ACK else 0
+        self.table.add(Flow(self, (h.src_hi, h.src_lo, h.dst_hi, h.dst_lo, h.ports), client))
+        return 0
+
+    def connect(self, lane):
+        """Process a SYN. Return 1 if it begins a new connection, which then replaces the known one."""
+        h = self.headers
+        first: cython.uint = (h.seq + 1) & 0xFFFFFFFF
+        if not lane.begun:
+            lane.begin(first)
+        elif lane.first != first:
+            old = lane.flow
+            client = 1 if h.flags & ACK else 0
+            self.table.replace(old, Flow(self, (h.src_hi, h.src_lo, h.dst_hi, h.dst_lo, h.ports), client))
+            return 1
+        return 0
+
+    def place(self):
+        return self.file, self.packets.number
+
+    def fragment(self, p):
+        h = self.headers
+        size: cython.Py_ssize_t = h.end - h.at
+        number = self.packets.number
+        h.ports = h.protocol
+        h.seq = h.ack = 0
+        if self.twin(h, p):
+            self.notes.add("duplicated", self.file, number, -1, size)
+        elif h.missing > 0:
+            self.notes.add("cut", self.file, number, -1, h.missing)
+        else:
+            key = (h.src_hi, h.src_lo, h.dst_hi, h.dst_lo, h.id, h.protocol)
+            payload: bytes = self.fragments.add(
+                key, h.offset, h.more, copied(p, h.at, h.end), self.packets.received, self.file, number
+            )
+            if payload is not None:
+                q: cython.p_const_uchar = payload
+                h.offset = 0
+                h.more = False
+                found: cython.int = h.transport(q, 0, len(payload), 0)
+                if found > 0:
+                    self.packet(h, q)
+                else:
+                    self.odd(found)
+        return 0
+
+    def lost(self, whole):
+        self.notes.add("fragments", whole.file, whole.packet, -1, whole.have)
+
+    def look_ahead(self):
+        """Find the listening ends: those that answer a SYN, or have two or more partners.
+
+        Runs once per file, on the available bytes.
+        """
+        if self.looked_ahead == self.file:
+            return
+        self.looked_ahead = self.file
+        partners = {}
+        pairs = [(flow.ends, flow.udp) for flow in self.table.flows.values()]
+        packets = self.packets.ahead()
+        h = Headers()
+        found: cython.int
+        for _ in range(AHEAD):
+            found = packets.next()
+            while found == MORE and self.see_more(packets):
+                found = packets.next()
+            if found != PACKET:
+                break
+            found = h.read(packets.p, packets.data, packets.data_end, packets.missing, packets.link)
+            if found > FRAGMENT:
+                ends = ends_of(h.src_hi, h.src_lo, h.dst_hi, h.dst_lo, h.ports)
+                pairs.append((ends, found != TCP))
+                if h.flags & SYN and len(self.servers) < MOST_SERVERS:
+                    self.servers.add((ends[0 if h.flags & ACK else 1], False))
+        for (one, other), udp in pairs:
+            for end, partner in ((one, other), (other, one)):
+                if partners.setdefault((end, udp), partner) != partner and len(self.servers) < MOST_SERVERS:
+                    self.servers.add((end, udp))
+
+    def see_more(self, packets):
+        try:
+            return packets.more()
+        except Trouble:  # reported when the loop reaches it
+            return False
+
+    def odd(self, found):
+        self.notes.add(ODD[found], self.file, self.packets.number, -1, self.packets.data_end - self.packets.data)
+        return 0
+
+    def finish(self):
+        self.fragments.finish()
+        for flow in self.table.flows.values():
+            flow.finish()
+        self.rows.flush()
+        return 0
+
+    def release(self):
+        """Release the memory after the last read.
+
+        Flows and reader reference each other, so large objects would otherwise wait for the garbage collector.
+        """
+        self.packets = Packets()
+        self.rows.release()
+        return 0
+
+    # Save and restore, to continue in another process.
+
+    def save(self):
+        """Return the state that later packets depend on. Rows and notes are not included."""
+        flows = [flow.save() for flow in self.table.flows.values()]
+        if cython.compiled:
+            recent = PyBytes_FromStringAndSize(cython.cast(cython.p_char, self.recent), 8 * RECENT)
+            times = PyBytes_FromStringAndSize(cython.cast(cython.p_char, self.recent_times), 8 * RECENT)
+        else:
+            recent, times = array("Q", self.recent).tobytes(), array("q", self.recent_times).tobytes()
+        return flows, len(self.faces), set(self.servers), self.fragments.save(), self.looked_ahead, recent, times
+
+    def restore(self, saved):
+        flows, faces, self.servers, fragments, self.looked_ahead, recent, times = saved
+        self.faces = [None] * faces
+        self.fragments.restore(fragments)
+        for state in flows:
+            flow = Flow(self, state[0], None)
+            flow.restore(state)
+            self.table.add(flow)
+            if flow.face is not None:
+                self.faces[flow.face.id] = flow.face
+        if cython.compiled:
+            memcpy(self.recent, PyBytes_AS_STRING(recent), 8 * RECENT)
+            memcpy(self.recent_times, PyBytes_AS_STRING(times), 8 * RECENT)
+        else:
+            self.recent, self.recent_times = list(array("Q", recent)), list(array("q", times))
+        return 0

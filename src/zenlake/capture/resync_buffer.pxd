@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+from zenlake.capture.heuristics cimport Judge
+
+cdef class Aside:
+    cdef list held
+    cdef Py_ssize_t size
+    cdef int framing
+
+    cdef int add(self, bytes data, long long received, long long packet, int file) except -1
+    cdef list empty(self)
+    cdef Py_ssize_t shed(self, Py_ssize_t n) except -1
+    cdef bytes data(self)
+    cdef Py_ssize_t find_batches(self, Judge judge, tuple framings, int enough) except -2
+    cdef int find_datagrams(self, Judge judge, tuple framings, bint known) except -3

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Session registry of a capture: names sessions for the decoder and limits their memory.
+
+A capture may contain any number of sessions, each with incomplete messages. Ended sessions are removed. Incomplete
+messages are dropped when they use too much memory together; later messages then report the missing parts.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zenlake.capture.diagnostics import Face, Notes
+from zenlake.columns import Decoder
+from zenlake.session import Session
+
+if TYPE_CHECKING:
+    from zenlake.capture.packet_loop import Reader
+
+MOST_NAMES = 1 << 18
+MOST_FACES = 1 << 16  # limit of ended sessions
+MOST_HALVES = 1 << 30  # limit of the bytes of incomplete messages in all sessions together
+BREATH = 1 << 27  # bytes of batches between checks of that limit
+
+
+class News(NamedTuple):
+    """Session changes found by a reader."""
+
+    met: list[Face | None]
+    departed: list[int]
+
+    @classmethod
+    def of(cls, reader: "Reader", known: int) -> "News":
+        """Return the changes since the reader had `known` faces."""
+        departed, reader.departed = reader.departed, []
+        return cls(reader.faces[known:], departed)
+
+
+class Sessions:
+    def __init__(self, decoder: Decoder, names: dict[int, str] | None = None) -> None:
+        self.decoder = decoder
+        self.names = names  # by face, if known in advance
+        self.born: dict[int, str] = {}  # the names assigned since `save`
+        self._counts: dict[str, int] = {}
+        self._leaving: list[int] = []
+        self._gone: list[int] = []
+        self._told: dict[int, str] = {}  # names by face, for the capture's notes
+        self._seen = 0
+
+    def introduce(self, reader: "Reader", all_decoded: bool = False) -> None:
+        """Register new faces with the decoder."""
+        self.hear(News.of(reader, len(self.decoder.sessions)), reader, all_decoded)
+
+    def hear(self, news: "News", reader: "Reader", all_decoded: bool = False) -> None:
+        """Register new faces with the decoder. Remove those that ended before the last decoded rows."""
+        known = self.decoder.sessions
+        self.meet(news.met)
+        leaving, self._leaving = self._leaving, news.departed
+        if all_decoded:
+            leaving, self._leaving = leaving + self._leaving, []
+        for id in leaving:
+            if known[id] is not None:
+                known[id].drop_keys()
+            known[id] = None
+            self._gone.append(id)
+        if len(self._gone) > MOST_FACES:
+            for id in self._gone[:-MOST_FACES]:
+                reader.faces[id] = None
+                self._told.pop(id, None)
+            del self._gone[:-MOST_FACES]
+
+    def meet(self, faces: Sequence[Face | None]) -> None:
+        """Register further faces with the decoder."""
+        for face in faces:
+            if face is None:
+                self.decoder.sessions.append(None)
+                continue
+            name = self._name(face) if self.names is None else self.names.get(face.id, "")
+            session = Session(name, self.decoder.memory)
+            session.is_scouting = face.protocol == "scouting"
+            session.is_multicast = face.protocol == "multicast"
+            self.decoder.sessions.append(session)
+            self.born[face.id] = self._told[face.id] = name
+
+    def decoded(self, size: int, notes: Notes, place: tuple[int, int]) -> None:
+        """Enforce the limit of incomplete messages, at intervals of batch bytes. A note records the drop and its place."""
+        self._seen += size
+        if self._seen < BREATH:
+            return
+        self._seen = 0
+        halves = [
+            (side.lanes.held(), face, side.lanes)
+            for face, session in enumerate(self.decoder.sessions)
+            if session is not None
+            for side in session.sides
+        ]
+        total = sum(held for held, _, _ in halves)
+        for held, face, lanes in sorted(halves, key=lambda half: -half[0]):
+            if total <= MOST_HALVES:
+                break
+            total -= held
+            lanes.restore({**lanes.save(), "parts": {}})
+            notes.add("limit", *place, face, held)
+
+    def save(self) -> dict[int, tuple[dict[str, Any], bool]]:
+        """Return the active sessions, by face."""
+        self.born = {}
+        return {
+            id: (session.save(), bool(session.is_scouting))
+            for id, session in enumerate(self.decoder.sessions)
+            if session is not None
+        }
+
+    def restore(self, saved: dict[int, tuple[dict[str, Any], bool]], count: int) -> None:
+        """Restore saved sessions. `count` is the number of all faces so far, including ended ones."""
+        known = self.decoder.sessions
+        for session in known:
+            if session is not None:
+                session.drop_keys()
+        known[:] = [None] * count
+        for id, (session, is_scouting) in saved.items():
+            known[id] = Session.restore(session, self.decoder.memory)
+            known[id].is_scouting = is_scouting
+
+    def name(self, face: int) -> str:
+        return self._told.get(face, "")
+
+    def _name(self, face: Face) -> str:
+        """Name a session by protocol and addresses, with a counter for repeated addresses."""
+        name = f"{face.protocol}/{address(face.client)}->{address(face.server)}"
+        if name not in self._counts and len(self._counts) >= MOST_NAMES:
+            return f"{name}#face{face.id}"  # as unique as a counter, without memory
+        self._counts[name] = self._counts.get(name, 0) + 1
+        return name if self._counts[name] == 1 else f"{name}#{self._counts[name]}"
+
+
+def address(of: tuple[str, int]) -> str:
+    host, port = of
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

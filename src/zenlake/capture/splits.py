@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranges of a capture that can be decoded independently, in another process or on another machine.
+
+The meaning of a packet depends on earlier packets: its session, the start of its batch, the key of an id. One pass over
+the capture collects this state and fills no table, which makes it several times cheaper than decoding. At each split
+point the pass saves its state. A range consists of a saved state, the next split point, and the names of the sessions
+that begin between them. It may begin inside a flow, a batch or a message whose first half lies in the previous range.
+
+A consumer in the same process need not read a range again: the rows can be attached to it.
+
+A file with random access can be split. A compressed file is one range.
+"""
+
+import os
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from zenlake.capture.batch_builder import Rows
+from zenlake.capture.diagnostics import Face, Note
+from zenlake.capture.file_cursor import Cut, Walk
+from zenlake.capture.packet_loop import Reader
+from zenlake.capture.pcap import lies_in_place
+from zenlake.capture.session_registry import Sessions
+from zenlake.capture.state_filter import Skim
+from zenlake.columns import Decoder
+from zenlake.columns.buffer_pool import Pool
+
+# Default size of a range, in bytes: each range costs the pass 0.2 ms, and larger ones leave the CPU caches before decoding.
+SIZE = 4 << 20
+INFLATED = 4  # rows that exceed the range's size by this factor (they were compressed) are not attached
+
+Limits = tuple[int, int, int, int]  # rows and bytes of a record batch, bytes held, flows
+
+
+def size_that_can_be_cut(files: list[str]) -> int:
+    """Return the total size in bytes of the files with random access."""
+    return sum(os.path.getsize(file) if lies_in_place(file) else 0 for file in files)
+
+
+class Carried(NamedTuple):
+    """The rows and faces that the pass has read for a range. The first `plan_cache` faces belong to earlier ranges."""
+
+    rows: list[pa.RecordBatch]
+    faces: list[Face | None]
+    before: int
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A part of a capture. It can be pickled; the files must stay at the same path."""
+
+    files: list[str]
+    first: Cut
+    end: tuple[int, int]
+    limits: Limits
+    state: bytes  # of the reader and the sessions, pickled at the start of the range
+    names: dict[int, str]  # of the faces that begin in it
+    carried: Carried | None = None
+
+    def decode(self, decoder: Decoder, pool: Pool | None = None) -> Iterator[None]:
+        """Decode the range, one record batch per step. The filled tables may be taken at each step.
+
+        `pool` is the pool of an earlier range, whose memory is reused.
+        """
+        saved, going_on = pickle.loads(self.state)
+        decoder.files = list(self.files)
+        sessions = Sessions(decoder, self.names)
+        if self.carried is not None:
+            sessions.restore(going_on, self.carried.before)
+            sessions.meet(self.carried.faces)
+            while self.carried.rows:
+                decoder.decode(self.carried.rows.pop(0))
+                yield
+            return
+        rows, size, held, flows = self.limits
+        reader = Reader(Rows(rows, size, held, pool), flows)
+        reader.restore(saved)
+        sessions.restore(going_on, len(reader.faces))
+        for batches in self._batches(reader):
+            sessions.introduce(reader)
+            decoder.decode(batches)
+            sessions.decoded(batches.get_total_buffer_size(), reader.notes, reader.place())
+            yield
+        reader.release()
+
+    def _batches(self, reader: Reader) -> Iterator[pa.RecordBatch]:
+        yield from Walk(reader, self.files, self.first).to(*self.end)
+        if self.end[0] == len(self.files):
+            reader.finish()
+        reader.rows.flush()
+        yield from reader.rows.collect()
+
+
+class Plan:
+    """The planning pass. After it, the sessions and notes are those of the whole capture."""
+
+    def __init__(self, files: list[str], limits: Limits, size: int = SIZE, carry: bool = False) -> None:
+        rows, bytes, held, flows = limits
+        self.files = files
+        self.limits = limits
+        self.size = max(1, size)
+        self.skim = Skim(rows, bytes, held)
+        self.reader = Reader(self.skim, flows)
+        self.decoder = Decoder({})
+        self.decoder.files = list(files)
+        self.sessions = Sessions(self.decoder)
+        self._beside = Rows(rows, bytes, held) if carry else None
+
+    def ranges(self) -> Iterator[Range]:
+        """Yield each range as soon as the pass reaches its end. Decoding may start before the pass is complete."""
+        walk = Walk(self.reader, self.files)
+        first, state = walk.place(), self._save()
+        seen = at = 0  # bytes since the last split; offset in the current file
+        while walk.file < len(self.files):
+            file = walk.file
+            if at == 0:
+                size = os.path.getsize(self.files[file])
+                in_place = lies_in_place(self.files[file])
+            if not in_place:
+                self.skim.gather_no_more()  # of unknown size
+            stop = at + self.size - seen
+            for batches in walk.to(file, stop) if in_place and stop < size else walk.to(file + 1, 0):
+                self._follow(batches)
+            if walk.file > file:
+                seen += size - at
+                at = 0
+            else:
+                seen = self.size
+                at = walk.at
+            if seen >= self.size and walk.file < len(self.files):
+                yield self._range(first, (walk.file, at), state)
+                first, state, seen = walk.place(), self._save(), 0
+        self.reader.finish()
+        yield self._range(first, (len(self.files), 0), state)
+
+    def notes(self) -> list[Note]:
+        """Return the notes of the whole capture. Valid after the last range."""
+        return self.reader.notes.rows()
+
+    def name(self, face: int) -> str:
+        """Return the session name of a note's face."""
+        return self.sessions.name(face)
+
+    def _follow(self, batches: pa.RecordBatch) -> None:
+        self.sessions.introduce(self.reader)
+        self.decoder.decode(batches)
+        self.sessions.decoded(batches.get_total_buffer_size(), self.reader.notes, self.reader.place())
+
+    def _range(self, first: Cut, end: tuple[int, int], state: bytes) -> Range:
+        """Update the sessions up to this packet. Return the new sessions and the rows since the last split."""
+        self.reader.rows.flush()
+        for batches in self.reader.rows.collect():
+            self._follow(batches)
+        self.sessions.introduce(self.reader, all_decoded=True)
+        rows = self.skim.gathered()
+        carried = None if rows is None else Carried(rows, self.reader.faces[self._before :], self._before)
+        return Range(self.files, first, end, self.limits, state, self.sessions.born, carried)
+
+    def _save(self) -> bytes:
+        """Save the state at the start of a range. It is pickled immediately, because the objects continue to change."""
+        self._before = len(self.reader.faces)
+        if self._beside is not None:
+            self.skim.gather(self._beside, INFLATED * self.size // self.limits[1] + 1)
+        return pickle.dumps((self.reader.save(), self.sessions.save()), protocol=5)

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+from zenlake.capture.batch_builder cimport Rows
+
+cdef Py_ssize_t skip_number(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+cdef Py_ssize_t skip_run(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+cdef Py_ssize_t skip_exts(const unsigned char* p, Py_ssize_t at, Py_ssize_t end, int h) noexcept nogil
+cdef Py_ssize_t skip_push(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+cdef Py_ssize_t frame_of_pushes(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+cpdef Py_ssize_t kept_of(bytes batch) except -1
+
+cdef class Skim(Rows):
+    cdef Rows beside
+    cdef Py_ssize_t most_beside
+    cdef int run, run_face, run_direction, run_lane
+    cdef long long run_number
+
+    cpdef int gather_no_more(self) except -1
+
+    cdef int append(
+        self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end, int face, int direction, Py_ssize_t wire_size,
+        bint compressed, long long received, long long packet, int file
+    ) except -1 nogil

@@ -1,0 +1,105 @@
+cimport cython
+from zenlake.columns.c_data_export cimport Parcel
+from zenlake.columns.buffer_pool cimport Block, Pool
+from zenlake.columns.row_staging cimport Spans
+from zenlake.session.key_table cimport KeyTable
+from zenlake.wire.raw_memory cimport copy
+
+cdef bytearray pack(const unsigned char* flags, Py_ssize_t count)
+cdef bytearray widen(const unsigned char* values, Py_ssize_t count)
+
+cdef class Column:
+    cdef object type
+    cdef Pool pool
+    cdef Block block
+    cdef readonly bint on
+    cdef Py_ssize_t width
+    cdef Py_ssize_t rows
+    cdef Py_ssize_t dense
+    cdef Py_ssize_t marks
+    cdef unsigned char[::1] marked
+    cdef unsigned char* valid
+    cdef int reset(self) except -1
+    cdef object validity(self, Py_ssize_t count)
+    cdef bint is_written(self)
+    cdef int send(self, Parcel parcel, Py_ssize_t count) except -1
+    cdef int send_nulls(self, Parcel parcel, Py_ssize_t count) except -1
+    cdef int send_values(self, Parcel parcel, Py_ssize_t count) except -1
+    cdef void clear_nulls(self, Py_ssize_t count) noexcept nogil
+    @cython.final
+    cdef int values(self, Py_ssize_t width) except -1
+    @cython.final
+    cdef void mark_rows(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil
+    cdef inline void mark(self, Py_ssize_t row) noexcept nogil:
+        if self.dense == row:
+            self.dense = row + 1
+        else:
+            self.valid[row] = 1
+            self.marks += 1
+
+@cython.final
+cdef class Long(Column):
+    cdef long long* data
+    cdef void fill(self, Py_ssize_t first, Py_ssize_t last, long long value) noexcept nogil
+    cdef long long* next_rows(self, Py_ssize_t first, Py_ssize_t count) noexcept nogil
+    cdef int gather(self, Py_ssize_t first, const long long* values, Spans owners, Py_ssize_t count) except -1 nogil
+    cdef inline void put(self, Py_ssize_t row, long long value) noexcept nogil:
+        if self.on:
+            self.data[row] = value
+            self.mark(row)
+
+@cython.final
+cdef class Int(Column):
+    cdef int* data
+    cdef void fill(self, Py_ssize_t first, Py_ssize_t last, int value) noexcept nogil
+    cdef void count(self, Py_ssize_t first, Py_ssize_t last, int value) noexcept nogil
+    cdef inline void put(self, Py_ssize_t row, int value) noexcept nogil:
+        if self.on:
+            self.data[row] = value
+            self.mark(row)
+
+@cython.final
+cdef class Byte(Column):
+    cdef unsigned char* data
+    cdef void fill(self, Py_ssize_t first, Py_ssize_t last, int value) noexcept nogil
+    cdef inline void put(self, Py_ssize_t row, int value) noexcept nogil:
+        if self.on:
+            self.data[row] = value
+            self.mark(row)
+
+@cython.final
+cdef class Text(Column):
+    cdef Block offsets_block
+    cdef int* offsets
+    cdef unsigned char* data
+    cdef Py_ssize_t room
+    cdef readonly Py_ssize_t used
+    cdef Py_ssize_t told
+    cdef int keep(self, Block block) except -1
+    cdef int grow(self, Py_ssize_t room) except -1 with gil
+    cdef void begin(self, Py_ssize_t row) noexcept nogil
+    cdef int add(self, const unsigned char* source, Py_ssize_t at, Py_ssize_t size) except -1 nogil
+    cdef void end(self, Py_ssize_t row) noexcept nogil
+    cdef int put_after_nulls(self, Py_ssize_t row, const unsigned char* source, Py_ssize_t at,
+                             Py_ssize_t size) except -1 nogil
+    cdef inline int put(self, Py_ssize_t row, const unsigned char* source, Py_ssize_t at, Py_ssize_t size) except -1 nogil:
+        if not self.on:
+            return 0
+        if self.told != row or self.room - self.used < size:
+            return self.put_after_nulls(row, source, at, size)
+        copy(self.data, self.used, source, at, size)
+        self.used += size
+        self.told = row + 1
+        self.offsets[row + 1] = self.used
+        self.mark(row)
+        return 0
+    cdef int fill(self, Py_ssize_t first, Py_ssize_t last, const unsigned char* source, Py_ssize_t at,
+                  Py_ssize_t size) except -1 nogil
+    cdef int gather(self, Py_ssize_t first, Spans runs, Py_ssize_t count, const unsigned char* source) except -1 nogil
+    cdef int gather_alike(self, Py_ssize_t first, const long long* places, Py_ssize_t size, Py_ssize_t count,
+                          const unsigned char* source) except -1 nogil
+    cdef Py_ssize_t gather_numbered(self, Py_ssize_t first, const long long* numbers, int sign, KeyTable keys,
+                                    Py_ssize_t count) except -1 nogil
+    cdef int make_room(self, Py_ssize_t size) except -1 nogil
+    cdef int end_rows(self, Py_ssize_t first, Py_ssize_t last, Py_ssize_t used) except -1 nogil
+    cpdef put_value(self, Py_ssize_t row, value)

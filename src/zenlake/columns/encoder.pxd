@@ -1,0 +1,59 @@
+cimport cython
+from zenlake.columns.column_readers cimport Choices, Numbers, Runs
+from zenlake.wire.fields cimport Source, Stamp
+from zenlake.wire.network cimport Push
+from zenlake.wire.transport cimport Fragment, Frame
+from zenlake.wire.writer cimport Writer
+
+cdef unsigned long long unsigned_of(long long value) noexcept nogil
+
+@cython.final
+cdef class Encoder:
+    cdef readonly Py_ssize_t limit
+    cdef readonly Py_ssize_t prefix
+    cdef readonly long long mask
+    cdef readonly bint qos
+    cdef long long next_sn[16]
+    cdef dict ids
+    cdef Writer w
+    cdef Writer spare
+    cdef Push push
+    cdef Frame frame
+    cdef Fragment part
+    cdef Py_ssize_t batch_at
+    cdef Py_ssize_t frame_at
+    cdef Py_ssize_t body_at
+    cdef int lane
+    cdef list ends
+    cdef Runs keys
+    cdef Runs payloads
+    cdef Runs attachments
+    cdef Choices scopes
+    cdef Choices deletes
+    cdef Choices congestion
+    cdef Numbers priority
+    cdef Numbers express
+    cdef Numbers reliable
+    cdef Numbers ntp64
+    cdef Numbers eid
+    cdef Numbers source_sn
+    cdef Choices stamp_ids
+    cdef Choices sources
+    cdef Choices encodings
+    cdef bytearray texts
+    cdef list runs
+    cdef long long[::1] run_at
+    cdef long long[::1] run_size
+    cdef long long[::1] run_id
+
+    cdef int write_rows(self, Py_ssize_t rows) except -1 nogil
+    cdef void point(self, Py_ssize_t row) noexcept nogil
+    cdef bint is_reliable(self, Py_ssize_t row) noexcept nogil
+    cdef void origin(self, Py_ssize_t row, Stamp stamp, Source source) noexcept nogil
+    cdef void content_of(self, Py_ssize_t row) noexcept nogil
+    cdef int add(self, int priority, bint reliable) except -1 nogil
+    cdef int open(self, int priority, bint reliable) except -1 nogil
+    cdef int next_batch(self, int priority, bint reliable) except -1 nogil
+    cdef int fragment(self, int priority, bint reliable, Py_ssize_t size) except -1 nogil
+    cdef int end_batch(self) except -1 nogil
+    cdef int ended(self) except -1 with gil

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Live samples to columns: runs of common publications in one pass, other messages one by one.
+
+The bytes of rows are copied to a stage, because the receive buffer is reused after each message. Keys are numbered in
+order of arrival, like declared keys in the decoder.
+"""
+
+from array import array
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.zenlake.columns.push_fast_path import AHEAD, note_usual
+    from cython.cimports.zenlake.columns.samples_builder import Samples
+    from cython.cimports.zenlake.columns.table_builders import Place
+    from cython.cimports.zenlake.session.key_table import KeyTable
+    from cython.cimports.zenlake.wire.raw_memory import copy
+else:
+    from zenlake.columns.push_fast_path import AHEAD, note_usual
+    from zenlake.columns.samples_builder import Samples
+    from zenlake.columns.table_builders import Place
+    from zenlake.session.key_table import KeyTable
+    from zenlake.wire.raw_memory import copy
+
+__all__ = ["COLUMNS", "LiveSamples"]
+
+COLUMNS = [
+    "received", "key", "kind", "payload", "encoding", "schema", "timestamp", "ntp64", "timestamp_id", "source_zid",
+    "source_eid", "source_sn", "attachment", "priority", "congestion", "express", "reliable",
+]  # fmt: skip
+
+STAGE = cython.declare(cython.Py_ssize_t, 65536)
+LONG = cython.declare(cython.Py_ssize_t, 16384)  # minimum bytes of a run that is gathered in place, without a copy
+MOST_KEYS = cython.declare(cython.int, 16384)  # cached keys, and their bytes
+MOST_SPELLED = cython.declare(cython.Py_ssize_t, 1 << 20)
+SLOTS = cython.declare(cython.Py_ssize_t, 1024)
+NONE = cython.declare(cython.longlong, 1 << 30)  # not a valid id
+
+
+class LiveSamples:
+    """Builder of a table of live samples. `add_...` and `end_run` return whether it is full; then call `finish`.
+
+    A run is staged (`note_run`), its rows get the keys of their ids (`name_rows`, `learn`), and it ends (`end_run`)
+    after the last row with a key. The messages after it are left to the normal path.
+    """
+
+    def __init__(self, columns=None, rows=16384, size=32 << 20):
+        if rows < 1 or size < 1:
+            raise ValueError("a record batch needs at least one row and one byte")
+        self.samples = Samples(COLUMNS if columns is None else columns, rows)
+        self.place = Place()
+        self.keys = KeyTable()  # the full keys of the rows, numbered here
+        self.numbers = {}
+        self.ids = array("q", bytes(8 * SLOTS))  # keys by id, of the sender of the last runs
+        self.meant = array("i", bytes(4 * SLOTS))
+        self.forget_ids()
+        self.rows = rows
+        self.size = size
+        self.stage = bytearray(STAGE)
+        self.data = cython.address(self.stage[0]) if cython.compiled else self.stage
+        self.used = 0
+        self.spelled = 0  # bytes of the keys of staged rows
+        self.last = 0  # bytes of the last message
+        self.first = 0  # of the run, among the staged rows
+        self.in_place = False  # whether the run was staged in place instead of copied
+
+    def __len__(self):
+        return self.samples.row
+
+    # One by one
+
+    def add_push(self, key, reader, received_ns):
+        """Add a publication: the record is `reader.push`, with its full key."""
+        self.begin(key, reader, received_ns)
+        self.samples.note_push(self.place, reader.push, reader.c.data)
+        return self.end(reader)
+
+    def add_reply(self, key, reader, received_ns):
+        """Add a reply with a sample: the record is `reader.response`."""
+        self.begin(key, reader, received_ns)
+        self.samples.note_reply(self.place, reader.response, reader.c.data)
+        return self.end(reader)
+
+    def begin(self, key, reader, received_ns):
+        samples: Samples = self.samples
+        self.settle(reader, received_ns)
+        if samples.is_crowded() or STAGE - self.used < reader.c.at - reader.start:
+            self.gather()
+        number: cython.int = self.number(key)
+        samples.note_no_key()
+        samples.notes.scope[samples.row - samples.gathered] = number
+        self.spelled += len(key)
+        return 0
+
+    def end(self, reader):
+        size: cython.Py_ssize_t = reader.c.at - reader.start
+        self.last = size
+        if size > STAGE:
+            self.gather()  # in place
+        else:
+            copy(self.data, self.used, reader.c.data, reader.start, size)
+            self.samples.move(self.used - reader.start, self.data)
+            self.used += size
+        return self.is_full()
+
+    # Runs
+
+    def note_run(self, reader, size, received_ns):
+        """Stage common publications with declared keys from a reader, at most `most`. Return their number."""
+        samples: Samples = self.samples
+        before: cython.Py_ssize_t = samples.row
+        self.settle(reader, received_ns)
+        if samples.is_crowded():
+            self.gather()
+        # At most as many as can be staged.
+        size = min(
+            size, reader.c.end - reader.c.at, (samples.most + samples.gathered - before) * self.last + AHEAD, STAGE
+        )
+        self.in_place = size >= LONG
+        if self.in_place or STAGE - self.used < size:
+            self.gather()
+        self.first = before - samples.gathered
+        if self.in_place:
+            note_usual(samples, reader.c.data, reader.c.at, reader.c.at + size, False, self.rows - before)
+        else:
+            copy(self.data, self.used, reader.c.data, reader.c.at, size)
+            note_usual(samples, self.data, self.used, self.used + size, False, self.rows - before)
+        count: cython.Py_ssize_t = 0
+        while before + count < samples.row and samples.notes.suffix.size[self.first + count] < 0:
+            count += 1
+        return count
+
+    def id_at(self, i):
+        """Return the key id of a row of the run: negative if the receiver declared it."""
+        return self.samples.notes.scope[self.first + i]
+
+    def name_rows(self, first, last):
+        """Set the keys of rows of the run. Return the first row with an unknown id, or without room."""
+        samples: Samples = self.samples
+        room: cython.Py_ssize_t = self.size - samples.held() - self.used - self.spelled
+        left: cython.Py_ssize_t = room
+        spelled: cython.Py_ssize_t = 0
+        i: cython.Py_ssize_t = self.first + first
+        id: cython.longlong
+        number: cython.int
+        last += self.first
+        while i < last and left > 0:
+            id = samples.notes.scope[i]
+            if self.ids[id & (SLOTS - 1)] != id:
+                break
+            number = self.meant[id & (SLOTS - 1)]
+            samples.notes.scope[i] = number
+            spelled += self.keys.size[number]
+            left -= self.keys.size[number] + samples.notes.message[i]
+            i += 1
+        self.used += room - left - spelled
+        self.spelled += spelled
+        return i - self.first
+
+    def learn(self, id, key):
+        """Set the key of an id, until ids are forgotten."""
+        self.meant[id & (SLOTS - 1)] = self.number(key)
+        self.ids[id & (SLOTS - 1)] = id
+        return 0
+
+    def forget_ids(self):
+        """Forget all ids: another sender, or changed declarations."""
+        i: cython.Py_ssize_t
+        for i in range(SLOTS):
+            self.ids[i] = NONE
+
+    def end_run(self, reader, count):
+        """End a run of some rows. The reader continues after them."""
+        samples: Samples = self.samples
+        before: cython.Py_ssize_t = samples.gathered + self.first
+        i: cython.Py_ssize_t
+        samples.forget(self.first + count, samples.row - samples.gathered)
+        samples.row = before + count
+        samples.index.fill(before, samples.row, self.place.index)
+        for i in range(self.first, self.first + count):
+            reader.c.at += samples.notes.message[i]
+        if count:
+            self.last = samples.notes.message[self.first + count - 1]
+        if self.in_place:
+            self.gather()  # in place
+        return self.is_full()
+
+    # Both
+
+    def settle(self, reader, received_ns):
+        """Set the source of the next rows."""
+        place: Place = self.place
+        if (
+            received_ns != place.received_ns
+            or reader.frame.sn != place.sn
+            or reader.frame.reliable != place.reliable
+            or reader.in_frame != place.in_lane
+        ):
+            self.samples.settle(place)  # the rows before
+            place.received_ns = received_ns
+            place.in_lane = reader.in_frame
+            place.reliable = reader.frame.reliable
+            place.sn = reader.frame.sn
+        return 0
+
+    def number(self, key):
+        found = self.numbers.get(key)
+        if found is None:
+            found = len(self.numbers) + 1
+            self.keys.declare(found, key)
+            self.numbers[key] = found
+        return found
+
+    def is_full(self):
+        return self.samples.row >= self.rows or not self.has_room()
+
+    def has_room(self):
+        return self.samples.held() + self.used + self.spelled < self.size
+
+    def gather(self):
+        self.samples.gather(self.keys, self.keys)
+        self.used = 0
+        self.spelled = 0
+        if len(self.numbers) > MOST_KEYS or self.keys.used > MOST_SPELLED:
+            self.keys = KeyTable()
+            self.numbers = {}
+            self.forget_ids()
+        return 0
+
+    def finish(self):
+        """Return the rows as a RecordBatch. The builder is then empty."""
+        self.gather()
+        self.samples.settle(self.place)
+        return self.samples.finish()

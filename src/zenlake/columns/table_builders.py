@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of the decoded tables, from decoded records (`samples` has its own module).
+
+`schemas` defines the columns. Messages are written without the GIL. Declarations, events and errors are rare and are
+written with it.
+
+Many columns have one value in all rows of a batch or lane. These are written for all such rows when the place changes
+(`settle`).
+"""
+
+import cython
+import pyarrow as pa
+
+from zenlake.columns.schemas import chosen
+
+if cython.compiled:
+    from cython.cimports.zenlake.columns.array_builders import Byte, Column, Int, Long, Text
+    from cython.cimports.zenlake.columns.c_data_export import Parcel
+    from cython.cimports.zenlake.columns.text_encoders import Words
+    from cython.cimports.zenlake.wire.cursor import Blob
+    from cython.cimports.zenlake.wire.raw_memory import take, utf8_fault
+else:
+    from zenlake.columns.array_builders import Byte, Column, Int, Long, Text
+    from zenlake.columns.c_data_export import Parcel
+    from zenlake.columns.text_encoders import Words
+    from zenlake.wire.cursor import Blob
+    from zenlake.wire.raw_memory import take, utf8_fault
+
+from zenlake.columns.array_builders import column
+from zenlake.columns.buffer_pool import Pool
+
+# A step of the decoder may add two rows to a table (a fragment, and the message that it completes) before the
+# check whether it is full.
+SLACK = cython.declare(cython.int, 4)
+
+FOREVER = cython.declare(cython.ulonglong, 0x7FFFFFFFFFFFFFFF)  # maximum of a signed column
+LONGEST_ERR = cython.declare(cython.Py_ssize_t, 4096)
+
+
+class Place:
+    """Position of the current message: source and lane, the first columns of every row.
+
+    The tables must be settled before a change of more than `index`.
+    """
+
+    def __init__(self):
+        self.received_ns = 0
+        self.direction = 0
+        self.packet = 0
+        self.index = 0
+        self.generation = 0
+        self.session = Blob(b"")
+        self.file = Blob()
+        self.in_lane = False
+        self.priority = 0
+        self.reliable = False
+        self.sn = 0
+        self.accepted = True
+        self.fragments = 0
+
+
+class Table:
+    """Builder of one decoded table."""
+
+    def __init__(self, name, columns, rows):
+        self.schema = chosen(name, columns)
+        whole = chosen(name, None)
+        self.on = True
+        self.room = rows
+        self.row = 0
+        self.settled = 0
+        pool = Pool()
+        self.columns = {
+            f.name: column(f.type, rows + SLACK, pool, rows > 0 and f.name in self.schema.names) for f in whole
+        }
+        self.sent = [self.columns[name] for name in self.schema.names]
+        self.fields = list(self.schema)
+        self.alone = [pa.schema([field]) if pa.types.is_binary(field.type) else None for field in self.schema]
+        self.received = self.columns["received"]
+        self.received_ns = self.columns["received_ns"]
+        self.session = self.columns["session"]
+        self.generation = self.columns["generation"]
+        self.direction = self.columns["direction"]
+        self.file = self.columns["file"]
+        self.packet = self.columns["packet"]
+        self.index = self.columns["index"]
+        self.key = self.columns.get("key")
+        self.unresolved_key = self.columns.get("unresolved_key")
+
+    def settle_where(self, p):
+        """Write the shared values of the rows since the last call."""
+        first: cython.Py_ssize_t = self.settled
+        self.received.fill(first, self.row, p.received_ns // 1000)
+        self.received_ns.fill(first, self.row, p.received_ns)
+        self.session.fill(first, self.row, p.session.data, 0, p.session.size)
+        self.generation.fill(first, self.row, p.generation)
+        self.direction.fill(first, self.row, p.direction)
+        if p.file.size >= 0:
+            self.file.fill(first, self.row, p.file.data, 0, p.file.size)
+        self.packet.fill(first, self.row, p.packet)
+        self.settled = self.row
+        return 0
+
+    def put_key(self, row, keys, scope, data, at, size):
+        """Write the key as text. An undeclared id is null here and appears in the other column."""
+        if scope == 0:
+            return self.key.put(row, data, at, size) if size > 0 else 0
+        known: cython.Py_ssize_t = keys.size_of(scope)
+        if known < 0:
+            self.put_unresolved(row, scope, data, at, size)
+        elif size <= 0:
+            self.key.put(row, keys.data, keys.at[scope], known)
+        elif self.key.on:
+            self.key.begin(row)
+            self.key.add(keys.data, keys.at[scope], known)
+            self.key.add(data, at, size)
+            self.key.end(row)
+        return 0
+
+    def put_unresolved(self, row, scope, data, at, size):
+        self.unresolved_key.put_value(row, f"{scope}:{take(data, at, max(size, 0)).decode()}")
+        return 0
+
+    def size(self):
+        """Return the bytes in columns of text and bytes."""
+        total = 0
+        for each in self.columns.values():
+            if isinstance(each, Text):
+                total += each.used
+        return total
+
+    def finish(self):
+        """Return the rows as a RecordBatch. The table is then empty."""
+        count = self.row
+        self.row = 0
+        self.settled = 0
+        parcel = Parcel(count, len(self.sent))
+        apart = []
+        each: Column
+        for i, each in enumerate(self.sent):
+            if self.alone[i] is not None and each.is_written():
+                each.send_nulls(parcel, count)
+                apart.append((i, self.send_alone(i, each, count)))
+            else:
+                each.send(parcel, count)
+        batch = parcel.record_batch(self.schema)
+        for i, alone in apart:
+            batch = batch.set_column(i, self.fields[i], alone)
+        return batch
+
+    def send_alone(self, i, each, count):
+        """Export a column of bytes separately, so that a reference to the keys does not keep the payloads."""
+        parcel = Parcel(count, 1)
+        each.send(parcel, count)
+        return parcel.record_batch(self.alone[i]).column(0)
+
+
+class Messages(Table):
+    """Table with one row per transport, network and scouting message."""
+
+    def __init__(self, columns, rows):
+        Table.__init__(self, "messages", columns, rows)
+        of = self.columns
+        self.type = of["type"]
+        self.body = of["body"]
+        self.size_column = of["size"]
+        self.fragments = of["fragments"]
+        self.priority = of["priority"]
+        self.reliable = of["reliable"]
+        self.sn = of["sn"]
+        self.accepted = of["accepted"]
+        self.qos = of["qos"]
+        self.id = of["id"]
+        self.payload_size = of["payload_size"]
+        self.unknown_exts = of["unknown_exts"]
+        self.target = of["target"]
+        self.consolidation = of["consolidation"]
+        self.timeout_ms = of["timeout_ms"]
+        self.detail = of["detail"]
+        # by id: transport 0x00..0x07, network 0x19..0x1F
+        self.types = Words(
+            ["OAM", "INIT", "OPEN", "CLOSE", "KEEP_ALIVE", "FRAME", "FRAGMENT", "JOIN"]
+            + [""] * 17
+            + ["INTEREST", "RESPONSE_FINAL", "RESPONSE", "REQUEST", "PUSH", "DECLARE", "OAM"]
+        )
+        # by id of the data message, 0x01..0x05
+        self.bodies = Words(["", "PUT", "DEL", "QUERY", "REPLY", "ERR"])
+        self.targets = Words(["best_matching", "all", "all_complete"])
+        self.consolidations = Words(["auto", "none", "monotonic", "latest"])
+
+    def begin(self, p, kind, size, unknown):
+        """Start a row with the common columns. Columns of its kind may follow, then `end`."""
+        self.index.put(self.row, p.index)
+        self.types.put(self.type, self.row, kind)
+        self.size_column.put(self.row, size)
+        self.unknown_exts.put(self.row, unknown)
+        return 0
+
+    def settle(self, p):
+        """Write the shared values of the rows since the last call."""
+        if p.in_lane:
+            self.priority.fill(self.settled, self.row, p.priority)
+            self.reliable.fill(self.settled, self.row, p.reliable)
+            self.sn.fill(self.settled, self.row, p.sn)
+            self.accepted.fill(self.settled, self.row, p.accepted)
+        if p.fragments:
+            self.fragments.fill(self.settled, self.row, p.fragments)
+        return self.settle_where(p)
+
+    def end(self):
+        self.row += 1
+
+    def put_expr(self, expr, keys, data):
+        return self.put_key(self.row, keys, expr.scope, data, expr.suffix.at, expr.suffix.size)
+
+    def put_push(self, push):
+        self.qos.put(self.row, push.qos)
+        if push.is_put:
+            self.bodies.put(self.body, self.row, 1)
+            if push.put.payload.size >= 0:
+                self.payload_size.put(self.row, push.put.payload.size)
+        else:
+            self.bodies.put(self.body, self.row, 2)
+        return 0
+
+    def put_numbered(self, id, qos, body):
+        """Write id and QoS: requests, responses, finals, interests, declarations, OAM."""
+        self.id.put(self.row, id)
+        self.qos.put(self.row, qos)
+        return self.bodies.put(self.body, self.row, body) if body else 0
+
+    def put_request(self, request, data):
+        """Write the columns of a query."""
+        self.targets.put(self.target, self.row, request.target)
+        self.consolidations.put(self.consolidation, self.row, request.query.consolidation)
+        if request.has_timeout:
+            self.timeout_ms.put(self.row, FOREVER if request.timeout_ms >> 63 else request.timeout_ms)
+        if request.query.parameters.size > 0:
+            self.detail.put(self.row, data, request.query.parameters.at, request.query.parameters.size)
+        if request.query.body.size >= 0:
+            self.payload_size.put(self.row, request.query.body.size)
+        return 0
+
+    def put_err(self, err, data):
+        """Write the size of an error payload, and its text if it is text: a router's "Timeout", an exception."""
+        if err.payload.size >= 0:
+            self.payload_size.put(self.row, err.payload.size)
+            if err.payload.size <= LONGEST_ERR and utf8_fault(data, err.payload.at, err.payload.size) < 0:
+                self.detail.put(self.row, data, err.payload.at, err.payload.size)
+        return 0
+
+    def add_scouting(self, message, size, detail):
+        """Write a SCOUT or HELLO, which belongs to no session."""
+        self.index.put(self.row, 0)
+        self.type.put_value(self.row, message.NAME)
+        self.size_column.put(self.row, size)
+        self.unknown_exts.put(self.row, message.unknown)
+        self.detail.put_value(self.row, detail)
+        self.end()
+
+    def put_words(self, body, detail):
+        if body is not None:
+            self.body.put_value(self.row, body)
+        if detail is not None:
+            self.detail.put_value(self.row, detail)
+        return 0
+
+
+class Rare(Table):
+    """Table whose rows are Python values: declarations, events and errors."""
+
+    def add(self, p, values):
+        self.index.put(self.row, p.index)
+        for name, value in values.items():
+            each = self.columns[name]
+            if value is None or not each.on:
+                continue
+            if isinstance(each, Text):
+                each.put_value(self.row, value)
+            elif isinstance(each, Long):
+                put_long(each, self.row, value)
+            elif isinstance(each, Int):
+                put_int(each, self.row, value)
+            else:
+                put_byte(each, self.row, value)
+        self.row += 1
+        self.settle_where(p)
+
+
+def put_long(each: Long, row: cython.Py_ssize_t, value):
+    each.put(row, value)
+
+
+def put_int(each: Int, row: cython.Py_ssize_t, value):
+    each.put(row, value)
+
+
+def put_byte(each: Byte, row: cython.Py_ssize_t, value):
+    each.put(row, value)

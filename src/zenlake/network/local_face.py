@@ -1,0 +1,526 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The application as a face of its own node: its declarations, publications, queries and replies.
+
+Threading: all methods may be called from any thread. `deliver` callbacks run without a lock and receive the live reader. The
+record is valid until they return. `docs/design/network.md` lists the complete interface and its rules.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from zenlake.core import limits
+from zenlake.core.encoding import Encoding
+from zenlake.core.enums import ConsolidationMode, Locality, WhatAmI
+from zenlake.core.identifiers import SourceInfo, Timestamp
+from zenlake.core.keyexpr import includes, intersects
+from zenlake.errors import LocalError
+from zenlake.network.consolidation import Consolidation
+from zenlake.network.declarations import COMPLETE, Resource, passes
+from zenlake.network.entities import (
+    Declared,
+    Deliver,
+    Entity,
+    LivelinessSubscriber,
+    Publisher,
+    Querier,
+    Queryable,
+    Subscriber,
+    Token,
+    Watcher,
+    Watching,
+    listed,
+    unlisted,
+)  # fmt: skip
+from zenlake.network.face import CURRENT, FUTURE, QUERYABLE, RESTRICTED, SUBSCRIBER, TOKEN, Face, Outlet
+from zenlake.network.forwarding import Listener
+from zenlake.network.jobs import Job
+from zenlake.network.keyexpr_tree import MAX_STEPS, KeyTree, Walk
+from zenlake.network.local_queries import Get, LivelinessGet, Query
+from zenlake.network.namespace import Namespace
+from zenlake.network.prepared_put import Post
+from zenlake.wire import message_ids
+from zenlake.wire.network import Push, Request
+from zenlake.wire.zenoh_body import Query as QueryBody
+
+if TYPE_CHECKING:
+    from zenlake.network.node import Node
+
+__all__ = [
+    "Application", "LivelinessSubscriber", "Publisher", "Querier", "Queryable", "Subscriber", "Token",
+]  # fmt: skip
+
+LOCAL, REMOTE, ANY = Locality.SESSION_LOCAL, Locality.REMOTE, Locality.ANY
+Buffer = bytes | bytearray | memoryview
+
+
+class Application(Face):
+    """The face of the application in this process."""
+
+    def __init__(self, node: "Node") -> None:
+        super().__init__(Outlet(), node.zid, WhatAmI.ROUTER, WhatAmI.CLIENT)  # its node treats it as a client
+        self.is_application = True
+        self.node = node
+        self.subscribers: KeyTree[list[Subscriber]] = KeyTree()
+        self.queryables: KeyTree[list[Queryable]] = KeyTree()
+        self.watchers: dict[int, KeyTree[list[Watcher]]] = {SUBSCRIBER: KeyTree(), QUERYABLE: KeyTree()}
+        self._stale: dict[Watcher, None] = {}
+        """Watchers to match again, because a declaration that they matched has ended."""
+        self._is_searching = False
+        self.liveliness: dict[int, LivelinessSubscriber] = {}
+        self.liveliness_gets: dict[int, LivelinessGet] = {}
+        self.gets: dict[int, Get] = {}
+        self.entities: dict[int, Entity] = {}
+        self.namespace = Namespace()
+        self.is_closed = False
+        self._pushes: list[Push] = []
+
+    # Declarations
+
+    def declare_subscriber(self, key: bytes, deliver: Deliver, origin: Locality = ANY) -> Subscriber:
+        """Declare a subscriber. Samples are in `reader.push`.
+
+        Args:
+            key: Key expression of the subscriber.
+            deliver: A function `deliver(key, reader)`, or a `Listener` whose `take` is called. With None, samples are requested
+                but not delivered: a recording of the node contains them.
+            origin: Locality of the samples to deliver.
+        """
+        key = self.namespace.whole(key)
+        with self.node.lock:
+            subscriber = self._add(Subscriber(self, key, deliver, origin))
+            listed(self.subscribers, subscriber)
+            self.node.declarations.epoch.number += 1
+            if origin is not LOCAL:
+                self.node.declarations.declare(self, SUBSCRIBER, subscriber.id, key)
+        self.node._after()
+        return subscriber
+
+    def declare_queryable(
+        self, key: bytes, deliver: Callable[..., object], complete: bool = False, origin: Locality = ANY
+    ) -> Queryable:
+        """Declare a queryable: `deliver(query, reader)` is called for each query in `reader.request`, and replies use `query`."""
+        key = self.namespace.whole(key)
+        with self.node.lock:
+            queryable = self._add(Queryable(self, key, deliver, origin, complete))
+            listed(self.queryables, queryable)
+            if origin is not LOCAL:
+                info = COMPLETE if complete else 0
+                self.node.declarations.declare(self, QUERYABLE, queryable.id, key, info)
+        self.node._after()
+        return queryable
+
+    def declare_token(self, key: bytes) -> Token:
+        """Declare a liveliness token. The key is alive until the token is undeclared or the node is gone."""
+        key = self.namespace.whole(key)
+        with self.node.lock:
+            token = self._add(Token(self, key))
+            self.node.declarations.declare(self, TOKEN, token.id, key)
+        self.node._after()
+        return token
+
+    def declare_publisher(self, key: bytes, destination: Locality = ANY) -> Publisher:
+        """Declare a publisher. Puts on its key are sent only to faces with matching subscribers."""
+        return self._watch(Publisher(self, self.namespace.whole(key), destination), 0x02)
+
+    def declare_querier(self, key: bytes, destination: Locality = ANY, complete: bool = False) -> Querier:
+        """Declare a querier, which watches the queryables on a key. With `complete`, only complete queryables match."""
+        return self._watch(Querier(self, self.namespace.whole(key), destination, complete), 0x04)
+
+    def _watch(self, watcher: Watching, option: int) -> Watching:
+        node = self.node
+        with node.lock:
+            self._add(watcher)
+            listed(self.watchers[watcher.kind], watcher)
+            self._search_soon(watcher)
+            options = option | RESTRICTED
+            node.interests.interest(self, watcher.id, CURRENT | FUTURE, options, watcher.key, node.now())
+        node._after()
+        return watcher
+
+    def declare_liveliness_subscriber(
+        self, key: bytes, deliver: Callable[[bytes, bool], object], history: bool = False
+    ) -> LivelinessSubscriber:
+        """Call `deliver(key, alive)` when a matching token appears or ends. With history, also for current tokens."""
+        node, key = self.node, self.namespace.whole(key)
+        with node.lock:
+            subscriber = self._add(LivelinessSubscriber(self, key, deliver, history))
+            self.liveliness[subscriber.id] = subscriber
+            mode = CURRENT | FUTURE if history else FUTURE
+            node.interests.interest(self, subscriber.id, mode, 0x08 | RESTRICTED, key, node.now())
+        node._after()
+        return subscriber
+
+    def liveliness_get(
+        self, key: bytes, deliver: Callable[[bytes], object], done: Callable[[bool], object], timeout: float = 10.0
+    ) -> LivelinessGet:
+        """Call `deliver(key)` for each current token, then `done(timed_out)`."""
+        node, key = self.node, self.namespace.whole(key)
+        with node.lock:
+            self._check()
+            get = LivelinessGet(self, self.next_id(), deliver, done, node.now() + timeout)
+            self.liveliness_gets[get.id] = get
+            node.interests.interest(self, get.id, CURRENT, 0x08 | RESTRICTED, key, node.now(), timeout)
+        node._after()
+        return get
+
+    def _check(self) -> None:
+        if self.is_closed:
+            raise LocalError("the session is closed")
+
+    def _add(self, entity: Declared) -> Declared:
+        self._check()
+        self.entities[entity.id] = entity
+        return entity
+
+    def undeclare_entity(self, entity: Entity) -> None:
+        """Undeclare an entity. Repeated calls have no effect."""
+        node = self.node
+        with node.lock:
+            if self.entities.pop(entity.id, None) is None:
+                return
+            entity.is_declared = False
+            if isinstance(entity, Watcher):
+                unlisted(self.watchers[entity.kind], entity)
+                node.interests.end(self, entity.id)
+            elif isinstance(entity, LivelinessSubscriber):
+                del self.liveliness[entity.id]
+                node.interests.end(self, entity.id)
+            else:
+                if isinstance(entity, Subscriber):
+                    unlisted(self.subscribers, entity)
+                elif isinstance(entity, Queryable):
+                    unlisted(self.queryables, entity)
+                node.declarations.epoch.number += 1
+                if entity.id in self.declared[entity.kind]:
+                    node.declarations.undeclare(self, entity.kind, entity.id)
+        node._after()
+
+    def close(self) -> None:
+        """Undeclare all entities and refuse later calls. Open queries end."""
+        with self.node.lock:
+            entities = list(self.entities.values())
+            self.is_closed = True
+            gets, liveliness_gets = list(self.gets.values()), list(self.liveliness_gets.values())
+        for entity in entities:
+            self.undeclare_entity(entity)
+        for get in gets:
+            get.cancel()
+        for asking in liveliness_gets:
+            asking.end(True)
+
+    # Publications
+
+    def put(
+        self, key: bytes, payload: Buffer, *, encoding: Encoding | None = None, attachment: Buffer | None = None,
+        timestamp: Timestamp | None = None, source: SourceInfo | None = None, priority: int = 5, congestion: int = 0,
+        express: bool = False, reliable: bool = True, destination: Locality = ANY, stack: bytes | None = None,
+    ) -> bool:  # fmt: skip
+        """Publish a value on a key. Return False if a connection or a local subscriber had no room and dropped it."""
+        if timestamp is not None and self.node.stamps and not self.node.believes(timestamp):
+            if self.node.drops_future:  # checked on entry, because local subscribers receive the sample too
+                self.node.counters["samples dropped: their timestamp is too far ahead"] += 1
+                if destination is REMOTE:
+                    return False
+                destination = LOCAL
+            else:
+                self.node.counters["timestamps replaced: too far ahead"] += 1
+                timestamp = None
+        push = self._push(True, timestamp, source, attachment, stack)
+        push.put.encoding.set(encoding)
+        push.put.payload.set(payload)
+        return self._publish(key, push, quality(priority, congestion, express), reliable, destination)
+
+    def delete(
+        self, key: bytes, *, attachment: Buffer | None = None, timestamp: Timestamp | None = None,
+        source: SourceInfo | None = None, priority: int = 5, congestion: int = 0, express: bool = False,
+        reliable: bool = True, destination: Locality = ANY, stack: bytes | None = None,
+    ) -> bool:  # fmt: skip
+        """Publish the deletion of a key."""
+        push = self._push(False, timestamp, source, attachment, stack)
+        return self._publish(key, push, quality(priority, congestion, express), reliable, destination)
+
+    def _push(
+        self, is_put: bool, timestamp: Timestamp | None, source: SourceInfo | None, attachment: Buffer | None,
+        stack: bytes | None,
+    ) -> Push:  # fmt: skip
+        self._check()
+        try:
+            push = self._pushes.pop()
+        except IndexError:
+            push = Push(key=(0, False, None))
+        push.is_put = is_put
+        body = push.body
+        if timestamp is None and self.node.stamps:
+            timestamp = self.node.timestamp()
+        body.timestamp.set(timestamp)
+        body.source.set(source)
+        body.attachment.set(attachment)
+        push.timestamp_stack.set(stack)
+        return push
+
+    def _publish(self, key: bytes, push: Push, qos: int, reliable: bool, destination: Locality) -> bool:
+        push.qos = qos
+        message = push.encode()
+        push.put.payload.set(b"")
+        self._pushes.append(push)
+        has_exts = message[0] & 0x80 != 0
+        return self.node.routes.publish(
+            self.namespace.whole(key), message[2:], has_exts, qos, reliable, destination is not REMOTE, destination is not LOCAL,
+            push.is_put != 0,
+        )  # fmt: skip
+
+    def post(
+        self, key: bytes, *, encoding: Encoding | None = None, priority: int = 5, congestion: int = 0,
+        express: bool = False, reliable: bool = True, destination: Locality = ANY,
+    ) -> Post | None:  # fmt: skip
+        """Return a handle for puts on one key that differ only in their payload, or None if each needs a timestamp of this node."""
+        if self.node.stamps:
+            return None
+        qos = quality(priority, congestion, express)
+        local, remote = destination is not REMOTE, destination is not LOCAL
+        return Post(self.node, self.namespace.whole(key), encoding, qos, reliable, local, remote)
+
+    def receivers(self, key: bytes, source: Face) -> tuple[Listener, ...]:
+        """Return the subscribers that receive a sample on a key from a face. The caller holds the lock."""
+        refused = REMOTE if source is self else LOCAL
+        found = self.subscribers.matching(key)
+        return tuple(
+            subscriber.listener
+            for those in found
+            for subscriber in those
+            if subscriber.origin is not refused and subscriber.listener is not None
+        )
+
+    # Queries of the application
+
+    def get(
+        self, key: bytes, deliver: Callable[..., object], done: Callable[[], object], *, parameters: str = "",
+        target: int = 0, consolidation: ConsolidationMode = ConsolidationMode.AUTO, timeout: float = 10.0,
+        payload: Buffer | None = None, encoding: Encoding | None = None, attachment: Buffer | None = None,
+        source: SourceInfo | None = None, priority: int = 5, congestion: int = 1, express: bool = False,
+        destination: Locality = ANY, accept_any: bool = False, budget: int = 0, stack: bytes | None = None,
+    ) -> Get:  # fmt: skip
+        """Query the queryables of a key.
+
+        `deliver(key, reader)` is called for each reply that passes consolidation. The message is `reader.response`. `key` is None
+        for an error without a key. Then `done()` is called once. With a `budget`, the query ends after this number of replies at
+        the latest. If `deliver` is a `Listener`, its `mode` is set to the consolidation mode. Unless that is Monotonic, the
+        listener receives every reply.
+        """
+        self._check()
+        node, key = self.node, self.namespace.whole(key)
+        qos = quality(priority, congestion, express)
+        listener = deliver if isinstance(deliver, Listener) else None
+        get = Get(
+            self, key, deliver if listener is None else listener.take, done, parameters, consolidation, accept_any
+        )
+        body = QueryBody(
+            consolidation=int(get.consolidation.mode), parameters=parameters.encode() if parameters else None,
+            source=source, encoding=encoding, attachment=attachment,
+            body=b"" if payload is None and encoding is not None else payload,
+        )  # fmt: skip
+        matches = node.run(node.queries.match(key)) if destination is not LOCAL else []
+        with node.lock:
+            get.id = self.next_get()
+            self.gets[get.id] = get
+            request = Request(
+                id=get.id, key=key.decode(), qos=qos, target=target, timeout=max(1, round(timeout * 1000)), body=body,
+                budget=budget, timestamp_stack=stack,
+            ).encode()  # fmt: skip
+            local = destination is not REMOTE and any(
+                queryable.origin is not REMOTE for those in self.queryables.matching(key) for queryable in those
+            )
+            sends, shown = node.queries.request(
+                self, get.id, key, request, True, node.now(), matches, local, destination is not LOCAL
+            )
+            get.question = self.questions.get(get.id)
+            if listener is not None:
+                listener.mode = get.consolidation.mode
+                if listener.mode is not ConsolidationMode.MONOTONIC:
+                    get.consolidation = Consolidation(ConsolidationMode.NONE)
+                    get.shown_at_once(listener)
+        node._perform(sends)
+        for _, id in shown:
+            reader = node.reader(request)
+            try:
+                reader.next()
+                self.show(id, key, reader)
+            finally:
+                node.done(reader)
+        node.wake()
+        return get
+
+    def next_get(self) -> int:
+        id = self.next_id()
+        while id in self.questions:
+            id = self.next_id()
+        return id
+
+    def receive(self, message: bytes) -> None:
+        """Handle a reply, or the end of replies, to a query of the application."""
+        reader = self.node.reader(message)
+        try:
+            kind = reader.next()
+            if kind == message_ids.RESPONSE:
+                get = self.gets.get(reader.response.id)
+                if get is not None:
+                    get.answered(reader, message)
+            else:
+                get = self.gets.pop(reader.final.id, None)
+                if get is not None:
+                    get.end()
+        finally:
+            self.node.done(reader)
+
+    # Queries to the application
+
+    def show(self, id: int, key: bytes, reader: Any) -> None:
+        """Pass a query to each matching queryable of the application."""
+        complete_only = reader.request.target == 2
+        with self.node.lock:
+            question = self.requests.get(id)
+            if question is None:
+                return
+            refused = REMOTE if question.source is self else LOCAL
+            chosen = [
+                queryable for those in self.queryables.matching(key) for queryable in those
+                if queryable.origin is not refused
+                and (not complete_only or (queryable.complete and includes(queryable.key, key)))
+            ]  # fmt: skip
+            own = self.namespace.own(key) or key
+            queries = [Query(self, id, question, own, queryable.global_id) for queryable in chosen]
+            for query in queries:
+                query.together = queries
+            any_key = b"_anyke" in (reader.request.query.parameters.value or b"")
+        if not queries:
+            return self.finish(id, question)
+        for query, queryable in zip(list(queries), chosen, strict=True):
+            query.accepts_any = any_key
+            self.node.call(queryable.deliver, query, reader)
+
+    def finish(self, id: int, question: Any) -> None:
+        """End the replies of the application to a query."""
+        with self.node.lock:
+            sends = self.node.queries.final(self, id) if self.requests.get(id) is question else []
+        self.node._perform(sends)
+
+    # Matching
+
+    def match(self, watcher: Watcher) -> Walk[bytes | None]:
+        """Find the key of a declaration that a watcher matches, or None. Each slice needs the lock."""
+        found = yield from self.node.declarations.tables[watcher.kind].walk(watcher.key)
+        # Declarations often end in the order of their creation: starting in the middle makes repeated searches rare.
+        middle = len(found) // 2
+        for number, resource in enumerate((*found[middle:], *found[:middle]), 1):
+            if number % MAX_STEPS == 0:
+                yield
+            if self._is_match(watcher, resource):
+                return resource.key
+        return None
+
+    def _is_match(self, watcher: Watcher, resource: Resource) -> bool:
+        if watcher.complete and not includes(resource.key, watcher.key):
+            return False
+        return any(
+            watcher.destination is not (REMOTE if face is self else LOCAL)
+            and face.is_open
+            and passes(self, face)
+            and (not watcher.complete or any(info & COMPLETE for info in infos.values()))
+            for face, infos in resource.holders.items()
+        )
+
+    def changed(self, kind: int, key: bytes) -> None:
+        """Update the watchers after a change of the declarations on a key. The caller holds the lock.
+
+        A matching declaration decides immediately. The end of a declaration needs a search, which a job does once per watcher.
+        """
+        if kind not in self.watchers:
+            return
+        resource = self.node.declarations.tables[kind].get(key)
+        for those in self.watchers[kind].matching(key):
+            for watcher in those:
+                if watcher.last and watcher.witness not in (None, key):
+                    continue  # the other declaration still matches
+                if resource is not None and self._is_match(watcher, resource):
+                    watcher.witness = key
+                    self._set_matched(watcher, True)
+                elif watcher.last:
+                    self._search_soon(watcher)
+
+    def _search_soon(self, watcher: Watcher) -> None:
+        watcher.witness = None
+        self._stale[watcher] = None
+        if not self._is_searching:
+            self._is_searching = True
+            self.node.jobs.start(self, self._search(), suspend=False)
+
+    def _search(self) -> Job:
+        try:
+            while self._stale:
+                watcher = next(iter(self._stale))
+                del self._stale[watcher]
+                witness = yield from self.match(watcher)
+                if watcher not in self._stale and watcher.witness is None:  # otherwise it has changed during the search
+                    watcher.witness = witness
+                    self._set_matched(watcher, witness is not None)
+        finally:
+            self._is_searching = False
+
+    def _set_matched(self, watcher: Watcher, matched: bool) -> None:
+        if matched != watcher.last and watcher.is_declared:
+            watcher.last = matched
+            if watcher.on_matching is not None:
+                listener = watcher.on_matching
+                self.node.later(lambda: listener(matched))
+
+    def declare(
+        self, kind: int, id: int, key: bytes, info: int, interest_id: int | None = None, node_id: int = 0
+    ) -> None:  # fmt: skip
+        """Handle a declaration to the application. Only tokens are delivered."""
+        if kind != TOKEN:
+            return
+        own = self.namespace.own(key)
+        if own is None:
+            return
+        get = None if interest_id is None else self.liveliness_gets.get(interest_id)
+        if get is not None:
+            self.node.later(lambda: get.found(own))
+            return
+        for subscriber in self.liveliness.values():
+            if interest_id not in (None, subscriber.id) or key in subscriber.alive:
+                continue
+            if intersects(subscriber.key, key):
+                subscriber.alive.add(key)
+                self.node.later(lambda deliver=subscriber.deliver: deliver(own, True))  # type: ignore[misc]
+
+    def undeclare(self, kind: int, id: int, key: bytes, node_id: int = 0) -> None:
+        if kind != TOKEN:
+            return
+        own = self.namespace.own(key)
+        if own is None:
+            return
+        for subscriber in self.liveliness.values():
+            if key in subscriber.alive or (not subscriber.history and intersects(subscriber.key, key)):
+                subscriber.alive.discard(key)
+                self.node.later(lambda deliver=subscriber.deliver: deliver(own, False))  # type: ignore[misc]
+
+    def final(self, interest_id: int) -> None:
+        get = self.liveliness_gets.pop(interest_id, None)
+        if get is not None:
+            late = self.node.now() >= get.deadline
+            self.node.later(lambda: get.end(late))
+
+    def control(self, message: bytes) -> None:
+        """Do nothing: the application has no transmit queue."""
+
+    def charge(self, resource: limits.Resource, size: int) -> bool:
+        """Do nothing: memory of the application is not charged."""
+        return True
+
+    def refund(self, resource: limits.Resource, size: int) -> None:
+        """Do nothing: nothing was charged."""
+
+
+def quality(priority: int, congestion: int, express: bool) -> int:
+    """Return the QoS byte. Congestion: 0 drop, 1 block, 2 block the first only."""
+    return priority | (0x08 if congestion == 1 else 0x20 if congestion == 2 else 0) | (0x10 if express else 0)

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Multicast groups, as in 1.10.2: every sample is sent once to all members, and every member is received.
+
+A group has two kinds of faces. `All` represents the members as receivers: it receives every sample. `Member` represents
+one member as a sender, with its own key ids. Declarations are not repeated for members that join later. So declarations
+have no effect on a group, and queries, tokens and interests do not pass through it.
+"""
+
+from typing import Any
+
+from zenlake.core.enums import WhatAmI
+from zenlake.network.face import Face, Outlet
+from zenlake.wire import message_ids
+
+__all__ = ["All", "Member"]
+
+
+class All(Face):
+    """All members of a group, as one receiver."""
+
+    hears_all = True
+
+    def __init__(self, outlet: Outlet, own: WhatAmI) -> None:
+        super().__init__(outlet, b"", own, WhatAmI.PEER)
+
+    def final(self, interest_id: int) -> None:
+        """Do nothing: no member waits for the end of our declarations."""
+
+
+class Member(Face):
+    """One member of a group, as a sender."""
+
+    def __init__(self, outlet: Outlet, zid: bytes, own: WhatAmI, whatami: WhatAmI) -> None:
+        super().__init__(outlet, zid, own, whatami)
+
+    def takes(self, kind: int, reader: Any) -> bool:
+        """Return whether a message is accepted: declarations of keys only. Samples take another path."""
+        return kind == message_ids.DECLARE and reader.declare.body_id in (message_ids.D_KEYEXPR, message_ids.U_KEYEXPR)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+cimport cython
+from zenlake.network.forwarding cimport Epoch, Route
+from zenlake.wire.cursor cimport Blob
+from zenlake.wire.message_base cimport Message
+
+cdef class Way:
+    cdef bint send(self, Message message, int qos, bint reliable) except -1
+    cdef int begin(self) except -1
+    cdef bint add(self, Message message, int qos, bint reliable) except -1
+    cdef int end(self) except -1
+
+@cython.final
+cdef class Posted(Message):
+    cdef int flags
+    cdef Blob key
+    cdef bytes head
+    cdef const unsigned char* first
+    cdef Py_ssize_t head_size
+    cdef bytes payload
+    cdef const unsigned char* data
+    cdef Py_ssize_t size
+    cdef bint busy
+    cdef int fill(self, bytes payload) except -1
+    cdef int lay(self, Blob payload) noexcept
+
+cpdef Posted posted(encoding, int qos)
+
+@cython.final
+cdef class Post:
+    cdef object node
+    cdef readonly bytes key
+    cdef readonly int qos
+    cdef readonly bint reliable
+    cdef bint local
+    cdef bint remote
+    cdef Epoch epoch
+    cdef Route route
+    cdef int flags
+    cdef Posted message
+    cpdef bint put(self, bytes payload) except -1
+    cdef bint sent(self, Posted message, Route route) except -1

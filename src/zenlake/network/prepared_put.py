@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fast path for repeated puts of the application: one key, the same settings, different payloads. Compiled.
+
+The bytes before the payload are encoded once (`Post.head`). The route is computed once and is valid until a declaration
+changes. A put checks the route, then writes key, head and payload directly into the batch of each connection, through its
+`Way`. Puts with a timestamp, an attachment or other fields use `Application.put`.
+"""
+
+import cython
+
+if cython.compiled:
+    import cython.cimports.zenlake.wire.message_ids as message_ids
+    from cython.cimports.zenlake.network.forwarding import Epoch, Route, Target
+    from cython.cimports.zenlake.wire.message_base import Message
+    from cython.cimports.zenlake.wire.network import Push
+    from cython.cimports.zenlake.wire.raw_memory import copy
+else:
+    from zenlake.network.forwarding import Epoch, Route, Target  # noqa: F401
+    from zenlake.wire import message_ids
+    from zenlake.wire.message_base import Message
+    from zenlake.wire.network import Push
+    from zenlake.wire.raw_memory import copy
+
+
+class Way:
+    """Fast path from application threads into the transmit queue of a connection. The runtime implements it."""
+
+    def send(self, message, qos, reliable):
+        """Queue a message and have it written. Return False, without effect, if there is no room."""
+        return False
+
+    def begin(self):
+        """Begin a sequence of messages. Other threads cannot send until `end`."""
+
+    def add(self, message, qos, reliable):
+        """Queue a message between `begin` and `end`. Return False, without effect, if there is no room."""
+        return False
+
+    def end(self):
+        """End the sequence and have it written."""
+
+
+class Posted(Message):
+    """A PUSH in three parts: the key for a target, the common head, and the payload."""
+
+    NAME = "PUSH"
+    ID = 0x1D
+
+    def __init__(self, head):
+        self.flags = 0
+        self.key = None
+        self.head = self.first = head  # the bytes object, and its address
+        self.head_size = len(head)
+        self.busy = False
+        self.fill(b"")
+        Message.__init__(self)
+
+    def fill(self, payload):
+        self.payload = self.data = payload
+        self.size = len(payload)
+        return 0
+
+    def lay(self, payload):
+        """Set the payload like `fill`, without a copy. The caller keeps the memory alive. A missing payload is empty."""
+        self.size = max(payload.size, 0)
+        if cython.compiled:
+            self.data = payload.data + payload.at
+        else:
+            self.data = payload.data[payload.at : payload.at + self.size]
+        return 0
+
+    def write(self, w):
+        w.need(1 + self.key.size + self.head_size + 10 + self.size)
+        w.data[w.at] = message_ids.PUSH | self.flags
+        w.at += 1
+        copy(w.data, w.at, self.key.data, self.key.at, self.key.size)
+        w.at += self.key.size
+        copy(w.data, w.at, self.first, 0, self.head_size)
+        w.at += self.head_size
+        w.z64("payload", self.size)
+        copy(w.data, w.at, self.data, 0, self.size)
+        w.at += self.size
+        return 0
+
+
+def posted(encoding, qos):
+    """Return a PUSH with these settings and no key."""
+    push = Push(key=(0, False, None), qos=qos)
+    push.put.encoding.set(encoding)
+    whole = push.encode()  # header, key (one byte), common head, and the length 0 of the empty payload
+    message: Posted = Posted(whole[2 : len(whole) - 1])
+    message.flags = whole[0] & message_ids.Z
+    return message
+
+
+class Post:
+    """Puts on one key with the same settings. Usable from any thread."""
+
+    def __init__(self, node, key, encoding, qos, reliable, local, remote):
+        self.node = node
+        self.key = key
+        self.qos = qos
+        self.reliable = reliable
+        self.local = local
+        self.remote = remote
+        self.epoch = node.declarations.epoch
+        self.route = None
+        self.message = posted(encoding, qos)
+        self.flags = self.message.flags
+
+    def put(self, payload):
+        """Publish bytes. Return False if a connection or a subscriber had no room and dropped them."""
+        route: Route = self.route
+        if route is None or route.epoch != self.epoch.number:
+            route = self.node.routes.published(self.key)
+            self.route = route
+            if route is None:
+                return True
+        message: Posted = self.message
+        if message.busy:  # in use by another thread
+            message = Posted(message.head)
+        message.busy = True
+        message.fill(payload)
+        try:
+            return self.sent(message, route)
+        finally:
+            message.fill(b"")
+            message.busy = False
+
+    def sent(self, message, route):
+        target: Target
+        way: Way
+        queued: cython.bint = True
+        if self.local and route.receivers:
+            target = route.whole
+            message.flags = target.flags | self.flags
+            message.key = target.key
+            queued = self.node.routes.show(route, message.encode(), None, self.reliable, self.qos & 7)
+        if not self.remote:
+            return queued
+        for target in route.targets:
+            message.flags = target.flags | self.flags
+            message.key = target.key
+            way = target.way
+            if way is None or not way.send(message, self.qos, self.reliable):
+                queued &= self.node.routes.sent(target, message.encode(), self.qos, self.reliable)
+        return queued

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fast path for replies to queries of the application (compiled).
+
+A reply usually passes through `queries`, which encodes it again for the face that sent the query. This is not needed if the
+application sent the query and has a listener for all replies. Then only the key of the reply is resolved, and
+repeated keys are recognised by their bytes. No object is created for such a reply. All other replies (errors, keys that do
+not match the query) are passed to `queries`.
+"""
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.zenlake.network.forwarding import Listener
+    from cython.cimports.zenlake.wire.raw_memory import copy, same, take
+    from cython.cimports.zenlake.wire.writer import Writer
+else:
+    from zenlake.network.forwarding import Listener  # noqa: F401
+    from zenlake.wire.raw_memory import copy, same, take
+    from zenlake.wire.writer import Writer
+
+__all__ = ["Answers"]
+
+SLOTS = cython.declare(cython.Py_ssize_t, 1024)  # cached keys; the slot is a hash of the last bytes of the key
+FACTOR = cython.declare(cython.uint, 31)
+
+
+class Answers:
+    """Fast path for the replies to one query.
+
+    Threading: runs on the event loop thread, except `over`, which any thread sets to stop delivery.
+    """
+
+    def __init__(self, get, listener, lock):
+        self.get = get
+        self.listener = listener
+        self.acquire = lock.acquire  # the lock of the query: no reply is delivered after its end
+        self.release = lock.release
+        self.over = False
+        self.spelled = Writer(64)
+        self.whole = [None] * SLOTS
+        self.own = [None] * SLOTS
+
+    def take(self, reader, theirs, mine):
+        """Deliver the reply in `reader.response`, whose sender declared these keys. Return False if `queries` must handle it."""
+        if self.over or not reader.response.is_reply:
+            return False
+        wire = reader.response.key
+        key: bytes = self.key(wire, theirs if wire.sender else mine)
+        if key is None:
+            return False
+        self.acquire()
+        try:
+            if not self.over:
+                self.listener.take(key, reader)
+        finally:
+            self.release()
+        return True
+
+    def key(self, wire, declared):
+        """Return the key of a reply as the application sees it, or None if it does not match the query."""
+        w: Writer = self.spelled
+        w.clear()
+        size: cython.Py_ssize_t
+        if wire.scope:
+            size = declared.size_of(wire.scope) if wire.scope < declared.room else -1
+            if size < 0:
+                return None
+            w.need(size)
+            copy(w.data, 0, declared.data, declared.at[wire.scope], size)
+            w.at = size
+        if wire.suffix.size > 0:
+            w.need(wire.suffix.size)
+            copy(w.data, w.at, wire.suffix.data, wire.suffix.at, wire.suffix.size)
+            w.at += wire.suffix.size
+        slot: cython.uint = w.at
+        i: cython.Py_ssize_t
+        for i in range(max(0, w.at - 8), w.at):
+            slot = slot * FACTOR + w.data[i]
+        slot &= SLOTS - 1
+        known: bytes = self.whole[slot]
+        if known is None or len(known) != w.at or not same(w.data, 0, known, 0, w.at):
+            known = take(w.data, 0, w.at)
+            own = self.get.accepted(known)
+            if own is None:
+                return None
+            self.whole[slot] = known
+            self.own[slot] = own
+        return self.own[slot]

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures of one recording: one module for each section of the page, with a few SQL queries.
+
+Times are milliseconds since 1970 (UTC). Lists have a maximum length and include the total count, so the size of the page is
+bounded for any recording. A list is `{"rows": [...], "total": n}`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from zenlake.report.dataset import Recording
+from zenlake.report.sections import liveliness, losses, overview, queries, sessions, timing, traffic
+from zenlake.report.sections.findings import findings
+from zenlake.report.sections.time_window import Window
+
+CHAPTERS: dict[str, Callable[[Recording, Window], dict[str, Any]]] = {
+    "overview": overview.figures,
+    "traffic": traffic.figures,
+    "sessions": sessions.figures,
+    "queries": queries.figures,
+    "losses": losses.figures,
+    "timing": timing.figures,
+    "liveliness": liveliness.figures,
+}
+
+
+def figures(recording: Recording, said: Callable[[str], None]) -> dict[str, Any]:
+    """Return all figures of a recording, by section of the page."""
+    window = Window.of(recording)
+    result: dict[str, Any] = {"name": recording.name, "kind": recording.kind, "window": window.told()}
+    for name, chapter in CHAPTERS.items():
+        said(f"{recording.name}: {name}")
+        result[name] = chapter(recording, window)
+    result["findings"] = findings(result)
+    return result

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Missing and undecodable data: by lane, by source, by the recording's notes, and byte by byte."""
+
+from typing import Any
+
+from zenlake.report.dataset import Recording
+from zenlake.report.sections.time_window import Window
+from zenlake.wire.explain import explain
+
+LANES = 200
+SOURCES = 200
+RUNS = 100
+NOTES = 100
+ERRORS = 20
+BYTES_EXPLAINED = 1024
+LINES_EXPLAINED = 80
+
+
+def figures(recording: Recording, window: Window) -> dict[str, Any]:
+    return {
+        "over_time": recording.rows(
+            f"""with runs as (
+                select received, scope, missing from gaps where scope = 'lane' and not harmless
+                union all  -- what a source misses is missed again on every leg behind: counted where it was seen first
+                select min(received), scope, missing from gaps where scope = 'source'
+                group by scope, source_zid, source_eid, first_sn, missing
+            )
+            select {window.bucket()} as t, scope, sum(missing)::bigint as missing from runs group by all order by t, scope"""
+        ),
+        "lanes": lanes(recording),
+        "sources": sources(recording),
+        "runs": runs(recording),
+        "harmless": recording.row("select coalesce(sum(missing), 0)::bigint as n from gaps where harmless")["n"],
+        "events": recording.rows(
+            """select kind, count(*) as events, coalesce(sum(count), 0)::bigint as count from events
+            where kind in ('duplicate', 'lost', 'redeclared') group by kind order by kind"""
+        ),
+        "dropped": dropped(recording),
+        "notes": notes(recording),
+        "errors": errors(recording),
+    }
+
+
+def lanes(recording: Recording) -> dict[str, Any]:
+    rows = recording.rows(
+        """with seen as (
+            select session, generation, direction, priority, reliable, count(*) as frames
+            from messages where type in ('FRAME', 'FRAGMENT') group by all
+        ),
+        lost as (
+            select session, generation, direction, priority, reliable, count(*) as runs,
+                sum(missing) filter (where not harmless) as missing, sum(missing) filter (where harmless) as harmless
+            from gaps where scope = 'lane' group by all
+        )
+        select cut(session) as session, generation, direction, priority, reliable, coalesce(frames, 0) as frames,
+            coalesce(missing, 0)::bigint as missing, coalesce(harmless, 0)::bigint as harmless,
+            coalesce(missing, 0) / nullif(coalesce(frames, 0) + coalesce(missing, 0), 0) as share,
+            count(*) over () as total
+        from seen full join lost using (session, generation, direction, priority, reliable)
+        order by missing desc, frames desc, session, generation, direction, priority, reliable limit $limit""",
+        limit=LANES,
+    )
+    return listed(rows)
+
+
+def sources(recording: Recording) -> dict[str, Any]:
+    rows = recording.rows(
+        """with seen as (
+            select session, generation, direction, source_zid, source_eid, count(distinct source_sn) as samples,
+                min(named(key, unresolved_key)) as key, count(distinct named(key, unresolved_key)) as keys
+            from samples where source_sn is not null and request_id is null group by all
+        ),
+        lost as (
+            select session, generation, direction, source_zid, source_eid, sum(missing) as missing
+            from gaps where scope = 'source' group by all
+        )
+        select cut(session) as session, direction, source_zid, source_eid, key, keys, samples,
+            coalesce(missing, 0)::bigint as missing, coalesce(missing, 0) / (samples + coalesce(missing, 0)) as share,
+            count(*) over () as total
+        from seen left join lost using (session, generation, direction, source_zid, source_eid)
+        order by missing desc, samples desc, session, direction, source_zid, source_eid limit $limit""",
+        limit=SOURCES,
+    )
+    return listed(rows)
+
+
+def runs(recording: Recording) -> dict[str, Any]:
+    rows = recording.rows(
+        """select ms(received) as t, scope, cut(session) as session, direction, priority, reliable, source_zid, first_sn, missing,
+            count(*) over () as total
+        from gaps where not harmless order by missing desc, received, scope, session, direction, first_sn limit $limit""",
+        limit=RUNS,
+    )
+    return listed(rows)
+
+
+def dropped(recording: Recording) -> dict[str, Any]:
+    """Return the messages that a recording node dropped, by slow neighbour."""
+    rows = recording.rows(
+        """select ms(received) as t, cut(session) as session, 0 as direction, count, cut(detail) as detail,
+            count(*) over () as total
+        from events where kind = 'dropped' order by count desc, received, session limit $limit""",
+        limit=NOTES,
+    )
+    return listed(rows)
+
+
+def notes(recording: Recording) -> dict[str, Any]:
+    rows = recording.rows(
+        """select case when starts_with(kind, 'capture ') then substr(kind, 9) else kind end as kind, count,
+            cut(detail) as detail, cut(session) as session, cut(parse_filename(file)) as file, packet, count(*) over () as total
+        from events where starts_with(kind, 'capture ') or starts_with(kind, 'log ')
+        order by kind, file, packet, session limit $limit""",
+        limit=NOTES,
+    )
+    return listed(rows)
+
+
+def errors(recording: Recording) -> dict[str, Any]:
+    """Return undecodable bytes: one example of each kind, explained up to the error."""
+    rows = recording.rows(
+        f"""with kinds as (
+            select field, why, count(*) as times, min(received_ns) as first, arg_min(received, received_ns) as received,
+                arg_min(session, received_ns) as session,
+                arg_min(packet, received_ns) as packet, arg_min("at", received_ns) as "at",
+                arg_min(bytes, received_ns)[:{BYTES_EXPLAINED}] as bytes, arg_min(octet_length(bytes), received_ns) as size,
+                arg_min(generation, received_ns) as generation
+            from errors group by field, why
+        )
+        select cut(kinds.field) as field, cut(kinds.why) as why, kinds.times, ms(kinds.received) as t,
+            cut(kinds.session) as session, kinds.packet,
+            kinds."at", kinds.size, kinds.bytes, coalesce(sessions.low_latency, false) as low_latency,
+            count(*) over () as total
+        from kinds left join sessions on sessions.session = kinds.session and sessions.generation = kinds.generation
+        order by times desc, first, kinds.field limit $limit""",
+        limit=ERRORS,
+    )
+    for row in rows:
+        row["lines"] = explained(
+            row.pop("bytes") or b"", row["session"].startswith("scouting/"), row.pop("low_latency")
+        )
+    return listed(rows)
+
+
+def explained(data: bytes, scouting: bool, low_latency: bool) -> list[tuple[str, str, str, str, str]]:
+    """Return offset, bytes, name, text and kind of each line of `zenlake explain`. The last lines, with the error, are kept."""
+    explained = explain(data, scouting=scouting, low_latency=low_latency and not scouting)
+    lines = [(*line, row.kind) for row in explained.rows for line in row.lines()]
+    return lines if len(lines) <= LINES_EXPLAINED else [("", "", "…", "", "note"), *lines[-LINES_EXPLAINED:]]
+
+
+def listed(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Convert rows that each carry the total into a list that has it once."""
+    total = rows[0]["total"] if rows else 0
+    for row in rows:
+        del row["total"]
+    return {"rows": rows, "total": total}

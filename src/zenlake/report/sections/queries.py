@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Query latency, and slow or failed queries."""
+
+from typing import Any
+
+from zenlake.report.dataset import Recording
+from zenlake.report.sections.time_window import Window
+
+SLOWEST = 100
+KEYS = 200
+ERRORS = 100
+BINS_A_DECADE = 5
+
+_QUANTILES = """quantile_disc({0}, 0.5) as p50, quantile_disc({0}, 0.9) as p90, quantile_disc({0}, 0.99) as p99, max({0}) as most"""
+
+
+def figures(recording: Recording, window: Window) -> dict[str, Any]:
+    return {
+        "outcomes": recording.rows(
+            "select outcome, count(*) as queries from queries group by outcome order by queries desc, outcome"
+        ),
+        "first_reply": recording.row(
+            f"select count(first_reply_ms) as n, {_QUANTILES.format('first_reply_ms')} from queries"
+        ),
+        "final": recording.row(f"select count(final_ms) as n, {_QUANTILES.format('final_ms')} from queries"),
+        "histogram": histogram(recording),
+        "over_time": recording.rows(
+            f"""select {window.bucket()} as t, count(*) as n, quantile_disc(final_ms, 0.5) as p50, max(final_ms) as most
+            from queries where final_ms is not null group by all order by t"""
+        ),
+        "keys": {
+            "rows": recording.rows(
+                f"""select named(key, unresolved_key) as key, count(*) as queries, sum(replies)::bigint as replies,
+                    sum(errors)::bigint as errors, count(*) filter (where outcome not in ('answered', 'error')) as unanswered,
+                    {_QUANTILES.format("final_ms")}
+                from queries group by 1 order by queries desc, key limit $limit""",
+                limit=KEYS,
+            ),
+            "total": recording.row("select count(distinct named(key, unresolved_key)) as n from queries")["n"],
+        },
+        "slowest": {
+            "rows": recording.rows(
+                """select ms(received) as t, named(key, unresolved_key) as key, cut(parameters) as parameters, outcome, replies,
+                    errors, first_reply_ms, final_ms, timeout_ms, cut(error) as error, cut(session) as session, direction, packet
+                from queries order by outcome in ('answered', 'empty'), final_ms desc nulls first, received, session, request_id
+                limit $limit""",
+                limit=SLOWEST,
+            ),
+            "total": recording.row("select count(*) as n from queries")["n"],
+        },
+        "errors": recording.rows(
+            """select named(key, unresolved_key) as key, cut(error) as error, count(*) as queries from queries
+            where error is not null group by all order by queries desc, key, error limit $limit""",
+            limit=ERRORS,
+        ),
+    }
+
+
+def histogram(recording: Recording) -> list[dict[str, Any]]:
+    """Return a histogram of latencies with logarithmic bins. Latencies below a microsecond count as one microsecond."""
+    return recording.rows(
+        f"""select floor(round(log10(greatest(final_ms, 0.001)) * {BINS_A_DECADE}, 9))::int as bin, outcome, count(*) as queries
+        from queries where final_ms is not null group by all order by bin, outcome"""
+    )

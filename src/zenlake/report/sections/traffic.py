@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Throughput over time, and its keys."""
+
+from typing import Any
+
+from zenlake.report.dataset import Recording
+from zenlake.report.sections.overview import COUNTED, ON_THE_WIRE
+from zenlake.report.sections.time_window import Window
+
+KEYS = 500
+ACTIVE_KEYS = 24
+
+# Categories of messages, in the order of the chart's layers.
+CLASS = """case
+    when type = 'PUSH' then 'publications'
+    when type in ('REQUEST', 'RESPONSE', 'RESPONSE_FINAL') then 'queries and replies'
+    when type in ('DECLARE', 'INTEREST') then 'declarations'
+    when type = 'FRAGMENT' then 'pieces of large values'
+    else 'session and framing' end"""
+
+
+def figures(recording: Recording, window: Window) -> dict[str, Any]:
+    return {
+        "over_time": over_time(recording, window),
+        "keys": keys(recording),
+        "activity": activity(recording, window),
+    }
+
+
+def over_time(recording: Recording, window: Window) -> list[dict[str, Any]]:
+    return recording.rows(
+        f"""select {window.bucket()} as t, {CLASS} as class,
+            count(*) filter (where {COUNTED}) as messages,
+            coalesce(sum(size) filter (where {ON_THE_WIRE}), 0)::bigint as bytes
+        from messages group by all order by t, class"""
+    )
+
+
+def keys(recording: Recording) -> dict[str, Any]:
+    """Count a forwarded sample on its incoming leg and on each outgoing leg."""
+    rows = recording.rows(
+        """with legs as (
+            select named(key, unresolved_key) as key, session, direction, count(*) as n, min(received) as first,
+                max(received) as last
+            from samples group by all
+        ),
+        paced as (
+            select key, count(*) as legs, median((n - 1) / nullif(epoch_us(last) - epoch_us(first), 0) * 1e6) as hz
+            from legs group by key
+        ),
+        summed as (
+            select named(key, unresolved_key) as key, count(*) as samples,
+                count(*) filter (where request_id is not null) as replies,
+                coalesce(sum(payload_size), 0)::bigint as bytes,
+                max(payload_size) as largest,
+                ms(min(received)) as first, ms(max(received)) as last,
+                cut(string_agg(distinct encoding, ', ' order by encoding)) as encodings
+            from samples group by 1
+        )
+        select summed.*, paced.legs, paced.hz from summed join paced using (key)
+        order by bytes desc, samples desc, key limit $limit""",
+        limit=KEYS,
+    )
+    total = recording.row("select count(distinct named(key, unresolved_key)) as n from samples")["n"]
+    return {"rows": rows, "total": total}
+
+
+def activity(recording: Recording, window: Window) -> dict[str, Any]:
+    """Return the number of samples per step for the busiest keys. Steps without samples are visible."""
+    busiest = [
+        row["key"]
+        for row in recording.rows(
+            """select named(key, unresolved_key) as key, count(*) as n from samples
+            group by 1 order by n desc, key limit $limit""",
+            limit=ACTIVE_KEYS,
+        )
+    ]
+    rows = recording.rows(
+        f"""select {window.bucket()} as t, named(key, unresolved_key) as key, count(*) as samples from samples
+        where list_contains($keys, named(key, unresolved_key)) group by all order by t, key""",
+        keys=busiest,
+    )
+    return {"keys": sorted(busiest), "rows": rows}

@@ -1,0 +1,451 @@
+# SPDX-License-Identifier: Apache-2.0
+# cython: annotation_typing=False
+"""A connection: joins a link, a transport and the timers of the event loop. The node sees it as a face.
+
+Threading: received messages are handled on the event loop thread. `send` and `close` may be called from any thread. A lock
+guards the transmit path. It is not held while a received message is handled. So a sink may send on any face and may be slow,
+but must not wait for another thread that sends.
+
+Flush policy: on an idle connection, the sending thread writes immediately. Messages that follow each other within
+`sending.QUIET` are gathered. The sending thread writes when a batch is full or the last write is `sending.GATHER` ago. The
+event loop checks every `batching_limit` while there is traffic, and writes the rest when the traffic ends. So a single
+message is written immediately, heavy traffic is written in large batches, and neither wakes the event loop for each
+message. Messages sent on the event loop thread are written at the end of its turn.
+"""
+
+import threading
+
+import cython
+
+from zenlake._compat.lazy_logging import logger
+from zenlake.core.enums import CongestionControl
+from zenlake.core.limits import Account
+from zenlake.errors import CloseReason, LinkError, RemoteError
+from zenlake.link.base import Link
+from zenlake.link.stream import StreamLink
+from zenlake.session.state import Session
+from zenlake.transport.rx import Sink
+from zenlake.transport.unicast import Closed, Opened
+from zenlake.wire.message_base import Message
+
+if cython.compiled:
+    from cython.cimports.cpython.time import monotonic
+    from cython.cimports.zenlake._compat.rlock import Lock
+    from cython.cimports.zenlake.link.stream import Pipe
+    from cython.cimports.zenlake.network.forwarding import Lane
+    from cython.cimports.zenlake.runtime.event_loop import Engine, Served, Timer
+    from cython.cimports.zenlake.runtime.flush_policy import Sending
+    from cython.cimports.zenlake.transport.unicast import Unicast
+else:
+    from time import monotonic
+
+    from zenlake._compat.rlock import Lock
+    from zenlake.link.stream import Pipe
+    from zenlake.network.forwarding import Lane
+    from zenlake.runtime.event_loop import Engine, Served, Timer
+    from zenlake.runtime.flush_policy import Sending
+    from zenlake.transport.unicast import Unicast
+
+__all__ = ["Face", "Node"]
+
+LINGER = 1.0  # seconds to write the last bytes of a closed connection
+
+DROP = CongestionControl.DROP
+
+log = logger("zenlake.runtime")
+
+
+class Node:
+    """Owner of connections. Methods are called on the event loop thread."""
+
+    def sink(self, face: "Face") -> Sink:
+        """Return the receiver of the messages of a connection."""
+        return Sink()
+
+    def begins(self, face: "Face") -> None:
+        """Handle a ready link, before the first message."""
+
+    def answered(self, link: Link, heard: bytes, said: list[bytes]) -> None:
+        """Handle a datagram of an unknown peer, with the messages sent in reply. No face was created for it."""
+
+    def opened(self, face: "Face") -> None:
+        """Handle an opened session. Messages can be sent and received from now on."""
+
+    def closed(self, face: "Face", event: Closed) -> None:
+        """Handle the end of an opened session."""
+
+    def failed(self, face: "Face", event: Closed) -> None:
+        """Handle a session that failed to open."""
+
+    def room(self, face: "Face") -> None:
+        """Retry messages that were refused on the event loop thread: the link accepts bytes again."""
+
+
+class Face(Served):  # type: ignore[misc]
+    """One connection, created by the runtime. It is the `Owner` of its link."""
+
+    def __init__(self, engine: Engine, link: Link, node: Node, account: Account | None = None) -> None:
+        Served.__init__(self)
+        self.account = account or Account()
+        """Memory that the peer makes this node use."""
+        link.account = self.account
+        self.link = link
+        self.node = node
+        self.was_open = False
+        self.link_error: LinkError | None = None
+        self.bytes_out = 0
+        self._engine = engine
+        self._pipe: Pipe | None = link.pipe if isinstance(link, StreamLink) and link.direct else None
+        self.lock = Lock()
+        self._room = threading.Condition(self.lock)  # type: ignore[arg-type]
+        self._waiters = 0
+        self.way = Sending(
+            self.lock,
+            link.direct,
+            engine.ident,
+            self._flush,
+            self.arm,
+            lambda: engine.call_soon(self._watch),
+        )
+        self.lane: Lane = None  # type: ignore[assignment]  # fast path of forwarded samples, while open
+        self._done = False
+        self._paused = False
+        self._resuming = False
+        self._timer: Timer | None = None
+        self._linger: Timer | None = None
+        self._event: Closed | None = None
+        self.transport: Unicast = None  # type: ignore[assignment]  # set by `attach`
+
+    def attach(self, transport: Unicast) -> None:
+        """Attach the transport. The link may begin afterwards."""
+        self.transport = transport
+        transport.guard = self.lock
+        self.link.owner = self
+
+    @property
+    def session(self) -> Session:
+        return self.transport.session
+
+    @property
+    def zid(self) -> bytes:
+        return self.transport.peer_zid
+
+    @property
+    def is_open(self) -> bool:
+        return self.transport.is_open
+
+    # Any thread
+
+    def send(
+        self,
+        message: Message | bytes,
+        priority: int = 5,
+        reliable: bool = True,
+        congestion: int = DROP,
+        express: bool = False,
+    ) -> bool:
+        """Send a network message or encoded bytes. Return False if it was dropped because there was no room.
+
+        On other threads this waits according to the congestion control. On the event loop thread it never waits. There a
+        message that must not be dropped is refused (False), and the caller keeps it. `Node.room` signals when to retry.
+        """
+        with self.lock:
+            queue = self.transport.queue
+            if not queue.send(message, priority, reliable, congestion, express) and not self._wait(
+                message, priority, reliable, congestion, express
+            ):
+                return False
+            self.way.sent(express, queue.complete)
+            return True
+
+    def _wait(self, message: Message | bytes, priority: int, reliable: bool, congestion: int, express: bool) -> bool:
+        """Make room, or wait for it as long as the congestion control of the message allows."""
+        transport = self.transport
+        if not self.way.blocked and (self.link.direct or self._engine.inside):
+            self._flush(monotonic())
+            if transport.send(message, priority, reliable, congestion, express):
+                return True
+        droppable = congestion == DROP or not reliable
+        if self._engine.inside:
+            if droppable:
+                transport.dropped += 1
+            return False
+        if not isinstance(message, bytes):
+            message = message.encode()
+        patience = transport.patience(priority, reliable, congestion)
+        deadline = monotonic() + patience
+        self._waiters += 1
+        try:
+            while (left := deadline - monotonic()) > 0:
+                self._room.wait(left)
+                if transport.send(message, priority, reliable, congestion, express):
+                    return True
+        finally:
+            self._waiters -= 1
+            transport.wait_over(priority, congestion, patience)
+        transport.give_up(reliable, congestion, patience)
+        if not transport.is_open:
+            self._engine.call_soon(self._after)
+        return False
+
+    def close(self, reason: CloseReason = CloseReason.GENERIC) -> None:
+        """Send queued messages and a CLOSE, then close the connection."""
+        with self.lock:
+            self.transport.close(reason)
+        self._engine.call_soon(self.turn)
+
+    def abandon(self, reason: CloseReason = CloseReason.UNRESPONSIVE) -> None:
+        """Close the connection to a peer that does not read: send CLOSE if possible, and discard queued messages."""
+        with self.lock:
+            self.transport.abandon(reason)
+        self._engine.call_soon(self._after)
+
+    # Event loop thread
+
+    def begin(self) -> None:
+        """Begin the connection. Its link is being polled."""
+        self.link.begin()
+        self._after()
+
+    def write(self) -> None:
+        """Write queued messages without handling the result."""
+        self.lock.acquire()
+        try:
+            self._flush(monotonic())
+        finally:
+            self.lock.release()
+
+    def pause(self) -> None:
+        """Stop reading. This applies backpressure to the peer."""
+        self._paused = True
+        if not self._done:
+            self.transport.pause()
+            self.link.pause()
+
+    def resume(self) -> None:
+        """Resume in the next turn: first with bytes that a suspended sink left, then with the link."""
+        self._paused = False
+        if not self._resuming:
+            self._resuming = True
+            self._engine.call_soon(self._resume)
+
+    def _resume(self) -> None:
+        self._resuming = False
+        if self._paused or self._done:
+            return
+        self.transport.resume(monotonic())
+        self._after()
+        if not self._paused and not self._done and not self.transport.is_suspended:
+            self.link.resume()
+
+    def ready(self) -> None:
+        if self._pipe is not None:
+            self._engine.reads(self._pipe.number, self)
+        self.node.begins(self)
+        with self.lock:
+            self.transport.start(monotonic())
+        self._after()
+
+    def space(self) -> memoryview:
+        return self.transport.space()
+
+    def read(self, now: float) -> int:
+        try:
+            size = self._pipe.read(self.transport.space())  # type: ignore[union-attr]
+        except OSError:
+            size = 0
+        if size > 0:
+            self.transport.filled(size, now)
+            self._after()
+        else:
+            self.link.on_readable(now)  # type: ignore[attr-defined]  # handles the end and errors
+        return 0
+
+    def filled(self, size: int) -> None:
+        self.transport.filled(size, monotonic())
+        self._after()
+
+    def receive(self, data: bytes | memoryview) -> None:
+        self.transport.receive(data, monotonic())
+        self._after()
+
+    def writable(self) -> None:
+        with self.lock:  # otherwise a writer that has just found the socket full could set `blocked` after this
+            self.way.blocked = False
+        self.turn()
+        if not self.way.blocked and self.was_open and not self._done:
+            self.node.room(self)
+
+    def drained(self) -> None:
+        if self.transport.is_closed:
+            self._after()
+
+    def lost(self, error: LinkError | None) -> None:
+        self.link_error = error
+        with self.lock:
+            self.transport.link_lost(RemoteError(error.why if error else "connection closed by the peer"))
+            self.transport.queue.discard()
+        self._finish()
+
+    def _watch(self) -> None:
+        """Check again after `batching_limit` whether the traffic has ended."""
+        now = monotonic()
+        if now - self.way.last < self.transport.settings.batching_limit and not self._done:
+            self._engine.call_at(now + self.transport.settings.batching_limit, self._watch)
+        else:
+            self.turn()
+
+    def turn(self) -> None:
+        """Write queued messages."""
+        self.way.armed = False
+        if not self._done:
+            try:
+                self.write()
+            except Exception as error:
+                return self._fail(error)
+        self._after()
+
+    def arm(self) -> None:
+        """Request a write at the end of the turn of the event loop."""
+        if self._engine.is_inside():
+            self._engine.at_end(self)
+        else:
+            self._engine.call_soon(self.turn)
+
+    def end_turn(self) -> int:
+        if self.lane is not None:
+            self.lane.armed = False
+        self.turn()
+        return 0
+
+    def _flush(self, now: float) -> None:
+        """Write batches until the link accepts no more. The caller holds the lock."""
+        if self.way.blocked:
+            return
+        transport = self.transport
+        while transport.has_data():
+            view = transport.data(now)
+            if view is None:
+                break
+            size = self._write(view)
+            if size:
+                self.bytes_out += size
+                transport.sent(size, now)
+            if size < len(view):
+                self.way.blocked = True
+                break
+        if self._waiters:
+            self._room.notify_all()
+
+    def _write(self, view: memoryview) -> int:
+        """Write to the link. Return the number of bytes it accepted. If not all, it notifies when there is room.
+
+        An error of the link ends the connection after this call, because the queue is in use here.
+        """
+        size = cython.declare(cython.Py_ssize_t, 0)
+        if self._pipe is not None:
+            try:
+                size = self._pipe.write(view)
+            except OSError:  # full, or closed
+                size = 0
+            if size == len(view):
+                return size  # type: ignore[no-any-return]
+            view = view[size:]
+        try:
+            return size + self.link.write(view)  # type: ignore[no-any-return]
+        except Exception as error:
+            failure = error
+            self._engine.call_soon(lambda: self._fail(failure))
+            return size  # type: ignore[no-any-return]
+
+    def _after(self) -> None:
+        """Handle the events of the transport. An error ends the connection, so that no connection is left without a timer."""
+        if self._done:
+            return
+        try:
+            self._react()
+        except Exception as error:
+            self._fail(error)
+
+    def _react(self) -> None:
+        """Handle events, write the resulting messages, and set the timer."""
+        transport = self.transport
+        for event in transport.events() if transport._events else ():
+            if isinstance(event, Opened):
+                self.was_open = True
+                self.node.opened(self)
+            else:
+                self._event = event
+                with self.lock:
+                    self._room.notify_all()
+        if transport.has_data():
+            self.write()
+        if transport.is_closed:
+            if not transport.queue.waiting and self.link.is_drained:
+                self._finish()
+            elif self._linger is None:
+                self._linger = self._engine.call_at(monotonic() + LINGER, self._finish)
+            return
+        when = transport.next_timeout()
+        if when is not None and (self._timer is None or self._timer.when > when):
+            self._set_timer(when)
+
+    def _set_timer(self, when: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._engine.call_at(when, self._late)
+
+    def _late(self) -> None:
+        self._timer = None
+        if self.transport.is_silent(monotonic()):
+            self._read_late()
+        if not self._done:
+            with self.lock:
+                self.transport.on_timeout(monotonic())
+            self._after()
+
+    def _read_late(self) -> None:
+        """Read before checking the lease: after a stop of the process, timers can run first."""
+        try:
+            if self.link.is_paused:
+                self.transport.excuse(monotonic())
+            else:
+                self.link.poll(monotonic())
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """End the connection after an error of the link or an internal error."""
+        if not self._done:
+            log.debug("%s: %s", self.link.remote, error, exc_info=error)
+            why = error.why if isinstance(error, LinkError) else f"{type(error).__name__}: {error}"
+            self.lost(LinkError(self.link.remote, why))
+
+    def _finish(self) -> None:
+        """End the connection exactly once, in any state of the link.
+
+        The node is notified even if the link cannot be closed in order, because it counts connections.
+        """
+        if self._done:
+            return
+        self._done = True
+        for timer in (self._timer, self._linger):
+            if timer is not None:
+                timer.cancel()
+        for event in self.transport.events():
+            if isinstance(event, Closed):
+                self._event = event
+        try:
+            self.link.close()
+        except Exception as error:
+            log.debug("%s: %s", self.link.remote, error, exc_info=error)
+        port = self.link.port
+        if port is not None:
+            self._engine.remove(port)
+        with self.lock:
+            self.transport.link_lost()
+            self.transport.queue.discard()
+            self._room.notify_all()
+        self.account.close()
+        event = self._event or Closed(CloseReason.GENERIC, False)
+        (self.node.closed if self.was_open else self.node.failed)(self, event)

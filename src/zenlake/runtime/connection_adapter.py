@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Outlets of neighbours: pass messages of the network layer to connections of the runtime."""
+
+from typing import TYPE_CHECKING
+
+from zenlake.errors import CloseReason, LocalError
+from zenlake.network.face import Face as Neighbour
+from zenlake.network.face import Outlet
+from zenlake.runtime.connection import Face
+
+if TYPE_CHECKING:
+    from zenlake.runtime.interceptors import Outgoing, Sending
+    from zenlake.runtime.live_node import LiveNode
+
+__all__ = ["Connected", "Screened"]
+
+
+class Connected(Outlet):
+    """A connection of the runtime as an outlet of the network layer."""
+
+    def __init__(self, face: Face, live: "LiveNode") -> None:
+        self.face = face
+        self.live = live
+
+    def send(self, message: bytes, priority: int, reliable: bool, congestion: int, express: bool) -> bool:
+        try:
+            return self.face.send(message, priority, reliable, congestion, express)
+        except LocalError:
+            return True  # just closed: the node is notified separately
+
+    def write(self) -> None:
+        self.face.write()
+
+    def waits(self) -> bool:
+        return not self.live.runtime.engine.inside
+
+    def close(self, reason: CloseReason) -> None:
+        self.face.abandon(reason)
+
+    def pause(self) -> None:
+        self.live.in_loop(self.face.pause)
+
+    def resume(self) -> None:
+        self.live.in_loop(self.face.resume)
+
+    def describe(self) -> dict[str, object]:
+        link = self.face.link
+        about = {
+            "src": link.local, "dst": link.remote, "mtu": link.mtu, "is_streamed": link.stream, "group": None,
+            "interfaces": list(link.interfaces), "auth_identifier": None, "priorities": None, "reliability": None,
+        }  # fmt: skip
+        return {"is_qos": bool(self.face.session.qos), "links": [about]}
+
+
+class Screened(Connected):
+    """An outlet with an egress filter."""
+
+    def __init__(self, face: Face, live: "LiveNode", screen: "Outgoing") -> None:
+        super().__init__(face, live)
+        self.screen = screen
+        self.joined: Neighbour | None = None
+        self._passed: "dict[int, tuple[bytes, Sending]]" = {}
+        """Filtered messages that wait for room, by identity. They are not filtered again."""
+
+    def send(self, message: bytes, priority: int, reliable: bool, congestion: int, express: bool) -> bool:
+        assert self.joined is not None
+        _, passed = self._passed.pop(id(message), (message, None))
+        if passed is None:
+            passed = self.screen.screened(self.joined, (message, priority, reliable, congestion, express))
+        if passed is None or super().send(*passed):
+            return True
+        was_kept, is_kept = (reliable and each != 0 for each in (congestion, passed[3]))
+        if is_kept:
+            self._passed[id(message)] = message, passed
+        if is_kept == was_kept:
+            return False  # the caller stores or drops the message
+        if is_kept:
+            self.joined.keep((message, *passed[1:]))
+            self.live._wake()
+        else:
+            self.joined.dropped += 1
+        return True

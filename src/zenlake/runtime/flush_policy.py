@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flush policy: decides when, and on which thread, queued batches are written (compiled). The rules are in `face`."""
+
+import cython
+
+if cython.compiled:
+    from cython.cimports.cpython.pythread import PyThread_get_thread_ident as get_ident
+    from cython.cimports.cpython.time import monotonic
+    from cython.cimports.zenlake.network.prepared_put import Way
+    from cython.cimports.zenlake.transport.tx_queue import Queue
+else:
+    from threading import get_ident
+    from time import monotonic
+
+    from zenlake.network.prepared_put import Way
+    from zenlake.transport.tx_queue import Queue
+
+__all__ = ["Sending"]
+
+# QUIET: seconds between two messages above which gathering does not pay (a write costs about as much).
+# GATHER: seconds for which messages of heavy traffic are gathered.
+QUIET = cython.declare(cython.double, 5e-6)
+GATHER = cython.declare(cython.double, 200e-6)
+
+BLOCK = cython.declare(cython.int, 0x28)  # QoS bits of the two blocking congestion controls
+EXPRESS = cython.declare(cython.int, 0x10)
+
+
+class Sending(Way):
+    """Transmit handle of a connection. All methods except `send` and `begin` need its lock."""
+
+    def __init__(self, lock, direct, loop, flush, turn, watch):
+        self.queue = None
+        self.lock = lock
+        self.direct = direct  # whether the sending thread may write
+        self.loop = loop
+        self.flush = flush
+        self.turn = turn
+        self.watch = watch
+        self.blocked = False
+        self.armed = False
+        self.last = 0.0  # times of the last message and of the last write
+        self.flushed = 0.0
+
+    def send(self, message, qos, reliable):
+        self.lock.acquire()
+        try:
+            if not self.add(message, qos, reliable):
+                return False
+            self.sent(qos & EXPRESS != 0, self.queue.complete)
+        finally:
+            self.lock.release()
+        return True
+
+    def begin(self):
+        self.lock.acquire()
+
+    def add(self, message, qos, reliable):
+        queue: Queue = self.queue
+        if not queue.is_open or queue.ended:
+            return True  # just closed: the node is notified separately
+        return queue.push(message, qos & 7, reliable, qos & EXPRESS != 0, qos & BLOCK == 0 or not reliable)
+
+    def end(self):
+        try:
+            self.sent(False, self.queue.complete)
+        finally:
+            self.lock.release()
+
+    def sent(self, express, complete):
+        """Write queued messages now, or have them written. `complete` is the number of full batches in the queue."""
+        if self.blocked:
+            return 0
+        if not self.direct or get_ident() == self.loop:
+            if not self.armed:
+                self.armed = True
+                self.turn()
+            return 0
+        now: cython.double = monotonic()
+        if express or now - self.last > QUIET or now - self.flushed > GATHER or complete:
+            self.flush(now)
+            self.last = self.flushed = monotonic()
+        else:
+            self.last = now
+            if not self.armed:
+                self.armed = True
+                self.watch()
+        return 0

@@ -1,0 +1,515 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A live node: the node of the network layer on connections of the runtime.
+
+Open it with `open_node(NodeConfig(...))` and end it with `close`.
+
+Threading: the application calls (those of `network.local_face`) from any thread. Received messages are handled on the event
+loop thread, which also sends all control messages. Samples, queries and replies are sent by the thread that creates them.
+"""
+
+import math
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from zenlake import __version__
+from zenlake._compat.fast_dataclass import dataclass, field
+from zenlake._compat.future import Future
+from zenlake._compat.lazy_logging import logger
+from zenlake.core.endpoint import EndPoint
+from zenlake.core.enums import WhatAmI
+from zenlake.core.identifiers import Timestamp, ZenohId
+from zenlake.core.limits import merge_limits
+from zenlake.errors import ConfigError, LinkError, ZenlakeError
+from zenlake.link import Tls
+from zenlake.link.base import Link
+from zenlake.network import face as network
+from zenlake.network import node as nodes
+from zenlake.network.access_control import EGRESS, INGRESS, AccessControl, Who
+from zenlake.network.adminspace import Admin
+from zenlake.network.entities import Entity
+from zenlake.network.forwarding import Door, Lane
+from zenlake.network.namespace import Namespace
+from zenlake.network.roles import Stand
+from zenlake.runtime.connection import Face, Node
+from zenlake.runtime.connection_adapter import Connected, Screened
+from zenlake.runtime.connections import MEMORY, Backoff, Connection, Runtime, new_zid
+from zenlake.runtime.event_loop import Timer, wall
+from zenlake.runtime.recording_hooks import Recording
+from zenlake.runtime.traffic_stats import Traffic
+from zenlake.transport.rx import Sink
+from zenlake.transport.settings import Settings
+from zenlake.transport.tx_queue import Queue
+from zenlake.transport.unicast import Closed
+
+if TYPE_CHECKING:
+    from zenlake.runtime.interceptors import Filters, Screen
+
+__all__ = ["LiveNode", "NodeConfig", "Recording", "open_node"]
+
+log = logger("zenlake.node")
+
+# Default endpoints: only on this machine.
+LISTEN = {WhatAmI.ROUTER: ("tcp/127.0.0.1:7447",), WhatAmI.PEER: ("tcp/127.0.0.1:0",), WhatAmI.CLIENT: ()}
+TOLD = 0.5  # seconds that a peer waits for the declarations of connected peers
+MOMENT = 0.02  # seconds that a 1.10.2 peer needs to start connecting to discovered nodes
+SOUTH = 1  # RemoteBound of OPEN: the sender is our gateway
+# Seconds to let another peer connect first: a 1.10.2 peer, which never waits, and a Zenlake peer with the greater id.
+YIELD_TO_ALL, YIELD = 0.05, 0.5
+NOTED = 10.0  # seconds between two checks of the drop counters, if recorded
+
+Scout = Callable[[float], Iterable[tuple[bytes, WhatAmI, tuple[str, ...]]]]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfig:
+    """Configuration of a node. Times are in seconds."""
+
+    mode: WhatAmI = WhatAmI.PEER
+    connect: tuple[str, ...] = ()
+    listen: tuple[str, ...] | None = None
+    """Endpoints to listen on. None: a free loopback port for a peer, port 7447 on loopback for a router, none for a client."""
+    zid: bytes | None = None
+    """ZenohID in wire format (little-endian). None: random."""
+    transport: dict[str, Any] = field(default_factory=dict, repr=False)  # it contains the password
+    """Fields of `transport.config.Settings`: lease, qos, user, users ..."""
+    tls: Tls | None = None
+    protocols: frozenset[str] | None = None
+    """Allowed link protocols. None: all."""
+    max_sessions: int = 1000
+    max_pending: int = 100
+    """Limit of pending handshakes for each listener."""
+    max_memory: int = MEMORY
+    """Limit in bytes of the memory that all neighbours together make this node use."""
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """Limits in bytes for one neighbour, by resource (`zenlake.core.limits.Resource`). Other resources have the default limit."""
+    access: AccessControl | None = None
+    """Access control. None: everything is allowed."""
+    filters: "Filters | None" = None
+    """Filters of connections. None: all messages pass unchanged."""
+    recording: Recording | None = None
+    connect_timeout: float = 10.0
+    """Seconds that `open_node` waits for pending connections. A client then fails, other roles continue in the background."""
+    retry_for: float = 0.0
+    """Seconds that `open_node` retries before it fails; `math.inf` for no limit."""
+    must_connect: bool = False
+    """Whether peers and routers fail too, unless every endpoint accepted the connection."""
+    backoff: Backoff | None = field(default_factory=Backoff)
+    """Delays of reconnection. None: no reconnection."""
+    scout: Scout | None = None
+    """Scouting function. A client without endpoints calls it with a timeout in seconds."""
+    scouting_timeout: float = 3.0
+    gossip_connect: bool = True
+    """Whether a peer connects to peers discovered by gossip."""
+    timestamping: bool | None = None
+    """Whether samples receive timestamps. None: only on routers."""
+    drops_future: bool = False
+    """Whether a node that adds timestamps drops samples too far in the future instead of replacing their timestamps."""
+    query_timeout: float = 10.0
+    interest_timeout: float = 10.0
+    namespace: bytes = b""
+    """Prefix of all keys of the application, which it does not see."""
+    aggregation: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    """Wide keys, in the application's namespace, that replace those of its subscribers and of its publishers."""
+    admin: bool | None = None
+    """Whether other nodes may query the admin space. None: only on routers."""
+
+
+class LiveNode(Node):
+    """One node of a Zenoh network. `docs/design/network.md` lists the interface of the application."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        if sys.platform != "linux" and any(
+            rules and rules.names_interfaces for rules in (config.access, config.filters)
+        ):
+            raise ConfigError("rules on interfaces need Linux; use link_protocols or zids instead")
+        limits = merge_limits(config.limits)
+        self.config = config
+        self.zid = config.zid or new_zid()
+        self.whatami = config.mode
+        self.node = nodes.Node(
+            self.zid, config.mode, now=time.monotonic, wall=wall, lock=threading.RLock,
+            stamps=config.timestamping, drops_future=config.drops_future, query_timeout=config.query_timeout,
+            interest_timeout=config.interest_timeout,
+        )  # fmt: skip
+        self.node.wake = self._wake
+        self.node.queries.sooner = self.node.interests.sooner = self.node.routers.sooner = self._sooner
+        self.node.interests.on_initial = lambda face: self.node.later(self._tell)
+        self.node.jobs.wake = self._wake_jobs
+        self.node.on_error = lambda error: log.error("a callback failed", exc_info=error)
+        self.node.on_discover = self._discovered
+        self.node.in_a_moment = self._in_a_moment
+        self.node.is_guarded = config.access is not None
+        if config.recording is not None:
+            self.node.queries.on_forward = self._forwarded
+        self._past = dict.fromkeys(WhatAmI, Traffic())
+        self._doors: dict[Face, Door] = {}
+        self._screens: "dict[Face, Screen]" = {}
+        self._noted: dict[Face, int] = {}
+        self._awake = False
+        self._jobs_awake = False
+        self._timer: Timer | None = None
+        self._connecting: set[bytes] = set()
+        self._changed = threading.Condition()
+        self._closed = False
+        application = self.node.application
+        application.namespace = Namespace(config.namespace)
+        if any(config.aggregation):
+            from zenlake.network.aggregation import Aggregation  # imported here because aggregation is rare
+
+            wide = ([application.namespace.whole(key.encode()) for key in keys] for keys in config.aggregation)
+            self.node.declarations.aggregation = Aggregation(*wide)
+        self.declare_subscriber = application.declare_subscriber
+        self.declare_publisher = application.declare_publisher
+        self.declare_queryable = application.declare_queryable
+        self.declare_querier = application.declare_querier
+        self.declare_token = application.declare_token
+        self.declare_liveliness_subscriber = application.declare_liveliness_subscriber
+        self.liveliness_get = application.liveliness_get
+        self.put = application.put
+        self.post = application.post
+        self.delete = application.delete
+        self.get = application.get
+        settings = Settings(self.zid, config.mode, **config.transport)
+        self.admin = Admin(
+            self.node, f"zenlake {__version__}", config.mode is WhatAmI.ROUTER if config.admin is None else config.admin
+        )
+        self.runtime = Runtime(
+            settings, self, config.tls, config.max_sessions, config.max_pending, config.max_memory, config.protocols,
+            limits,
+        )  # fmt: skip
+        self.node.budget = self.runtime.budget
+        self.node.report = self.runtime.engine.reports.report
+        self.node.limits = limits
+
+    # Any thread
+
+    @property
+    def locators(self) -> tuple[str, ...]:
+        """Locators of this node."""
+        return self.node.gossip.locators
+
+    def faces(self) -> list[network.Face]:
+        """Return the current neighbours, with `zid`, `whatami`, `dropped` and so on."""
+        with self.node.lock:
+            return self.node.faces
+
+    def counters(self) -> dict[str, int]:
+        """Return the counters of dropped and refused messages, by cause."""
+        return {**self.node.counters, **self.runtime.engine.reports.counts}
+
+    def traffic(self) -> dict[WhatAmI, Traffic]:
+        """Return the traffic by role of the neighbours."""
+        found = dict(self._past)
+        for face, door in list(self._doors.items()):
+            if door.face is not None:
+                found[door.face.whatami] += Traffic.of(face, door.face)
+        return found
+
+    def new_timestamp(self) -> Timestamp:
+        """Return a new timestamp of this node's hybrid logical clock."""
+        return self.node.timestamp()
+
+    def undeclare(self, entity: Entity) -> None:
+        """Undeclare an entity returned by a `declare_...` method. Repeated calls have no effect."""
+        entity.undeclare()
+
+    def listen(self, endpoint: str) -> str:
+        """Listen on an endpoint. Return the locator with the selected port."""
+        locator = self.runtime.listen(endpoint)
+        with self.node.lock:
+            self.node.gossip.listening((*self.node.gossip.locators, locator))
+        self._wake()
+        return locator
+
+    def connect(self, endpoint: str) -> Connection:
+        """Connect to an endpoint, and reconnect after a loss."""
+        return self.runtime.connect(endpoint, self.config.backoff)
+
+    def wait_for_face(self, count: int = 1, timeout: float = 10.0) -> bool:
+        """Wait until this number of sessions is open. Return False after the timeout."""
+        with self._changed:
+            return self._changed.wait_for(lambda: len(self.faces()) >= count, timeout)
+
+    def wait_until_told(self, timeout: float) -> bool:
+        """Wait until every connected peer has sent its initial declarations."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: all(face.initial_final for face in self.faces() if face.stand is Stand.BESIDE), timeout
+            )
+
+    def close(self) -> None:
+        """Undeclare all entities, send CLOSE to all neighbours and stop."""
+        if self._closed:
+            return
+        self._closed = True
+        self.node.application.close()
+        self.runtime.engine.run(self._flush)
+        self.runtime.close()
+
+    def __enter__(self) -> "LiveNode":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Listen and connect according to the configuration."""
+        config = self.config
+        if config.recording is not None:
+            self.runtime.engine.run(self._note_all_drops)
+        for endpoint in LISTEN[config.mode] if config.listen is None else config.listen:
+            if not self._is_joined(endpoint):
+                self.listen(endpoint)
+        if config.mode is WhatAmI.CLIENT:
+            self._be_client()
+            return
+        connections = [self.connect(endpoint) for endpoint in config.connect if not self._is_joined(endpoint)]
+        self._wait_for([connection.tried for connection in connections], min(config.connect_timeout, 1.0))
+        if config.must_connect:
+            self._wait_for([connection.first for connection in connections], config.retry_for)
+            for connection in connections:
+                if not connection.first.done():
+                    raise connection.error or LinkError(str(connection.endpoint), "session not open in time")
+        if connections and config.mode is WhatAmI.PEER:
+            self.wait_until_told(TOLD)
+
+    def _is_joined(self, endpoint: str) -> bool:
+        """Join a multicast group that a peer has as endpoint. Return False for other endpoints."""
+        if self.whatami is not WhatAmI.PEER or not endpoint.startswith("udp/"):
+            return False
+        from zenlake.link.udp import is_multicast
+        from zenlake.runtime.multicast_adapter import Membership
+
+        if not is_multicast(EndPoint.parse(endpoint)):
+            return False
+        membership = Membership(self.node)
+        membership.speak(self.runtime.join(endpoint, membership))
+        self._wake()
+        return True
+
+    @staticmethod
+    def _wait_for(futures: "list[Future[Any]]", timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        for future in futures:
+            with suppress(TimeoutError, ZenlakeError):
+                future.result(None if math.isinf(timeout) else max(0.0, deadline - time.monotonic()))
+
+    def _be_client(self) -> None:
+        """Open the single session of a client, with the first endpoint that accepts it."""
+        config = self.config
+        endpoints = list(config.connect)
+        if not endpoints and config.scout is not None:
+            endpoints = [locator for _, _, where in config.scout(config.scouting_timeout) for locator in where]
+            if not endpoints:
+                raise LinkError("scouting", f"no reply in {config.scouting_timeout:g} s; specify an endpoint")
+        if not endpoints:
+            raise ConfigError("a client needs an endpoint to connect to, for example tcp/127.0.0.1:7447")
+        self.runtime.connect_first(endpoints, config.connect_timeout, config.backoff, config.retry_for)
+
+    # Event loop thread, called by the runtime
+
+    def sink(self, face: Face) -> Sink:
+        door = self._doors[face] = Door(self.node, lambda: self._join(face))
+        if self.config.filters is None:
+            return door
+        from zenlake.runtime.interceptors import Screen
+
+        screen = self._screens[face] = Screen(door, self.node, lambda: self._join(face))
+        return screen
+
+    def answered(self, link: Link, heard: bytes, said: list[bytes]) -> None:
+        if self.config.recording is not None:
+            self.config.recording.answered(link, heard, said)
+
+    def begins(self, face: Face) -> None:
+        if self.config.recording is not None:
+            self.config.recording.begins(face)
+
+    def opened(self, face: Face) -> None:
+        if self._doors[face].face is None:
+            self._join(face)
+        self._tell()
+
+    def _join(self, face: Face) -> network.Face:
+        """Add the connection to the node as a face."""
+        session = face.session
+        theirs = next(side for side in session.sides if side.zid == face.zid)
+        bits = 8 << (session.resolution >> 2 & 3)
+        outlet = self._outlet(face)
+        joined = network.Face(
+            outlet, face.zid, self.whatami, WhatAmI.from_wire(theirs.whatami),
+            request_ids=(1 << min(bits, 32)) - 1, is_gateway=theirs.remote_bound == SOUTH,
+        )  # fmt: skip
+        if self.config.access is not None:
+            joined.guard = self.config.access.guard(_who(face))
+        if self.config.filters is not None:
+            self._screens.pop(face).enter(joined, self.config.filters.of(_who(face), INGRESS))
+        if isinstance(outlet, Screened):
+            outlet.joined = joined
+        elif isinstance(face.transport.queue, Queue):
+            joined.lane = face.lane = Lane(face.transport.queue, face.lock, face.arm)
+            face.way.queue = face.transport.queue
+            joined.way = face.way
+        self._doors[face].enter(joined)
+        self.node.opened(joined)
+        return joined
+
+    def _outlet(self, face: Face) -> Connected:
+        filter = None if self.config.filters is None else self.config.filters.of(_who(face), EGRESS)
+        if filter is None:
+            return Connected(face, self)
+        from zenlake.runtime.interceptors import Outgoing
+
+        def unanswered(id: int) -> None:
+            joined = self._doors[face].face if face in self._doors else None
+            if joined is not None:
+                with self.node.lock:
+                    sends = self.node.queries.final(joined, id)
+                self.node._perform(sends)
+
+        soon = self.runtime.engine.call_soon
+        return Screened(face, self, Outgoing(self.node, filter, lambda id: soon(lambda: unanswered(id))))
+
+    def closed(self, face: Face, event: Closed) -> None:
+        joined = self._doors.pop(face).face
+        if joined is not None:
+            self._past[joined.whatami] += Traffic.of(face, joined, sessions=0)
+            self.node.closed(joined)
+        self._ended(face, joined, event)
+        self._tell()
+
+    def failed(self, face: Face, event: Closed) -> None:
+        self._doors.pop(face, None)
+        self._screens.pop(face, None)
+        self._ended(face, None, event)
+
+    def _ended(self, face: Face, joined: network.Face | None, event: Closed) -> None:
+        if self.config.recording is not None:
+            if joined is not None:
+                self._note_drops(face, joined)
+                self._noted.pop(face, None)
+            self.config.recording.ended(face, event)
+
+    def _note_all_drops(self) -> None:
+        for face, door in self._doors.items():
+            if door.face is not None:
+                self._note_drops(face, door.face)
+        self.runtime.engine.call_at(time.monotonic() + NOTED, self._note_all_drops)
+
+    def _note_drops(self, face: Face, joined: network.Face) -> None:
+        """Record the messages dropped since the last call."""
+        dropped = Traffic.of(face, joined).dropped
+        new = dropped - self._noted.get(face, 0)
+        if new and self.config.recording is not None:
+            self._noted[face] = dropped
+            self.config.recording.dropped(face, new)
+
+    def _forwarded(self, source: network.Face, id: int, target: network.Face, new: int) -> None:
+        came, goes = source.outlet, target.outlet
+        if self.config.recording is not None and isinstance(came, Connected) and isinstance(goes, Connected):
+            self.config.recording.forwarded(came.face, id, goes.face, new)
+
+    def room(self, face: Face) -> None:
+        if self.node.dirty:
+            self._flush()
+
+    def _tell(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    # Work on the event loop thread
+
+    def in_loop(self, call: Callable[[], object]) -> None:
+        if self.runtime.engine.inside:
+            call()
+        else:
+            self.runtime.engine.call_soon(call)
+
+    def _in_a_moment(self, call: Callable[[], None]) -> None:
+        def late() -> None:
+            with self.node.lock:
+                call()
+            self.node._after()
+
+        self.runtime.engine.call_at(time.monotonic() + MOMENT, late)
+
+    def _wake(self) -> None:
+        if not self._awake:
+            self._awake = True
+            self.runtime.engine.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._awake = False
+        self.node.flush()
+
+    def _wake_jobs(self) -> None:
+        if not self._jobs_awake:
+            self._jobs_awake = True
+            self.runtime.engine.call_soon(self._run_jobs)
+
+    def _run_jobs(self) -> None:
+        self._jobs_awake = False
+        self.node.jobs.run()
+
+    def _sooner(self, deadline: float) -> None:
+        self.in_loop(self._set_timer)
+
+    def _set_timer(self) -> None:
+        when = self.node.next_timeout()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if when is not None:
+            self._timer = self.runtime.engine.call_at(when, self._late)
+
+    def _late(self) -> None:
+        self._timer = None
+        self.node.on_timeout(time.monotonic())
+        self._set_timer()
+
+    # Gossip
+
+    def _discovered(self, zid: bytes, whatami: WhatAmI, locators: tuple[str, ...]) -> None:
+        """Connect to a discovered peer. The peer with the greater id connects first, so that not both connect and are refused."""
+        wanted = self.config.gossip_connect and self.whatami is WhatAmI.PEER and whatami is not WhatAmI.CLIENT
+        if not wanted or zid in self._connecting or zid in self.runtime.faces or self._closed:
+            return
+        self._connecting.add(zid)
+        delay = YIELD_TO_ALL if self.zid[::-1] > zid[::-1] else YIELD
+        self.runtime.engine.call_at(time.monotonic() + delay, lambda: self._try(zid, list(locators)))
+
+    def _try(self, zid: bytes, locators: list[str]) -> None:
+        if not locators or zid in self.runtime.faces or self._closed:
+            self._connecting.discard(zid)
+            return
+        try:
+            connection = self.runtime.connect(locators.pop(0))
+        except ZenlakeError:
+            return self._try(zid, locators)
+
+        def done(first: "Future[Face]") -> None:
+            self.runtime.engine.call_soon(lambda: self._try(zid, [] if first.exception() is None else locators))
+
+        connection.first.add_done_callback(done)
+
+
+def _who(face: Face) -> Who:
+    """Return the properties of a neighbour for access control."""
+    protocol = face.link.remote.partition("/")[0]
+    link = face.link
+    return Who(protocol, str(ZenohId.from_wire(face.zid)), face.transport.user, link.common_name, link.interfaces)
+
+
+def open_node(config: NodeConfig) -> LiveNode:
+    """Open a node: it listens, and a client is connected."""
+    node = LiveNode(config)
+    try:
+        node.start()
+    except BaseException:
+        node.close()
+        raise
+    return node

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Membership of a multicast group as the node sees it. The threading rules are those of `face`."""
+
+import os
+import threading
+from time import monotonic
+
+from zenlake.core.enums import CongestionControl
+from zenlake.core.limits import Account
+from zenlake.link.multicast import GroupLink
+from zenlake.runtime.event_loop import Engine, Timer
+from zenlake.transport.memory_budget import Budget
+from zenlake.transport.multicast import Joined, Left, Multicast, Peer
+from zenlake.transport.rx import Arena, Sink
+from zenlake.transport.settings import Settings
+from zenlake.wire.message_base import Message
+
+__all__ = ["Group", "Members"]
+
+
+class Members:
+    """Callbacks for the members of a group. Called on the event loop thread."""
+
+    def sink(self, peer: Peer) -> Sink:
+        """Return the receiver of the messages of a member."""
+        return Sink()
+
+    def joined(self, peer: Peer) -> None: ...
+
+    def left(self, event: Left) -> None: ...
+
+
+class Group:
+    """One membership, created by the runtime."""
+
+    def __init__(
+        self, engine: Engine, link: GroupLink, settings: Settings, members: Members, arena: Arena,
+        budget: Budget | None = None, account: Account | None = None,
+    ) -> None:  # fmt: skip
+        self.link = link
+        self.members = members
+        self._engine = engine
+        self._lock = threading.RLock()
+        self._timer: Timer | None = None
+        self.transport = Multicast(
+            settings,
+            initial_sn=int.from_bytes(os.urandom(4)),
+            now=monotonic(),
+            sink=members.sink,
+            arena=arena,
+            mtu=link.mtu,
+            budget=budget,
+            account=account,
+        )
+        link.on_member = self._receive
+        link.owner = self
+
+    def send(
+        self,
+        message: Message | bytes,
+        priority: int = 5,
+        reliable: bool = True,
+        congestion: int = CongestionControl.DROP,
+        express: bool = False,
+    ) -> bool:
+        """Send to all members. Datagrams are not queued, so there is always room."""
+        with self._lock:
+            sent = self.transport.send(message, priority, reliable, congestion, express)
+            self._flush()
+            return sent
+
+    def begin(self) -> None:
+        """Begin the membership. Its link is being polled. Called on the event loop thread."""
+        self._late()
+
+    def close(self) -> None:
+        """Leave the group. Called on the event loop thread."""
+        if not self.transport.is_closed:
+            with self._lock:
+                self.transport.close()
+                self._flush()
+            if self._timer is not None:
+                self._timer.cancel()
+            self.link.close()
+            self._engine.remove(self.link)
+
+    def _receive(self, data: memoryview, source: tuple[object, ...]) -> None:
+        refused = self.transport.counters.refused
+        self.transport.receive(data, source, monotonic())
+        if self.transport.counters.refused > refused:
+            self._engine.reports.report(
+                f"udp/{source[0]}:{source[1]}", f"no room for a member of {self.link.remote}", "members refused: limit"
+            )
+        events = list(self.transport.events())
+        for event in events:
+            self._tell(event)
+        if events or self.transport.is_join_due(
+            monotonic()
+        ):  # otherwise no timeout is earlier: skip the search over all members
+            self._late()
+
+    def _tell(self, event: Joined | Left) -> None:
+        if isinstance(event, Joined):
+            self.members.joined(event.peer)
+        else:
+            self.members.left(event)
+
+    def _flush(self) -> None:
+        now = monotonic()
+        while (view := self.transport.data(now)) is not None:
+            self.transport.sent(self.link.write(view), now)
+
+    def _late(self) -> None:
+        now = monotonic()
+        with self._lock:
+            self.transport.on_timeout(now)
+            self._flush()
+        for event in list(self.transport.events()):
+            self._tell(event)
+        when = self.transport.next_timeout()
+        if when is not None and (self._timer is None or self._timer.when != when):
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._engine.call_at(when, self._late)
+
+    # `Owner` methods; a group has no handshake, and a datagram socket is not lost
+
+    def ready(self) -> None: ...
+
+    def space(self) -> memoryview:
+        raise NotImplementedError
+
+    def filled(self, size: int) -> None: ...
+
+    def receive(self, data: bytes | memoryview) -> None: ...
+
+    def writable(self) -> None: ...
+
+    def drained(self) -> None: ...
+
+    def lost(self, error: object) -> None: ...

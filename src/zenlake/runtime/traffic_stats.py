@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traffic of a node, by role of the neighbours."""
+
+from zenlake._compat.fast_dataclass import dataclass
+from zenlake.network.face import Face as Neighbour
+from zenlake.runtime.connection import Face
+
+__all__ = ["Traffic"]
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Totals since the start, except `sessions`, which is the current number."""
+
+    sessions: int = 0
+    messages_in: int = 0
+    messages_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    dropped: int = 0
+    """Messages dropped because a queue had no room."""
+
+    def __add__(self, other: "Traffic") -> "Traffic":
+        from dataclasses import astuple
+
+        return Traffic(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+    @classmethod
+    def of(cls, face: Face, neighbour: Neighbour, sessions: int = 1) -> "Traffic":
+        inbox, queue = face.transport.inbox, face.transport.queue
+        return cls(
+            sessions, inbox.messages, queue.messages, inbox.bytes_in, face.bytes_out, neighbour.dropped + queue.dropped
+        )

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Publish rows: `df.write.format("zenoh").option("connect", ...)`, and the same with `writeStream`.
+
+    df.select("key", "payload").write.format("zenoh").option("connect", "tcp/localhost:7447").mode("append").save()
+
+A task opens its own session, publishes its rows, and ends when its node has replied to a query sent after the last row. A
+task whose connection broke fails, and Spark repeats it: delivery is at least once. Receivers deduplicate by the sample's
+SourceInfo. It is the same for a repeated row of the same write or micro-batch, and unique otherwise. This requires the same
+row order in a repeated task, which a shuffle does not guarantee.
+"""
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from zenlake.spark.options import Options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from zenlake.api.session import Session
+
+__all__ = ["OPTIONS", "Putting", "StreamPutting", "putting_by"]
+
+OPTIONS = {
+    "connect": "the endpoints to connect to, separated by commas",
+    "config": "a configuration of Zenoh's: its JSON5, or a file that every executor has",
+    "key": "the key of every row, instead of a column",
+    "encoding": "the encoding of every row, instead of a column",
+    "attachment": "the attachment of every row, instead of a column",
+    "priority": "1 real-time to 7 background, of every row, instead of a column",
+    "congestion": "drop, block or block_first, of every row, instead of a column; block if there is neither",
+    "express": "true: rows do not wait for each other to share a batch",
+    "identity": "names this write, so that repeating it gives the same SourceInfo; a stream has its own",
+    "pace": "when rows are put, for zenlake.spark.replay: JSON, as `Wanted.pace` says",
+    "checkpointLocation": "Spark's own: where a stream remembers how far it is",
+    "asyncProgressTrackingEnabled": "Spark's own",
+    "asyncProgressTrackingCheckpointIntervalMs": "Spark's own",
+}
+CONGESTION = ("drop", "block", "block_first")
+TYPES = {  # allowed Spark types of each column
+    "key": ("string",),
+    "payload": ("binary", "string"),
+    "kind": ("string",),
+    "encoding": ("string",),
+    "schema": ("binary",),
+    "attachment": ("binary", "string"),
+    "timestamp": ("timestamp",),
+    "ntp64": ("bigint",),
+    "timestamp_id": ("string",),
+    "priority": ("tinyint", "smallint", "int", "bigint"),
+    "congestion": ("string",),
+    "express": ("boolean",),
+    "reliable": ("boolean",),
+}
+END = "zenlake/written"  # a key without a queryable: the end of the query is the confirmation
+PATIENCE = 60.0  # timeout in seconds
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Validated options. Sent to the tasks."""
+
+    connect: list[str]
+    config: str | None
+    fixed: dict[str, Any]
+    identity: str
+    pace: dict[str, float]
+    """If not empty: rows are in the order of `received_ns` and are published when due.
+
+    Time `first` (ns) is due at `start` (seconds since 1970). Later times follow, divided by `speed`.
+    """
+
+
+@dataclass
+class Sent(WriterCommitMessage):  # type: ignore[misc]  # PySpark is not checked
+    """Number of rows that a task published."""
+
+    rows: int
+
+
+def putting_by(options: Options) -> Wanted:
+    """Validate the options. Raise one line about the first error."""
+    from zenlake.core.encoding import Encoding
+    from zenlake.errors import ZenlakeError
+
+    fixed: dict[str, Any] = {}
+    if (key := options.key_expr("key")) is not None:
+        if "*" in key:
+            options.refuse_option("key", f"{key!r} has wildcards; rows are put on one key each")
+        fixed["key"] = key
+    for name in ("encoding", "attachment"):
+        if (text := options.text(name)) is not None:
+            fixed[name] = text if name == "encoding" else text.encode()
+    if "encoding" in fixed:
+        try:
+            Encoding(fixed["encoding"])
+        except ZenlakeError as error:
+            options.refuse_option("encoding", error)
+    if (priority := options.number("priority", 1)) is not None:
+        if priority > 7:
+            options.refuse_option("priority", f"{priority} is not 1 (real-time) to 7 (background)")
+        fixed["priority"] = priority
+    if "congestion" in options:
+        fixed["congestion"] = options.choice("congestion", CONGESTION, "block")
+    if "express" in options:
+        fixed["express"] = options.flag("express")
+    identity = options.text("identity") or uuid.uuid4().hex
+    pace = json.loads(options.text("pace") or "{}")
+    wanted = Wanted(options.names("connect") or [], options.text("config"), fixed, identity, pace)
+    try:
+        configured(wanted.connect, wanted.config)
+    except ZenlakeError as error:
+        options.refuse(str(error))
+    return wanted
+
+
+def configured(connect: list[str], config: str | None) -> Any:
+    """Return the configuration of a client that connects only to these endpoints."""
+    from zenlake.config import Config
+
+    if config is None:
+        made = Config()
+    else:
+        made = Config.from_json5(config) if config.lstrip().startswith("{") else Config.from_file(config)
+    made.insert_json5("mode", '"client"')
+    made.insert_json5("connect/endpoints", json.dumps(connect))
+    return made
+
+
+def opened(connect: list[str], config: str | None) -> "Session":
+    from zenlake.api._open import open
+
+    return open(configured(connect, config))
+
+
+def check_columns(options: Options, wanted: Wanted, schema: "StructType", overwrite: bool) -> None:
+    """Raise one line about the first column that is missing, unknown or of the wrong type."""
+    from zenlake.tables.schemas import TABLES
+
+    if overwrite:
+        options.refuse("what was sent cannot be overwritten: mode('append')")
+    names = schema.fieldNames()
+    for name in ("key", "payload"):
+        if name not in names and name not in wanted.fixed:
+            options.refuse(f"the rows have no column {name!r}; they have {', '.join(names)}")
+    for column in schema.fields:
+        if column.name not in TYPES and column.name not in TABLES["samples"].names:
+            options.refuse(f"no use for column {column.name!r}; there are {', '.join(TYPES)}: select those")
+        allowed = TYPES.get(column.name)
+        if allowed is not None and column.dataType.simpleString() not in allowed:
+            options.refuse(
+                f"column {column.name!r} is {column.dataType.simpleString()}; it must be {' or '.join(allowed)}: cast it"
+            )
+
+
+class Putting(DataSourceArrowWriter):  # type: ignore[misc]
+    """Writer of one `df.write`: created once, sent to every task and attempt."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+
+    def write(self, iterator: Iterator["pa.RecordBatch"]) -> Sent:
+        return Sent(put_all(self.wanted, iterator, self.wanted.identity))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        pass
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        pass
+
+
+class StreamPutting(DataSourceStreamArrowWriter):  # type: ignore[misc]
+    """Writer of one micro-batch. Its identity consists of query and batch, so a repeated batch has the same."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+
+    def write(self, iterator: Iterator["pa.RecordBatch"]) -> Sent:
+        context = TaskContext.get()
+        query = context.getLocalProperty("sql.streaming.queryId")
+        batch = context.getLocalProperty("streaming.sql.batchId")
+        return Sent(put_all(self.wanted, iterator, f"{query}/{batch}"))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        pass
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        pass
+
+
+def put_all(wanted: Wanted, rows: Iterator["pa.RecordBatch"], identity: str) -> int:
+    """Publish the rows of one task. Return when the node has confirmed them."""
+    from zenlake.api.handlers import Callback
+    from zenlake.core.enums import CongestionControl, SampleKind
+    from zenlake.core.identifiers import EntityGlobalId, SourceInfo, ZenohId
+    from zenlake.errors import LinkError
+
+    first = next(rows, None)
+    if first is None:
+        return 0
+    zid = blake2b(identity.encode(), digest_size=15).digest() + b"\x01"  # an id has no leading zero
+    source = EntityGlobalId(ZenohId.from_wire(zid), TaskContext.get().partitionId())
+    sent = done = 0
+    lost: list[str] = []
+    with opened(wanted.connect, wanted.config) as session:
+
+        def changed(event: Any) -> None:
+            if event.kind is SampleKind.DELETE:
+                lost.append(str(event.transport.zid))
+
+        session.info.declare_transport_events_listener(Callback(changed, indirect=False))
+
+        def put(table: "pa.RecordBatch") -> int:
+            nonlocal done
+            named = SourceInfo(source, done)
+            done += table.num_rows
+            return session.put_table(table, congestion_control=CongestionControl.BLOCK, source_info=named)
+
+        for batch in _chain(first, rows):
+            table = fixed_columns(batch, wanted.fixed)
+            sent += paced(put, table, wanted.pace) if wanted.pace else put(table)
+        received(session)
+        if lost or not session.info.transports():
+            raise LinkError(wanted.connect[0], "the connection broke while rows were sent; the task sends them again")
+    return sent
+
+
+def paced(put: "Callable[[pa.RecordBatch], int]", rows: "pa.RecordBatch", pace: dict[str, float]) -> int:
+    """Publish each row when it is due."""
+    import threading
+    import time
+
+    from zenlake.replay.player import Outcome, Pace, publish
+
+    began = time.monotonic() + pace["start"] - time.time()
+    outcome = Outcome()
+    times = rows.column("received_ns").to_pylist()
+    publish(put, rows, times, Pace(int(pace["first"]), began, pace["speed"]), threading.Event(), outcome)
+    return outcome.sent
+
+
+def received(session: "Session") -> None:
+    """Wait until the node has all rows: it replies in order, and this query is sent last."""
+    from zenlake.core.enums import Priority
+    from zenlake.errors import LinkError
+
+    for reply in session.get(END, priority=Priority.BACKGROUND, timeout=PATIENCE):
+        if reply.err is not None:
+            raise LinkError(END, f"no confirmation of the rows within {PATIENCE:g} s")
+
+
+def fixed_columns(batch: "pa.RecordBatch", fixed: dict[str, Any]) -> "pa.RecordBatch":
+    """Return rows with the values of options, instead of columns."""
+    import pyarrow as pa
+
+    for name, value in fixed.items():
+        column = pa.repeat(pa.scalar(value), batch.num_rows)
+        at = batch.schema.get_field_index(name)
+        batch = batch.append_column(name, column) if at < 0 else batch.set_column(at, name, column)
+    return batch
+
+
+def _chain(first: "pa.RecordBatch", rest: Iterator["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
+    yield first
+    yield from rest

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Zenoh query as a table: `spark.read.format("zenoh").option("connect", ...).option("selector", "a/**")`.
+
+Each reply is a row, with the columns of `samples` that a reply has. One task sends the query, each time that Spark reads. An
+error reply fails the task.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from zenlake.spark.options import Options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+OPTIONS = {
+    "connect": "the endpoints to connect to, separated by commas",
+    "config": "a configuration of Zenoh's: its JSON5, or a file that every executor has",
+    "selector": "what to ask, like robots/*/battery?since=1h",
+    "columns": "the columns wanted, separated by commas; all if not given",
+    "timeout": "seconds to wait for answers; 10 if not given",
+    "target": "best_matching, all or all_complete; best_matching if not given",
+    "consolidation": "auto, none, monotonic or latest: which of several answers for a key to give; auto if not given",
+}
+TARGETS = ("best_matching", "all", "all_complete")
+CONSOLIDATIONS = ("auto", "none", "monotonic", "latest")
+
+
+@dataclass(frozen=True)
+class Question:
+    """Validated options. Sent to the task."""
+
+    connect: list[str]
+    config: str | None
+    selector: str
+    columns: list[str]
+    timeout: float
+    target: str
+    consolidation: str
+
+    @property
+    def schema(self) -> "pa.Schema":
+        from zenlake.columns.schemas import chosen
+
+        return chosen("samples", self.columns)
+
+
+def question_by(options: Options) -> Question:
+    """Validate the options. Raise one line about the first error."""
+    from zenlake.columns.live_samples import COLUMNS
+    from zenlake.core.selector import Selector
+    from zenlake.errors import ZenlakeError
+    from zenlake.spark.network_sink import configured
+
+    selector = options.text("selector") or ""
+    try:
+        Selector(selector)
+    except ZenlakeError as error:
+        options.refuse_option("selector", error)
+    connect, config = options.names("connect") or [], options.text("config")
+    try:
+        configured(connect, config)
+    except ZenlakeError as error:
+        options.refuse(str(error))
+    question = Question(
+        connect,
+        config,
+        selector,
+        [],
+        options.above_zero("timeout", "seconds") or 10.0,
+        options.choice("target", TARGETS, "best_matching"),
+        options.choice("consolidation", CONSOLIDATIONS, "auto"),
+    )
+    return with_columns(options, question, options.names("columns") or list(COLUMNS))
+
+
+def with_columns(options: Options, question: Question, columns: list[str]) -> Question:
+    """Return the same options for other columns."""
+    from zenlake.columns.live_samples import COLUMNS
+
+    for name in columns:
+        if name not in COLUMNS:
+            options.refuse(f"a reply has no column {name!r}; it has {', '.join(COLUMNS)}")
+    return replace(question, columns=columns)
+
+
+class Asking(DataSourceReader):  # type: ignore[misc]  # PySpark is not checked
+    """Reader that sends the query on an executor."""
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(0)]
+
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+        from zenlake.core.enums import ConsolidationMode, QueryTarget
+        from zenlake.spark.network_sink import opened
+
+        asked = self.question
+        with opened(asked.connect, asked.config) as session:
+            answers = session.get_table(
+                asked.selector,
+                timeout=asked.timeout,
+                target=QueryTarget[asked.target.upper()],
+                consolidation=ConsolidationMode[asked.consolidation.upper()],
+            )
+        yield from answers.select(asked.columns).to_batches()

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options that captures and logs share: decoded table, columns, keys, times.
+
+Every Spark session of an environment with Zenlake imports this module. Expensive imports are inside functions.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.datasource import Filter, InputPartition
+    from pyspark.sql.types import StructType
+
+    from zenlake.spark.options import Options
+
+OPTIONS = {
+    "needs": "several tables at once, for zenlake.spark itself: JSON, their columns by their names",
+    "table": "a decoded table; samples if not given",
+    "columns": "the columns wanted, separated by commas; all if not given",
+    "keyExpr": "a key expression that a row's key must intersect",
+    "startingTimestamp": "rows received at this time or later",
+    "endingTimestamp": "rows received before this time",
+    "minPartitions": "minimum number of tasks, if there is enough data; default 1",
+    "pushdown": "true: Spark's filters are applied here; needs spark.sql.python.filterPushdown.enabled",
+}
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Validated options. Sent to the tasks."""
+
+    table: str
+    columns: list[str] | None
+    keys: str | None
+    since: datetime | None
+    until: datetime | None
+    min_partitions: int
+    needs: dict[str, list[str]]  # by table; empty if only one table is requested
+
+
+def chosen_by(options: "Options") -> dict[str, Any]:
+    """Validate the options. Return arguments of `Chosen`, or raise one line about the first error."""
+    from zenlake.tables.derived import DERIVED
+    from zenlake.tables.schemas import TABLES, chosen
+
+    table = options.text("table") or "samples"
+    if table in DERIVED:
+        options.refuse(
+            f"{table!r} is derived from several tables: zenlake.spark.tables(spark, path)[{table!r}] gives it"
+        )
+    options.choice("table", tuple(TABLES), "samples")
+    columns = options.names("columns")
+    try:
+        chosen(table, columns)
+    except ValueError as error:
+        options.refuse_option("columns", error)
+    keys = options.key_expr("keyExpr")
+    if keys is not None and "key" not in TABLES[table].names:
+        options.refuse_option("keyExpr", f"{table} has no keys to choose by")
+    since, until = options.span("startingTimestamp", "endingTimestamp")
+    least = options.number("minPartitions", 1) or 1
+    needs = json.loads(options.text("needs") or "{}")
+    return {
+        "table": table, "columns": columns, "keys": keys, "since": since, "until": until, "min_partitions": least,
+        "needs": needs,
+    }  # fmt: skip
+
+
+class TableSource(DataSource):  # type: ignore[misc]  # PySpark is not checked
+    """Source of one decoded table, or of several at once."""
+
+    chosen: Chosen
+
+    def schema(self) -> "StructType | str":
+        from zenlake.spark.multi_table_scan import schema
+        from zenlake.spark.schema_conversion import spark_schema
+        from zenlake.tables.schemas import chosen
+
+        if self.chosen.needs:
+            return schema(self.chosen.needs)
+        return spark_schema(chosen(self.chosen.table, self.chosen.columns))
+
+    def with_columns(self, schema: "StructType") -> Any:
+        """Return the options with the columns of `schema`, which may be the user's."""
+        from zenlake.spark.schema_conversion import checked
+
+        if self.chosen.needs:
+            return self.chosen
+        checked(self.name(), self.chosen.table, schema)
+        return replace(self.chosen, columns=schema.fieldNames())
+
+
+class Pushdown:
+    """Mixin that applies Spark's filters to the rows of a reader.
+
+    It is a separate class, because Spark refuses a reader with this method unless its setting is enabled.
+    """
+
+    filters: "tuple[Filter, ...]" = ()
+
+    def pushFilters(self, filters: "list[Filter]") -> "Iterable[Filter]":
+        from zenlake.spark.filter_pushdown import expression
+
+        for each in filters:
+            if expression(each) is None:
+                yield each  # Spark applies these
+            else:
+                self.filters = (*self.filters, each)
+                self.bound(each)
+
+    def bound(self, filter_: "Filter") -> None:
+        """Add a filter. Readers may override this to skip data."""
+
+    def read(self, partition: "InputPartition") -> "Iterator[pa.RecordBatch]":
+        from zenlake.spark.filter_pushdown import everything, expression
+
+        wanted = everything(expression(each) for each in self.filters)
+        for batch in super().read(partition):  # type: ignore[misc]
+            yield batch if wanted is None else batch.filter(wanted)

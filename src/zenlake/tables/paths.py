@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Expansion of paths, patterns and folders."""
+
+import glob
+import os
+from collections.abc import Iterable
+
+from zenlake.errors import InvalidValue
+from zenlake.log import is_log
+from zenlake.log.reader import was_log
+from zenlake.tables.lake_reader import is_lake
+
+PATHS = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+
+def files(path: PATHS) -> list[str]:
+    """Expand paths, patterns and folders into a list of existing captures, logs and lakes.
+
+    A folder that is neither a log nor a lake stands for all files in it, except hidden ones.
+    """
+    given = [path] if isinstance(path, str | os.PathLike) or not isinstance(path, Iterable) else list(path)
+    if not given:
+        raise InvalidValue("no path is given; expected at least one capture, log or lake")
+    for each in given:
+        if not isinstance(each, str | os.PathLike):
+            raise TypeError(f"invalid path of type {type(each).__name__}; expected str, PathLike or several of them")
+    found = []
+    for each in (os.fspath(each) for each in given):
+        matches = sorted(glob.glob(each)) if glob.has_magic(each) and "://" not in each else [each]
+        missing = [match for match in matches if match != "-" and "://" not in match and not os.path.exists(match)]
+        if not matches or missing:
+            raise FileNotFoundError(f"no capture at {missing[0] if missing else each}")
+        for match in matches:
+            if is_log(match) or ("://" not in match and is_lake(match)):
+                found.append(match)
+            elif os.path.isdir(match):
+                inside = sorted(e.path for e in os.scandir(match) if e.is_file() and not e.name.startswith("."))
+                if was_log(match):
+                    raise FileNotFoundError(
+                        f"{match} is a log whose log file is missing; recreate it with `zenlake log repair`"
+                    )
+                if not inside:
+                    raise FileNotFoundError(f"no capture in the folder {match}, and it is neither a log nor a lake")
+                found += inside
+            elif "://" in match:
+                raise InvalidValue(f"{match} is not a log")
+            else:
+                found.append(match)
+    return found

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recording of live connections into a log, common to the tap and the recording router."""
+
+import json
+from collections.abc import Callable
+
+from zenlake.link.base import Link
+from zenlake.log.recorder import FaceTee, Recorder
+from zenlake.runtime.connection import Face
+from zenlake.transport.unicast import Closed
+
+__all__ = ["Recording"]
+
+
+ANSWERED = 256
+"""Limit of datagram INITs that wait for their OPEN. They cost the sender nothing, and the source address may be forged."""
+LONGEST = 1024
+
+
+class Late:
+    """Tee of a session whose datagram INITs, which were answered with a cookie, are no longer stored.
+
+    The recording begins with OPEN. The negotiated parameters are known with the first sent message, and are written before
+    the received messages.
+    """
+
+    def __init__(self, begin: Callable[[], FaceTee]) -> None:
+        self._begin = begin
+        self._tee: FaceTee | None = None
+        self._heard: list[tuple[bytes, int, bool]] = []
+
+    def received(self, data: bytes | memoryview, wire_size: int, compressed: bool) -> None:
+        if self._tee is None and not self._heard:
+            self._heard.append((bytes(data), wire_size, compressed))
+        else:
+            self.begun().received(data, wire_size, compressed)
+
+    def sent(self, data: bytes, wire_size: int, compressed: bool) -> None:
+        self.begun().sent(data, wire_size, compressed)
+
+    def begun(self) -> FaceTee:
+        if self._tee is None:
+            self._tee = self._begin()
+            for heard in self._heard:
+                self._tee.received(*heard)
+        return self._tee
+
+
+class Recording:
+    """Recorded connections. Threading: called on the event loop thread, like a runtime's node."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self._tees: dict[Face, FaceTee | Late] = {}
+        self._answered: dict[tuple[str, str], tuple[bytes, list[bytes]]] = {}
+        """For each sender of datagrams: its last INIT before the session, and the reply."""
+
+    def answered(self, link: Link, heard: bytes, said: list[bytes]) -> None:
+        """Store a datagram. It is recorded when a session results from it."""
+        if len(heard) <= LONGEST:
+            self._answered.pop((link.local, link.remote), None)
+            self._answered[link.local, link.remote] = heard, said
+            if len(self._answered) > ANSWERED:
+                del self._answered[next(iter(self._answered))]
+
+    def begins(self, face: Face) -> None:
+        """Record a connection from its first byte, including the handshake."""
+        opener = face.transport.is_opener
+        protocol, _, other = face.link.remote.partition("/")
+        own = face.link.local.partition("/")[2]
+        client, server = (own, other) if opener else (other, own)
+        tee: FaceTee | Late
+        inits = self._answered.pop((face.link.local, face.link.remote), None)
+        if opener or face.link.stream or inits is not None:
+            tee = self.recorder.face(protocol, client, server, opener)
+            if inits is not None:
+                heard, said = inits
+                tee.received(heard, len(heard), False)
+                for message in said:
+                    tee.sent(message, len(message), False)
+        else:
+            session = face.transport.session
+            tee = Late(lambda: self.recorder.face(protocol, client, server, opener, session))
+        self._tees[face] = tee
+        face.transport.record(tee)
+
+    def _tee(self, face: Face) -> FaceTee | None:
+        tee = self._tees.get(face)
+        return tee.begun() if isinstance(tee, Late) else tee
+
+    def ended(self, face: Face, event: Closed) -> None:
+        """Record the end of a connection. A CLOSE is already in the log."""
+        tee = self._tee(face)
+        if tee is not None:
+            del self._tees[face]
+            tee.close("" if event.error is None else str(event.error))
+
+    def forwarded(self, source: Face, id: int, target: Face, new: int) -> None:
+        """Add a row of `events` to the session of the request: the id and session to which it was forwarded."""
+        came, goes = self._tee(source), self._tee(target)
+        if came is not None and goes is not None:
+            hop = {
+                "from_session": came.face.name, "from_id": id,
+                "to_session": goes.face.name, "to_direction": goes.own, "to_id": new,
+            }  # fmt: skip
+            came.note("forwarded", sn=id, detail=json.dumps(hop))
+
+    def dropped(self, face: Face, count: int) -> None:
+        """Add a row of `events`: messages for this face that were dropped."""
+        tee = self._tee(face)
+        if tee is not None:
+            tee.note("dropped", count=count, detail="the neighbour read too slowly")

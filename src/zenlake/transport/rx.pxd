@@ -1,0 +1,75 @@
+cimport cython
+from zenlake.session.lanes cimport Lanes
+from zenlake.transport.memory_budget cimport Budget
+from zenlake.wire.batch_reader cimport Reader
+
+cdef class Sink:
+    cdef public bint runs
+    cdef public int suspended
+    cpdef int begin(self) except -1
+    cpdef int finish(self) except -1
+    cpdef int on_message(self, int kind, Reader reader) except -1
+    cpdef Py_ssize_t on_run(self, Reader reader) except -1
+
+@cython.final
+cdef class Arena:
+    cdef unsigned char[::1] buf
+    cdef unsigned char* data
+    cdef object whole
+    cdef Reader reader
+    cdef Reader joined
+    cdef Reader plain
+
+@cython.final
+cdef class Inbox:
+    cdef Arena arena
+    cdef object owner
+    cdef public Sink sink
+    cdef readonly int prefix
+    cdef Py_ssize_t limit
+    cdef Py_ssize_t batch_size
+    cdef bytes kept
+    cdef bytes rest
+    cdef bint rest_in_frame
+    cdef object joined
+    cdef int priority
+    cdef bint reliable
+    cdef object waiting
+    cdef Py_ssize_t waiting_size
+    cdef Py_ssize_t stored
+    cdef Lanes lanes
+    cdef public object tee
+    cdef readonly bint is_open
+    cdef readonly bint stopped
+    cdef bint qos
+    cdef bint compression
+    cdef bint low_latency
+    cdef readonly unsigned long long batches
+    cdef readonly unsigned long long bytes_in
+    cdef readonly unsigned long long messages
+    cdef readonly unsigned long long missing
+    cdef readonly unsigned long long old
+    cdef readonly unsigned long long lost
+    cdef public Budget budget
+    cdef public object account
+    cdef readonly Py_ssize_t held
+    cdef Py_ssize_t most
+    cpdef start(self, Lanes lanes, Py_ssize_t batch_size, bint qos, bint compression, bint low_latency)
+    cpdef stop(self)
+    cpdef space(self)
+    cpdef int filled(self, Py_ssize_t size) except -1
+    cdef int walk_whole(self, Py_ssize_t size) except -1
+    cpdef int receive(self, data) except -1
+    cdef int feed(self, view) except -1
+    cdef int store(self, data, bint first) except -1
+    cpdef int resume(self) except -1
+    cdef int walk_kept(self) except -1
+    cdef int suspend(self, Reader reader) except -1
+    cdef int charge(self) except -1
+    cdef int batch(self, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef int walk(self, Reader reader, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef int walk_on(self, Reader reader) except -1
+    cdef bint accept(self, int priority, bint reliable, unsigned long long sn) except -1
+    cdef int hold(self, Py_ssize_t size) except -1
+    cdef int join(self, Reader reader) except -1
+    cdef int deliver(self, message, int priority, bint reliable) except -1

@@ -1,0 +1,73 @@
+cimport cython
+from zenlake._compat.fast_deque cimport Ring
+from zenlake.transport.memory_budget cimport Budget
+from zenlake.transport.tx_stage cimport Batch, Cut, Stage
+from zenlake.wire.cursor cimport Blob
+from zenlake.wire.message_base cimport Message
+from zenlake.wire.transport cimport Fragment, Frame
+from zenlake.wire.writer cimport Writer
+
+cdef bytes joined(int header, Blob key, Writer before, Blob rest, Py_ssize_t at, Py_ssize_t end)
+
+@cython.final
+cdef class Queue:
+    cdef readonly int prefix
+    cdef Batch current
+    cdef list urgent
+    cdef Ring spare
+    cdef list stages
+    cdef public object tee
+    cdef Frame frame
+    cdef Fragment fragment
+    cdef readonly bint is_open
+    cdef readonly bint ended
+    cdef readonly int complete
+    cdef readonly int begun
+    cdef readonly unsigned long long messages
+    cdef readonly unsigned long long dropped
+    cdef bint compression
+    cdef bint qos
+    cdef Py_ssize_t head
+    cdef readonly Py_ssize_t limit
+    cdef unsigned long long mask
+    cdef double patience
+    cdef public Budget budget
+    cdef readonly Py_ssize_t held
+    cdef readonly bint poor
+    cpdef start(self, Py_ssize_t batch_size, unsigned long long mask, unsigned long long initial_sn, bint qos,
+                bint compression, Py_ssize_t size, double patience)
+    cpdef bint send(self, message, int priority, bint reliable, int congestion, bint express) except -1
+    cpdef end(self)
+    cpdef bint push(self, Message message, int priority, bint reliable, bint express, bint droppable) except -1
+    cpdef bint push_encoded(self, bytes data, int priority, bint reliable, bint express, bint droppable) except -1
+    cdef int splice(self, int header, Blob key, Writer before, Blob rest, Py_ssize_t at, Py_ssize_t end, int qos,
+                    bint reliable) except -1
+    cdef Batch begin(self, Stage stage, Py_ssize_t size, int qos, bint reliable)
+    cdef int spill(self, bytes data, Stage stage, int qos, bint reliable) except -1
+    cdef bint place(self, bytes data, Stage stage, bint reliable, bint express, bint droppable) except -1
+    cdef int append(self, bytes data, Py_ssize_t size, Stage stage, Batch batch, bint reliable,
+                    bint express, bint fresh) except -1
+    cdef int commit(self, Stage stage, Batch batch, bint reliable, bint express, bint fresh) except -1
+    cdef int shut(self, Stage stage) except -1
+    cdef int hold(self, Py_ssize_t size) except -1
+    cdef bint lacks(self, Py_ssize_t size) except -1
+    cdef Stage stage(self, int priority)
+    cdef Py_ssize_t frame_size(self, Stage stage, bint reliable) noexcept
+    cdef int write_frame(self, Writer w, Stage stage, bint reliable) except -1
+    cdef Py_ssize_t fragment_room(self, Stage stage) noexcept
+    cdef Py_ssize_t fragments(self, Py_ssize_t size, Stage stage) noexcept
+    cdef Batch next_fragment(self, Stage stage, Cut cut, double now)
+    cdef Py_ssize_t write_fragment(self, Writer w, Stage stage, Cut cut, double now) except -1
+    cpdef control(self, bytes message)
+    cpdef data(self, double now)
+    cpdef bint is_waiting(self) noexcept
+    cpdef bint advance(self, Py_ssize_t size) except -1
+    cdef Batch next_batch(self, double now)
+    cdef Batch seal(self, Batch batch)
+    cdef int write_length(self, Writer w, Py_ssize_t start) except -1
+    cdef Batch bare(self, bytes data)
+    cpdef discard(self)
+    cdef Batch fresh(self)
+    cdef int keep(self, Batch batch) except -1
+    cpdef list next_sns(self)
+    cpdef list backlog(self)

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Walking a batch: one record for each kind of message, read again and again.
+
+A batch is a sequence of transport messages. A FRAME is followed by network messages up to the first byte that is not
+the id of one (0x19..0x1F), or the batch's end. The two id ranges do not overlap, so nothing announces where a frame
+stops. In low latency there is no FRAME: a batch is one bare network message, KEEP_ALIVE or CLOSE.
+"""
+
+import cython
+
+if cython.compiled:
+    import cython.cimports.zenlake.wire.message_ids as message_ids
+    from cython.cimports.zenlake.wire.cursor import Cursor
+    from cython.cimports.zenlake.wire.declare import Declare, Interest
+    from cython.cimports.zenlake.wire.handshake import Close, Init, Join, Open
+    from cython.cimports.zenlake.wire.message_base import Message
+    from cython.cimports.zenlake.wire.network import Oam, Push, Request, Response, ResponseFinal
+    from cython.cimports.zenlake.wire.transport import Fragment, Frame, KeepAlive, TransportOam
+else:
+    from zenlake.wire import message_ids
+    from zenlake.wire.cursor import Cursor
+    from zenlake.wire.declare import Declare, Interest
+    from zenlake.wire.handshake import Close, Init, Join, Open
+    from zenlake.wire.message_base import Message
+    from zenlake.wire.network import Oam, Push, Request, Response, ResponseFinal
+    from zenlake.wire.transport import Fragment, Frame, KeepAlive, TransportOam
+
+
+TRANSPORT_MESSAGES = (TransportOam, Init, Open, Close, KeepAlive, Frame, Fragment, Join)
+NETWORK_MESSAGES = (Interest, ResponseFinal, Response, Request, Push, Declare, Oam)
+
+
+class Reader:
+    """Reads the messages of one batch after the other, each into the record of its kind."""
+
+    def __init__(self):
+        self.c = Cursor(b"")
+        self.start = 0
+        self.in_frame = False
+        self.bare = False
+        self.low_latency = False
+        self.transport_oam = TransportOam()
+        self.init = Init()
+        self.open = Open()
+        self.close = Close()
+        self.keep_alive = KeepAlive()
+        self.frame = Frame()
+        self.fragment = Fragment()
+        self.join = Join()
+        self.interest = Interest()
+        self.final = ResponseFinal()
+        self.response = Response()
+        self.request = Request()
+        self.push = Push()
+        self.declare = Declare()
+        self.oam = Oam()
+        self.records = (
+            self.transport_oam, self.init, self.open, self.close, self.keep_alive, self.frame, self.fragment, self.join,
+            self.interest, self.final, self.response, self.request, self.push, self.declare, self.oam,
+        )  # fmt: skip
+
+    def bind(self, buf):
+        """Say which buffer the next batches lie in."""
+        record: Message
+        if buf is None:
+            raise TypeError("a reader needs bytes, not None")
+        self.c.point(buf)
+        for record in self.records:
+            record.bind(self.c.buf)
+        self.begin(0, 0)
+        return 0
+
+    def begin(self, at, end):
+        """The next batch lies there."""
+        if at < 0 or at > end or end > self.c.buf.shape[0]:
+            self.c.fail("begin", at, "the batch does not lie in the buffer")
+        self.c.at = at
+        self.c.end = end
+        self.c.message = "batch"
+        self.in_frame = False
+        self.bare = False
+        return 0
+
+    def begin_network(self, at, end):
+        """Start at one bare network message, reassembled from fragments."""
+        self.begin(at, end)
+        self.bare = True
+        return 0
+
+    def next(self):
+        """Read the next message into its record; returns its id, or END at the batch's end."""
+        if self.c.at >= self.c.end:
+            return message_ids.END
+        self.start = self.c.at
+        self.c.message = "batch"
+        h: cython.int = self.c.next_u8("header")
+        kind: cython.int = h & 0x1F
+        if kind >= message_ids.NETWORK:
+            if not self.in_frame and not self.bare and not self.low_latency:
+                self.c.fail("header", self.start, "a network message outside a FRAME")
+            if kind == message_ids.PUSH:
+                self.push.read(self.c, h)
+            else:
+                self.read_network(kind, h)
+        else:
+            if self.bare:
+                self.c.fail("header", self.start, "no network message has this id")
+            if self.low_latency and kind != message_ids.KEEP_ALIVE and kind != message_ids.CLOSE:
+                self.c.fail("header", self.start, "in low latency only network messages, KEEP_ALIVE and CLOSE travel")
+            self.in_frame = kind == message_ids.FRAME
+            self.read_transport(kind, h)
+        if (self.low_latency or self.bare) and self.c.at < self.c.end:
+            self.c.fail("end", self.c.at, "bytes left over after the one message")
+        return kind
+
+    def read_transport(self, kind, h):
+        if kind == message_ids.FRAME:
+            return self.frame.read(self.c, h)
+        if kind == message_ids.KEEP_ALIVE:
+            return self.keep_alive.read(self.c, h)
+        if kind == message_ids.FRAGMENT:
+            return self.fragment.read(self.c, h)
+        if kind == message_ids.INIT:
+            return self.init.read(self.c, h)
+        if kind == message_ids.OPEN:
+            return self.open.read(self.c, h)
+        if kind == message_ids.CLOSE:
+            return self.close.read(self.c, h)
+        if kind == message_ids.JOIN:
+            return self.join.read(self.c, h)
+        if kind == message_ids.TRANSPORT_OAM:
+            return self.transport_oam.read(self.c, h)
+        return self.c.fail("header", self.start, "no transport message has this id")
+
+    def read_network(self, kind, h):
+        if kind == message_ids.RESPONSE:
+            return self.response.read(self.c, h)
+        if kind == message_ids.REQUEST:
+            return self.request.read(self.c, h)
+        if kind == message_ids.RESPONSE_FINAL:
+            return self.final.read(self.c, h)
+        if kind == message_ids.DECLARE:
+            return self.declare.read(self.c, h)
+        if kind == message_ids.INTEREST:
+            return self.interest.read(self.c, h)
+        return self.oam.read(self.c, h)
+
+    @property
+    def cursor(self):
+        return self.c
+
+    def record(self, kind):
+        """The record that `next` filled when it returned this id."""
+        if 0 <= kind < len(TRANSPORT_MESSAGES):
+            return self.records[kind]
+        if message_ids.NETWORK <= kind < message_ids.NETWORK + len(NETWORK_MESSAGES):
+            return self.records[kind - message_ids.NETWORK + len(TRANSPORT_MESSAGES)]
+        raise ValueError(f"no message has the id {kind}")
+
+
+def messages(batch, low_latency=False):
+    """The messages of a batch, each a fresh object, in order: a FRAME, then what it carries, then the next."""
+    reader = Reader()
+    reader.low_latency = low_latency
+    reader.bind(batch)
+    reader.begin(0, len(batch))
+    found = []
+    while (kind := reader.next()) != message_ids.END:
+        found.append(type(reader.record(kind))().decode(Cursor(batch, reader.start)))
+    return found
+
+
+def read_network(data):
+    """The one network message in these bytes, as a fresh object."""
+    reader = Reader()
+    reader.bind(data)
+    reader.begin_network(0, len(data))
+    kind = reader.next()
+    if kind == message_ids.END:
+        reader.c.fail("header", 0, "no bytes")
+    return type(reader.record(kind))().decode(Cursor(data))
+
+
+def believable(batch):
+    """Whether these bytes read as a whole batch: how a capture that starts midway finds its feet."""
+    reader = Reader()
+    reader.bind(batch)
+    reader.begin(0, len(batch))
+    try:
+        while reader.next() != message_ids.END:
+            pass
+    except ValueError:
+        return False
+    return len(batch) > 0

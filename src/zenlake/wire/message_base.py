@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all messages share: fields by name, extensions, equality, bytes.
+
+A message class has one `read` and one `write`, a line for each row of the diagram in its docstring, and three uses:
+
+- an object: `read_network(cursor)` makes one for each message;
+- a column's row: one record, read again and again, whose fields go to Arrow;
+- a forwarded message: one record, written again with another key, its body's bytes as they came.
+
+So a record is reused, and **each `read` assigns every field on every call**. `read` and `write` run without the GIL.
+Extension tables are data: `EXTS` maps a header byte without its Z bit (ENC, M and ID together are what identifies an
+extension) to the field that it fills. What is not in the table is kept in the raw chain `exts` and written again from
+there.
+"""
+
+import cython
+
+from zenlake.errors import InvalidValue
+
+if cython.compiled:
+    import cython.cimports.zenlake.wire.message_ids as message_ids
+    from cython.cimports.zenlake.wire.cursor import Blob, Cursor, Field
+    from cython.cimports.zenlake.wire.writer import Writer
+else:
+    from zenlake.wire import message_ids
+    from zenlake.wire.cursor import Blob, Cursor, Field
+    from zenlake.wire.writer import Writer
+
+
+def rebuilt(kind, fields):
+    """How a message comes out of a pickle: from Python values, as anyone would make it."""
+    return kind(**fields)
+
+
+class Message(Field):
+    """The base of every message. Each gives NAME, ID, FIELDS (in the diagram's order), EXTS, `read` and `write`."""
+
+    NAME = ""
+    ID = 0
+    FIELDS: tuple[str, ...] = ()
+    EXTS: dict[int, str] = {}
+
+    def __init__(self, parts=()):
+        self.exts = Blob()
+        self.unknown = 0
+        self.parts = (self.exts, *parts)
+
+    def set(self, values):
+        """Fill fields from Python values; `unknown_exts` is a raw chain of extensions to carry along."""
+        for name in values:
+            if name not in self.FIELDS and name != "unknown_exts":
+                raise TypeError(f"{self.NAME} has no field {name!r}; it has {', '.join(self.FIELDS)}")
+        for name in self.FIELDS:  # in the diagram's order, whatever the caller's: one field may settle bits of another
+            if name not in values:
+                continue
+            field = getattr(self, name)
+            if isinstance(field, Field) and not isinstance(field, Message):
+                field.set(values[name])
+            else:
+                setattr(self, name, values[name])
+        if "unknown_exts" in values:
+            self.keep(values["unknown_exts"])
+
+    def keep(self, chain):
+        self.exts.set(chain)
+        self.unknown = 0
+        c = Cursor(chain or b"", 0, None, self.NAME)
+        while c.at < c.end:
+            header = c.ext("unknown_exts")
+            if header & 0x7F in self.known():
+                raise InvalidValue(f"{self.NAME} knows the extension {header & 0x7F:#04x}: set its field instead")
+            c.unknown("unknown_exts", header)
+            self.unknown += 1
+
+    def bind(self, buf):
+        part: Field
+        for part in self.parts:
+            part.bind(buf)
+        return 0
+
+    # To be given by each message
+
+    def read(self, c, h):
+        """Read all that follows the header byte `h`."""
+        return 0
+
+    def write(self, w):
+        """Write all, the header byte first."""
+        return 0
+
+    def read_ext(self, c, kind):
+        """Read the extension whose header byte without Z is `kind`; 0 if this message does not know it."""
+        return 0
+
+    def nowhere(self):
+        raise TypeError(f"{self.NAME} must be written into a Writer, not into None")
+
+    # Extensions
+
+    def read_exts(self, c, h):
+        """The extension chain, if the header's Z bit announces one."""
+        self.unknown = 0
+        if h & message_ids.Z == 0:
+            self.exts.clear()
+            return 0
+        self.exts.at = c.at
+        header: cython.int = message_ids.Z
+        while header & message_ids.Z:
+            header = c.next_ext("exts")
+            if self.read_ext(c, header & 0x7F) == 0:
+                c.unknown("exts", header)
+                self.unknown += 1
+        self.exts.size = c.at - self.exts.at
+        return 0
+
+    if not cython.compiled:  # compiled: inline, in the .pxd, for most messages have no extension
+
+        def next_exts(self, c, h):
+            return self.read_exts(c, h)
+
+    def known(self):
+        return self.EXTS
+
+    def write_unknown(self, w):
+        """Write the unknown extensions that were kept."""
+        if self.unknown:
+            self.copy_unknown(w)
+        return 0
+
+    def copy_unknown(self, w):
+        low, high = 0, 0
+        for kind in self.known():
+            if kind < 0x40:
+                low |= 1 << kind
+            else:
+                high |= 1 << (kind - 0x40)
+        return w.unknown(self.exts, low, high)
+
+    # As Python sees it
+
+    @property
+    def unknown_exts(self):
+        """The extensions that this message carries unread, as a chain of their own, or None."""
+        if not self.unknown:
+            return None
+        w = Writer()
+        self.copy_unknown(w)
+        return w.taken()
+
+    def fields(self):
+        """Field names and values, as Python objects."""
+        values = {}
+        for name in self.FIELDS:
+            value = getattr(self, name)
+            if isinstance(value, Field) and not isinstance(value, Message):
+                value = value.value
+            values[name] = value
+        values["unknown_exts"] = self.unknown_exts
+        return values
+
+    def decode(self, c):
+        """Read this message, its header byte first, from a cursor that stands there; returns itself."""
+        cursor: Cursor = c
+        if cursor is None:
+            raise TypeError("a message is read from a cursor, not from None")
+        cursor.message = "message"
+        self.bind(cursor.buf)
+        self.read(cursor, cursor.u8("header"))
+        return self
+
+    def encode(self):
+        """The message as bytes."""
+        w = Writer()
+        self.write(w)
+        return w.taken()
+
+    def __bytes__(self):
+        return self.encode()
+
+    def __eq__(self, other):
+        return type(self) is type(other) and self.fields() == other.fields()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self):
+        return rebuilt, (type(self), self.fields())
+
+    def __repr__(self):
+        blank = type(self)().fields()
+        fields = (f"{name}={value!r}" for name, value in self.fields().items() if value != blank[name])
+        return f"{type(self).__name__}({', '.join(fields)})"

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program pays at its start only for what it uses."""
+
+import subprocess
+import sys
+
+import pytest
+
+from zenlake.wire.raw_memory import COMPILED
+
+PROGRAM = """
+import json, re, sys, typing
+typing.ForwardRef = None  # a type given as text is compiled, for which Python first makes a hundred classes
+re.compile = None  # patterns are compiled when they are needed
+import zenlake
+config = zenlake.Config()
+config.insert_json5("listen/endpoints", '["tcp/127.0.0.1:0"]')
+config.insert_json5("scouting/multicast/enabled", "false")
+with zenlake.open(config) as session:
+    session.put("key", b"value")
+print(*sys.modules)
+"""
+
+ASKING = """
+import sys
+import zenlake
+zenlake.open
+import zenlake.api.scouting_service
+print(*sys.modules)
+"""
+
+HEAVY = {
+    "aioquic", "asyncio", "concurrent.futures", "dataclasses", "datetime", "decimal", "difflib", "duckdb",
+    "encodings.idna", "hashlib", "inspect", "ipaddress", "logging", "lz4", "numpy", "pathlib", "pyarrow", "pyspark",
+    "rich", "ssl", "typer", "websockets",
+}  # fmt: skip
+
+
+pytestmark = pytest.mark.skipif(not COMPILED, reason="Cython's shadow and what picks the .py files load more")
+
+
+def loaded_by(program):
+    command = [sys.executable, "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}\n{program}"]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert not answer.stderr
+    return set(answer.stdout.split())
+
+
+def test_a_session_loads_nothing_that_it_does_not_use():
+    loaded = loaded_by(PROGRAM)
+    assert "zenlake.api.session" in loaded
+    assert not HEAVY & loaded
+    assert not {"zenlake.link.tls", "zenlake.link.quic", "zenlake.api.arrow", "zenlake.api.scouting_service"} & loaded
+    assert not {"zenlake.api.query", "zenlake.api.liveliness", "zenlake.core.selector"} & loaded
+
+
+def test_who_is_there_is_asked_before_a_session_is_loaded():
+    loaded = loaded_by(ASKING)
+    assert "zenlake.runtime.scouting" in loaded
+    assert not HEAVY & loaded
+    assert (
+        not {"json", "threading", "zenlake.api.session", "zenlake.runtime.live_node", "zenlake.runtime.event_loop"}
+        & loaded
+    )

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Logs that tests land: random traffic of several sessions, some from before and some from after midnight."""
+
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from tests.columns.traffic import Traffic
+from zenlake.log.writer import Writer
+from zenlake.tables.schemas import TABLES, decode
+
+MIDNIGHT = int(datetime(2026, 2, 1, tzinfo=UTC).timestamp()) * 1_000_000_000
+
+
+def recorded(path, seed=1, sessions=2, size=60, name="tap-1", block_size=2000, segment_size=20_000, since=MIDNIGHT):
+    """A log of a few dozen small blocks in several segments, received around midnight; the batches that went into it."""
+    with Writer(path, name, sync="sealed", block_size=block_size, segment_size=segment_size) as writer:
+        return add(writer, seed, sessions, size, since)
+
+
+def add(writer, seed=1, sessions=2, size=60, since=MIDNIGHT):
+    faces = [writer.face("tcp", f"10.0.{seed % 256}.{i}:40000", "10.0.0.99:7447") for i in range(sessions)]
+    said = [Traffic(1000 * seed + i, size).batches for i in range(sessions)]
+    count = sum(map(len, said))
+    at = 0
+    for turn in range(max(map(len, said))):
+        for face, batches in zip(faces, said, strict=True):
+            if turn < len(batches):
+                direction, data = batches[turn]
+                writer.append(face, direction, data, received=since + (at - count // 2) * 1_000_000)
+                at += 1
+    for face in faces:
+        writer.forget(face)
+    writer.flush()
+    return count
+
+
+def decoded(log, names=TABLES):
+    """Its tables without Spark and without a lake."""
+    found = {name: [] for name in names}
+    for name, batch in decode([str(log)], dict.fromkeys(names)):
+        found[name].append(batch)
+    return {name: pa.Table.from_batches(parts, schema=TABLES[name]) for name, parts in found.items()}
+
+
+def rows(table):
+    return sorted(map(repr, table.to_pylist()))

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A peer in a multicast group: one face that hears everything, and one for each member that speaks."""
+
+from tests.network.mesh import CLIENT, PEER, Mesh, Wire
+from zenlake.network.face import Outlet
+from zenlake.network.multicast_faces import All, Member
+from zenlake.wire.batch_reader import read_network
+from zenlake.wire.declare import Declare, DeclareEntity, DeclareKeyExpr
+from zenlake.wire.network import Push, Request
+from zenlake.wire.zenoh_body import Put
+
+
+class InGroup:
+    """A peer in a group with two others, and a client and a further peer of its own."""
+
+    def __init__(self) -> None:
+        self.mesh = Mesh()
+        self.node = self.mesh.node(PEER)
+        self.wire = Wire()
+        self.client, self.peer = self.mesh.hand(self.node), self.mesh.hand(self.node, PEER)
+        self.node.opened(All(self.wire, PEER))
+        self.one, self.two = (Member(Outlet(), self.mesh.zid(), PEER, PEER) for _ in range(2))
+        self.told()
+        for hand in (self.client, self.peer):
+            hand.say(Declare(qos=8, body=DeclareEntity(kind=2, id=1, key="**")))
+            hand.heard()
+        self.told()
+
+    def told(self) -> list[object]:
+        """What went to the group."""
+        self.mesh.settle()
+        messages = [read_network(message) for message, _, _ in self.wire.waiting]
+        self.wire.waiting.clear()
+        return messages
+
+    def say(self, member: Member, *messages: object) -> None:
+        for message in messages:
+            self.mesh.hear(self.node, member, message.encode())  # type: ignore[attr-defined]
+
+
+def keys(messages: list[object]) -> list[str]:
+    return [message.key.suffix.text for message in messages if isinstance(message, Push)]
+
+
+def test_every_sample_goes_to_the_group_once_wanted_or_not() -> None:
+    net = InGroup()
+    net.node.application.put(b"of/us", b"x")
+    net.client.say(Push(key="of/the/client", body=Put(payload=b"x")))
+    net.peer.say(
+        Push(key="of/the/peer", body=Put(payload=b"x"))
+    )  # which is in the group itself, or does not want to be
+    assert keys(net.told()) == ["of/us", "of/the/client"]
+
+
+def test_what_a_member_says_is_heard_here_and_below_and_goes_nowhere_else() -> None:
+    net = InGroup()
+    seen: list[bytes] = []
+    net.node.application.declare_subscriber(b"a/**", lambda key, reader: seen.append(key))
+    (subscribed,) = net.told()
+    assert isinstance(subscribed, Declare)  # sent to the other members of the group, as 1.10.2 does
+    net.client.heard(), net.peer.heard()
+    net.say(net.one, Push(key="a/1", body=Put(payload=b"x")), Push(key="b", body=Put(payload=b"x")))
+    assert seen == [b"a/1"]
+    assert keys(net.client.heard()) == ["a/1", "b"]
+    assert net.peer.heard() == net.told() == []
+
+
+def test_each_member_has_key_ids_of_its_own() -> None:
+    net = InGroup()
+    seen: list[bytes] = []
+    net.node.application.declare_subscriber(b"**", lambda key, reader: seen.append(key))
+    for member, key in ((net.one, "one"), (net.two, "two")):
+        net.say(member, Declare(body=DeclareKeyExpr(id=7, key=key)))
+    for member in (net.one, net.two):
+        net.say(member, Push(key=(7, True, "/x"), body=Put(payload=b"x")))
+    assert seen == [b"one/x", b"two/x"]
+
+
+def test_declarations_and_queries_have_no_meaning_in_a_group() -> None:
+    net = InGroup()
+    asked: list[bytes] = []
+    net.node.application.declare_queryable(b"q", lambda query, reader: asked.append(query.key))
+    publisher = net.node.application.declare_publisher(b"a")
+    net.told()
+    net.say(net.one, Declare(qos=8, body=DeclareEntity(kind=2, id=1, key="a")), Request(id=1, key="q"))
+    assert asked == []
+    assert net.node.counters["messages without meaning in a group"] == 2
+    assert publisher.matching is True  # for the client and the peer; subscribers in the group are unknown
+    for hand in (net.client, net.peer):
+        hand.leave()
+    assert publisher.matching is False
+    ended: list[int] = []
+    net.node.application.get(b"nobody", lambda key, reader: None, lambda: ended.append(1))
+    assert ended == [1]
+    assert not [message for message in net.told() if isinstance(message, Request)]
+    assert net.node.faces == []
+
+
+def test_a_client_of_a_peer_reaches_the_group_as_the_peer_does() -> None:
+    mesh = Mesh()
+    peer, client = mesh.node(PEER), mesh.node(CLIENT)
+    wire = Wire()
+    peer.opened(All(wire, PEER))
+    mesh.link(client, peer)
+    wire.waiting.clear()
+    client.application.put(b"x", b"1")
+    mesh.settle()
+    assert [read_network(message).key.suffix.text for message, _, _ in wire.waiting] == ["x"]

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recordings for the report's tests: the sample, halves of it, and a malicious one."""
+
+import dpkt
+import pyarrow.parquet as pq
+
+import zenlake
+from tests.capture import forge
+from tests.log.fixtures import Hasty
+from zenlake.log import Writer
+from zenlake.sample_captures import sample
+from zenlake.tables import DERIVED
+from zenlake.tables.schemas import TABLES
+
+ROUTER = 17447
+
+HOSTILE = (
+    "</script><script>window.harmed=1</script>",
+    '<img src=x onerror="window.harmed=2">',
+    "a'\"`;window.harmed=3//",
+    "<!--policy--><!--data-->",
+    "javascript:window.harmed=4",
+    "{{constructor.constructor('window.harmed=5')()}}",
+    "rtl\u202egnp.exe",
+    "\u2028line\u2029ends\x00here",
+    "${window.harmed=6}",
+    "&lt;script&gt;&#x3c;",
+)
+INHERITED = ("__proto__", "constructor", "toString", "hasOwnProperty")
+"""Keys that every object of JavaScript inherits."""
+
+
+def port_of_client(packet):
+    ip = dpkt.ethernet.Ethernet(packet).data
+    return ip.data.dport if ip.data.sport == ROUTER else ip.data.sport
+
+
+def packets():
+    with open(sample(), "rb") as file:
+        return list(dpkt.pcap.Reader(file))
+
+
+def part_of_sample(path, keep):
+    """A capture with some of the sample's packets: those for which `keep(time, client's port)`."""
+    with open(path, "wb") as file:
+        writer = dpkt.pcap.Writer(file, linktype=1)
+        for time, packet in packets():
+            if keep(time, port_of_client(packet)):
+                writer.writepkt(packet, time)
+    return str(path)
+
+
+def halves(folder):
+    """The sample as seen beside the robots, and as seen beside the operator (who hears most)."""
+    ports = [port_of_client(packet) for _, packet in packets()]
+    operator = max(set(ports), key=ports.count)
+    robots = part_of_sample(folder / "robots.pcap", lambda _, port: port != operator)
+    return robots, part_of_sample(folder / "base.pcap", lambda _, port: port == operator)
+
+
+def hostile(path):
+    """A session whose keys and values are written to break a page, and a batch that cannot be read."""
+    words = [f"evil/{text}".encode() for text in HOSTILE] + [text.encode() for text in INHERITED]
+    batches = [*forge.HANDSHAKE]
+    for n, key in enumerate(words):
+        batches.append((0, b"\x25" + forge.vle(n) + forge.push(key, key)))
+    batches.append(
+        (0, b"\x25" + forge.vle(len(words)) + b"\x3d\x00\x08demo/key\x01\x7f<b>short</b>")
+    )  # 127 bytes declared
+    connection = forge.Connection()
+    sent = [connection.send(side, forge.prefixed(batch)) for side, batch in batches]
+    with open(path, "wb") as file:
+        writer = dpkt.pcap.Writer(file, linktype=1)
+        for n, packet in enumerate(sent):
+            writer.writepkt(packet, 1_700_000_000 + n * 0.1)
+    return str(path)
+
+
+def tables_of_sample(names=(*TABLES, *DERIVED)):
+    return {name: zenlake.read(sample(), name) for name in names}
+
+
+def lake_of(tables, folder):
+    """A lake as others write it: a folder for each table, samples by day."""
+    for name, table in tables.items():
+        where = folder / name / "day=2026-11-16" if name == "samples" else folder / name
+        where.mkdir(parents=True)
+        pq.write_table(table, where / "part-0.parquet")
+    return folder
+
+
+def log_of(capture, folder):
+    """The batches of a capture as a wire log, as if a router had recorded them."""
+    recorded = zenlake.capture.open(capture)
+    with Writer(folder, "router", sync="sealed", disk=Hasty()) as writer:
+        faces = {}
+        for batches in recorded.batches():
+            for row in batches.to_pylist():
+                if row["face"] not in faces:
+                    face = recorded.faces[row["face"]]
+                    ends = (f"{host}:{port}" for host, port in (face.client, face.server))
+                    faces[row["face"]] = writer.face(face.protocol, *ends)
+                at = int(row["received"].value)
+                writer.append(
+                    faces[row["face"]], row["direction"], row["batch"], row["wire_size"], row["compressed"], at
+                )
+    return folder

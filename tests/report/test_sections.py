@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report's figures are those that pyarrow and plain Python find in the tables, and their number has a bound."""
+
+import hashlib
+import json
+from collections import Counter, defaultdict
+from importlib.resources import files
+from statistics import median
+
+import pyarrow as pa
+import pytest
+from docs.__main__ import HERE
+
+import zenlake
+from tests.capture import forge
+from tests.report.fixtures import halves, lake_of, part_of_sample, tables_of_sample
+from tests.report.reference_figures import check
+from tests.tables.fixtures import PCAPS, at
+from zenlake import report
+from zenlake.errors import InvalidValue
+from zenlake.log import Writer
+from zenlake.report.html import embedded
+from zenlake.report.sections import losses, queries, timing, traffic
+from zenlake.sample_captures import sample
+from zenlake.tables import DERIVED
+from zenlake.tables.schemas import TABLES
+from zenlake.wire.declare import Declare, DeclareEntity
+from zenlake.wire.handshake import Close
+from zenlake.wire.transport import Frame
+
+D_TOKEN = 0x06
+
+
+@pytest.fixture(scope="module")
+def told():
+    return report.data(sample())["recordings"][0]
+
+
+@pytest.fixture(scope="module")
+def tables():
+    return {name: zenlake.read(sample(), name).to_pylist() for name in (*TABLES, *DERIVED)}
+
+
+def ms(time):
+    return pytest.approx(time.timestamp() * 1000, abs=0.001)
+
+
+def test_the_facts_at_the_head(told, tables):
+    counted = [row for row in tables["messages"] if row["type"] not in ("FRAME", "FRAGMENT")]
+    times = [row["received"] for row in tables["messages"]]
+    facts = told["overview"]
+    assert facts["messages"] == len(counted)
+    assert facts["bytes"] == sum(row["size"] for row in tables["messages"] if row["fragments"] is None)
+    assert facts["bytes"] == sum(row["opener_bytes"] + row["acceptor_bytes"] for row in tables["sessions"])
+    assert facts["samples"] == len(tables["samples"])
+    assert facts["payload_bytes"] == sum(row["payload_size"] for row in tables["samples"])
+    assert facts["keys"] == len({row["key"] for row in tables["samples"]})
+    assert (facts["sessions"], facts["nodes"], facts["queries"]) == (7, 8, len(tables["queries"]))
+    assert facts["lost_frames"] == sum(
+        row["missing"] for row in tables["gaps"] if row["scope"] == "lane" and not row["harmless"]
+    )
+    assert facts["lost_samples"] == 13  # of robot r6, whose relay loses; each is missing again behind the router
+    assert told["window"]["first"] == ms(min(times))
+    assert told["window"]["last"] == ms(max(times))
+
+
+def test_traffic_over_time_adds_up(told):
+    steps = told["traffic"]["over_time"]
+    assert sum(row["messages"] for row in steps) == told["overview"]["messages"]
+    assert sum(row["bytes"] for row in steps) == told["overview"]["bytes"]
+    assert all(row["t"] % told["window"]["step"] == 0 for row in steps)
+
+
+def test_keys_by_volume(told, tables):
+    counted, sizes = Counter(), Counter()
+    for row in tables["samples"]:
+        counted[row["key"]] += 1
+        sizes[row["key"]] += row["payload_size"]
+    rows = told["traffic"]["keys"]["rows"]
+    assert {row["key"]: (row["samples"], row["bytes"]) for row in rows} == {
+        key: (counted[key], sizes[key]) for key in counted
+    }
+    assert [row["bytes"] for row in rows] == sorted(sizes.values(), reverse=True)
+    [pose] = [row for row in rows if row["key"] == "fleet/r1/pose"]
+    assert pose["legs"] == 2
+    assert pose["hz"] == pytest.approx(4, rel=0.05)  # the robot publishes every 250 ms
+
+
+def test_topology_and_sessions(told, tables):
+    nodes = {row["node"]: row for row in told["sessions"]["nodes"]["rows"]}
+    [router] = [row for row in nodes.values() if row["role"] == "router"]
+    assert router["sessions"] == 7
+    assert router["sent"] == sum(row["acceptor_bytes"] for row in tables["sessions"])
+    assert {(row["opener"], row["acceptor"], row["bytes"]) for row in told["sessions"]["edges"]} == {
+        (row["opener_zid"], row["acceptor_zid"], row["opener_bytes"] + row["acceptor_bytes"])
+        for row in tables["sessions"]
+    }
+    assert len(told["sessions"]["list"]["rows"]) == 7
+
+
+def test_query_latency(told, tables):
+    finished = sorted(row["final_ms"] for row in tables["queries"] if row["final_ms"] is not None)
+    figures = told["queries"]
+    assert {row["outcome"]: row["queries"] for row in figures["outcomes"]} == Counter(
+        row["outcome"] for row in tables["queries"]
+    )
+    assert figures["final"]["n"] == len(finished) == sum(row["queries"] for row in figures["histogram"])
+    assert figures["final"]["most"] == finished[-1]
+    assert finished[len(finished) // 2 - 1] <= figures["final"]["p50"] <= finished[len(finished) // 2]
+    for row in figures["histogram"]:
+        low, high = 10 ** (row["bin"] / 5), 10 ** ((row["bin"] + 1) / 5)
+        assert row["queries"] <= sum(low * 0.999999 <= value <= high * 1.000001 for value in finished)
+    assert [row["outcome"] for row in figures["slowest"]["rows"][:6]].count("lost") == 2
+
+
+def test_losses_by_lane_and_source(told, tables):
+    lanes = {
+        (row["session"], row["direction"], row["priority"], row["reliable"]): row
+        for row in told["losses"]["lanes"]["rows"]
+    }
+    seen = Counter(
+        (row["session"], row["direction"], row["priority"], row["reliable"])
+        for row in tables["messages"]
+        if row["type"] in ("FRAME", "FRAGMENT")
+    )
+    missing = Counter()
+    for row in tables["gaps"]:
+        if row["scope"] == "lane" and not row["harmless"]:
+            missing[row["session"], row["direction"], row["priority"], row["reliable"]] += row["missing"]
+    assert {lane: row["frames"] for lane, row in lanes.items()} == seen
+    assert {lane: row["missing"] for lane, row in lanes.items() if row["missing"]} == missing
+    assert {row["key"] for row in told["losses"]["sources"]["rows"] if row["missing"]} == {"fleet/r6/pose"}
+    assert sum(row["missing"] for row in told["losses"]["over_time"] if row["scope"] == "lane") == sum(missing.values())
+    assert sum(row["missing"] for row in told["losses"]["over_time"] if row["scope"] == "source") == 13
+
+
+def test_age_and_order(told, tables):
+    ages = defaultdict(list)
+    for row in tables["samples"]:
+        if row["timestamp"] is not None:
+            ages[row["key"]].append((row["received"] - row["timestamp"]).total_seconds() * 1000)
+    by_key = {row["key"]: row for row in told["timing"]["keys"]["rows"] if row["stamped"]}
+    assert {key: row["stamped"] for key, row in by_key.items()} == {key: len(found) for key, found in ages.items()}
+    for key, found in ages.items():
+        assert by_key[key]["age_most"] == pytest.approx(max(found))
+        assert abs(by_key[key]["age_p50"] - median(found)) <= max(found) - min(found)
+    assert told["timing"]["late"] == told["timing"]["reordered"] == 0
+
+
+def test_liveliness_tells_who_fell_silent(told, tables):
+    spans = {row["key"]: row for row in told["liveliness"]["spans"]}
+    assert {key: row["how"] for key, row in spans.items()} == {
+        f"fleet/r{n}/alive": "fell silent" if n == 3 else "undeclared" for n in range(1, 7)
+    }
+    declared = [row for row in tables["declarations"] if row["kind"] == "token" and row["key"] == "fleet/r3/alive"]
+    assert spans["fleet/r3/alive"]["begun"] == ms(min(row["received"] for row in declared))
+
+
+def test_findings_name_every_trouble_that_the_sample_was_made_with(told):
+    assert [(found["level"], found["text"]) for found in told["findings"]] == [
+        ("bad", "22 frames are missing"),
+        ("bad", "13 samples are missing by their publishers' sequence numbers"),
+        ("bad", "2 queries timed out"),
+        ("bad", "2 queries were lost when their session closed"),
+        ("warn", "2 queries were answered with an error"),
+        ("warn", "20 queries had no reply"),
+        ("warn", "1 token's session expired silently"),
+    ]
+
+
+def test_every_figure_of_a_lake_is_counted_again_by_duckdb_in_its_files(told, tmp_path):
+    check(told, lake_of(tables_of_sample(), tmp_path / "lake"))
+
+
+def test_a_recording_router_tells_whose_connection_broke_and_what_it_dropped(tmp_path):
+    token = Frame(sn=0).encode() + Declare(body=DeclareEntity(kind=D_TOKEN, id=1, key="robot/alive")).encode()
+    with Writer(tmp_path / "log", "router") as writer:
+        gone, slow = (writer.face("tcp", f"10.0.0.{n}:40000", "10.0.0.9:7447") for n in (1, 2))
+        for face in (gone, slow):
+            for side, batch in forge.HANDSHAKE:
+                writer.append(face, side, batch, received=10**18)
+        writer.append(gone, 0, token, received=10**18 + 10**9)
+        writer.note("disconnected", gone, received=10**18 + 2 * 10**9, detail="the other end hung up")
+        writer.note("dropped", slow, received=10**18 + 3 * 10**9, count=7, detail="the other end read too slowly")
+        writer.append(slow, 0, Close().encode(), received=10**18 + 3 * 10**9)
+    [told] = report.data(tmp_path / "log")["recordings"]
+    assert told["name"] == f"{tmp_path.name}/log"
+    assert (told["overview"]["dropped"], told["overview"]["broken"]) == (7, 1)
+    first, second = told["sessions"]["list"]["rows"]
+    assert (first["why"], first["reason"]) == ("the other end hung up", None)
+    assert (second["why"], second["reason"]) == (None, "GENERIC")
+    [span] = told["liveliness"]["spans"]
+    assert (span["how"], span["until"] - span["begun"]) == ("connection broke", 1000)
+    [dropped] = told["losses"]["dropped"]["rows"]
+    assert (dropped["count"], dropped["detail"]) == (7, "the other end read too slowly")
+    words = [finding["text"] for finding in told["findings"]]
+    assert "7 messages were dropped for slow neighbours" in words
+    assert "1 connection broke without a CLOSE" in words
+    assert not any("no loss was detected" in text for text in words)
+
+
+@pytest.mark.parametrize("names", [(*TABLES, *DERIVED), tuple(TABLES)], ids=["whole", "decoded only"])
+def test_a_lake_gives_the_figures_of_the_capture_that_it_was_made_from(told, tmp_path, names):
+    lake = lake_of(tables_of_sample(names), tmp_path / "it's a lake")
+    [found] = report.data(lake)["recordings"]
+    assert (found.pop("name"), found.pop("kind")) == ("it's a lake", "lake")
+    assert found == {name: value for name, value in told.items() if name not in ("name", "kind")}
+
+
+def test_what_came_after_a_newer_one_is_late_and_what_breaks_its_publishers_count_is_reordered(tmp_path):
+    rows = [
+        {"session": "tcp/a->b", "generation": 1, "direction": 0, "packet": n, "index": 0, "key": "k", "kind": "put",
+         "timestamp": at(stamp)["received"], "timestamp_id": "1", "source_zid": "1", "source_eid": 1, "source_sn": sn, **at(n)}
+        for n, (stamp, sn) in enumerate([(-9000, 1), (-7000, 3), (-8000, 2), (-6000, 4), (5000, 5)])
+    ]  # fmt: skip
+    lake = lake_of({"samples": pa.Table.from_pylist(rows, schema=TABLES["samples"])}, tmp_path / "lake")
+    timing_told = report.data(lake)["recordings"][0]["timing"]
+    assert (timing_told["late"], timing_told["reordered"], timing_told["early"]) == (1, 1, 1)
+    [late] = timing_told["examples"]["rows"]
+    assert (late["packet"], late["behind_ms"], late["source_sn"], late["highest"]) == (2, 1.0, 2, 3)
+
+
+@pytest.mark.parametrize("path", PCAPS, ids=lambda path: path.stem)
+def test_every_recorded_capture_makes_a_page(path):
+    assert report.page(path).startswith("<!DOCTYPE html>")
+
+
+def test_the_operator_saw_what_the_robots_sent(tmp_path):
+    robots, base = halves(tmp_path)
+    compared = report.data(robots, base)["comparison"]
+    published = {
+        (row["key"], row["payload"], row["source_sn"])
+        for row in zenlake.read(base).to_pylist()
+        if row["request_id"] is None
+    }
+    assert compared["totals"] | {"sent": 0, "seen": 0, "in_b": 0} == {
+        "sent": 0, "seen": 0, "in_b": 0, "missing": 0, "outside": 0, "only_b": 0,
+    }  # fmt: skip
+    assert compared["totals"]["sent"] == compared["totals"]["seen"] >= len(published)
+    assert {row["by_what"] for row in compared["by_what"]} == {"source", "key and value"}  # the router stamps the rest
+    assert 0 < compared["delay"]["p50"] < 10
+
+
+def test_what_the_second_recording_lacks_is_missing_or_outside(tmp_path):
+    robots, base = halves(tmp_path)
+    rows = [row for row in zenlake.read(base).to_pylist() if row["request_id"] is None]
+    times = sorted(row["received"] for row in rows)
+    hole, end = (times[len(times) * part // 10].timestamp() for part in (4, 8))
+    operator = int(rows[0]["session"].split("->")[0].rsplit(":")[-1])
+    # A capture that ends a fifth too early, and in which two seconds are gone.
+    cut = part_of_sample(
+        tmp_path / "cut.pcap", lambda time, port: port == operator and time < end and not hole < time < hole + 2
+    )
+    left = sum(row["request_id"] is None for row in zenlake.read(cut).to_pylist())
+    compared = report.data(robots, cut)["comparison"]
+    totals = compared["totals"]
+    assert totals["in_b"] == left
+    assert totals["seen"] + totals["missing"] + totals["outside"] == totals["sent"]
+    assert sum(row["missing"] for row in compared["keys"]["rows"]) == totals["missing"] == compared["missing"]["total"]
+    gone = sum(hole < time.timestamp() < hole + 2 for time in times)
+    assert 0.9 * gone <= totals["missing"] <= 1.2 * gone + 3
+    assert totals["outside"] >= len(times) // 5 - 5
+
+
+def test_the_page_is_no_larger_for_more_keys_sessions_and_queries(monkeypatch):
+    for module, names in ((traffic, ("KEYS",)), (losses, ("LANES", "SOURCES", "RUNS")), (queries, ("SLOWEST", "KEYS"))):
+        for name in names:
+            monkeypatch.setattr(module, name, 3)
+    monkeypatch.setattr(timing, "KEYS", 3)
+    [short] = report.data(sample())["recordings"]
+    assert len(short["traffic"]["keys"]["rows"]) == 3
+    assert short["traffic"]["keys"]["total"] == 26
+    assert (len(short["losses"]["lanes"]["rows"]), short["losses"]["lanes"]["total"]) == (3, 35)
+    assert (len(short["queries"]["slowest"]["rows"]), short["queries"]["slowest"]["total"]) == (3, 118)
+    assert len(embedded(short)) < 90_000
+
+
+def test_embedded_json_has_no_character_that_ends_its_element():
+    value = {"key": "</script><!--&\u2028\u2029"}
+    text = embedded(value)
+    assert not set("<>&\u2028\u2029") & set(text)
+    assert json.loads(text) == value
+
+
+def test_the_chart_library_is_the_one_that_the_design_page_names():
+    vendor = files("zenlake.report") / "vendor"
+    digest = hashlib.sha256((vendor / "echarts.min.js").read_bytes()).hexdigest()
+    assert f"sha256 `{digest}`" in (HERE / "design" / "report.md").read_text()
+    assert "Apache License" in (vendor / "echarts.LICENSE").read_text()
+
+
+def test_a_folder_without_anything_to_read_is_refused(tmp_path):
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(InvalidValue, match="is a folder without captures"):
+        report.data(tmp_path)
