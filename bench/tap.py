@@ -48,11 +48,11 @@ def record() -> None:
     from zenlake.log.recorder import Recorder
     from zenlake.log.writer import Writer
     from zenlake.runtime.live_node import NodeConfig, open_node
-    from zenlake.tap.connection_recorder import Recording
+    from zenlake.tap.connection_recorder import ConnectionRecorder
 
     count, folder = int(sys.argv[2]), sys.argv[3]
     with Recorder(Writer(folder, "router"), when_full="block") as recorder:
-        config = NodeConfig(WhatAmI.ROUTER, listen=("tcp/127.0.0.1:0",), recording=Recording(recorder))
+        config = NodeConfig(WhatAmI.ROUTER, listen=("tcp/127.0.0.1:0",), recording=ConnectionRecorder(recorder))
         with open_node(config) as node:
             node.declare_subscriber(b"**", None)
             print(node.locators[0].rpartition(":")[2], flush=True)

@@ -19,8 +19,8 @@ import time
 
 from bench.report import Ratio, Result, show
 from zenlake.core.enums import WhatAmI
-from zenlake.runtime.connection import Face, Node
-from zenlake.runtime.connections import Runtime
+from zenlake.runtime.connection import Connection, ConnectionOwner
+from zenlake.runtime.connections import ConnectionManager
 from zenlake.transport.rx import Sink
 from zenlake.transport.settings import Settings
 from zenlake.wire.network import Push
@@ -45,13 +45,13 @@ class Count(Sink):
         return 0
 
 
-class Receiver(Node):
-    def sink(self, face: Face) -> Sink:
+class Receiver(ConnectionOwner):
+    def sink(self, face: Connection) -> Sink:
         return Count()
 
 
 def receive() -> None:
-    runtime = Runtime(Settings(os.urandom(15) + b"\x01", WhatAmI.ROUTER), Receiver())
+    runtime = ConnectionManager(Settings(os.urandom(15) + b"\x01", WhatAmI.ROUTER), Receiver())
     print(runtime.listen("tcp/127.0.0.1:0"), flush=True)
     sys.stdin.read()
     runtime.close()
@@ -72,7 +72,7 @@ def receive_bare() -> None:
 class Echo(Sink):
     """A sink that sends a message back for each one received."""
 
-    def __init__(self, face: Face) -> None:
+    def __init__(self, face: Connection) -> None:
         self.face = face
 
     def on_message(self, kind: int, reader: object) -> int:
@@ -80,8 +80,8 @@ class Echo(Sink):
         return 0
 
 
-class Echoing(Node):
-    def sink(self, face: Face) -> Sink:
+class Echoing(ConnectionOwner):
+    def sink(self, face: Connection) -> Sink:
         return Echo(face)
 
 
@@ -96,16 +96,16 @@ class Hear(Sink):
         return 0
 
 
-class Hearing(Node):
+class Hearing(ConnectionOwner):
     def __init__(self) -> None:
         self.heard: queue.SimpleQueue[None] = queue.SimpleQueue()
 
-    def sink(self, face: Face) -> Sink:
+    def sink(self, face: Connection) -> Sink:
         return Hear(self.heard)
 
 
 def echo() -> None:
-    runtime = Runtime(Settings(os.urandom(15) + b"\x01", WhatAmI.ROUTER), Echoing())
+    runtime = ConnectionManager(Settings(os.urandom(15) + b"\x01", WhatAmI.ROUTER), Echoing())
     print(runtime.listen("tcp/127.0.0.1:0"), flush=True)
     sys.stdin.read()
     runtime.close()
@@ -143,7 +143,7 @@ def echoes(count: int) -> float:
     """Return the seconds for `count` round trips in sequence."""
     process, where = partner("echo", 0)
     node = Hearing()
-    runtime = Runtime(Settings(os.urandom(15) + b"\x01"), node)
+    runtime = ConnectionManager(Settings(os.urandom(15) + b"\x01"), node)
     face = runtime.open(where, 5.0)
     message = Push(key=KEY, body=Put(payload=LONE))
     began = time.perf_counter()
@@ -207,7 +207,7 @@ def finish(process: subprocess.Popen[str]) -> None:
 def through_transport(size: int, count: int) -> tuple[float, int]:
     """Seconds, and the bytes that went over the socket."""
     process, where = partner("receive", count)
-    runtime = Runtime(Settings(os.urandom(15) + b"\x01"), Node())
+    runtime = ConnectionManager(Settings(os.urandom(15) + b"\x01"), ConnectionOwner())
     face = runtime.open(where, 5.0)
     message = Push(key=KEY, body=Put(payload=bytes(size)))
     began = time.perf_counter()

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # Any bytes are refused with a DecodeError at one of them, or are messages that, written again, read as the same
 # messages; and a reader whose records still hold other messages says the same as a fresh one.
-"""The transport's batches: what `Reader` walks."""
+"""The transport's batches: what `BatchReader` walks."""
 
 from tests.vectors import batches
 
 from zenlake.core.encoding import Encoding
 from zenlake.core.identifiers import EntityGlobalId, SourceInfo, Timestamp, ZenohId
 from zenlake.errors import DecodeError
-from zenlake.wire.batch_reader import Reader, messages
+from zenlake.wire.batch_reader import BatchReader, messages
 from zenlake.wire.declare import Declare, DeclareEntity, DeclareKeyExpr, Interest, UndeclareEntity
 from zenlake.wire.handshake import Close, Init, Join, Open
 from zenlake.wire.network import Oam, Push, Request, Response, ResponseFinal
@@ -60,7 +60,7 @@ RICH = b"".join(
     )
 )
 
-used = Reader()
+used = BatchReader()
 
 
 def check(data: bytes) -> None:

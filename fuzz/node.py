@@ -12,7 +12,7 @@ from fuzz.network import CORPUS as RECORDED
 from zenlake.core.enums import WhatAmI
 from zenlake.core.identifiers import ZenohId
 from zenlake.errors import DecodeError
-from zenlake.network.access_control import EGRESS, INGRESS, Guard, Rule
+from zenlake.network.access_control import EGRESS, INGRESS, FaceAccess, Rule
 from zenlake.wire import linkstate
 from zenlake.wire.declare import (
     Declare,
@@ -29,7 +29,7 @@ from zenlake.wire.zenoh_body import Del, Err, Put, Query, Reply
 
 OWN = (ROUTER, PEER, CLIENT)
 NEIGHBOURS = {ROUTER: (CLIENT, PEER, ROUTER, ROUTER), PEER: (CLIENT, PEER, ROUTER, PEER), CLIENT: (ROUTER,) * 4}
-GUARD = Guard(True, [Rule(False, flow, "reply", b"a/**") for flow in (INGRESS, EGRESS)])
+GUARD = FaceAccess(True, [Rule(False, flow, "reply", b"a/**") for flow in (INGRESS, EGRESS)])
 KEYS = ("a", "a/b", "a/**", "**", "*", "a$*/b", "@/x", "a//b", "**/**", "ü/x", "a#b", "*/b")
 
 

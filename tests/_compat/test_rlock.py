@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from zenlake._compat.rlock import Lock
+from zenlake._compat.rlock import FastRLock
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def impatient():
 
 
 def test_one_thread_at_a_time(impatient):
-    lock, count, most, inside = Lock(), 0, 0, 0
+    lock, count, most, inside = FastRLock(), 0, 0, 0
 
     def work():
         nonlocal count, most, inside
@@ -42,7 +42,7 @@ def test_one_thread_at_a_time(impatient):
 
 
 def test_a_condition_waits_with_it():
-    lock = Lock()
+    lock = FastRLock()
     changed, ready, seen = threading.Condition(lock), threading.Event(), []
 
     def wait():
@@ -62,7 +62,7 @@ def test_a_condition_waits_with_it():
 
 
 def test_who_waits_is_let_in():
-    lock, inside = Lock(), threading.Event()
+    lock, inside = FastRLock(), threading.Event()
     lock.acquire()
     other = threading.Thread(target=lambda: (lock.acquire(), inside.set(), lock.release()))
     other.start()

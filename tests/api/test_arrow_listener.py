@@ -15,7 +15,7 @@ from tests.columns.test_push_fast_path import NOW
 from tests.network.mesh import CLIENT, ROUTER, Wire
 from tests.network.test_forwarding import Lock
 from zenlake.api.arrow import get_table
-from zenlake.api.arrow_listener import Filling
+from zenlake.api.arrow_listener import ArrowListener
 from zenlake.api.handlers import Handler
 from zenlake.columns.live_samples import LiveSamples
 from zenlake.columns.schemas import chosen
@@ -23,15 +23,15 @@ from zenlake.core.encoding import Encoding
 from zenlake.core.enums import Locality
 from zenlake.core.identifiers import EntityGlobalId, SourceInfo, Timestamp, ZenohId
 from zenlake.errors import DecodeError, ProtocolError
-from zenlake.network.access_control import AccessControl, Who
+from zenlake.network.access_control import AccessControl, Subject
 from zenlake.network.face import SUBSCRIBER, Face
-from zenlake.network.forwarding import Door, Lane
+from zenlake.network.forwarding import QueueHandle, RxDispatcher
 from zenlake.network.namespace import Namespace
 from zenlake.network.node import Node
-from zenlake.session.state import Session
-from zenlake.transport.rx import Arena, Inbox
-from zenlake.transport.tx_queue import Queue
-from zenlake.wire.batch_reader import Reader
+from zenlake.session.state import SessionState
+from zenlake.transport.rx import RxArena, RxPath
+from zenlake.transport.tx_queue import TxQueue
+from zenlake.wire.batch_reader import BatchReader
 from zenlake.wire.declare import Declare, DeclareKeyExpr, UndeclareKeyExpr
 from zenlake.wire.message_base import Message
 from zenlake.wire.network import Push, Response
@@ -63,28 +63,28 @@ class Receiving:
         self.node.is_guarded = guarded
         self.told: list[object] = []
         self.channels: list[Handler[pa.RecordBatch]] = []
-        self.subscribers: dict[int, tuple[Any, Filling | None]] = {}
-        self.queue = Queue(2)
+        self.subscribers: dict[int, tuple[Any, ArrowListener | None]] = {}
+        self.queue = TxQueue(2)
         self.queue.start(65535, MASK, 0, True, False, 1000, 0.05)
         self.other = Face(Wire(), b"\x08", ROUTER, CLIENT)
         self.lock = Lock()
-        self.other.lane = Lane(self.queue, self.lock, lambda: None)
+        self.other.lane = QueueHandle(self.queue, self.lock, lambda: None)
         self.source = Face(Wire(), b"\x09", ROUTER, CLIENT)
         if guarded:
-            self.source.guard = DENIED.guard(Who("tcp", "9", None, None, []))
+            self.source.guard = DENIED.guard(Subject("tcp", "9", None, None, []))
         for id, key in MINE.items():
             self.source.mine.declare(id, key)
         for face in (self.other, self.source):
             self.node.opened(face)
-        door = Door(self.node)
+        door = RxDispatcher(self.node)
         door.enter(self.source)
-        self.inbox = Inbox(Arena(), self, door, 2)
-        self.inbox.start(Session().sides[0].lanes, 65535, True, False, False)
+        self.inbox = RxPath(RxArena(), self, door, 2)
+        self.inbox.start(SessionState().sides[0].lanes, 65535, True, False, False)
 
-    def arrow(self, number: int, key: bytes, rows: int, size: int, origin: Locality = Locality.ANY) -> Filling:
+    def arrow(self, number: int, key: bytes, rows: int, size: int, origin: Locality = Locality.ANY) -> ArrowListener:
         channel: Handler[pa.RecordBatch] = Handler(1 << 30)
         self.channels.append(channel)
-        filling = Filling(LiveSamples(COLUMNS, rows, size), channel, 60.0)
+        filling = ArrowListener(LiveSamples(COLUMNS, rows, size), channel, 60.0)
         filling.runs = self.runs
         self.undeclare(number)
         self.subscribers[number] = self.node.application.declare_subscriber(key, filling, origin), filling
@@ -175,7 +175,7 @@ def publication(r: random.Random) -> Message:
 
 def traffic(r: random.Random) -> list[bytes]:
     """Batches as a connection brings them: frames on several lanes, fragments, declarations in between, some twice, some broken."""
-    queue = Queue(2)
+    queue = TxQueue(2)
     queue.start(LIMIT, MASK, 0, True, False, 1000, 0.05)
     for id, key in enumerate(KEYS, 1):
         queue.send(Declare(qos=8, body=DeclareKeyExpr(id=id, key=key)).encode(), 0, True, 1, False)
@@ -241,7 +241,7 @@ def test_runs_and_single_messages_come_to_the_same(seed):
 
 def frames(*messages: Message, each: int = 1000) -> bytes:
     """Declarations of all keys, then the messages, so many in a batch."""
-    queue = Queue(2)
+    queue = TxQueue(2)
     queue.start(65535, MASK, 0, True, False, 1 << 10, 0.05)
     for id, key in enumerate(KEYS, 1):
         queue.send(Declare(qos=8, body=DeclareKeyExpr(id=id, key=key)).encode(), 0, True, 1, False)
@@ -374,9 +374,9 @@ def test_what_a_finalizer_answers_while_a_table_of_replies_is_made_is_a_row_of_i
         assert sorted(int(row["payload"]) for row in rows if row["key"] == key) == list(range(count))
 
 
-def reply(key: str, number: int) -> Reader:
+def reply(key: str, number: int) -> BatchReader:
     message = Response(id=1, key=key, body=Reply(body=Put(payload=b"%d" % number))).encode()
-    reader = Reader()
+    reader = BatchReader()
     reader.bind(message)
     reader.begin_network(0, len(message))
     reader.next()

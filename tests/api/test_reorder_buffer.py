@@ -4,7 +4,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zenlake.api.reorder_buffer import Ordering
+from zenlake.api.reorder_buffer import ReorderBuffer
 from zenlake.api.reply import Sample
 from zenlake.core.identifiers import EntityGlobalId, SourceInfo, Timestamp, ZenohId
 from zenlake.core.keyexpr import KeyExpr
@@ -19,7 +19,7 @@ def numbered(number):
 
 def ordering(recovers=True, depth=None):
     got, lost = [], []
-    made = Ordering(
+    made = ReorderBuffer(
         lambda sample: got.append(sample.source_info.source_sn), lambda miss: lost.append(miss.nb), recovers, depth
     )
     return made, got, lost
@@ -76,7 +76,7 @@ def test_without_recovery_a_gap_is_told_at_once():
 
 def test_stamped_samples_are_ordered_by_time():
     times = []
-    made = Ordering(lambda sample: times.append(sample.timestamp.ntp64), lambda miss: None, False, None)
+    made = ReorderBuffer(lambda sample: times.append(sample.timestamp.ntp64), lambda miss: None, False, None)
     made.asking()
     for time in (30, 10, 20, 10):
         made.sample(Sample(KEY, timestamp=Timestamp.from_wire(time, b"\1")))

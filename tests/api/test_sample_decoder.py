@@ -16,7 +16,7 @@ from tests.columns.test_push_fast_path import SHORT, publication
 from zenlake.aio.session import Handler as AsyncHandler
 from zenlake.api.handlers import Callback, Handler
 from zenlake.api.sample import Sample
-from zenlake.api.sample_decoder import Keys, Samples
+from zenlake.api.sample_decoder import KeyExprCache, SampleListener
 from zenlake.core.encoding import Encoding
 from zenlake.core.enums import CongestionControl, Locality
 from zenlake.errors import ClosedError
@@ -34,7 +34,7 @@ class Subscribing(Receiving):
 
     def __init__(self, runs: bool = True, *more: Any) -> None:
         super().__init__(runs, *more)
-        self.keys = Keys()
+        self.keys = KeyExprCache()
         self.handlers: list[Handler[Sample]] = []
         self.got: list[list[object]] = []
 
@@ -44,7 +44,7 @@ class Subscribing(Receiving):
         channel: Handler[Sample] = Handler(capacity, ring)
         self.handlers.append(channel)
         self.got.append([])
-        listener = Samples(channel._push, channel, self.keys, None)
+        listener = SampleListener(channel._push, channel, self.keys, None)
         listener.runs = listener.runs and self.runs
         self.undeclare(number)
         self.subscribers[number] = self.node.application.declare_subscriber(key, listener, origin), None

@@ -8,8 +8,8 @@ from tests.capture.forge import Connection, fragment, init_syn, interface, noted
 from zenlake import capture
 from zenlake.capture import session_registry
 from zenlake.capture.decode import decode
-from zenlake.capture.diagnostics import Notes
-from zenlake.capture.session_registry import Sessions
+from zenlake.capture.diagnostics import Diagnostics
+from zenlake.capture.session_registry import SessionRegistry
 from zenlake.columns import Decoder
 
 
@@ -28,7 +28,7 @@ def test_sessions_that_are_over_are_forgotten(tmp_path, monkeypatch):
     source = capture.open(path, flows=50, rows=20)
     decoder = Decoder({"events": None, "messages": None})
     decoder.files = source.files
-    known = Sessions(decoder)
+    known = SessionRegistry(decoder)
     rows = 0
     for batches in source.batches():
         known.introduce(source.reader)
@@ -49,8 +49,8 @@ def test_names_of_sessions_stay_apart_when_no_more_are_remembered(tmp_path, monk
 
 
 def test_notes_are_summed_when_there_are_too_many(monkeypatch):
-    monkeypatch.setattr(Notes, "MOST", 10)
-    notes = Notes()
+    monkeypatch.setattr(Diagnostics, "MOST", 10)
+    notes = Diagnostics()
     for face in range(100):
         notes.add("cut", 0, face + 1, face, 5)
     rows = notes.rows()
@@ -91,7 +91,7 @@ def test_messages_that_never_end_are_given_up_and_told(tmp_path, monkeypatch):
     source = capture.open(path, rows=10)
     decoder = Decoder({"events": None})
     decoder.files = source.files
-    known = Sessions(decoder)
+    known = SessionRegistry(decoder)
     for batches in source.batches():
         known.introduce(source.reader)
         decoder.decode(batches)

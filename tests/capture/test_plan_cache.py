@@ -26,8 +26,8 @@ def cache(tmp_path, monkeypatch):
 def passes(monkeypatch):
     """How often the pass was made."""
     made = []
-    real = plan_cache.Plan.ranges
-    monkeypatch.setattr(plan_cache.Plan, "ranges", lambda self: made.append(1) or real(self))
+    real = plan_cache.SplitPlan.ranges
+    monkeypatch.setattr(plan_cache.SplitPlan, "ranges", lambda self: made.append(1) or real(self))
     return made
 
 

@@ -16,11 +16,11 @@ from tests.columns.traffic import Traffic
 from zenlake import capture
 from zenlake.capture import splits as module
 from zenlake.capture.decode import decode, decode_range, notes_of
-from zenlake.capture.splits import Plan
+from zenlake.capture.splits import SplitPlan
 from zenlake.capture.state_filter import kept_of
 from zenlake.columns import TABLES, Decoder, chosen
 from zenlake.errors import DecodeError
-from zenlake.session import Session
+from zenlake.session import SessionState
 from zenlake.wire.batch_reader import messages
 
 EVERYTHING = dict.fromkeys(TABLES)
@@ -176,14 +176,14 @@ def test_nothing_that_the_wire_layer_reads_as_something_else_is_left_out(batch):
 def test_a_plan_leaves_sessions_where_decoding_leaves_them(tmp_path):
     paths = written(tmp_path, packets_of(11), 1, 11)
     source = capture.open(paths)
-    plan = Plan(source.files, source.limits, 1 << 30)
+    plan = SplitPlan(source.files, source.limits, 1 << 30)
     list(plan.ranges())
     source, decoder = capture.open(paths), Decoder({})
     decoder.files = source.files
     for batches in source.batches():
         decoder.decode(batches)
     for planned, decoded in zip(plan.decoder.sessions, decoder.sessions, strict=True):
-        assert isinstance(planned, Session)
+        assert isinstance(planned, SessionState)
         assert planned.save()["sides"] == decoded.save()["sides"]
 
 
@@ -200,7 +200,7 @@ def test_what_comes_with_a_range_is_what_reading_it_again_gives(tmp_path_factory
 def test_a_range_whose_rows_are_many_times_its_size_comes_without_them(tmp_path, monkeypatch):
     paths = written(tmp_path, packets_of(13), 1, 13)
     monkeypatch.setattr(module, "INFLATED", 200)
-    plan = Plan([str(paths[0])], (1, 1 << 16, 1 << 28, 1 << 16), 9000, carry=True)  # a row is a record batch
+    plan = SplitPlan([str(paths[0])], (1, 1 << 16, 1 << 28, 1 << 16), 9000, carry=True)  # a row is a record batch
     found = list(plan.ranges())
     assert {each.carried is None for each in found} == {True, False}
     again = [batch for each in found for batch in decode_range(each, {"samples": None})]

@@ -12,7 +12,7 @@ from typer.main import get_command
 from tests.cli.test_tables_commands import run  # noqa: F401
 from zenlake.cli import COMMANDS, PANELS, app, main
 from zenlake.cli.formatting import escaped, one_line, payload_text
-from zenlake.cli.lazy_group import Loaded
+from zenlake.cli.lazy_group import LazyCommands
 from zenlake.cli.table_output import text as cell
 from zenlake.core.encoding import Encoding
 from zenlake.errors import LinkError
@@ -63,7 +63,7 @@ def test_every_command_shows_examples_that_it_takes(command, words):
 
 
 def test_what_a_list_says_of_a_command_is_what_it_says_itself():
-    commands = Loaded(COMMANDS)
+    commands = LazyCommands(COMMANDS)
     for name in COMMANDS:
         sketch = commands.sketch(name)
         assert sketch.get_short_help_str() == commands[name].get_short_help_str() != ""

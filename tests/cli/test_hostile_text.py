@@ -23,11 +23,11 @@ import zenlake
 from tests.cli.test_tables_commands import run  # noqa: F401
 from zenlake.api.session import Session
 from zenlake.cli import table_output
-from zenlake.cli.formatting import LeftOut, json_line, payload_text
+from zenlake.cli.formatting import SkippedParts, json_line, payload_text
 from zenlake.cli.progress import status_line
 from zenlake.cli.router import line as router_line
 from zenlake.core.encoding import Encoding
-from zenlake.runtime.traffic_stats import Traffic
+from zenlake.runtime.traffic_stats import TrafficStats
 
 SGR = "\x1b[35;5m"  # a sequence that no command of ours writes
 EVIL = f"{SGR}\x9b35m\u2028\u2029\u202e\u2066\x7f\u200b\U000e0041"
@@ -147,14 +147,14 @@ def test_data_is_never_markup() -> None:
         console.print(table_output.rich_table(table))
         console.print(table_output.rich_table(table, dict.fromkeys(names, 100)))
         console.print(status_line(["1 message"], [MARKUP, EVIL]))
-        console.print(router_line(Traffic(), Traffic(), 1.0, MARKUP))
+        console.print(router_line(TrafficStats(), TrafficStats(), 1.0, MARKUP))
     is_safe(captured.get())
     assert captured.get().count(MARKUP) >= 4
     assert "\x1b]8" not in captured.get()
 
 
 def test_errors_are_one_safe_line(run: Any, tmp_path: Path) -> None:  # noqa: F811
-    LeftOut()(ValueError(f"no {EVIL}\nzenlake: forged"))
+    SkippedParts()(ValueError(f"no {EVIL}\nzenlake: forged"))
     said = ""
     for words in (
         ["decode", f"{tmp_path}/{EVIL}"],

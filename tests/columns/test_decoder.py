@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.columns.traffic import COMPARED, Traffic, as_rows, expected_samples
 from zenlake.columns import TABLES, Decoder, chosen
-from zenlake.session import Session
+from zenlake.session import SessionState
 from zenlake.wire.handshake import Init, Open
 from zenlake.wire.network import Push, Request, Response
 from zenlake.wire.transport import Frame
@@ -58,7 +58,7 @@ def test_a_saved_session_goes_on_where_it_stood(seed, at):
     first.files = second.files = ["traffic"]
     first.decode(rows.slice(0, at))
     if first.sessions:
-        second.sessions.append(Session.restore(first.sessions[0].save()))
+        second.sessions.append(SessionState.restore(first.sessions[0].save()))
     second.decode(rows.slice(at))
     parts, rest = first.finish(), second.finish()
     whole = decoded(batches)

@@ -10,7 +10,7 @@ from tests.columns.traffic import OPENER, as_rows
 from zenlake.columns import Decoder
 from zenlake.columns.live_samples import LiveSamples
 from zenlake.core.identifiers import Timestamp, ZenohId
-from zenlake.wire.batch_reader import Reader
+from zenlake.wire.batch_reader import BatchReader
 from zenlake.wire.declare import Declare, DeclareKeyExpr, UndeclareKeyExpr
 from zenlake.wire.network import Push
 from zenlake.wire.transport import Frame
@@ -90,7 +90,7 @@ def test_a_record_batch_is_hardly_larger_than_it_may_be():
 def test_a_live_sample_outlives_the_memory_it_was_read_from():
     samples = LiveSamples()
     memory = bytearray(300_000)
-    reader = Reader()
+    reader = BatchReader()
     sizes = [8, 200_000, 8, 3_000, *[100] * 700, 70_000, 1]
     for i, size in enumerate(sizes):
         message = Push(key="k", body=Put(payload=i.to_bytes(4, "big") + bytes(size), attachment=b"a%d" % i)).encode()

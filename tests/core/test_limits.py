@@ -8,7 +8,7 @@ import pytest
 
 from zenlake.core.limits import DEFAULT_LIMITS, Account, Resource, merge_limits, parse_limits
 from zenlake.errors import ConfigError
-from zenlake.transport.memory_budget import Budget
+from zenlake.transport.memory_budget import MemoryBudget
 
 ROOT = Path(__file__).parents[2]
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
@@ -57,7 +57,7 @@ def test_bad_limits_are_refused(text: str, message: str) -> None:
 
 
 def test_an_account_charges_the_budget() -> None:
-    budget = Budget(100)
+    budget = MemoryBudget(100)
     account = Account(merge_limits({"routes": 150}), budget)
     assert account.charge(Resource.ROUTES, 90)
     assert account.charge(Resource.QUERIES, 60)  # a full budget does not refuse it

@@ -9,10 +9,10 @@ import os
 import sys
 
 from zenlake.core.enums import WhatAmI
-from zenlake.runtime.connection import Node
-from zenlake.runtime.connections import Runtime
-from zenlake.runtime.multicast_connection import Group, Members
-from zenlake.transport.multicast import Left, Peer
+from zenlake.runtime.connection import ConnectionOwner
+from zenlake.runtime.connections import ConnectionManager
+from zenlake.runtime.multicast_connection import MulticastConnection, MulticastListener
+from zenlake.transport.multicast import Peer, PeerLeft
 from zenlake.transport.rx import Sink
 from zenlake.transport.settings import Settings
 from zenlake.wire.declare import Declare, DeclareEntity
@@ -42,8 +42,8 @@ class Echoes(Sink):
         return 0
 
 
-class Member(Members):
-    group: Group
+class Member(MulticastListener):
+    group: MulticastConnection
 
     def sink(self, peer: Peer) -> Sink:
         return Echoes(self)
@@ -53,7 +53,7 @@ class Member(Members):
         subscribe = DeclareEntity(kind=2, id=1, key="back/**")
         self.group.send(Declare(qos=0x08, body=subscribe), 0, congestion=1)
 
-    def left(self, event: Left) -> None:
+    def left(self, event: PeerLeft) -> None:
         say("LEFT", event.reason.name)
 
     def speak(self) -> None:
@@ -64,7 +64,7 @@ class Member(Members):
 def main() -> None:
     qos = sys.argv[2] == "qos"
     settings = Settings(os.urandom(15) + b"\x01", WhatAmI.PEER, join_interval=0.2, lease=1.0, multicast_qos=qos)
-    runtime = Runtime(settings, Node())
+    runtime = ConnectionManager(settings, ConnectionOwner())
     member = Member()
     # Joining and remembering the group happen in the loop, before anything can arrive.
     member.group = runtime.join(sys.argv[1], member)

@@ -9,19 +9,19 @@ import os
 import sys
 
 from zenlake.core.enums import WhatAmI, WhatAmIMatcher
-from zenlake.runtime.event_loop import Engine
-from zenlake.runtime.scouting import Answering, Group, Lookout
+from zenlake.runtime.event_loop import EventLoop
+from zenlake.runtime.scouting import ScoutGroup, ScoutReplies, ScoutThread
 from zenlake.wire.scouting import Hello
 
 LOCATOR = "tcp/127.0.0.1:4711"
 
 
 def main() -> None:
-    group = Group(sys.argv[1], sys.argv[2])
+    group = ScoutGroup(sys.argv[1], sys.argv[2])
     zid = os.urandom(15) + b"\x01"
-    engine = Engine()
+    engine = EventLoop()
     engine.start()
-    answering = Answering(group)
+    answering = ScoutReplies(group)
     engine.run(lambda: answering.begin(engine, zid, WhatAmI.ROUTER, lambda: [LOCATOR]))
     print("READY", zid[::-1].hex().lstrip("0"), flush=True)
     seen = set()
@@ -32,7 +32,7 @@ def main() -> None:
             role = str(WhatAmI.from_wire(hello.whatami))
             print("HELLO", hello.zid.value[::-1].hex().lstrip("0"), role, *hello.locators, flush=True)
 
-    lookout = Lookout(group, WhatAmIMatcher("router|peer"), tell)
+    lookout = ScoutThread(group, WhatAmIMatcher("router|peer"), tell)
     sys.stdin.readline()
     lookout.close()
     engine.run(answering.close)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from zenlake.link import Tls
-from zenlake.runtime.connection import Face, Node
-from zenlake.runtime.connections import Runtime
+from zenlake.runtime.connection import Connection, ConnectionOwner
+from zenlake.runtime.connections import ConnectionManager
 from zenlake.transport.rx import Sink
 from zenlake.transport.settings import Settings
 from zenlake.transport.unicast import Closed
@@ -78,11 +78,11 @@ class Wheel(Process):
         super().__init__("wheel.py", json.dumps(config), prefix=prefix)
 
 
-class Probe(Node):
+class Probe(ConnectionOwner):
     """Our end: keeps what arrives, asks for `back/**`, and sends on `to/**`."""
 
     def __init__(self) -> None:
-        self.faces: queue.Queue[Face] = queue.Queue()
+        self.faces: queue.Queue[Connection] = queue.Queue()
         self.messages: queue.Queue[object] = queue.Queue()
         self.closings: queue.Queue[Closed] = queue.Queue()
         self.failures: queue.Queue[Closed] = queue.Queue()
@@ -90,19 +90,21 @@ class Probe(Node):
         self.lost = 0
         """Messages that a link of datagrams did not carry there and back."""
 
-    def sink(self, face: Face) -> Sink:
+    def sink(self, face: Connection) -> Sink:
         return Collector(self)
 
-    def opened(self, face: Face) -> None:
+    def opened(self, face: Connection) -> None:
         self.faces.put(face)
 
-    def closed(self, face: Face, event: Closed) -> None:
+    def closed(self, face: Connection, event: Closed) -> None:
         self.closings.put(event)
 
-    def failed(self, face: Face, event: Closed) -> None:
+    def failed(self, face: Connection, event: Closed) -> None:
         self.failures.put(event)
 
-    def echo(self, face: Face, payload: bytes, key: str = "to/x", priority: int = 5, reliable: bool = True) -> bytes:
+    def echo(
+        self, face: Connection, payload: bytes, key: str = "to/x", priority: int = 5, reliable: bool = True
+    ) -> bytes:
         """Send a payload there and wait until it comes back; returns what came.
 
         On a link that may lose datagrams it is sent again, and counted, if it does not: whole or not at all.
@@ -151,7 +153,7 @@ class Collector(Sink):
         return 0
 
 
-def subscribe(face: Face, key: str = "back/**") -> None:
+def subscribe(face: Connection, key: str = "back/**") -> None:
     """Tell the real router that we want these."""
     body = DeclareEntity(kind=2, id=1, key=key)
     assert face.send(Declare(qos=0x08, body=body), 0, True, congestion=1)
@@ -163,9 +165,9 @@ class Ours:
     def __init__(self, tls: Tls | None = None, **settings: object) -> None:
         self.probe = Probe()
         zid = os.urandom(15) + b"\x01"
-        self.runtime = Runtime(Settings(**{"zid": zid, "lease": 1.0, **settings}), self.probe, tls)  # type: ignore[arg-type]
+        self.runtime = ConnectionManager(Settings(**{"zid": zid, "lease": 1.0, **settings}), self.probe, tls)  # type: ignore[arg-type]
 
-    def open(self, endpoint: str) -> Face:
+    def open(self, endpoint: str) -> Connection:
         face = self.runtime.open(endpoint, PATIENCE)
         subscribe(face)
         return face

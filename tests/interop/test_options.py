@@ -9,10 +9,10 @@ import pytest
 from tests.interop.partner import PATIENCE, Ours, Wheel
 from zenlake.core.enums import WhatAmI
 from zenlake.errors import CloseReason, LocalError, RemoteError
-from zenlake.runtime.connection import Face
+from zenlake.runtime.connection import Connection
 
 # Our settings, the wheel's, and what must then be true of the session.
-OPTIONS: dict[str, tuple[dict[str, object], dict[str, object], Callable[[Face], bool]]] = {
+OPTIONS: dict[str, tuple[dict[str, object], dict[str, object], Callable[[Connection], bool]]] = {
     "qos": ({}, {}, lambda face: face.session.qos and face.session.patch == 1),
     "no qos, by our wish": ({"qos": False}, {}, lambda face: not face.session.qos),
     "no qos, by theirs": ({}, {"transport/unicast/qos/enabled": False}, lambda face: not face.session.qos),
@@ -44,7 +44,7 @@ OPTIONS: dict[str, tuple[dict[str, object], dict[str, object], Callable[[Face], 
 LARGE = random.Random(7).randbytes(30_000) + bytes(30_000)
 
 
-def exchange(ours: Ours, face: Face) -> None:
+def exchange(ours: Ours, face: Connection) -> None:
     """Small and large, on every priority, more than a 7-bit count of frames."""
     for number in range(150):
         payload = b"%d" % number

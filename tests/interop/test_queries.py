@@ -15,7 +15,7 @@ import zenlake
 from tests.interop.nodes import PATIENCE, Ours, knows, until
 from zenlake.log.recorder import Recorder
 from zenlake.log.writer import Writer
-from zenlake.tap.connection_recorder import Recording
+from zenlake.tap.connection_recorder import ConnectionRecorder
 
 pytestmark = pytest.mark.interop
 
@@ -56,7 +56,7 @@ def wheel(role: str, where: str) -> Iterator[subprocess.Popen[str]]:
 
 def test_every_question_its_answers_its_time_and_its_outcome(tmp_path: Path) -> None:
     recorder = Recorder(Writer(tmp_path / "log", "router"))
-    router = Ours("router", listen=("tcp/127.0.0.1:0",), recording=Recording(recorder))
+    router = Ours("router", listen=("tcp/127.0.0.1:0",), recording=ConnectionRecorder(recorder))
     asked: list[Any] = []
     with wheel("answer", router.locators[0]) as answerer, wheel("ask", router.locators[0]) as asker:
         knows(router, "ask/**")

@@ -18,7 +18,7 @@ from tests.cli.test_router_command import start  # noqa: F401
 from tests.interop.nodes import Ours, Theirs, knows, until
 from zenlake.log.recorder import Recorder
 from zenlake.log.writer import Writer
-from zenlake.tap.connection_recorder import Recording
+from zenlake.tap.connection_recorder import ConnectionRecorder
 
 pytestmark = pytest.mark.interop
 
@@ -77,7 +77,7 @@ def rows(path: Path) -> dict[object, list[dict[str, object]]]:
 
 
 def test_the_log_of_a_recording_router_equals_a_capture_of_the_same_traffic(tmp_path: Path, recorder: Recorder) -> None:
-    router = Ours("router", listen=("tcp/127.0.0.1:0",), recording=Recording(recorder))
+    router = Ours("router", listen=("tcp/127.0.0.1:0",), recording=ConnectionRecorder(recorder))
     where = router.locators[0]
     capture = Capture(tmp_path / "wire.pcap", where.rpartition(":")[2])
     one, two = Theirs("client", (where,)), Theirs("client", (where,))
@@ -110,7 +110,7 @@ def test_the_log_of_a_recording_router_equals_a_capture_of_the_same_traffic(tmp_
 
 
 def test_a_forwarded_request_is_told_with_both_of_its_names(tmp_path: Path, recorder: Recorder) -> None:
-    router = Ours("router", listen=("tcp/127.0.0.1:0",), recording=Recording(recorder))
+    router = Ours("router", listen=("tcp/127.0.0.1:0",), recording=ConnectionRecorder(recorder))
     where = router.locators[0]
     one, two = Theirs("client", (where,)), Theirs("client", (where,))
     two.do("queryable", "q", "a/q", "reply")
@@ -141,7 +141,7 @@ def test_a_session_over_udp_is_known_though_its_inits_were_answered_from_a_cooki
 ) -> None:
     if not remembered:  # for a flood of others came in between
         monkeypatch.setattr("zenlake.tap.connection_recorder.ANSWERED", 0)
-    router = Ours("router", listen=("udp/127.0.0.1:0",), recording=Recording(recorder))
+    router = Ours("router", listen=("udp/127.0.0.1:0",), recording=ConnectionRecorder(recorder))
     client = Theirs("client", router.locators)
     client.do("sub", "s", "over/udp")
     knows(router, "over/udp")

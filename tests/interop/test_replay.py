@@ -18,7 +18,7 @@ from tests.lake.test_commit import land
 from tests.runtime.nodes import until
 from zenlake.api.session import Session
 from zenlake.core.enums import CongestionControl, Priority
-from zenlake.lake import Batch, Lake
+from zenlake.lake import Lake, LandingBatch
 from zenlake.log import Log
 from zenlake.replay import Replay
 from zenlake.sample_captures import sample as example
@@ -92,7 +92,7 @@ def test_the_same_samples_in_the_same_order_at_the_same_pace(
     source = recorded
     if what == "lake":
         source = tmp_path / "lake"
-        land(Lake(source, create="parquet"), Log(recorded), Batch("q", 0), tables=["samples"])
+        land(Lake(source, create="parquet"), Log(recorded), LandingBatch("q", 0), tables=["samples"])
     [line], after = record(router, tmp_path / "again", 63, str(source), "--json")
     assert by_key(after, SAME[1:]) == by_key(before, SAME[1:])
     told = json.loads(line)

@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 
 from tests.lake.fixtures import MIDNIGHT, add, decoded, recorded, rows
 from zenlake.errors import LakeError
-from zenlake.lake import Batch, Coverage, Lake, commit, layout, pieces, replanned, stage, stage_rows, staging
+from zenlake.lake import (
+    Lake,
+    LandedIntervals,
+    LandingBatch,
+    commit,
+    layout,
+    pieces,
+    replanned,
+    stage,
+    stage_rows,
+    staging,
+)
 from zenlake.log.reader import Log
 from zenlake.log.writer import Writer
 from zenlake.tables.schemas import TABLES
@@ -72,9 +83,9 @@ def assert_landed_once(lake, log, tables=NAMES):
 
 def test_a_batch_lands_and_landing_it_again_changes_nothing(tmp_path, path):
     lake, log = Lake(tmp_path / "lake", create="parquet"), Log(path)
-    assert land(lake, log, Batch("q", 0), tables=list(TABLES)) > 0
+    assert land(lake, log, LandingBatch("q", 0), tables=list(TABLES)) > 0
     files = sorted(lake.path.rglob("*.parquet"))
-    assert land(lake, log, Batch("q", 0), tables=list(TABLES)) == 0
+    assert land(lake, log, LandingBatch("q", 0), tables=list(TABLES)) == 0
     assert sorted(lake.path.rglob("*.parquet")) == files
     for name, table in decoded(path).items():
         assert rows(landed(lake, name)) == rows(table)
@@ -83,7 +94,7 @@ def test_a_batch_lands_and_landing_it_again_changes_nothing(tmp_path, path):
 
 def test_rows_lie_in_the_day_on_which_they_were_received_in_the_order_of_their_keys(tmp_path, path):
     lake, log = Lake(tmp_path / "lake", create="parquet"), Log(path)
-    land(lake, log, Batch("q", 0), size=1 << 30)
+    land(lake, log, LandingBatch("q", 0), size=1 << 30)
     assert sorted(each.name for each in (lake.path / "samples").iterdir()) == ["day=2026-01-31", "day=2026-02-01"]
     assert sorted(lake.days("samples")) == ["2026-01-31", "2026-02-01"]
     for file in (lake.path / "samples").rglob("*.parquet"):
@@ -114,7 +125,7 @@ def test_what_a_task_holds_does_not_grow_with_what_it_lands(tmp_path, monkeypatc
 
         monkeypatch.setattr(staging, "reached", look)
         lake = Lake(tmp_path / f"lake-{rows_there}", create="parquet")
-        assert land(lake, log, Batch("q", 0), tables=["samples"], size=1 << 30) == rows_there
+        assert land(lake, log, LandingBatch("q", 0), tables=["samples"], size=1 << 30) == rows_there
         held[rows_there] = most[0]
     assert held[200_000] < 1.2 * held[50_000] < 50_000_000
 
@@ -137,18 +148,18 @@ def test_a_batch_that_is_killed_anywhere_lands_once_when_it_comes_again(tmp_path
             if left[0] < 0:
                 raise Killed
 
-    land(lake, log, Batch("q", 0), end=middle)
+    land(lake, log, LandingBatch("q", 0), end=middle)
     for module in (commit, staging):
         monkeypatch.setattr(module, "reached", killer)
     killed = False
     try:
-        land(lake, log, Batch("q", 1), start=middle)
+        land(lake, log, LandingBatch("q", 1), start=middle)
     except Killed:
         killed = True
     assert killed or times
     for module in (commit, staging):
         monkeypatch.setattr(module, "reached", layout.reached)
-    land(Lake(lake.path), log, Batch("q", 1), start=middle)
+    land(Lake(lake.path), log, LandingBatch("q", 1), start=middle)
     assert_landed_once(lake, log)
     assert not list((lake.path / layout.STAGING).rglob("*.parquet"))
 
@@ -165,7 +176,7 @@ def test_what_a_kill_left_undone_is_finished_by_whoever_comes(tmp_path, path, mo
 
     monkeypatch.setattr(commit, "reached", killer)
     with pytest.raises(Killed):
-        land(lake, log, Batch("q", 0))
+        land(lake, log, LandingBatch("q", 0))
     monkeypatch.undo()
     Lake(lake.path).recover()
     assert_landed_once(lake, log)
@@ -175,29 +186,35 @@ def test_what_a_kill_left_undone_is_finished_by_whoever_comes(tmp_path, path, mo
 @pytest.mark.parametrize("sizes", [(1, 6000), (1 << 30, 4000), (9000, 7000)])
 def test_a_new_checkpoint_and_a_second_query_double_nothing(tmp_path, path, sizes):
     lake, log = Lake(tmp_path / "lake", create="parquet"), Log(path)
-    land(lake, log, Batch("first", 0), end=place(log, 1 / 2), size=sizes[0])
-    land(lake, log, Batch("second", 0), size=sizes[1])
-    land(lake, log, Batch("third", 0), tables=["samples", "messages"])
+    land(lake, log, LandingBatch("first", 0), end=place(log, 1 / 2), size=sizes[0])
+    land(lake, log, LandingBatch("second", 0), size=sizes[1])
+    land(lake, log, LandingBatch("third", 0), tables=["samples", "messages"])
     assert_landed_once(lake, log, [*NAMES, "messages"])
 
 
 def test_two_queries_at_once_double_nothing(tmp_path, path):
     lake, log = Lake(tmp_path / "lake", create="parquet"), Log(path)
     other = {"start": place(log, 1 / 3), "end": place(log, 2 / 3)}
-    land(lake, log, Batch("mine", 0), size=1 << 30, meanwhile=lambda: land(lake, log, Batch("theirs", 0), **other))
+    land(
+        lake,
+        log,
+        LandingBatch("mine", 0),
+        size=1 << 30,
+        meanwhile=lambda: land(lake, log, LandingBatch("theirs", 0), **other),
+    )
     assert_landed_once(lake, log)
     assert [interval[:2] for interval in lake.ledger.last().coverage("samples").plain()[log.id]["tap-1"]] == [[0, 0]]
 
 
 def test_landing_twice_can_be_refused(tmp_path, path):
     lake, log = Lake(tmp_path / "lake", create="parquet"), Log(path)
-    land(lake, log, Batch("first", 0))
-    land(lake, log, Batch("first", 0), refuse=True)  # a retry is not a second landing
+    land(lake, log, LandingBatch("first", 0))
+    land(lake, log, LandingBatch("first", 0), refuse=True)  # a retry is not a second landing
     with pytest.raises(LakeError, match=r"samples has rows of this part of the log already"):
-        land(lake, log, Batch("second", 0), refuse=True)
+        land(lake, log, LandingBatch("second", 0), refuse=True)
     lake = Lake(tmp_path / "other", create="parquet")
     with pytest.raises(LakeError, match=r"has rows of .* already: another query has landed them"):
-        land(lake, log, Batch("a", 0), refuse=True, meanwhile=lambda: land(lake, log, Batch("b", 0)))
+        land(lake, log, LandingBatch("a", 0), refuse=True, meanwhile=lambda: land(lake, log, LandingBatch("b", 0)))
     assert_landed_once(lake, log)
 
 
@@ -207,8 +224,8 @@ def test_logs_of_several_writers_and_several_logs_land_side_by_side(tmp_path):
     recorded(tmp_path / "b", seed=3, name="tap-1")
     lake = Lake(tmp_path / "lake", create="parquet")
     a, b = Log(tmp_path / "a"), Log(tmp_path / "b")
-    land(lake, a, Batch("q", 0))
-    land(lake, b, Batch("p", 0))
+    land(lake, a, LandingBatch("q", 0))
+    land(lake, b, LandingBatch("p", 0))
     expected = [rows(decoded(log.files.path, ["samples"])["samples"]) for log in (a, b)]
     assert rows(landed(lake, "samples")) == sorted(expected[0] + expected[1])
 
@@ -221,7 +238,7 @@ def test_a_long_query_leaves_one_interval_and_a_short_ledger(tmp_path):
             add(writer, seed=number, sessions=1, size=4)
             writer.seal()
             log = Log(tmp_path / "log")
-            land(lake, log, Batch("q", number), start=start)
+            land(lake, log, LandingBatch("q", number), start=start)
             start = log.latest()
     [interval] = lake.ledger.last().coverage("samples").plain()[log.id]["tap-1"]
     assert interval == [0, 0, *start["tap-1"]]
@@ -233,11 +250,15 @@ def test_transformed_rows_land_once_for_each_batch_of_one_query(tmp_path):
     lake = Lake(tmp_path / "lake", create="parquet")
     batch = pa.record_batch({"x": [1, 2, 3]})
     for _ in range(2):
-        lake.commit(stage_rows(lake.path, "points", [batch], batch.schema, Batch("q", 0), "0"), Batch("q", 0))
-    lake.commit(stage_rows(lake.path, "points", [batch], batch.schema, Batch("q", 1), "0"), Batch("q", 1))
+        lake.commit(
+            stage_rows(lake.path, "points", [batch], batch.schema, LandingBatch("q", 0), "0"), LandingBatch("q", 0)
+        )
+    lake.commit(stage_rows(lake.path, "points", [batch], batch.schema, LandingBatch("q", 1), "0"), LandingBatch("q", 1))
     assert sum(pq.ParquetFile(file).metadata.num_rows for file in (lake.path / "points").rglob("*.parquet")) == 6
     with pytest.raises(LakeError, match=r"points has rows of query q; .*choose another folder"):
-        lake.commit(stage_rows(lake.path, "points", [batch], batch.schema, Batch("p", 0), "0"), Batch("p", 0))
+        lake.commit(
+            stage_rows(lake.path, "points", [batch], batch.schema, LandingBatch("p", 0), "0"), LandingBatch("p", 0)
+        )
 
 
 def test_a_lake_says_what_it_is(tmp_path):
@@ -258,13 +279,13 @@ OFFSETS = st.tuples(st.integers(0, 4), st.integers(0, 4))
 @given(st.lists(st.tuples(OFFSETS, OFFSETS), max_size=8), st.tuples(OFFSETS, OFFSETS))
 def test_coverage_is_a_set_of_offsets(added, asked):
     everywhere = [(segment, block) for segment in range(5) for block in range(5)]
-    held = Coverage()
+    held = LandedIntervals()
     model = set()
     for start, stop in added:
         if start < stop:
             held.add("log", "w", start, stop)
             model |= {each for each in everywhere if start <= each < stop}
-    held = Coverage(json.loads(json.dumps(held.plain())))
+    held = LandedIntervals(json.loads(json.dumps(held.plain())))
     start, stop = asked
     inside = {each for each in everywhere if start <= each < stop}
     assert held.overlaps("log", ["w", *start, *stop]) == bool(inside & model)

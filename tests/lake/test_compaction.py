@@ -13,7 +13,7 @@ from tests.lake.fixtures import MIDNIGHT, decoded, recorded, rows
 from tests.lake.test_commit import Killed, assert_landed_once, land, landed
 from zenlake.cli import main
 from zenlake.errors import LakeError
-from zenlake.lake import Batch, Lake, commit, compact, compaction, layout, staging
+from zenlake.lake import Lake, LandingBatch, commit, compact, compaction, layout, staging
 from zenlake.log import Log
 
 DAY = 86_400 * 10**9
@@ -30,7 +30,7 @@ def log(tmp_path_factory):
 def lake_of(path, log, format="parquet"):
     """Of many small files, around a midnight."""
     lake = Lake(path / "lake", create=format)
-    land(lake, log, Batch("q", 0), size=3000)
+    land(lake, log, LandingBatch("q", 0), size=3000)
     return lake
 
 
@@ -53,7 +53,7 @@ def test_the_same_rows_are_in_one_file_a_day_in_the_order_of_their_keys(tmp_path
         assert file.schema_arrow.equals(staging.TABLES["samples"])
     assert lake.days("samples") == touched, "nothing has to be derived again"
     assert all(each.files == 0 for each in compact(lake))
-    land(lake, log, Batch("again", 0))  # what is landed is known to be
+    land(lake, log, LandingBatch("again", 0))  # what is landed is known to be
     assert_landed_once(lake, log)
 
 
@@ -102,7 +102,7 @@ def test_a_delta_table_is_compacted_while_it_is_read_and_landed_into(tmp_path, l
     recorded(tmp_path / "more", seed=9, size=10, since=MIDNIGHT + 3 * DAY)
     before = deltalake.DeltaTable(str(lake.path / "samples"))
     old = before.to_pyarrow_table().drop_columns("day")
-    land(lake, Log(tmp_path / "more"), Batch("other", 0))  # concurrently, after the list of files was read
+    land(lake, Log(tmp_path / "more"), LandingBatch("other", 0))  # concurrently, after the list of files was read
     done = {each.table: each for each in compact(lake)}
     assert done["samples"].files > 4 > done["samples"].into
     assert rows(before.to_pyarrow_table().drop_columns("day")) == rows(old), "readers of the old list still work"
@@ -110,7 +110,7 @@ def test_a_delta_table_is_compacted_while_it_is_read_and_landed_into(tmp_path, l
     expected = [decoded(path, ["samples"])["samples"] for path in (log.files.path, tmp_path / "more")]
     assert rows(now) == sorted(rows(expected[0]) + rows(expected[1]))
     files = lake.files("samples")
-    land(lake, log, Batch("again", 0))
+    land(lake, log, LandingBatch("again", 0))
     assert lake.files("samples") == files, "what is landed is known to be"
 
 
@@ -152,7 +152,7 @@ def test_a_delta_table_is_compacted_and_landed_into_at_the_same_moment(tmp_path)
         others = [pool.submit(compacting), pool.submit(compacting), pool.submit(reading)]
         try:
             for i, path in enumerate(paths):
-                land(lake, Log(path), Batch("q", i), tables=["samples"], size=2000)
+                land(lake, Log(path), LandingBatch("q", i), tables=["samples"], size=2000)
         finally:
             over.set()
         for other in others:

@@ -12,7 +12,7 @@ from tests.lake.fixtures import MIDNIGHT, recorded
 from tests.lake.test_commit import NAMES, assert_landed_once, land
 from zenlake.cli import main
 from zenlake.errors import LakeError
-from zenlake.lake import Batch, Lake, compact
+from zenlake.lake import Lake, LandingBatch, compact
 from zenlake.log.reader import Log
 from zenlake.tables.lake_reader import delta_files
 
@@ -29,7 +29,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
 @pytest.fixture
 def lake(tmp_path: Path, log: Log) -> Lake:
     found = Lake(tmp_path / "lake", "parquet")
-    land(found, log, Batch("q", 0))
+    land(found, log, LandingBatch("q", 0))
     return found
 
 
@@ -66,7 +66,7 @@ def test_an_entry_that_leaves_the_lake_is_refused(lake: Lake, victim: Path, chan
     changes = json.loads(json.dumps(changes).replace("/VICTIM", str(victim)))
     enter(lake, **changes)
     before = sorted(path for path in victim.parent.rglob("*") if path.is_file())
-    for use in (lambda: compact(lake), lake.recover, lake.tables, lambda: lake.commit([], Batch("other", 0))):
+    for use in (lambda: compact(lake), lake.recover, lake.tables, lambda: lake.commit([], LandingBatch("other", 0))):
         with pytest.raises(LakeError):
             use()
     after = sorted(path for path in victim.parent.rglob("*") if path.is_file())
@@ -111,7 +111,7 @@ def test_a_staged_link_is_refused(lake: Lake, victim: Path) -> None:
 def test_a_delta_log_that_leaves_its_table_is_refused(tmp_path: Path, log: Log, victim: Path, name: str) -> None:
     pytest.importorskip("deltalake")
     lake = Lake(tmp_path / "lake", "delta")
-    land(lake, log, Batch("q", 0))
+    land(lake, log, LandingBatch("q", 0))
     table = lake.path / "samples"
     add = {"path": name, "partitionValues": {"day": "2026-01-01"}, "size": 4, "modificationTime": MIDNIGHT // 1_000_000}
     versions = sorted((table / "_delta_log").glob("*.json"))
@@ -143,9 +143,9 @@ def test_staged_files_that_the_driver_does_not_see_leave_the_lake_usable(tmp_pat
             first.write_bytes(second.read_bytes())
 
     with pytest.raises(LakeError, match="same path") as refused:
-        land(lake, log, Batch("q", 0), meanwhile=hide)
+        land(lake, log, LandingBatch("q", 0), meanwhile=hide)
     assert "\n" not in str(refused.value)
     assert lake.ledger.last().number == 0
     assert lake.files("samples") == []
-    land(lake, log, Batch("q", 0))
+    land(lake, log, LandingBatch("q", 0))
     assert_landed_once(lake, log, NAMES)

@@ -8,7 +8,7 @@ import pytest
 import zenlake
 from tests.lake.fixtures import MIDNIGHT, recorded, rows
 from tests.lake.test_commit import land
-from zenlake.lake import Batch, Lake
+from zenlake.lake import Lake, LandingBatch
 from zenlake.log.reader import Log
 from zenlake.tables import DERIVED, query
 from zenlake.tables.schemas import TABLES
@@ -22,7 +22,7 @@ def places(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     recorded(folder / "log")
     lake = Lake(folder / "lake", create=request.param)
-    land(lake, Log(folder / "log"), Batch("q", 0), tables=list(TABLES))
+    land(lake, Log(folder / "log"), LandingBatch("q", 0), tables=list(TABLES))
     return folder / "log", folder / "lake"
 
 
@@ -52,5 +52,5 @@ def test_a_lake_is_asked_in_sql_and_read_beside_a_log(places):
 
 def test_a_table_without_rows_is_empty(tmp_path):
     recorded(tmp_path / "log")
-    land(Lake(tmp_path / "lake", create="parquet"), Log(tmp_path / "log"), Batch("q", 0), tables=["samples"])
+    land(Lake(tmp_path / "lake", create="parquet"), Log(tmp_path / "log"), LandingBatch("q", 0), tables=["samples"])
     assert zenlake.read(tmp_path / "lake", "errors").num_rows == 0

@@ -14,7 +14,7 @@ import pytest
 
 from tests.lake.fixtures import decoded, recorded, rows
 from tests.lake.test_commit import NAMES, land, landed
-from zenlake.lake import Batch, Lake, compact, layout
+from zenlake.lake import Lake, LandingBatch, compact, layout
 from zenlake.log import Log
 from zenlake.tables.schemas import TABLES
 
@@ -44,11 +44,11 @@ def test_a_log_gives_the_rows_that_it_gave_then(stored, table):
 def test_a_lake_knows_what_is_landed_and_grows(stored, tmp_path):
     lake, log = Lake(stored / "lake"), Log(stored / "log")
     files = sorted(lake.path.rglob("*.parquet"))
-    land(lake, log, Batch("again", 0))
+    land(lake, log, LandingBatch("again", 0))
     assert sorted(lake.path.rglob("*.parquet")) == files
     old = landed(lake, "samples")
     recorded(tmp_path / "more", seed=3, size=5)
-    land(lake, Log(tmp_path / "more"), Batch("more", 0))
+    land(lake, Log(tmp_path / "more"), LandingBatch("more", 0))
     compact(lake)
     new = decoded(tmp_path / "more", ["samples"])["samples"].replace_schema_metadata()
     expected = pa.concat_tables([new, old], promote_options="default")
@@ -68,7 +68,7 @@ def test_a_delta_table_gets_the_columns_that_came_later(stored, tmp_path):
     deltalake.write_deltalake(table, with_day, partition_by=["day"])
     recorded(tmp_path / "more", seed=3, size=5)
     for turn in range(2):
-        land(lake, Log(tmp_path / "more"), Batch("more", turn))
+        land(lake, Log(tmp_path / "more"), LandingBatch("more", turn))
         found = deltalake.DeltaTable(table).to_pyarrow_table()
         assert found.num_rows == old.num_rows + decoded(tmp_path / "more", ["samples"])["samples"].num_rows
         assert found["payload_sha256"].null_count >= old.num_rows

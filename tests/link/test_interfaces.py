@@ -9,7 +9,7 @@ from zenlake import link as links
 from zenlake.core.endpoint import EndPoint
 from zenlake.errors import EndpointError, LinkError
 from zenlake.link import Tls, inproc, tcp
-from zenlake.link.base import Link, addresses
+from zenlake.link.base import BaseLink, addresses
 from zenlake.link.interfaces import having
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="interfaces are told apart on Linux only")
@@ -34,7 +34,7 @@ def test_who_has_an_address(address: str, names: tuple[str, ...]) -> None:
 
 def test_a_link_knows_its_interface() -> None:
     listener = tcp.listen(EndPoint.parse("tcp/127.0.0.1:0"))
-    links: list[Link] = []
+    links: list[BaseLink] = []
     listener.on_link = links.append
     endpoint = EndPoint.parse(listener.locator)
     here = tcp.connect(endpoint, addresses(endpoint, socket.SOCK_STREAM)[0])

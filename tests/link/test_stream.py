@@ -10,7 +10,7 @@ import pytest
 
 from zenlake.core.endpoint import EndPoint
 from zenlake.link import tcp
-from zenlake.link.base import Link
+from zenlake.link.base import BaseLink
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def no_file_handle_left() -> Iterator[None]:
 
 def test_without_file_handles_a_listener_pauses_and_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
     listener = tcp.listen(EndPoint.parse("tcp/127.0.0.1:0"))
-    links: list[Link] = []
+    links: list[BaseLink] = []
     listener.on_link = links.append
     address = EndPoint.parse(listener.locator).host_and_port()
     with socket.create_connection(address, 5), caplog.at_level(logging.WARNING):

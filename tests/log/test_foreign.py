@@ -12,7 +12,7 @@ from tests.log.fixtures import Hasty, interleaved, tables, written
 from zenlake.errors import InvalidValue, LogError
 from zenlake.log import Log, Writer, block, decode_ranges
 from zenlake.log.block import END, MAX_STATE, block_pieces, flags, head_bytes, numbers, unpack
-from zenlake.log.layout import INDEX_HEAD, NOTE, ROWS, SEALED, Record, new_marker
+from zenlake.log.layout import INDEX_HEAD, NOTE, ROWS, SEALED, BlockRecord, new_marker
 from zenlake.log.verify import verify
 from zenlake.wire.network import Push
 from zenlake.wire.transport import Frame
@@ -45,9 +45,9 @@ def forge(path, state=None, rows=(), changes=None, compression=None):
     )
     options = pa.ipc.IpcWriteOptions(compression=compression)
     data = b"".join(block_pieces(batch, 0, len(rows), 0, changes, None, options))
-    record = Record(len(head), len(data), 1, 1, 0, len(rows))
+    record = BlockRecord(len(head), len(data), 1, 1, 0, len(rows))
     end = len(head) + len(data)
-    seal = Record(end, end + len(END), 0, 1, len(rows), 0, SEALED)
+    seal = BlockRecord(end, end + len(END), 0, 1, len(rows), 0, SEALED)
     (path / "w" / "0000000001.arrow").write_bytes(head + data + END)
     (path / "w" / "0000000001.index").write_bytes(INDEX_HEAD + record.pack() + seal.pack())
     (path / "w" / "writer.json").write_text(

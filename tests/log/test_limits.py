@@ -7,7 +7,7 @@ from tests.log.fixtures import Hasty
 from zenlake.log import Log, Writer, block, decode_ranges, session_state
 from zenlake.log.verify import verify
 from zenlake.session.key_table import KeyMemory
-from zenlake.session.state import Session
+from zenlake.session.state import SessionState
 from zenlake.wire.declare import Declare, DeclareKeyExpr
 from zenlake.wire.network import Push
 from zenlake.wire.transport import Frame
@@ -83,7 +83,7 @@ def test_short_declarations_through_a_long_prefix_take_bounded_memory(tmp_path):
     for ranges in (log.plan(), log.plan(size=1)[-1:]):
         rows = read(log, ranges, samples=["key", "unresolved_key"])["samples"][-2:]
         assert [(row["key"] or "")[-3:] for row in rows] == ["a/2", ""]
-    [session] = log.segment(log.plan()[-1]).state(0).sessions or [Session()]
+    [session] = log.segment(log.plan()[-1]).state(0).sessions or [SessionState()]
     assert session.key_cost() <= 16 << 20
 
 
@@ -131,7 +131,7 @@ def test_a_block_has_a_limited_number_of_faces(tmp_path):
 
 def test_the_memory_of_key_ids_is_released():
     memory = KeyMemory(1 << 20)
-    sessions = [Session(f"{i}", memory) for i in range(3)]
+    sessions = [SessionState(f"{i}", memory) for i in range(3)]
     for session in sessions:
         session.set_key(0, 1, b"a" * 100)
         session.set_key(0, 1, b"b" * 50)

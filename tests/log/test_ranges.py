@@ -13,7 +13,7 @@ from zenlake.columns import TABLES, Decoder
 from zenlake.log import Log
 from zenlake.log import writer as write
 from zenlake.log.layout import INDEX_HEAD, ROWS, segment_name
-from zenlake.log.session_tracker import Tracker
+from zenlake.log.session_tracker import SessionTracker
 
 seeds = st.integers(0, 1 << 32)
 
@@ -50,7 +50,7 @@ def test_the_writer_comes_to_the_state_that_the_decoder_comes_to(seed):
     types = [pa.int64(), *ROWS.types[1:]]
     arrays = [pa.array(values, type_) for values, type_ in zip(columns, types, strict=True)]
     rows = pa.record_batch([arrays[0].cast(ROWS.types[0]), *arrays[1:]], schema=ROWS)
-    tracker, decoder = Tracker(), Decoder({})
+    tracker, decoder = SessionTracker(), Decoder({})
     tracker.follow(rows)
     decoder.decode(rows.append_column("packet", pa.array(range(len(batches)), pa.int64())))
     decoder.sessions[0].name = ""

@@ -6,11 +6,11 @@ from typing import Any
 
 from zenlake.core.enums import WhatAmI
 from zenlake.errors import CloseReason
-from zenlake.network.access_control import Guard
+from zenlake.network.access_control import FaceAccess
 from zenlake.network.face import Face, Outlet
-from zenlake.network.forwarding import Door
+from zenlake.network.forwarding import RxDispatcher
 from zenlake.network.node import Node
-from zenlake.wire.batch_reader import Reader, read_network
+from zenlake.wire.batch_reader import BatchReader, read_network
 from zenlake.wire.message_base import Message
 
 ROUTER, PEER, CLIENT = WhatAmI.ROUTER, WhatAmI.PEER, WhatAmI.CLIENT
@@ -46,7 +46,7 @@ class Hand:
 
     def __init__(
         self, mesh: "Mesh", node: Node, whatami: WhatAmI, zid: bytes, request_ids: int,
-        guard: Guard | None = None, is_gateway: bool = False,
+        guard: FaceAccess | None = None, is_gateway: bool = False,
     ) -> None:  # fmt: skip
         self.mesh = mesh
         self.node = node
@@ -81,8 +81,8 @@ class Mesh:
         self.now = 0.0
         self.nodes: list[Node] = []
         self._pairs: list[tuple[Node, Face, Wire]] = []  # queued messages in the wire are for that face of that node
-        self._reader = Reader()
-        self._doors: dict[Face, Door] = {}
+        self._reader = BatchReader()
+        self._doors: dict[Face, RxDispatcher] = {}
         self._zids = iter(range(1, 1000))
 
     def zid(self) -> bytes:
@@ -99,7 +99,7 @@ class Mesh:
         raise error
 
     def hand(
-        self, node: Node, whatami: WhatAmI = CLIENT, request_ids: int = 0xFFFFFFFF, guard: Guard | None = None,
+        self, node: Node, whatami: WhatAmI = CLIENT, request_ids: int = 0xFFFFFFFF, guard: FaceAccess | None = None,
         is_gateway: bool = False,
     ) -> Hand:  # fmt: skip
         return Hand(self, node, whatami, self.zid(), request_ids, guard, is_gateway)
@@ -129,7 +129,7 @@ class Mesh:
         reader.begin_network(0, len(message))
         reader.frame.priority, reader.frame.reliable = priority, reliable
         if face not in self._doors:
-            self._doors[face] = Door(node)
+            self._doors[face] = RxDispatcher(node)
             self._doors[face].enter(face)
         door = self._doors[face]
         door.begin()

@@ -16,7 +16,7 @@ from tests.transport.ends import LINK, SECRET, framed
 from zenlake.core.enums import WhatAmI
 from zenlake.errors import CloseReason, DecodeError
 from zenlake.network.face import Face, Outlet
-from zenlake.network.forwarding import Door
+from zenlake.network.forwarding import RxDispatcher
 from zenlake.network.node import Node
 from zenlake.transport.handshake import Acceptor, Opener
 from zenlake.transport.settings import Settings
@@ -39,7 +39,7 @@ class Line(Outlet):
 
     def __init__(self, stage: "Stage", handshake: Acceptor | Opener) -> None:
         self.stage = stage
-        self.door = Door(stage.node, self._join)
+        self.door = RxDispatcher(stage.node, self._join)
         self.transport = Unicast(handshake, stream=True, sink=self.door)
         self.face: Face | None = None
         self.said: list[bytes] = []

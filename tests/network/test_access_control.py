@@ -4,10 +4,10 @@
 import pytest
 
 from zenlake.errors import ConfigError
-from zenlake.network.access_control import EGRESS, INGRESS, AccessControl, Guard, Who
+from zenlake.network.access_control import EGRESS, INGRESS, AccessControl, FaceAccess, Subject
 
-ALICE = Who("tls", "a1", "alice", "robot-1", ("eth0", "eth1"))
-ANYBODY = Who("tcp", "b2")
+ALICE = Subject("tls", "a1", "alice", "robot-1", ("eth0", "eth1"))
+ANYBODY = Subject("tcp", "b2")
 
 
 def rule(
@@ -27,7 +27,7 @@ def section(
     }
 
 
-def guard(default: str, *rules: dict[str, object], who: Who = ANYBODY, **subject: object) -> Guard:
+def guard(default: str, *rules: dict[str, object], who: Subject = ANYBODY, **subject: object) -> FaceAccess:
     found = AccessControl(section(default, list(rules), subject)).guard(who)
     assert found is not None
     return found

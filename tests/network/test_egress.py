@@ -8,7 +8,7 @@ import pytest
 from tests.network.mesh import CLIENT, PEER, ROUTER, Hand, Mesh
 from zenlake.core.enums import WhatAmI
 from zenlake.core.identifiers import ZenohId
-from zenlake.network.access_control import EGRESS, INGRESS, Guard, Rule
+from zenlake.network.access_control import EGRESS, INGRESS, FaceAccess, Rule
 from zenlake.network.face import AGGREGATE, DECLARING, KINDS, RESTRICTED, name_interest
 from zenlake.network.node import Node
 from zenlake.wire import linkstate
@@ -26,10 +26,10 @@ ROLES = [
 ]  # fmt: skip
 
 
-def guard(*keys: str, default: bool = False, allow: bool = True) -> Guard:
+def guard(*keys: str, default: bool = False, allow: bool = True) -> FaceAccess:
     """Return a guard with one rule on what leaves. Everything may come in."""
     ingress = [Rule(True, INGRESS, message, b"**") for message in MESSAGES]
-    return Guard(
+    return FaceAccess(
         default, ingress + [Rule(allow, EGRESS, message, key.encode()) for message in MESSAGES for key in keys]
     )
 
@@ -152,7 +152,9 @@ def answer(query: Any, reader: Any) -> None:
 @pytest.mark.parametrize(
     "rules", [guard("pub/**"), guard("secret/**", default=True, allow=False)], ids=["allow list", "deny list"]
 )
-def test_a_message_on_a_denied_key_never_leaves(own: WhatAmI, claimed: WhatAmI, above: WhatAmI, rules: Guard) -> None:
+def test_a_message_on_a_denied_key_never_leaves(
+    own: WhatAmI, claimed: WhatAmI, above: WhatAmI, rules: FaceAccess
+) -> None:
     mesh = Mesh()
     node = mesh.node(own)
     staff = mesh.hand(node, ROUTER if own is CLIENT else above)
@@ -256,7 +258,7 @@ def test_a_reply_without_a_key_passes_no_access_control(judged: str, body: Err |
     """Finding 20. 1.10.2 stops these in both directions, whatever the rules are."""
     mesh = Mesh()
     node = mesh.node(ROUTER)
-    rules = Guard(True, [Rule(False, flow, "reply", b"other/**") for flow in (INGRESS, EGRESS)])
+    rules = FaceAccess(True, [Rule(False, flow, "reply", b"other/**") for flow in (INGRESS, EGRESS)])
     asker = mesh.hand(node, guard=rules if judged == "the asker" else None)
     queryable = mesh.hand(node, guard=rules if judged == "the queryable" else None)
     queryable.say(declare(QBL, 1, "k"))

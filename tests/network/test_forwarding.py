@@ -8,11 +8,11 @@ import pytest
 
 from tests.network.mesh import CLIENT, ROUTER, Wire
 from zenlake.network.face import SUBSCRIBER, Face
-from zenlake.network.forwarding import Door, Lane
+from zenlake.network.forwarding import QueueHandle, RxDispatcher
 from zenlake.network.node import Node
-from zenlake.session.state import Session
-from zenlake.transport.rx import Arena, Inbox
-from zenlake.transport.tx_queue import Queue
+from zenlake.session.state import SessionState
+from zenlake.transport.rx import RxArena, RxPath
+from zenlake.transport.tx_queue import TxQueue
 from zenlake.wire.batch_reader import messages
 from zenlake.wire.declare import Declare, DeclareFinal
 from zenlake.wire.network import Push
@@ -44,25 +44,25 @@ class Ways:
     def __init__(self, fan: int = 2, size: int = 16) -> None:
         self.seconds = 1000
         self.node = Node(b"\x07" * 4, ROUTER, now=lambda: 0.0, wall=lambda: self.seconds << 32, lock=threading.RLock)
-        self.queues: list[Queue] = []
+        self.queues: list[TxQueue] = []
         self.locks = [Lock() for _ in range(fan)]
         self.wires = [Wire() for _ in range(fan)]
         self.armed: list[int] = []
         for number in range(fan):
             face = Face(self.wires[number], bytes([number + 1]), ROUTER, CLIENT)
-            queue = Queue(2)
+            queue = TxQueue(2)
             queue.start(LIMIT, (1 << 28) - 1, 0, True, False, size, 0.05)
-            face.lane = Lane(queue, self.locks[number], lambda number=number: self.armed.append(number))
+            face.lane = QueueHandle(queue, self.locks[number], lambda number=number: self.armed.append(number))
             self.queues.append(queue)
             self.node.opened(face)
             self.node.declarations.declare(face, SUBSCRIBER, 1, b"a/**")
         self.source = Wire()
         source = Face(self.source, b"\x09", ROUTER, CLIENT)
         self.node.opened(source)
-        door = Door(self.node)
+        door = RxDispatcher(self.node)
         door.enter(source)
-        self.inbox = Inbox(Arena(), None, door, 2)
-        self.inbox.start(Session().sides[0].lanes, 65535, True, False, False)
+        self.inbox = RxPath(RxArena(), None, door, 2)
+        self.inbox.start(SessionState().sides[0].lanes, 65535, True, False, False)
         self._sn = 0
 
     def read(self, *batches: list[Any]) -> None:

@@ -5,8 +5,8 @@ import pytest
 
 from tests.network.mesh import CLIENT, PEER, ROUTER, Hand, Mesh
 from zenlake.core.enums import WhatAmI
-from zenlake.network.roles import Stand, stand
-from zenlake.session import Session
+from zenlake.network.roles import FaceRole, stand
+from zenlake.session import SessionState
 from zenlake.wire.cursor import Cursor
 from zenlake.wire.declare import Declare, DeclareEntity, Interest
 from zenlake.wire.handshake import Init, Open
@@ -22,7 +22,7 @@ def gateway(whatami: WhatAmI) -> Hand:
 
 
 def test_open_says_on_which_side_the_sender_places_the_other_end() -> None:
-    session = Session()
+    session = SessionState()
     session.init(OPENER, Init(whatami=1, zid=b"\x01"))
     session.init(ACCEPTOR, Init(ack=True, whatami=1, zid=b"\x02"))
     session.opened(OPENER, Open(lease=10_000))
@@ -32,9 +32,9 @@ def test_open_says_on_which_side_the_sender_places_the_other_end() -> None:
 
 
 def test_only_a_peer_is_placed_by_it() -> None:
-    assert [stand(PEER, other, True) for other in (PEER, CLIENT, ROUTER)] == [Stand.NORTH] * 3
-    assert stand(ROUTER, ROUTER, True) is Stand.TREE
-    assert stand(CLIENT, PEER, True) is Stand.NORTH
+    assert [stand(PEER, other, True) for other in (PEER, CLIENT, ROUTER)] == [FaceRole.NORTH] * 3
+    assert stand(ROUTER, ROUTER, True) is FaceRole.TREE
+    assert stand(CLIENT, PEER, True) is FaceRole.NORTH
 
 
 def test_a_peer_lists_and_marks_its_gateway_and_ends_nothing() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from tests.network.mesh import CLIENT, ROUTER, Hand, Mesh
 from zenlake.network.face import Face
-from zenlake.network.forwarding import Door
+from zenlake.network.forwarding import RxDispatcher
 from zenlake.network.jobs import AT_ONCE, MAX_RESUMED, SLICE
 from zenlake.transport.rx import RETRY, SUSPEND
 
@@ -18,7 +18,7 @@ class Working:
         self.node = self.mesh.node(ROUTER)
         self.clients = [self.mesh.hand(self.node, CLIENT) for _ in range(clients)]
         for client in self.clients:
-            Door(self.node).enter(client.face)
+            RxDispatcher(self.node).enter(client.face)
         self.steps: list[str] = []
         self.turns = 0
         self.node.jobs.wake = lambda: setattr(self, "turns", self.turns + 1)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zenlake.core.keyexpr import canonize, intersects
-from zenlake.network.keyexpr_tree import KeyTree
+from zenlake.network.keyexpr_tree import KeyExprTree
 
 chunks = st.sampled_from(["a", "b", "ab", "*", "**", "a$*", "$*b", "@v", "@w"])
 expressions = st.lists(chunks, min_size=1, max_size=5).map(lambda chunks: canonize("/".join(chunks)).encode())
@@ -17,7 +17,7 @@ expressions = st.lists(chunks, min_size=1, max_size=5).map(lambda chunks: canoni
 @settings(max_examples=300)
 @given(st.lists(expressions, max_size=12), st.sets(expressions, max_size=4), expressions)
 def test_matching_is_intersection(kept: list[bytes], removed: set[bytes], key: bytes) -> None:
-    tree: KeyTree[bytes] = KeyTree()
+    tree: KeyExprTree[bytes] = KeyExprTree()
     for expression in [*kept, *removed]:
         tree.insert(expression, expression)
     for expression in removed:
@@ -29,7 +29,7 @@ def test_matching_is_intersection(kept: list[bytes], removed: set[bytes], key: b
 
 
 def test_nothing_is_left_of_what_was_removed() -> None:
-    tree: KeyTree[int] = KeyTree()
+    tree: KeyExprTree[int] = KeyExprTree()
     for n in range(100):
         tree.insert(b"a/%d/$*x/**" % n, n)
     for n in range(100):
@@ -42,7 +42,7 @@ def test_a_plain_key_costs_the_same_among_a_hundred_thousand() -> None:
     """Not more than a few times as much as among a hundred; a linear search would take a thousand times as long."""
 
     def cost(count: int) -> float:
-        tree: KeyTree[int] = KeyTree()
+        tree: KeyExprTree[int] = KeyExprTree()
         for n in range(count):
             tree.insert(b"fleet/%d/pose" % n, n)
         tree.insert(b"fleet/*/pose", -1)
@@ -60,7 +60,7 @@ def test_a_plain_key_costs_the_same_among_a_hundred_thousand() -> None:
 
 
 def test_expressions_made_to_be_slow_are_not() -> None:
-    tree: KeyTree[int] = KeyTree()
+    tree: KeyExprTree[int] = KeyExprTree()
     for n in range(50):
         tree.insert(b"/".join([b"**", b"a"] * (n + 1)), n)
     start = time.perf_counter()
@@ -77,7 +77,7 @@ deep = st.tuples(st.sampled_from(["a/", "a/b/", "**/a/", "*/", "a$*/", "@v/"]), 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(deep, max_size=8), st.sets(deep, max_size=3), deep)
 def test_expressions_deeper_than_the_tree_are_found_too(kept: list[bytes], removed: set[bytes], key: bytes) -> None:
-    tree: KeyTree[bytes] = KeyTree()
+    tree: KeyExprTree[bytes] = KeyExprTree()
     for expression in [*removed, *kept, *removed]:
         tree.insert(expression, expression)
     for expression in removed:
@@ -90,7 +90,7 @@ def test_expressions_deeper_than_the_tree_are_found_too(kept: list[bytes], remov
 
 
 def test_memory_is_proportional_to_the_bytes_of_expressions() -> None:
-    tree: KeyTree[int] = KeyTree()
+    tree: KeyExprTree[int] = KeyExprTree()
     keys = [b"/".join([b"x", b"**"] * 10_000 + [b"%d" % n]) for n in range(20)]
     tracemalloc.start()
     for n, key in enumerate(keys):
@@ -102,7 +102,7 @@ def test_memory_is_proportional_to_the_bytes_of_expressions() -> None:
 
 def test_deep_expressions_and_a_deep_key_are_compared_quickly() -> None:
     """Finding 3: 22 kB took 21 s and 2.9 GB."""
-    tree: KeyTree[int] = KeyTree()
+    tree: KeyExprTree[int] = KeyExprTree()
     for n in range(4):
         tree.insert(b"/".join(b"**" if at % 2 else b"x" for at in range(5000 + 2 * n)), n)
         tree.insert(b"/".join(b"**" if at % 2 else b"x" for at in range(9 + 2 * n)) + b"/%d" % n, n)
@@ -116,7 +116,7 @@ def test_deep_expressions_and_a_deep_key_are_compared_quickly() -> None:
 
 
 def test_a_walk_yields_and_the_tree_may_change_meanwhile() -> None:
-    tree: KeyTree[int] = KeyTree()
+    tree: KeyExprTree[int] = KeyExprTree()
     for n in range(1000):
         tree.insert(b"a/%d/b" % n, n)
     walk = tree.walk(b"a/**")

@@ -12,7 +12,7 @@ from tests.network.mesh import CLIENT, PEER, ROUTER, Hand, Mesh
 from zenlake.core.limits import Resource, merge_limits
 from zenlake.errors import CloseReason
 from zenlake.network.node import Node
-from zenlake.transport.memory_budget import Budget
+from zenlake.transport.memory_budget import MemoryBudget
 from zenlake.wire.declare import (
     Declare,
     DeclareEntity,
@@ -341,7 +341,7 @@ def test_samples_of_the_application_that_must_not_be_dropped_close_a_client_at_i
 def test_when_all_memory_is_used_the_client_that_uses_most_is_closed() -> None:
     mesh = Mesh()
     node = router(mesh)
-    node.budget = Budget(1_000_000)
+    node.budget = MemoryBudget(1_000_000)
     greedy, victim = mesh.hand(node), mesh.hand(node)
     for id in range(1, 200):
         greedy.say(subscribe(f"{LONG}/{id}", id))

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from tests.network.mesh import CLIENT, PEER, ROUTER, Hand, Mesh
 from zenlake.core.enums import ConsolidationMode, WhatAmI
 from zenlake.core.identifiers import Timestamp, ZenohId
-from zenlake.network.forwarding import Lane
+from zenlake.network.forwarding import QueueHandle
 from zenlake.network.linkstate import SETTLED
 from zenlake.network.node import Node
-from zenlake.transport.tx_queue import Queue
+from zenlake.transport.tx_queue import TxQueue
 from zenlake.wire import linkstate
 from zenlake.wire.batch_reader import messages
 from zenlake.wire.declare import Declare, DeclareEntity, UndeclareEntity
@@ -307,9 +307,9 @@ def test_samples_in_transit_are_written_straight_into_the_queues(node_id: int, s
         number = node.routers.known[source.face.zid].psid
     queues = []
     for hand in (target, client):
-        queue = Queue(0)
+        queue = TxQueue(0)
         queue.start(65535, (1 << 28) - 1, 0, True, False, 200, 0.05)
-        hand.face.lane = Lane(queue, threading.Lock(), lambda: None)
+        hand.face.lane = QueueHandle(queue, threading.Lock(), lambda: None)
         queues.append(queue)
 
     def refuse(*_: object) -> None:

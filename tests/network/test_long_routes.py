@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tests.network.mesh import ROUTER, Hand
 from tests.network.test_limits import Ticking, router, subscribe, unsubscribe
-from zenlake.network.entities import Watcher
+from zenlake.network.entities import MatchingEntity
 from zenlake.network.face import QUERYABLE, SUBSCRIBER
 from zenlake.network.keyexpr_tree import Walk
 from zenlake.network.node import Node
@@ -123,7 +123,7 @@ def test_matching_is_searched_once_for_many_declarations_that_end() -> None:
     searches = 0
     match = node.application.match
 
-    def counted(watcher: Watcher) -> Walk[bytes | None]:
+    def counted(watcher: MatchingEntity) -> Walk[bytes | None]:
         nonlocal searches
         searches += 1
         return match(watcher)

@@ -3,7 +3,7 @@
 
 from tests.network.mesh import CLIENT, PEER, Mesh, Wire
 from zenlake.network.face import Outlet
-from zenlake.network.multicast_faces import All, Member
+from zenlake.network.multicast_faces import MulticastGroupFace, MulticastMemberFace
 from zenlake.wire.batch_reader import read_network
 from zenlake.wire.declare import Declare, DeclareEntity, DeclareKeyExpr
 from zenlake.wire.network import Push, Request
@@ -18,8 +18,8 @@ class InGroup:
         self.node = self.mesh.node(PEER)
         self.wire = Wire()
         self.client, self.peer = self.mesh.hand(self.node), self.mesh.hand(self.node, PEER)
-        self.node.opened(All(self.wire, PEER))
-        self.one, self.two = (Member(Outlet(), self.mesh.zid(), PEER, PEER) for _ in range(2))
+        self.node.opened(MulticastGroupFace(self.wire, PEER))
+        self.one, self.two = (MulticastMemberFace(Outlet(), self.mesh.zid(), PEER, PEER) for _ in range(2))
         self.told()
         for hand in (self.client, self.peer):
             hand.say(Declare(qos=8, body=DeclareEntity(kind=2, id=1, key="**")))
@@ -33,7 +33,7 @@ class InGroup:
         self.wire.waiting.clear()
         return messages
 
-    def say(self, member: Member, *messages: object) -> None:
+    def say(self, member: MulticastMemberFace, *messages: object) -> None:
         for message in messages:
             self.mesh.hear(self.node, member, message.encode())  # type: ignore[attr-defined]
 
@@ -100,7 +100,7 @@ def test_a_client_of_a_peer_reaches_the_group_as_the_peer_does() -> None:
     mesh = Mesh()
     peer, client = mesh.node(PEER), mesh.node(CLIENT)
     wire = Wire()
-    peer.opened(All(wire, PEER))
+    peer.opened(MulticastGroupFace(wire, PEER))
     mesh.link(client, peer)
     wire.waiting.clear()
     client.application.put(b"x", b"1")

@@ -13,7 +13,7 @@ from tests.lake.fixtures import recorded
 from tests.lake.test_commit import land
 from tests.log.fixtures import interleaved, written
 from zenlake.errors import InvalidValue
-from zenlake.lake import Batch, Lake
+from zenlake.lake import Lake, LandingBatch
 from zenlake.log import Log
 from zenlake.replay import Outcome, Replay
 from zenlake.replay.player import renamed, usual
@@ -73,7 +73,7 @@ def test_rows_of_two_writers_come_in_the_order_of_time(two_writers):
 @pytest.mark.parametrize("format", ["parquet", "delta"])
 def test_a_lake_gives_what_its_log_gives(tmp_path, format):
     recorded(tmp_path / "log")
-    land(Lake(tmp_path / "lake", format), Log(tmp_path / "log"), Batch("q", 0), tables=("samples",))
+    land(Lake(tmp_path / "lake", format), Log(tmp_path / "log"), LandingBatch("q", 0), tables=("samples",))
     assert not Replay(tmp_path / "lake").extent.in_order  # its rows lie by key
     from_lake, from_log = Sink(), Sink()
     Replay(tmp_path / "lake", speed=FAST, keys="a/**").run(from_lake)

@@ -5,7 +5,7 @@ import queue
 import time
 from collections.abc import Callable
 
-from zenlake.runtime.connection import Face, Node
+from zenlake.runtime.connection import Connection, ConnectionOwner
 from zenlake.transport.rx import Sink
 from zenlake.transport.unicast import Closed
 from zenlake.wire.network import Push
@@ -21,23 +21,23 @@ def until(true: Callable[[], object]) -> None:
         time.sleep(0.002)
 
 
-class Recorder(Node):
+class Recorder(ConnectionOwner):
     def __init__(self) -> None:
-        self.opened_faces: queue.Queue[Face] = queue.Queue()
+        self.opened_faces: queue.Queue[Connection] = queue.Queue()
         self.messages: queue.Queue[tuple[str, bytes]] = queue.Queue()
-        self.closings: queue.Queue[tuple[Face, Closed]] = queue.Queue()
+        self.closings: queue.Queue[tuple[Connection, Closed]] = queue.Queue()
         self.failures: queue.Queue[Closed] = queue.Queue()
 
-    def sink(self, face: Face) -> Sink:
+    def sink(self, face: Connection) -> Sink:
         return Pen(self)
 
-    def opened(self, face: Face) -> None:
+    def opened(self, face: Connection) -> None:
         self.opened_faces.put(face)
 
-    def closed(self, face: Face, event: Closed) -> None:
+    def closed(self, face: Connection, event: Closed) -> None:
         self.closings.put((face, event))
 
-    def failed(self, face: Face, event: Closed) -> None:
+    def failed(self, face: Connection, event: Closed) -> None:
         self.failures.put(event)
 
 

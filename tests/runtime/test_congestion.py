@@ -20,8 +20,8 @@ from tests.transport.ends import push
 from zenlake.core.enums import CongestionControl, WhatAmI
 from zenlake.errors import CloseReason
 from zenlake.link import Tls
-from zenlake.runtime.connection import Face
-from zenlake.runtime.connections import Runtime
+from zenlake.runtime.connection import Connection
+from zenlake.runtime.connections import ConnectionManager
 from zenlake.transport.rx import Sink
 from zenlake.transport.settings import Settings
 
@@ -50,7 +50,7 @@ class Peer(Recorder):
         self.may = threading.Event()
         self.keys: list[str] = []
 
-    def sink(self, face: Face) -> Sink:
+    def sink(self, face: Connection) -> Sink:
         return Deaf(self.may, self.keys)
 
 
@@ -65,7 +65,7 @@ class Bench:
             link, f"{link}/localhost:0"
         )
         self.peer = Peer()
-        self.theirs = Runtime(Settings(os.urandom(15) + b"\x01", WhatAmI.ROUTER, lease=60.0), self.peer, tls)
+        self.theirs = ConnectionManager(Settings(os.urandom(15) + b"\x01", WhatAmI.ROUTER, lease=60.0), self.peer, tls)
         where = self.theirs.listen(where).replace("127.0.0.1", "localhost")
         values = {
             "zid": os.urandom(15) + b"\x01",
@@ -75,7 +75,7 @@ class Bench:
             **settings,
         }
         self.node = Recorder()
-        self.ours = Runtime(Settings(**values), self.node, tls)  # type: ignore[arg-type]
+        self.ours = ConnectionManager(Settings(**values), self.node, tls)  # type: ignore[arg-type]
         self.face = self.ours.open(where, PATIENCE)
         self.count = 0
         while self.face.send(push(f"5/{self.count}", LARGE)):
@@ -163,8 +163,8 @@ def test_closing_loses_nothing_that_was_sent(link: str, tls: Tls, tmp_path: Path
     )
     peer = Peer()
     peer.may.set()
-    theirs = Runtime(Settings(os.urandom(15) + b"\x01", WhatAmI.ROUTER, lease=60.0), peer, tls)
-    ours = Runtime(Settings(os.urandom(15) + b"\x01", lease=60.0), Recorder(), tls)
+    theirs = ConnectionManager(Settings(os.urandom(15) + b"\x01", WhatAmI.ROUTER, lease=60.0), peer, tls)
+    ours = ConnectionManager(Settings(os.urandom(15) + b"\x01", lease=60.0), Recorder(), tls)
     face = ours.open(theirs.listen(where).replace("127.0.0.1", "localhost"), PATIENCE)
     for number in range(40):
         assert face.send(push(f"{number}", LARGE), congestion=BLOCK)
@@ -178,8 +178,8 @@ def test_closing_loses_nothing_that_was_sent(link: str, tls: Tls, tmp_path: Path
 def test_udp_never_waits(tls: Tls) -> None:
     """Datagrams are lost rather than kept: Block has nothing to wait for."""
     peer, node = Peer(), Recorder()
-    theirs = Runtime(Settings(os.urandom(15) + b"\x01", WhatAmI.ROUTER, lease=60.0), peer)
-    ours = Runtime(Settings(os.urandom(15) + b"\x01", lease=60.0), node)
+    theirs = ConnectionManager(Settings(os.urandom(15) + b"\x01", WhatAmI.ROUTER, lease=60.0), peer)
+    ours = ConnectionManager(Settings(os.urandom(15) + b"\x01", lease=60.0), node)
     face = ours.open(theirs.listen("udp/127.0.0.1:0"), PATIENCE)
     for number in range(500):
         assert face.send(push(f"{number}", LARGE), congestion=BLOCK)

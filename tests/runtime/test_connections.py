@@ -15,9 +15,9 @@ from tests.transport.ends import push
 from zenlake.core.enums import WhatAmI
 from zenlake.errors import CloseReason, EndpointError, LinkError, LocalError
 from zenlake.link import Tls
-from zenlake.runtime.connection import Face
-from zenlake.runtime.connections import Backoff, Runtime, new_zid
-from zenlake.runtime.event_loop import Engine
+from zenlake.runtime.connection import Connection
+from zenlake.runtime.connections import Backoff, ConnectionManager, new_zid
+from zenlake.runtime.event_loop import EventLoop
 from zenlake.transport.settings import Settings
 from zenlake.wire.raw_memory import COMPILED
 
@@ -28,8 +28,8 @@ def zid() -> bytes:
     return os.urandom(15) + b"\x01"
 
 
-def runtime(node: Recorder | None = None, tls: Tls | None = None, **settings: object) -> Runtime:
-    return Runtime(Settings(**{"zid": zid(), "lease": 30.0, **settings}), node or Recorder(), tls)  # type: ignore[arg-type]
+def runtime(node: Recorder | None = None, tls: Tls | None = None, **settings: object) -> ConnectionManager:
+    return ConnectionManager(Settings(**{"zid": zid(), "lease": 30.0, **settings}), node or Recorder(), tls)  # type: ignore[arg-type]
 
 
 def descriptors() -> int:
@@ -75,11 +75,11 @@ def test_a_listener_says_which_port_it_got_and_is_on_loopback_unless_told_otherw
 
 def test_eleven_hundred_connections_on_a_fixed_number_of_threads() -> None:
     there = Recorder()
-    two = Runtime(Settings(zid(), WhatAmI.ROUTER, lease=60.0), there, max_sessions=2000)
+    two = ConnectionManager(Settings(zid(), WhatAmI.ROUTER, lease=60.0), there, max_sessions=2000)
     where = two.listen("tcp/127.0.0.1:0")
     threads = threading.active_count()
-    ones = Runtime(Settings(zid(), lease=60.0), Recorder())
-    faces: list[Face] = []
+    ones = ConnectionManager(Settings(zid(), lease=60.0), Recorder())
+    faces: list[Connection] = []
     # One id may have one session, so the crowd changes its id for each connection.
     count = 1100 if COMPILED else 110  # the runtime is the same in both
     for number in range(count):
@@ -208,7 +208,7 @@ def test_files_that_are_no_certificates() -> None:
 
 
 def test_too_many_sessions() -> None:
-    two = Runtime(Settings(zid(), WhatAmI.ROUTER), Recorder(), max_sessions=1)
+    two = ConnectionManager(Settings(zid(), WhatAmI.ROUTER), Recorder(), max_sessions=1)
     where = two.listen("tcp/127.0.0.1:0")
     one, other = runtime(), runtime()
     one.open(where, PATIENCE)
@@ -293,7 +293,7 @@ def test_a_sink_that_fails_ends_its_face_only(link: str, caplog: pytest.LogCaptu
     )
 
     class Clumsy(Recorder):
-        def sink(self, face: Face):  # type: ignore[no-untyped-def]
+        def sink(self, face: Connection):  # type: ignore[no-untyped-def]
             sink = super().sink(face)
             self.count = getattr(self, "count", 0) + 1
             if self.count > 1:
@@ -322,7 +322,7 @@ def test_a_sink_that_fails_ends_its_face_only(link: str, caplog: pytest.LogCaptu
 
 class TestEngine:
     def test_calls_come_in_order_and_timers_in_time(self) -> None:
-        engine = Engine()
+        engine = EventLoop()
         engine.start()
         seen: list[object] = []
         done = threading.Event()
@@ -338,7 +338,7 @@ class TestEngine:
         engine.stop()
 
     def test_an_error_comes_back_to_who_asked(self) -> None:
-        engine = Engine()
+        engine = EventLoop()
         engine.start()
         with pytest.raises(ZeroDivisionError):
             engine.run(lambda: 1 // 0)
@@ -347,7 +347,7 @@ class TestEngine:
             engine.run(lambda: None)
 
     def test_a_call_that_fails_does_not_end_the_loop(self, caplog: pytest.LogCaptureFixture) -> None:
-        engine = Engine()
+        engine = EventLoop()
         engine.start()
         engine.call_soon(lambda: 1 // 0)
         assert engine.run(lambda: "alive") == "alive"

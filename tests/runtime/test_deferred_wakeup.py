@@ -10,7 +10,7 @@ from bench import raw
 
 from tests.api.nodes import listening
 from zenlake.handlers import Callback
-from zenlake.runtime.deferred_wakeup import Bell
+from zenlake.runtime.deferred_wakeup import Wakeup
 from zenlake.wire.network import Push
 from zenlake.wire.transport import Frame
 from zenlake.wire.zenoh_body import Put
@@ -19,7 +19,7 @@ PATIENCE = 5.0
 
 
 def test_a_bell_wakes_who_waits_for_it_and_once():
-    bell, heard = Bell(), []
+    bell, heard = Wakeup(), []
     waiting = threading.Thread(target=lambda: heard.extend([bell.wait(PATIENCE), bell.wait(0.01)]))
     waiting.start()
     bell.ring()
@@ -32,7 +32,7 @@ def test_a_signal_is_handled_while_a_bell_is_waited_for():
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.05)
         began = time.monotonic()
-        assert not Bell().wait(0.3)
+        assert not Wakeup().wait(0.3)
         over = time.monotonic()
     finally:
         signal.signal(signal.SIGALRM, before)
@@ -47,7 +47,7 @@ def test_a_signal_is_handled_while_a_bell_is_waited_for():
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.05)
         with pytest.raises(InterruptedError):
-            Bell().wait(PATIENCE)
+            Wakeup().wait(PATIENCE)
     finally:
         signal.signal(signal.SIGALRM, before)
 

@@ -20,7 +20,7 @@ from tests.runtime.nodes import PATIENCE, Recorder, until
 from tests.transport.ends import framed, push
 from zenlake.core.enums import WhatAmI
 from zenlake.errors import CloseReason
-from zenlake.runtime.connections import Runtime
+from zenlake.runtime.connections import ConnectionManager
 from zenlake.transport.settings import Settings
 from zenlake.wire.batch_reader import messages
 from zenlake.wire.handshake import Close, Init, Open
@@ -28,7 +28,7 @@ from zenlake.wire.transport import Fragment, KeepAlive
 
 
 @pytest.fixture
-def victim() -> Iterator[tuple[Runtime, Recorder, str]]:
+def victim() -> Iterator[tuple[ConnectionManager, Recorder, str]]:
     """A router of ours, with an honest neighbour connected to it."""
     recorder = Recorder()
     settings = Settings(
@@ -39,9 +39,9 @@ def victim() -> Iterator[tuple[Runtime, Recorder, str]]:
         compression=True,
         lease=30.0,
     )
-    runtime = Runtime(settings, recorder)
+    runtime = ConnectionManager(settings, recorder)
     where = runtime.listen("tcp/127.0.0.1:0")
-    neighbour = Runtime(Settings(os.urandom(15) + b"\x01", lease=30.0), Recorder())
+    neighbour = ConnectionManager(Settings(os.urandom(15) + b"\x01", lease=30.0), Recorder())
     face = neighbour.open(where, PATIENCE)
     recorder.opened_faces.get(timeout=PATIENCE)
     yield runtime, recorder, where
@@ -53,7 +53,7 @@ def victim() -> Iterator[tuple[Runtime, Recorder, str]]:
     runtime.close()
 
 
-Victim = tuple[Runtime, Recorder, str]
+Victim = tuple[ConnectionManager, Recorder, str]
 
 
 @pytest.mark.parametrize("seed", range(5))

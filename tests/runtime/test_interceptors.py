@@ -11,18 +11,18 @@ import pytest
 import zenlake
 from zenlake.core.enums import WhatAmI
 from zenlake.errors import ConfigError
-from zenlake.network.access_control import Who
+from zenlake.network.access_control import Subject
 from zenlake.network.face import Face
-from zenlake.runtime.connection_adapter import Connected, Screened
-from zenlake.runtime.interceptors import Filters, Outgoing, Seen
+from zenlake.runtime.connection_adapter import ConnectionAdapter, InterceptedAdapter
+from zenlake.runtime.interceptors import Interceptors, MessageView, OutgoingInterceptor
 from zenlake.wire.network import Push
 from zenlake.wire.zenoh_body import Put
 
-ALICE = Who("tcp", "a11ce", interfaces=("lo",))
+ALICE = Subject("tcp", "a11ce", interfaces=("lo",))
 
 
-def seen(key: str = "a", message: str = "put", payload: int = 0, attachment: int = 0, qos: int = 5) -> Seen:
-    return Seen(message, key.encode(), payload, attachment, qos, True)
+def seen(key: str = "a", message: str = "put", payload: int = 0, attachment: int = 0, qos: int = 5) -> MessageView:
+    return MessageView(message, key.encode(), payload, attachment, qos, True)
 
 
 class Clock:
@@ -34,7 +34,7 @@ class Clock:
 
 def test_each_connection_and_direction_counts_its_own_time() -> None:
     clock = Clock()
-    filters = Filters(clock, [{"messages": ["put"], "rules": [{"key_expr": "a/**", "freq": 4}]}])
+    filters = Interceptors(clock, [{"messages": ["put"], "rules": [{"key_expr": "a/**", "freq": 4}]}])
     first, second = (filters.of(ALICE, flow) for flow in ("ingress", "egress"))
     assert first is not None
     assert second is not None
@@ -53,7 +53,7 @@ def test_each_connection_and_direction_counts_its_own_time() -> None:
      ({"flows": ["egress"]}, False), ({"link_protocols": ["tcp"], "flows": ["ingress"]}, True)],
 )  # fmt: skip
 def test_a_rule_is_about_those_it_names(who: dict[str, Any], is_about: bool) -> None:
-    filters = Filters(Clock(), low_pass=[{"messages": ["put"], "key_exprs": ["**"], "size_limit": 3, **who}])
+    filters = Interceptors(Clock(), low_pass=[{"messages": ["put"], "key_exprs": ["**"], "size_limit": 3, **who}])
     filter = filters.of(ALICE, "ingress")
     assert (filter is not None) == is_about
     assert filter is None or filter.refuses(seen(payload=2, attachment=2)) == "low_pass_filter"
@@ -66,7 +66,7 @@ def test_a_rule_is_about_those_it_names(who: dict[str, Any], is_about: bool) -> 
      ({"congestion_control": "drop"}, 0x25, 5), ({}, 5, 5)],
 )  # fmt: skip
 def test_quality_after_a_rule(overwrite: dict[str, Any], before: int, after: int) -> None:
-    filter = Filters(Clock(), quality=[{"messages": ["put"], "overwrite": overwrite}]).of(ALICE, "egress")
+    filter = Interceptors(Clock(), quality=[{"messages": ["put"], "overwrite": overwrite}]).of(ALICE, "egress")
     assert filter is not None
     assert filter.quality(seen(qos=before)) == after
     assert filter.quality(seen(qos=before, message="reply")) == before
@@ -80,13 +80,13 @@ def test_quality_after_a_rule(overwrite: dict[str, Any], before: int, after: int
 )  # fmt: skip
 def test_a_wrong_word_is_refused(item: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
-        Filters(Clock(), quality=[{"messages": ["put"], **item}])
+        Interceptors(Clock(), quality=[{"messages": ["put"], **item}])
 
 
 def test_an_id_is_there_once() -> None:
     item = {"id": "x", "messages": ["put"], "key_exprs": ["**"], "size_limit": 3}
     with pytest.raises(ConfigError, match="duplicate ids among x"):
-        Filters(Clock(), low_pass=[item, item])
+        Interceptors(Clock(), low_pass=[item, item])
 
 
 def test_a_session_without_rules_has_its_short_ways() -> None:
@@ -122,15 +122,15 @@ def test_what_passed_and_found_no_room_passes_once(
     """A message that must not be dropped is tried again, and no rule sees it twice."""
     sampled = [{"messages": ["put"], "rules": [{"key_expr": "a", "freq": 1}]}]
     changed = [{"messages": ["put"], "overwrite": overwrite}] if overwrite else []
-    filter = Filters(Clock(), sampled, (), changed).of(ALICE, "egress")
+    filter = Interceptors(Clock(), sampled, (), changed).of(ALICE, "egress")
     assert filter is not None
     node: Any = SimpleNamespace(counters=Counter())
     live: Any = SimpleNamespace(_wake=lambda: None, runtime=SimpleNamespace(engine=SimpleNamespace(inside=True)))
-    outlet = Screened(None, live, Outgoing(node, filter, lambda id: None))  # type: ignore[arg-type]
+    outlet = InterceptedAdapter(None, live, OutgoingInterceptor(node, filter, lambda id: None))  # type: ignore[arg-type]
     face = outlet.joined = Face(outlet, b"a", WhatAmI.ROUTER, WhatAmI.CLIENT)
     has_room = False
     tried: list[bytes] = []
-    monkeypatch.setattr(Connected, "send", lambda self, message, *_: tried.append(message) or has_room)
+    monkeypatch.setattr(ConnectionAdapter, "send", lambda self, message, *_: tried.append(message) or has_room)
     face.send(push(qos), qos, True)
     assert not face.drain() if is_kept else face.drain()
     has_room = True

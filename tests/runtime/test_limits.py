@@ -13,7 +13,7 @@ import pytest
 from tests.runtime.nodes import PATIENCE, Recorder, until
 from zenlake.core.enums import CongestionControl, WhatAmI
 from zenlake.link import Tls
-from zenlake.runtime.connections import Runtime
+from zenlake.runtime.connections import ConnectionManager
 from zenlake.runtime.live_node import LiveNode, NodeConfig, open_node
 from zenlake.transport.settings import Settings
 from zenlake.wire.declare import Declare, DeclareEntity, Interest
@@ -77,7 +77,7 @@ def test_a_large_reply_arrives_on_every_link(link: str, certificates: Path) -> N
 
 
 def test_others_are_served_while_interests_are_replied_to() -> None:
-    attacker = Runtime(Settings(os.urandom(15) + b"\x01"), Recorder())
+    attacker = ConnectionManager(Settings(os.urandom(15) + b"\x01"), Recorder())
     with router(control_backlog=1 << 20) as node, closing(attacker), client(node) as owner, client(node) as other:
         for number in range(10_000):
             owner.declare_token(b"token/%d/" % number + bytes(100).hex().encode())
@@ -96,7 +96,7 @@ def test_others_are_served_while_a_client_is_removed() -> None:
     zid = os.urandom(15) + b"\x01"
     with router() as node, client(node) as one, client(node) as other:
         for round in range(2):  # the same client comes back while it is being removed
-            gone = Runtime(Settings(zid), Recorder())
+            gone = ConnectionManager(Settings(zid), Recorder())
             face = gone.open(node.locators[0], PATIENCE)
             for id in range(1, 20_001):
                 while not face.send(

@@ -21,11 +21,11 @@ from zenlake.core.enums import WhatAmI
 from zenlake.core.limits import DEFAULT_LIMITS, Resource
 from zenlake.link import Tls
 from zenlake.link.base import Port
-from zenlake.runtime.connections import HANDSHAKE_SIZE, Runtime
-from zenlake.runtime.event_loop import Engine
-from zenlake.runtime.multicast_connection import Group, Members
+from zenlake.runtime.connections import HANDSHAKE_SIZE, ConnectionManager
+from zenlake.runtime.event_loop import EventLoop
+from zenlake.runtime.multicast_connection import MulticastConnection, MulticastListener
 from zenlake.transport.multicast import Multicast
-from zenlake.transport.rx import Arena
+from zenlake.transport.rx import RxArena
 from zenlake.wire.handshake import Init
 
 
@@ -39,13 +39,13 @@ def tls(certificates: Path) -> Tls:
 
 
 @pytest.fixture
-def router(tls: Tls) -> Iterator[Runtime]:
-    runtime = Runtime(settings(whatami=WhatAmI.ROUTER, accept_timeout=20.0), Recorder(), tls, max_pending=10)
+def router(tls: Tls) -> Iterator[ConnectionManager]:
+    runtime = ConnectionManager(settings(whatami=WhatAmI.ROUTER, accept_timeout=20.0), Recorder(), tls, max_pending=10)
     yield runtime
     runtime.close()
 
 
-def test_a_flood_at_one_listener_leaves_the_others_open(router: Runtime, tls: Tls, tmp_path: Path) -> None:
+def test_a_flood_at_one_listener_leaves_the_others_open(router: ConnectionManager, tls: Tls, tmp_path: Path) -> None:
     flooded, other = listen(router, "tls", tmp_path), listen(router, "tcp", tmp_path)
     with ExitStack() as stack:
         for _ in range(router.max_pending + 5):
@@ -58,7 +58,7 @@ def test_a_flood_at_one_listener_leaves_the_others_open(router: Runtime, tls: Tl
     assert router.engine.reports.counts["connections refused: handshake limit"] == 5
 
 
-def test_initials_without_a_token_hold_no_handshake(router: Runtime, tls: Tls, tmp_path: Path) -> None:
+def test_initials_without_a_token_hold_no_handshake(router: ConnectionManager, tls: Tls, tmp_path: Path) -> None:
     """The source of an Initial may be forged: until a Retry token comes back, nothing is stored."""
     where = listen(router, "quic", tmp_path)
     target = EndPoint.parse(where).host_and_port()
@@ -78,7 +78,7 @@ def test_initials_without_a_token_hold_no_handshake(router: Runtime, tls: Tls, t
     assert opens(where, tls)
 
 
-def test_a_forged_token_gets_no_handshake(router: Runtime, tls: Tls, tmp_path: Path) -> None:
+def test_a_forged_token_gets_no_handshake(router: ConnectionManager, tls: Tls, tmp_path: Path) -> None:
     where = listen(router, "quic", tmp_path)
     target = EndPoint.parse(where).host_and_port()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
@@ -109,7 +109,7 @@ def flood_with_pings(sock: socket.socket, seconds: float) -> int:
 @pytest.mark.parametrize("session", [False, True], ids=["before the session", "in a session"])
 @pytest.mark.parametrize("protocol", ["ws", "wss"])
 def test_pongs_for_a_peer_that_does_not_read_are_bounded(
-    router: Runtime, tls: Tls, tmp_path: Path, protocol: str, session: bool
+    router: ConnectionManager, tls: Tls, tmp_path: Path, protocol: str, session: bool
 ) -> None:
     where = listen(router, protocol, tmp_path)
     with (open_session if session else client)(where) as sock:
@@ -124,7 +124,7 @@ def test_pongs_for_a_peer_that_does_not_read_are_bounded(
     assert router.budget.held == 0
 
 
-def test_a_peer_that_reads_again_is_read_again(router: Runtime, tmp_path: Path) -> None:
+def test_a_peer_that_reads_again_is_read_again(router: ConnectionManager, tmp_path: Path) -> None:
     where = listen(router, "ws", tmp_path)
     with client(where) as sock:
         until(lambda: router._pending)
@@ -136,7 +136,9 @@ def test_a_peer_that_reads_again_is_read_again(router: Runtime, tmp_path: Path) 
             sock.recv(1 << 16)
 
 
-def test_stream_data_of_quic_that_waits_for_a_gap_is_bounded(router: Runtime, tls: Tls, tmp_path: Path) -> None:
+def test_stream_data_of_quic_that_waits_for_a_gap_is_bounded(
+    router: ConnectionManager, tls: Tls, tmp_path: Path
+) -> None:
     where = listen(router, "quic", tmp_path)
     target = EndPoint.parse(where).host_and_port()
     configuration = QuicConfiguration(is_client=True, alpn_protocols=["zenoh"])
@@ -170,9 +172,9 @@ def test_stream_data_of_quic_that_waits_for_a_gap_is_bounded(router: Runtime, tl
 def test_bytes_that_have_arrived_count_before_the_lease(tls: Tls, tmp_path: Path, protocol: str) -> None:
     """After a stop of the process the timers can come first."""
     there, here = Recorder(), Recorder()
-    two = Runtime(settings(whatami=WhatAmI.ROUTER), there, tls)
+    two = ConnectionManager(settings(whatami=WhatAmI.ROUTER), there, tls)
     where = two.listen("memory/lease" if protocol == "memory" else f"{protocol}/127.0.0.1:0")
-    one = Runtime(settings(lease=0.6), here, tls)
+    one = ConnectionManager(settings(lease=0.6), here, tls)
     sender = one.open(where, 10.0)
     face = there.opened_faces.get(timeout=10.0)
 
@@ -191,8 +193,8 @@ def test_bytes_that_have_arrived_count_before_the_lease(tls: Tls, tmp_path: Path
 
 def test_a_face_that_we_paused_does_not_expire(tls: Tls) -> None:
     there = Recorder()
-    two = Runtime(settings(whatami=WhatAmI.ROUTER), there)
-    one = Runtime(settings(lease=0.3), Recorder())
+    two = ConnectionManager(settings(whatami=WhatAmI.ROUTER), there)
+    one = ConnectionManager(settings(lease=0.3), Recorder())
     one.open(two.listen("tcp/127.0.0.1:0"), 10.0)
     face = there.opened_faces.get(timeout=10.0)
     two.engine.run(face.pause)
@@ -205,7 +207,7 @@ def test_a_face_that_we_paused_does_not_expire(tls: Tls) -> None:
     two.close()
 
 
-def test_silence_still_ends_a_session(router: Runtime, tmp_path: Path) -> None:
+def test_silence_still_ends_a_session(router: ConnectionManager, tmp_path: Path) -> None:
     where = listen(router, "ws", tmp_path)
     with open_session(where, lease=300):
         until(lambda: router.faces)
@@ -213,7 +215,7 @@ def test_silence_still_ends_a_session(router: Runtime, tmp_path: Path) -> None:
     assert router.engine.reports.counts == {"sessions closed: expired": 1}
 
 
-def test_an_init_of_one_link_may_not_hold_more_than_a_batch(router: Runtime, tmp_path: Path) -> None:
+def test_an_init_of_one_link_may_not_hold_more_than_a_batch(router: ConnectionManager, tmp_path: Path) -> None:
     where = listen(router, "tcp", tmp_path)
     with dial(where) as sock:
         sock.sendall(framed(Init(whatami=2, zid=b"half", patch=1).encode()) * 2000)
@@ -236,7 +238,7 @@ def test_a_timeout_that_moves_with_each_datagram_leaves_one_timer() -> None:
 
         def close(self) -> None: ...
 
-    engine = Engine()
+    engine = EventLoop()
     engine.start()
     port = Moving()
     port.wants_read = False
@@ -248,10 +250,10 @@ def test_a_timeout_that_moves_with_each_datagram_leaves_one_timer() -> None:
 
 
 def test_a_datagram_of_a_member_does_not_cost_a_look_at_all_members() -> None:
-    engine = Engine()
+    engine = EventLoop()
     engine.start()
     link = SimpleNamespace(mtu=65000, remote="udp/group", write=len, close=lambda: None)
-    group = Group(engine, link, settings(whatami=WhatAmI.PEER), Members(), Arena())  # type: ignore[arg-type]
+    group = MulticastConnection(engine, link, settings(whatami=WhatAmI.PEER), MulticastListener(), RxArena())  # type: ignore[arg-type]
     other = Multicast(settings(whatami=WhatAmI.PEER), initial_sn=1, now=0.0)
     join = other.data(1.0)
     assert join is not None

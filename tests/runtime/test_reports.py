@@ -16,8 +16,8 @@ from zenlake.core.endpoint import EndPoint
 from zenlake.core.enums import WhatAmI
 from zenlake.link import Tls
 from zenlake.runtime import reports
-from zenlake.runtime.connections import Runtime
-from zenlake.runtime.event_loop import Engine
+from zenlake.runtime.connections import ConnectionManager
+from zenlake.runtime.event_loop import EventLoop
 from zenlake.runtime.reports import Reports
 
 STREAMS = ["tcp", "tls", "ws", "wss", "unixsock-stream"]
@@ -33,8 +33,8 @@ def tls(certificates: Path) -> Tls:
 
 
 @pytest.fixture
-def router(tls: Tls) -> Iterator[Runtime]:
-    runtime = Runtime(settings(whatami=WhatAmI.ROUTER, accept_timeout=5.0), Recorder(), tls, max_pending=10)
+def router(tls: Tls) -> Iterator[ConnectionManager]:
+    runtime = ConnectionManager(settings(whatami=WhatAmI.ROUTER, accept_timeout=5.0), Recorder(), tls, max_pending=10)
     yield runtime
     runtime.close()
 
@@ -60,7 +60,7 @@ def test_a_cause_is_logged_once_an_interval_and_counted_always(
 @pytest.mark.parametrize("ready", [False, True], ids=["at once", "behind the link's handshake"])
 @pytest.mark.parametrize("protocol", STREAMS)
 def test_garbage_gives_one_line_without_a_traceback(
-    router: Runtime, tls: Tls, tmp_path: Path, protocol: str, ready: bool, caplog: pytest.LogCaptureFixture
+    router: ConnectionManager, tls: Tls, tmp_path: Path, protocol: str, ready: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     where = listen(router, protocol, tmp_path)
     with caplog.at_level(logging.WARNING):
@@ -77,7 +77,7 @@ def test_garbage_gives_one_line_without_a_traceback(
 
 
 def test_garbage_datagrams_do_not_end_a_listener(
-    router: Runtime, tls: Tls, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    router: ConnectionManager, tls: Tls, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for protocol in ("udp", "quic"):
         where = listen(router, protocol, tmp_path)
@@ -93,7 +93,7 @@ def test_garbage_datagrams_do_not_end_a_listener(
 
 @pytest.mark.parametrize("protocol", ["tcp", "ws", "udp", "quic"])
 def test_an_error_with_one_connection_does_not_end_the_listener(
-    router: Runtime, tls: Tls, tmp_path: Path, protocol: str, monkeypatch: pytest.MonkeyPatch,
+    router: ConnectionManager, tls: Tls, tmp_path: Path, protocol: str, monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     def fail(*_: object) -> None:
@@ -102,7 +102,7 @@ def test_an_error_with_one_connection_does_not_end_the_listener(
     where = listen(router, protocol, tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(router, "_acceptor", fail)
-        one = Runtime(settings(open_timeout=0.3), Recorder(), tls)
+        one = ConnectionManager(settings(open_timeout=0.3), Recorder(), tls)
         one.connect(where).tried.result(5.0)
         one.close()
     assert opens(where, tls)
@@ -113,7 +113,7 @@ def test_an_error_with_one_connection_does_not_end_the_listener(
 def test_an_error_of_our_own_code_is_reported_with_its_traceback_at_debug_only(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    engine = Engine()
+    engine = EventLoop()
     engine.start()
     with caplog.at_level(logging.DEBUG):
         engine.call_soon(lambda: [][1])

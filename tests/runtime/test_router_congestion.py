@@ -15,9 +15,9 @@ from tests.runtime.test_hostile import Raw
 from zenlake.core.enums import WhatAmI
 from zenlake.errors import ZenlakeError
 from zenlake.link import Tls
-from zenlake.link.base import Link
+from zenlake.link.base import BaseLink
 from zenlake.network import node as network
-from zenlake.runtime.connection import Face
+from zenlake.runtime.connection import Connection
 from zenlake.runtime.live_node import LiveNode, NodeConfig, open_node
 from zenlake.transport.unicast import Closed
 from zenlake.wire.declare import Declare, DeclareEntity
@@ -149,31 +149,31 @@ def test_what_may_be_dropped_is_and_nobody_is_paused_or_closed(net: Net) -> None
     assert sum(traffic.dropped for traffic in net.router.traffic().values()) > 10
 
 
-class Notes:
+class StagedRows:
     """A recording that keeps only what was dropped."""
 
     def __init__(self) -> None:
         self.dropped_by: dict[bytes, list[int]] = {}
 
-    def begins(self, face: Face) -> None:
+    def begins(self, face: Connection) -> None:
         pass
 
-    def answered(self, link: Link, heard: bytes, said: list[bytes]) -> None:
+    def answered(self, link: BaseLink, heard: bytes, said: list[bytes]) -> None:
         pass
 
-    def forwarded(self, source: Face, id: int, target: Face, new: int) -> None:
+    def forwarded(self, source: Connection, id: int, target: Connection, new: int) -> None:
         pass
 
-    def dropped(self, face: Face, count: int) -> None:
+    def dropped(self, face: Connection, count: int) -> None:
         self.dropped_by.setdefault(face.zid, []).append(count)
 
-    def ended(self, face: Face, event: Closed) -> None:
+    def ended(self, face: Connection, event: Closed) -> None:
         pass
 
 
 def test_what_was_dropped_is_recorded_every_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zenlake.runtime.live_node.NOTED", 0.02)
-    notes = Notes()
+    notes = StagedRows()
     net = Net(recording=notes)
     try:
         net.flood(DROP)

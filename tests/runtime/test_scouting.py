@@ -2,18 +2,18 @@
 from queue import SimpleQueue
 
 from zenlake.core.enums import WhatAmI, WhatAmIMatcher
-from zenlake.runtime.event_loop import Engine
-from zenlake.runtime.scouting import Answering, Asking, Group
+from zenlake.runtime.event_loop import EventLoop
+from zenlake.runtime.scouting import ScoutGroup, ScoutReplies, ScoutRounds
 from zenlake.wire.scouting import Hello
 
-GROUP = Group("224.0.0.224:17463", "127.0.0.1")
+GROUP = ScoutGroup("224.0.0.224:17463", "127.0.0.1")
 
 
 def test_what_is_asked_and_answered_before_there_is_a_loop_is_not_lost() -> None:
-    answering, asking = Answering(GROUP), Asking(GROUP, WhatAmIMatcher("peer"))
+    answering, asking = ScoutReplies(GROUP), ScoutRounds(GROUP, WhatAmIMatcher("peer"))
     asking.ask()
     hellos: SimpleQueue[Hello] = SimpleQueue()
-    engine = Engine()
+    engine = EventLoop()
     engine.start()
     engine.run(lambda: answering.begin(engine, b"\x01\x02", WhatAmI.PEER, lambda: ["tcp/127.0.0.1:4711"]))
     engine.run(lambda: asking.begin(engine, hellos.put))
@@ -25,6 +25,6 @@ def test_what_is_asked_and_answered_before_there_is_a_loop_is_not_lost() -> None
 
 
 def test_what_never_begins_closes_its_sockets() -> None:
-    for each in (Answering(GROUP), Asking(GROUP, WhatAmIMatcher("peer"))):
+    for each in (ScoutReplies(GROUP), ScoutRounds(GROUP, WhatAmIMatcher("peer"))):
         each.close()
         each.close()

@@ -23,8 +23,8 @@ from zenlake.core.endpoint import EndPoint
 from zenlake.core.enums import WhatAmI
 from zenlake.errors import LocalError
 from zenlake.link import Tls
-from zenlake.runtime.connection import Face
-from zenlake.runtime.connections import Backoff, Runtime
+from zenlake.runtime.connection import Connection
+from zenlake.runtime.connections import Backoff, ConnectionManager
 from zenlake.transport.settings import Settings
 from zenlake.wire.batch_reader import messages
 from zenlake.wire.handshake import Init, Open
@@ -47,13 +47,15 @@ def tls(certificates: Path) -> Tls:
 
 
 @pytest.fixture
-def router(tls: Tls) -> Iterator[Runtime]:
-    runtime = Runtime(settings(whatami=WhatAmI.ROUTER, accept_timeout=TIMEOUT), Recorder(), tls, max_pending=10)
+def router(tls: Tls) -> Iterator[ConnectionManager]:
+    runtime = ConnectionManager(
+        settings(whatami=WhatAmI.ROUTER, accept_timeout=TIMEOUT), Recorder(), tls, max_pending=10
+    )
     yield runtime
     runtime.close()
 
 
-def listen(runtime: Runtime, protocol: str, folder: Path) -> str:
+def listen(runtime: ConnectionManager, protocol: str, folder: Path) -> str:
     where = f"{folder}/socket" if protocol == "unixsock-stream" else "127.0.0.1:0"
     return runtime.listen(f"{protocol}/{where}")
 
@@ -137,7 +139,7 @@ def drip_http(sock: socket.socket, stopped: threading.Event) -> None:
 
 @pytest.mark.parametrize("protocol", STREAMS)
 def test_silent_connections_give_their_places_back(
-    router: Runtime, tls: Tls, tmp_path: Path, protocol: str, caplog: pytest.LogCaptureFixture
+    router: ConnectionManager, tls: Tls, tmp_path: Path, protocol: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     where = listen(router, protocol, tmp_path)
     with ExitStack() as stack:
@@ -153,7 +155,11 @@ def test_silent_connections_give_their_places_back(
     ("protocol", "send"), [("tls", drip), ("ws", drip_http), ("wss", drip), ("unixsock-stream", drip)]
 )
 def test_a_byte_now_and_then_keeps_no_place(
-    router: Runtime, tls: Tls, tmp_path: Path, protocol: str, send: Callable[[socket.socket, threading.Event], None]
+    router: ConnectionManager,
+    tls: Tls,
+    tmp_path: Path,
+    protocol: str,
+    send: Callable[[socket.socket, threading.Event], None],
 ) -> None:
     where = listen(router, protocol, tmp_path)
     stopped = threading.Event()
@@ -170,7 +176,7 @@ def test_a_byte_now_and_then_keeps_no_place(
 @pytest.mark.parametrize("initialised", [False, True], ids=["link ready", "after InitSyn"])
 @pytest.mark.parametrize("protocol", STREAMS)
 def test_a_session_that_is_half_open_gives_its_place_back(
-    router: Runtime, tls: Tls, tmp_path: Path, protocol: str, initialised: bool
+    router: ConnectionManager, tls: Tls, tmp_path: Path, protocol: str, initialised: bool
 ) -> None:
     where = listen(router, protocol, tmp_path)
     with client(where) as sock:
@@ -184,7 +190,7 @@ def test_a_session_that_is_half_open_gives_its_place_back(
 
 @pytest.mark.parametrize("protocol", ["tls", "wss", "ws"])
 def test_a_peer_that_vanishes_in_its_handshake_gives_its_place_back(
-    router: Runtime, tls: Tls, tmp_path: Path, protocol: str
+    router: ConnectionManager, tls: Tls, tmp_path: Path, protocol: str
 ) -> None:
     where = listen(router, protocol, tmp_path)
     for _ in range(3):
@@ -193,7 +199,7 @@ def test_a_peer_that_vanishes_in_its_handshake_gives_its_place_back(
     assert opens(where, tls)
 
 
-def test_an_initial_of_quic_gives_its_place_back(router: Runtime, tls: Tls, tmp_path: Path) -> None:
+def test_an_initial_of_quic_gives_its_place_back(router: ConnectionManager, tls: Tls, tmp_path: Path) -> None:
     from aioquic.quic.configuration import QuicConfiguration
     from aioquic.quic.connection import QuicConnection
 
@@ -212,7 +218,7 @@ def test_an_initial_of_quic_gives_its_place_back(router: Runtime, tls: Tls, tmp_
 
 def opens(where: str, tls: Tls) -> bool:
     """Whether an honest client is let in; on a slow machine the short timeout of these tests can need a second attempt."""
-    honest = Runtime(settings(), Recorder(), tls)
+    honest = ConnectionManager(settings(), Recorder(), tls)
     try:
         return honest.connect_first([where], PATIENCE, None, retry_for=PATIENCE).first.result().is_open
     finally:
@@ -221,7 +227,11 @@ def opens(where: str, tls: Tls) -> bool:
 
 @pytest.mark.parametrize("step", ["write", "close"])
 def test_an_error_of_the_link_ends_the_connection(
-    router: Runtime, tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    router: ConnectionManager,
+    tmp_path: Path,
+    step: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """No error of a link can leave a connection without an end."""
     from zenlake.link.stream import LayeredLink
@@ -279,10 +289,10 @@ class Silent:
 
 @pytest.mark.parametrize("protocol", ["tls", "ws", "wss"])
 def test_a_client_whose_handshake_stalled_connects_again(
-    router: Runtime, tls: Tls, tmp_path: Path, protocol: str
+    router: ConnectionManager, tls: Tls, tmp_path: Path, protocol: str
 ) -> None:
     silent = Silent(listen(router, protocol, tmp_path))
-    one = Runtime(settings(open_timeout=0.3), Recorder(), tls)
+    one = ConnectionManager(settings(open_timeout=0.3), Recorder(), tls)
     connection = one.connect(f"{protocol}/{silent.address}", Backoff(0.05, 2.0, 0.1))
     assert connection.first.result(PATIENCE).is_open
     assert silent.count == 2
@@ -290,13 +300,13 @@ def test_a_client_whose_handshake_stalled_connects_again(
     silent.close()
 
 
-def test_a_node_that_fails_to_hear_of_an_end_still_connects_again(router: Runtime, tmp_path: Path) -> None:
+def test_a_node_that_fails_to_hear_of_an_end_still_connects_again(router: ConnectionManager, tmp_path: Path) -> None:
     class Clumsy(Recorder):
-        def failed(self, face: Face, event: object) -> None:
+        def failed(self, face: Connection, event: object) -> None:
             raise KeyError("a defect")
 
     silent = Silent(listen(router, "tcp", tmp_path))
-    one = Runtime(settings(open_timeout=0.3), Clumsy())
+    one = ConnectionManager(settings(open_timeout=0.3), Clumsy())
     connection = one.connect(f"tcp/{silent.address}", Backoff(0.05, 2.0, 0.1))
     assert connection.first.result(PATIENCE).is_open
     one.close()
@@ -333,7 +343,7 @@ def exactly(sock: socket.socket, size: int) -> bytes:
 
 @pytest.mark.parametrize("protocol", ["ws", "wss"])
 def test_a_close_frame_ends_the_link_although_the_socket_stays_open(
-    router: Runtime, tmp_path: Path, protocol: str, caplog: pytest.LogCaptureFixture
+    router: ConnectionManager, tmp_path: Path, protocol: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     where = listen(router, protocol, tmp_path)
     with open_session(where) as sock:
@@ -347,7 +357,9 @@ def test_a_close_frame_ends_the_link_although_the_socket_stays_open(
     assert not caplog.records
 
 
-def test_a_close_alert_of_tls_ends_the_link_although_the_socket_stays_open(router: Runtime, tmp_path: Path) -> None:
+def test_a_close_alert_of_tls_ends_the_link_although_the_socket_stays_open(
+    router: ConnectionManager, tmp_path: Path
+) -> None:
     where = listen(router, "tls", tmp_path)
     with client(where) as sock:
         until(lambda: router._pending == 1)
@@ -359,7 +371,7 @@ def test_a_close_alert_of_tls_ends_the_link_although_the_socket_stays_open(route
         assert time.monotonic() - began < TIMEOUT / 2
 
 
-def test_a_request_that_is_not_a_websocket_ends_at_once(router: Runtime, tmp_path: Path) -> None:
+def test_a_request_that_is_not_a_websocket_ends_at_once(router: ConnectionManager, tmp_path: Path) -> None:
     where = listen(router, "ws", tmp_path)
     with dial(where) as sock:
         began = time.monotonic()
@@ -369,7 +381,7 @@ def test_a_request_that_is_not_a_websocket_ends_at_once(router: Runtime, tmp_pat
         assert time.monotonic() - began < TIMEOUT
 
 
-def test_empty_frames_of_one_message_cost_no_memory(router: Runtime, tmp_path: Path) -> None:
+def test_empty_frames_of_one_message_cost_no_memory(router: ConnectionManager, tmp_path: Path) -> None:
     from zenlake.link.websocket import ServerProtocol, WebSocketLayer
 
     layer = WebSocketLayer(ServerProtocol(max_size=65535))

@@ -17,12 +17,12 @@ from tests.transport.ends import push
 from zenlake.core.enums import WhatAmI
 from zenlake.errors import LinkError
 from zenlake.link import Tls
-from zenlake.runtime.connections import Runtime
+from zenlake.runtime.connections import ConnectionManager
 from zenlake.transport.settings import Settings
 
 
-def runtime(tls: Tls, whatami: WhatAmI = WhatAmI.CLIENT) -> "closing[Runtime]":
-    return closing(Runtime(Settings(os.urandom(15) + b"\x01", whatami), Recorder(), tls))
+def runtime(tls: Tls, whatami: WhatAmI = WhatAmI.CLIENT) -> "closing[ConnectionManager]":
+    return closing(ConnectionManager(Settings(os.urandom(15) + b"\x01", whatami), Recorder(), tls))
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def mutual(certificates: Path) -> Tls:
 
 
 @pytest.fixture
-def listening(mutual: Tls) -> Iterator[Runtime]:
+def listening(mutual: Tls) -> Iterator[ConnectionManager]:
     with runtime(mutual, WhatAmI.ROUTER) as made:
         yield made
 
@@ -44,7 +44,7 @@ def listening(mutual: Tls) -> Iterator[Runtime]:
 @pytest.mark.parametrize("link", ["tls", "quic", "wss"])
 @pytest.mark.parametrize("shown", ["client", "host", "impostor", None])
 def test_a_client_must_show_a_certificate_that_is_good_for_clients(
-    link: str, shown: str | None, listening: Runtime, certificates: Path
+    link: str, shown: str | None, listening: ConnectionManager, certificates: Path
 ) -> None:
     where = listening.listen(f"{link}/127.0.0.1:0")
     tls = Tls(root_ca_certificate=str(certificates / "ca.pem"))

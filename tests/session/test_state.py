@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zenlake.session import KeyTable, Lanes, Session
+from zenlake.session import KeyTable, Lanes, SessionState
 from zenlake.session.lanes import lane_of, mask_of
 from zenlake.wire.declare import DeclareKeyExpr
 from zenlake.wire.handshake import Init, Join, Open
@@ -149,7 +149,7 @@ def test_declaring_and_forgetting_without_end_takes_no_more_memory_than_its_keys
 
 
 def test_both_mapping_spaces():
-    session = Session()
+    session = SessionState()
     declared = DeclareKeyExpr(id=1, key="demo/example")
     assert session.declare_key(0, 1, declared.key)
     own = Push(key=(1, True, "/pub")).key
@@ -163,8 +163,8 @@ def test_both_mapping_spaces():
 # Negotiation
 
 
-def negotiated(syn: dict, ack: dict) -> Session:
-    session = Session()
+def negotiated(syn: dict, ack: dict) -> SessionState:
+    session = SessionState()
     session.init(0, Init(zid=b"\1", **syn))
     session.init(1, Init(ack=True, whatami=0, zid=b"\2", cookie=b"c", **ack))
     return session
@@ -191,7 +191,7 @@ def test_a_new_handshake_on_the_same_connection_is_a_new_generation():
 
 
 def test_join_tells_every_lane():
-    session = Session()
+    session = SessionState()
     lanes = [(10 * p, 10 * p + 5) for p in range(8)]
     assert session.joined(Join(zid=b"\1", whatami=1, lease=10, seconds=True, lanes=lanes, patch=1))
     assert session.opener.lanes.accept(lane_of(3, True), 30) == 0
@@ -204,7 +204,7 @@ def test_a_session_saved_and_restored_is_the_same():
     session.opened(0, Open(lease=1, initial_sn=5, cookie=b"c"))
     session.declare_key(0, 7, DeclareKeyExpr(id=7, key="a/é").key)
     session.opener.lanes.join(5, pieces(2)[0])
-    again = Session.restore(session.save())
+    again = SessionState.restore(session.save())
     assert again.save() == session.save()
     assert again.opener.lanes.join(5, pieces(2)[1]) == 1
     assert again.opener.lanes.take(5) == b"part0part1"
@@ -212,7 +212,7 @@ def test_a_session_saved_and_restored_is_the_same():
 
 @pytest.mark.parametrize("sn", [1 << 28 | 5, 1 << 63 | 5, (1 << 64) - (1 << 28) + 5])
 def test_a_first_number_outside_the_range_is_taken_into_it(sn):
-    opened, joined = Session("opened"), Session("joined")
+    opened, joined = SessionState("opened"), SessionState("joined")
     opened.opened(0, Open(initial_sn=sn))
     joined.joined(Join(zid=b"\x01", reliable_sn=sn, best_effort_sn=sn))
     for session in (opened, joined):

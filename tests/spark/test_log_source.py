@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import zenlake
 from tests.lake.fixtures import MIDNIGHT, add, decoded, recorded, rows
 from zenlake.errors import LogError
-from zenlake.log import Log, Range, Retention, Writer, retain
+from zenlake.log import BlockRange, Log, Retention, Writer, retain
 from zenlake.log.layout import segment_name
 from zenlake.spark import log_reader
 from zenlake.spark.zenoh_source import ZenohSource
@@ -111,7 +111,7 @@ def test_a_stream_goes_on_where_it_stopped_also_with_a_writer_that_is_new(spark,
 )
 def test_tasks_have_shares_alike_in_size_of_all_blocks_in_their_order(blocks, least, most):
     blocks = sorted(blocks, key=lambda block: block[0])
-    planned = [Range("tap-1", segment, i, i + 1, size, 1, i, i + 1) for i, (segment, size) in enumerate(blocks)]
+    planned = [BlockRange("tap-1", segment, i, i + 1, size, 1, i, i + 1) for i, (segment, size) in enumerate(blocks)]
     found = log_reader.shares(planned, least, most)
     told = [(each.segment, block) for share in found for each in share for block in range(each.first, each.last)]
     assert told == [(part.segment, part.first) for part in planned]

@@ -9,10 +9,10 @@ import zenlake
 from tests.lake.fixtures import MIDNIGHT, add, decoded, recorded, rows
 from zenlake.cli import main
 from zenlake.errors import LogError
-from zenlake.lake import Batch, Lake, pieces, stage
+from zenlake.lake import Lake, LandingBatch, pieces, stage
 from zenlake.log import Log, Retention, Writer, retain
 from zenlake.log.layout import RECORD, segment_name
-from zenlake.spark.lake_sink import LakeWriter, Landed
+from zenlake.spark.lake_sink import LakeWriter, StagedParts
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -84,8 +84,8 @@ def test_what_a_commit_makes_again_it_makes_as_its_tasks_would(tmp_path, loss):
     def staged(batch, start, end):
         return stage(lake.path, log, pieces(log.plan(start, end), start, end), ["samples"], batch, "0")
 
-    mine = staged(Batch("mine", 0), {"tap-1": [1, 0]}, log.latest())
-    lake.commit(staged(Batch("theirs", 0), last, log.latest()), Batch("theirs", 0))
+    mine = staged(LandingBatch("mine", 0), {"tap-1": [1, 0]}, log.latest())
+    lake.commit(staged(LandingBatch("theirs", 0), last, log.latest()), LandingBatch("theirs", 0))
     if loss == "damaged":
         damage(path, log.plan(size=1)[1])
     else:
@@ -93,8 +93,8 @@ def test_what_a_commit_makes_again_it_makes_as_its_tasks_would(tmp_path, loss):
             assert retain(writer, Retention(size=20_000))[0] == 1
     strict, lenient = (LakeWriter(str(lake.path), str(path), ["samples"], False, each) for each in (True, False))
     with pytest.raises(LogError, match=r"1\.arrow, block 1: " if loss == "damaged" else "retention has removed"):
-        strict.commit([Landed("mine", mine)], 0)
-    lenient.commit([Landed("mine", mine)], 0)
+        strict.commit([StagedParts("mine", mine)], 0)
+    lenient.commit([StagedParts("mine", mine)], 0)
     left = rows(zenlake.read(lake.path))
     assert 0 < len(left) < len(whole)
     assert set(left) <= set(whole)

@@ -10,7 +10,7 @@ import zenlake
 from tests.lake.fixtures import MIDNIGHT, add, rows
 from tests.lake.test_commit import land
 from zenlake.errors import InvalidValue, LakeError
-from zenlake.lake import Batch, Lake
+from zenlake.lake import Lake, LandingBatch
 from zenlake.lake.snapshots import kept
 from zenlake.log import Log, Writer
 
@@ -24,7 +24,7 @@ def landed(path, lake, seed, since=MIDNIGHT, size=20):
     """Record some more, and land it."""
     with Writer(path, "tap-1", sync="sealed") as writer:
         add(writer, seed=seed, size=size, since=since)
-    land(lake, Log(path), Batch("q", seed), tables=NEEDED)
+    land(lake, Log(path), LandingBatch("q", seed), tables=NEEDED)
 
 
 def by_duckdb(lake, table, expected):

@@ -18,7 +18,7 @@ from zenlake.log import Mirror, Writer, block, writer
 from zenlake.log.recorder import Recorder
 from zenlake.runtime.live_node import NodeConfig, open_node
 from zenlake.tap import tap as tap_module
-from zenlake.tap.connection_recorder import Recording
+from zenlake.tap.connection_recorder import ConnectionRecorder
 from zenlake.tap.tap import Tap
 
 
@@ -34,7 +34,7 @@ def main(role, endpoint, log, sync, point, after, power):
         recorder = running.recorder
     else:
         recorder = Recorder(small(log, "w", sync=sync, block_size=20_000), when_full="block")
-        running = open_node(NodeConfig(WhatAmI.ROUTER, listen=(endpoint,), recording=Recording(recorder)))
+        running = open_node(NodeConfig(WhatAmI.ROUTER, listen=(endpoint,), recording=ConnectionRecorder(recorder)))
         running.declare_subscriber(b"**", None)
     copy = Mirror(log, "w", f"{log}.copy", pafs.LocalFileSystem(), disk)
     recorder.writer.on_seal = lambda segment: copy.catch_up() and None

@@ -11,7 +11,7 @@ from pathlib import Path
 import zenlake
 from tests.runtime.nodes import Recorder, until
 from zenlake.core.enums import WhatAmI
-from zenlake.runtime.connections import Runtime, new_zid
+from zenlake.runtime.connections import ConnectionManager, new_zid
 from zenlake.transport.settings import Settings
 
 TAP = """
@@ -26,7 +26,7 @@ STOPPED = 3.0
 
 def test_the_gap_is_measured_from_the_last_batch(tmp_path: Path) -> None:
     node = Recorder()
-    router = Runtime(Settings(new_zid(), WhatAmI.ROUTER, lease=1.0), node)
+    router = ConnectionManager(Settings(new_zid(), WhatAmI.ROUTER, lease=1.0), node)
     where = router.listen("tcp/127.0.0.1:0")
     tap = subprocess.Popen([sys.executable, "-c", TAP, str(tmp_path / "log"), where], stdin=subprocess.PIPE)
     try:

@@ -13,7 +13,7 @@ from tests.vectors import rows
 from zenlake.core.enums import WhatAmI
 from zenlake.errors import CloseReason, ConfigError, RemoteError
 from zenlake.transport import cookie as cookies
-from zenlake.transport.handshake import TABLE, Acceptor, Event, Handshake, Opener, State, initial_sn
+from zenlake.transport.handshake import TABLE, Acceptor, Handshake, HandshakeEvent, HandshakeState, Opener, initial_sn
 from zenlake.transport.settings import Settings
 from zenlake.transport.unicast import Closed
 from zenlake.wire.batch_reader import messages
@@ -45,22 +45,22 @@ def init_syn(settings: Settings = OWN, **values: object) -> bytes:
     return opener.to_send[0]
 
 
-def in_state(state: State) -> Handshake:
+def in_state(state: HandshakeState) -> Handshake:
     """A handshake that has come this far by itself."""
-    if state is State.LISTENING:
+    if state is HandshakeState.LISTENING:
         return accept()
     acceptor, opener = accept(), Opener(OWN, now=NOW)
-    if state is State.IDLE:
+    if state is HandshakeState.IDLE:
         return opener
     opener.start(NOW)
-    if state is State.INIT_SENT:
+    if state is HandshakeState.INIT_SENT:
         return opener
     opener.receive(answer(acceptor, opener.to_send.pop()).encode(), NOW)
-    if state is State.OPEN_SENT:
+    if state is HandshakeState.OPEN_SENT:
         opener.to_send.clear()
         return opener
     opener.receive(answer(acceptor, opener.to_send.pop()).encode(), NOW)
-    if state is State.CLOSED:
+    if state is HandshakeState.CLOSED:
         opener = Opener(OWN, now=NOW)
         opener.start(NOW)
         opener.receive(Close(reason=0).encode(), NOW)
@@ -69,68 +69,70 @@ def in_state(state: State) -> Handshake:
     return opener
 
 
-def batch_of(event: Event) -> bytes:
+def batch_of(event: HandshakeEvent) -> bytes:
     """Bytes that cause this event and are right where the table allows them."""
     acceptor = accept()
     ack = answer(acceptor, init_syn())
     match event:
-        case Event.INIT_SYN:
+        case HandshakeEvent.INIT_SYN:
             return init_syn()
-        case Event.INIT_ACK:
+        case HandshakeEvent.INIT_ACK:
             return ack.encode()
-        case Event.OPEN_SYN:
+        case HandshakeEvent.OPEN_SYN:
             return Open(lease=10, seconds=True, initial_sn=7, cookie=ack.cookie.value).encode()
-        case Event.OPEN_ACK:
+        case HandshakeEvent.OPEN_ACK:
             return Open(ack=True, lease=10, seconds=True, initial_sn=7).encode()
-        case Event.CLOSE:
+        case HandshakeEvent.CLOSE:
             return Close(reason=4).encode()
-        case Event.OTHER:
+        case HandshakeEvent.OTHER:
             return KeepAlive().encode()
     raise AssertionError(event)
 
 
-RECEIVED = [event for event in Event if event not in (Event.START, Event.TIMEOUT)]
-BEFORE_OPEN = [state for state in State if state not in (State.OPEN, State.CLOSED, State.IDLE)]
+RECEIVED = [event for event in HandshakeEvent if event not in (HandshakeEvent.START, HandshakeEvent.TIMEOUT)]
+BEFORE_OPEN = [
+    state for state in HandshakeState if state not in (HandshakeState.OPEN, HandshakeState.CLOSED, HandshakeState.IDLE)
+]
 
 
 @pytest.mark.parametrize(("state", "event"), [*itertools.product(BEFORE_OPEN, RECEIVED)])
-def test_each_event_in_each_state(state: State, event: Event) -> None:
+def test_each_event_in_each_state(state: HandshakeState, event: HandshakeEvent) -> None:
     handshake = in_state(state)
     handshake.to_send.clear()
     handshake.receive(batch_of(event), NOW)
     if (state, event) in TABLE:
         assert handshake.state is TABLE[state, event][1]
     else:
-        assert handshake.state is State.CLOSED
+        assert handshake.state is HandshakeState.CLOSED
         assert messages(handshake.to_send[-1]) == [Close(reason=CloseReason.INVALID)]
         assert isinstance(handshake.error, RemoteError)
 
 
 def test_every_state_but_the_last_two_is_left_by_timeout_and_no_row_leads_out_of_them() -> None:
-    assert {state for state, event in TABLE if event is Event.TIMEOUT} == {*BEFORE_OPEN, State.IDLE}
-    assert not [state for state, _ in TABLE if state in (State.OPEN, State.CLOSED)]
+    assert {state for state, event in TABLE if event is HandshakeEvent.TIMEOUT} == {*BEFORE_OPEN, HandshakeState.IDLE}
+    assert not [state for state, _ in TABLE if state in (HandshakeState.OPEN, HandshakeState.CLOSED)]
     for action, _ in TABLE.values():
         assert hasattr(Opener, action) or hasattr(Acceptor, action)
 
 
-@pytest.mark.parametrize("state", [*BEFORE_OPEN, State.IDLE])
-def test_a_handshake_that_does_not_end_in_time_is_given_up(state: State) -> None:
+@pytest.mark.parametrize("state", [*BEFORE_OPEN, HandshakeState.IDLE])
+def test_a_handshake_that_does_not_end_in_time_is_given_up(state: HandshakeState) -> None:
     handshake = in_state(state)
     handshake.to_send.clear()
     assert handshake.next_timeout() == NOW + 10
     handshake.on_timeout(NOW + 9.999)
     assert handshake.state is state
     handshake.on_timeout(NOW + 10)
-    assert handshake.state is State.CLOSED
+    assert handshake.state is HandshakeState.CLOSED
     assert messages(handshake.to_send[-1]) == [Close(reason=CloseReason.GENERIC)]
 
 
 @given(st.lists(st.one_of(st.sampled_from(RECEIVED).map(batch_of), st.binary(max_size=80)), max_size=6), st.booleans())
 def test_no_sequence_of_batches_breaks_it(batches: list[bytes], opening: bool) -> None:
     """Whatever comes, it stays in its states, says CLOSE at most once, and says nothing after that."""
-    handshake: Handshake = in_state(State.INIT_SENT) if opening else accept()
+    handshake: Handshake = in_state(HandshakeState.INIT_SENT) if opening else accept()
     for batch in batches:
-        if handshake.state in (State.OPEN, State.CLOSED):
+        if handshake.state in (HandshakeState.OPEN, HandshakeState.CLOSED):
             break
         handshake.receive(batch, NOW)
     said = [message for batch in handshake.to_send for message in messages(batch)]

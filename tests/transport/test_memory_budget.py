@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.transport.ends import Collector, push
-from zenlake.session.state import Session
-from zenlake.transport.memory_budget import Budget
-from zenlake.transport.rx import Arena, Inbox
-from zenlake.transport.tx_queue import Queue
+from zenlake.session.state import SessionState
+from zenlake.transport.memory_budget import MemoryBudget
+from zenlake.transport.rx import RxArena, RxPath
+from zenlake.transport.tx_queue import TxQueue
 from zenlake.wire.transport import Fragment
 
 BATCH = 300
@@ -16,23 +16,23 @@ MASK = (1 << 28) - 1
 DROP, BLOCK = 0, 1
 
 
-def queue(budget: Budget, size: int = 4) -> Queue:
-    made = Queue(2)
+def queue(budget: MemoryBudget, size: int = 4) -> TxQueue:
+    made = TxQueue(2)
     made.budget = budget
     made.start(BATCH, MASK, 0, True, False, size, 0.05)
     return made
 
 
-def emptied(one: Queue) -> None:
+def emptied(one: TxQueue) -> None:
     while (view := one.data(0.0)) is not None:
         one.advance(len(view))
 
 
-def inbox(budget: Budget) -> tuple[Inbox, Collector]:
+def inbox(budget: MemoryBudget) -> tuple[RxPath, Collector]:
     heard = Collector()
-    made = Inbox(Arena(), None, heard, 0)
+    made = RxPath(RxArena(), None, heard, 0)
     made.budget = budget
-    made.start(Session().sides[0].lanes, 65535, True, False, False)
+    made.start(SessionState().sides[0].lanes, 65535, True, False, False)
     return made, heard
 
 
@@ -46,7 +46,7 @@ def inbox(budget: Budget) -> tuple[Inbox, Collector]:
     st.lists(st.integers(0, 2), max_size=10),
 )
 def test_the_sum_is_right_whatever_happens(sends: list[tuple[int, int, int, bool]], reads: list[int]) -> None:
-    budget = Budget(5000)
+    budget = MemoryBudget(5000)
     queues = [queue(budget) for _ in range(3)]
     turns = iter(reads)
     for number, size, congestion, express in sends:
@@ -64,7 +64,7 @@ def test_the_sum_is_right_whatever_happens(sends: list[tuple[int, int, int, bool
 
 
 def test_what_may_be_dropped_is_refused_and_what_may_not_is_taken() -> None:
-    budget = Budget(5000)
+    budget = MemoryBudget(5000)
     one, two = queue(budget), queue(budget)
     assert one.send(push("k", bytes(4000)), 5, True, DROP, False)
     assert not two.send(push("k", bytes(4000)), 5, True, DROP, False)
@@ -78,18 +78,18 @@ def test_what_may_be_dropped_is_refused_and_what_may_not_is_taken() -> None:
 
 
 def test_a_full_queue_is_not_for_lack_of_memory() -> None:
-    one = queue(Budget(1 << 20), size=1)
+    one = queue(MemoryBudget(1 << 20), size=1)
     assert one.send(push("k", bytes(4000)), 5, True, DROP, False)
     assert not one.send(push("k", bytes(4000)), 5, True, DROP, False)
     assert not one.poor
 
 
 def test_messages_that_come_in_part_count_and_the_one_too_many_is_lost() -> None:
-    budget = Budget(4000)  # half of it is for those
+    budget = MemoryBudget(4000)  # half of it is for those
     whole = push("k", bytes(1500)).encode()
     (one, heard), (two, lost) = inbox(budget), inbox(budget)
 
-    def part(to: Inbox, sn: int, data: bytes, more: bool = True) -> None:
+    def part(to: RxPath, sn: int, data: bytes, more: bool = True) -> None:
         to.receive(Fragment(sn=sn, reliable=True, more=more, first=sn == 0, payload=data).encode())
 
     part(one, 0, whole[:1000])

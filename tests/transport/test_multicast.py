@@ -8,8 +8,8 @@ from tests.vectors import batches
 from zenlake.core.enums import WhatAmI
 from zenlake.core.limits import Resource
 from zenlake.errors import CloseReason, LocalError
-from zenlake.transport.memory_budget import Budget
-from zenlake.transport.multicast import MEMBER_SIZE, Joined, Left, Multicast, Peer
+from zenlake.transport.memory_budget import MemoryBudget
+from zenlake.transport.multicast import MEMBER_SIZE, Multicast, Peer, PeerJoined, PeerLeft
 from zenlake.transport.settings import Settings
 from zenlake.wire.batch_reader import messages
 from zenlake.wire.handshake import Close, Join
@@ -51,7 +51,7 @@ def test_members_find_and_hear_each_other(qos: bool) -> None:
     nodes = [Node(name, multicast_qos=qos) for name in ("ann", "bob", "cid")]
     meet(nodes, 0.0)
     for node in nodes:
-        assert {event.peer.zid for event in node.group.events() if isinstance(event, Joined)} == {
+        assert {event.peer.zid for event in node.group.events() if isinstance(event, PeerJoined)} == {
             other.name.encode() for other in nodes if other is not node
         }
     ann, bob, cid = nodes
@@ -87,13 +87,13 @@ def test_join_is_repeated_and_silence_is_the_end() -> None:
         assert isinstance(messages(join)[0], Join)
         assert ann.says(0.25 * step) == []
         bob.group.receive(join, "ann", 0.25 * step)
-    assert [*map(type, bob.group.events())] == [Joined]
+    assert [*map(type, bob.group.events())] == [PeerJoined]
     bob.group.on_timeout(1.99)
     assert bob.group.peers
     assert bob.group.next_timeout() is not None
     bob.group.on_timeout(2.0)
     (left,) = bob.group.events()
-    assert isinstance(left, Left)
+    assert isinstance(left, PeerLeft)
     assert (left.peer.zid, left.reason) == (b"ann", CloseReason.EXPIRED)
 
 
@@ -103,7 +103,7 @@ def test_leaving_is_told_to_all() -> None:
     ann.group.close()
     assert [messages(datagram)[0] for datagram in ann.says(0.1)] == [Close(reason=0)]
     bob.group.receive(Close(reason=0).encode(), "ann", 0.1)
-    assert [event.reason for event in bob.group.events() if isinstance(event, Left)] == [CloseReason.GENERIC]
+    assert [event.reason for event in bob.group.events() if isinstance(event, PeerLeft)] == [CloseReason.GENERIC]
     with pytest.raises(LocalError):
         ann.group.send(push("k", b""))
 
@@ -122,7 +122,7 @@ def test_who_changes_its_parameters_is_no_member_any_more() -> None:
     ann = Node("ann")
     ann.group.receive(Node("bob").says(0.0)[0], "bob", 0.0)
     ann.group.receive(Node("eve").says(0.0)[0], "bob", 0.0)
-    assert [*map(type, ann.group.events())] == [Joined, Left]
+    assert [*map(type, ann.group.events())] == [PeerJoined, PeerLeft]
 
 
 def test_strangers_and_garbage_change_nothing() -> None:
@@ -171,7 +171,7 @@ def test_a_member_cannot_stay_silent_without_a_limit() -> None:
 
 def test_messages_of_members_that_come_in_part_are_charged_to_the_node() -> None:
     ann = Node("ann")
-    budget = ann.group.budget = Budget(1 << 20)
+    budget = ann.group.budget = MemoryBudget(1 << 20)
     flood(ann, 1)
     for sn in range(7, 207):  # members of this test begin with 7
         fragment = Fragment(reliable=True, more=True, sn=sn, first=sn == 7, payload=bytes(8000))
@@ -191,7 +191,7 @@ def test_a_recorded_group_is_understood(file: str) -> None:
     for batch in batches(file):
         ours.group.receive(batch.data, batch.flow[1:], 0.0)
         events += [*ours.group.events()]
-    assert [type(event) for event in events].count(Joined) == 2
+    assert [type(event) for event in events].count(PeerJoined) == 2
     assert ours.group.counters.broken == ours.group.counters.foreign == 0
     assert sum(len(collector.got) for collector in ours.heard.values()) > 0
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.transport.ends import Collector, Pair, push
 from zenlake.errors import CloseReason
-from zenlake.transport.memory_budget import Budget
+from zenlake.transport.memory_budget import MemoryBudget
 from zenlake.transport.rx import RETRY, SUSPEND
 
 LINKS = {
@@ -74,7 +74,7 @@ def test_messages_keep_their_order(link: dict[str, object], seed: int) -> None:
 
 def test_kept_bytes_are_charged_and_dropped_at_the_end() -> None:
     pair = Pair().open()
-    budget = pair.acceptor.inbox.budget = Budget(1 << 30)
+    budget = pair.acceptor.inbox.budget = MemoryBudget(1 << 30)
 
     class Stops(Collector):
         def on_message(self, kind: int, reader: object) -> int:

@@ -20,7 +20,7 @@ from zenlake.wire.handshake import Close, Init, Join, Open
 from zenlake.wire.network import Oam, Push, Request, Response, ResponseFinal
 from zenlake.wire.scouting import Hello, Scout
 from zenlake.wire.transport import Fragment, Frame, KeepAlive, TransportOam
-from zenlake.wire.writer import Writer
+from zenlake.wire.writer import WireWriter
 from zenlake.wire.zenoh_body import Del, Err, Put, Query, Reply
 
 
@@ -58,7 +58,7 @@ def chain(known):
 def chained(extensions):
     out = b""
     for i, (header, number, content) in enumerate(extensions):
-        w = Writer()
+        w = WireWriter()
         if header & 0x60 == 0x20:
             w.z64("value", number)
         elif header & 0x60 == 0x40:

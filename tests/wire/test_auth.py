@@ -12,7 +12,7 @@ from zenlake.errors import DecodeError, InvalidValue
 from zenlake.wire.auth import Auth, Credentials, KeyOffer, KeyProof, PublicKey
 from zenlake.wire.handshake import Init, Open
 from zenlake.wire.qos_link import QosLink
-from zenlake.wire.timestamp_stack import Record, TimestampStack
+from zenlake.wire.timestamp_stack import StackRecord, TimestampStack
 
 # User and password
 
@@ -153,7 +153,7 @@ def test_priorities_that_are_none_are_refused(value):
     st.builds(
         TimestampStack,
         st.integers(1, 255),
-        st.lists(st.builds(Record, st.integers(0, 127), timestamp | data), max_size=3).map(tuple),
+        st.lists(st.builds(StackRecord, st.integers(0, 127), timestamp | data), max_size=3).map(tuple),
     )
 )
 def test_a_stack_that_is_written_is_read_back(stack):

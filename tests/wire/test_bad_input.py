@@ -6,11 +6,11 @@ import tracemalloc
 import pytest
 
 from zenlake.errors import DecodeError
-from zenlake.wire.batch_reader import Reader, believable, messages, read_network
+from zenlake.wire.batch_reader import BatchReader, believable, messages, read_network
 from zenlake.wire.cursor import Blob, Cursor
 from zenlake.wire.network import Push, Request, Response
 from zenlake.wire.scouting import read_scouting
-from zenlake.wire.writer import Writer
+from zenlake.wire.writer import WireWriter
 
 HUGE = "ff" * 9  # 2**64 - 1
 PUSH = "7d00 01 61"  # PUSH of the key `a`, up to its body
@@ -175,7 +175,7 @@ def test_a_run_that_was_moved_outside_its_buffer_is_not_read():
             with pytest.raises(ValueError, match="another buffer"):
                 look(blob)
         with pytest.raises(ValueError, match="another buffer"):
-            Writer().run("x", blob)
+            WireWriter().run("x", blob)
     push = read_network(bytes.fromhex("fd00 01 61 4e 01 7a 01 00"))  # with an unknown extension
     push.exts.at = 1 << 40
     with pytest.raises(ValueError, match="another buffer"):
@@ -189,7 +189,7 @@ def emptied(message):
 
 def test_nothing_is_read_from_or_written_to_none():
     with pytest.raises(TypeError):
-        Reader().bind(None)
+        BatchReader().bind(None)
     with pytest.raises(TypeError):
         Push().decode(None)
     for message in (Push(), Request(), Response()):
@@ -198,11 +198,11 @@ def test_nothing_is_read_from_or_written_to_none():
         with pytest.raises((TypeError, ValueError)):
             emptied(message).encode()
     with pytest.raises(ValueError, match="missing"):
-        Writer().run("x", None)
+        WireWriter().run("x", None)
 
 
 def test_a_batch_outside_the_buffer_is_not_begun():
-    reader = Reader()
+    reader = BatchReader()
     reader.bind(b"\x04")
     for at, end in ((0, 2), (-1, 1), (1, 0), (2, 2)):
         with pytest.raises(DecodeError, match="does not lie in the buffer"):
@@ -212,11 +212,11 @@ def test_a_batch_outside_the_buffer_is_not_begun():
 @pytest.mark.parametrize("kind", [-2, -1, 8, 0x18, 0x20, 1 << 20])
 def test_there_is_a_record_for_each_message_and_for_nothing_else(kind):
     with pytest.raises(ValueError, match="no message has the id"):
-        Reader().record(kind)
+        BatchReader().record(kind)
 
 
 def test_a_writer_is_taken_back_only_to_where_it_was():
-    w = Writer()
+    w = WireWriter()
     w.u8("x", 1)
     w.u8("x", 2)
     w.rewind(1)

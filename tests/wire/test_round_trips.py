@@ -18,7 +18,7 @@ import zenlake.wire.zenoh_body
 from tests.vectors import batches
 from tests.wire.strategies import COVERED, DATA, DECLARATIONS, EVERY, NETWORK, SCOUTING, TRANSPORT
 from zenlake.errors import DecodeError
-from zenlake.wire.batch_reader import Reader, messages
+from zenlake.wire.batch_reader import BatchReader, messages
 from zenlake.wire.cursor import Cursor
 from zenlake.wire.message_base import Message
 from zenlake.wire.scouting import read_scouting
@@ -83,7 +83,7 @@ def test_a_batch_is_its_messages_in_order(first, carried, last):
 def test_a_record_that_held_another_message_is_as_if_fresh(kind, data):
     """The one bug that reused records invite: a field that the next message lacks and `read` forgot to clear."""
     before, message = data.draw(EVERY[kind]).encode(), data.draw(EVERY[kind]).encode()
-    reader = Reader()
+    reader = BatchReader()
     reader.bind(before + message)  # once: to bind again would clear what was left over
     begin = reader.begin_network if kind in NETWORK else reader.begin
     begin(0, len(before))

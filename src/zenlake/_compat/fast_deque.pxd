@@ -2,7 +2,7 @@
 cimport cython
 
 @cython.final
-cdef class Ring:
+cdef class FastDeque:
     cdef list slots
     cdef Py_ssize_t first
     cdef Py_ssize_t count
@@ -13,5 +13,5 @@ cdef class Ring:
     cdef remove(self, item)
     cdef int clear(self) except -1
 
-cdef inline Py_ssize_t length(Ring ring) noexcept:
+cdef inline Py_ssize_t length(FastDeque ring) noexcept:
     return ring.count

@@ -11,12 +11,12 @@ from collections import deque
 
 import cython
 
-__all__ = ["Ring", "length"]
+__all__ = ["FastDeque", "length"]
 
 FEWEST = cython.declare(cython.Py_ssize_t, 16)
 
 
-class Ring:
+class FastDeque:
     """A FIFO queue. Items must not be None."""
 
     def __init__(self):
@@ -74,7 +74,7 @@ class Ring:
 
 if not cython.compiled:
 
-    class Ring(deque):  # type: ignore[no-redef,type-arg]
+    class FastDeque(deque):  # type: ignore[no-redef,type-arg]
         """The same interface, uncompiled."""
 
         def peek(self):

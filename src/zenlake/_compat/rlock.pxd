@@ -2,7 +2,7 @@
 cimport cython
 
 @cython.final
-cdef class Lock:
+cdef class FastRLock:
     cdef unsigned long owner
     cdef int depth
     cdef int waiting

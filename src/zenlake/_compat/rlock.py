@@ -3,7 +3,7 @@
 
 Performance: `threading.RLock` costs 80 ns per use, most of it for the call. Compiled code does not switch threads until
 it releases the GIL. So a free lock is taken by setting its owner. Only a thread that finds the lock taken waits at a real
-lock, the gate. Uncompiled, `Lock` is `threading.RLock`.
+lock, the gate. Uncompiled, `FastRLock` is `threading.RLock`.
 """
 
 import threading
@@ -15,10 +15,10 @@ if cython.compiled:
 else:
     from threading import get_ident
 
-__all__ = ["Lock"]
+__all__ = ["FastRLock"]
 
 
-class Lock:
+class FastRLock:
     """A reentrant lock like `threading.RLock`. It supports `with` and `threading.Condition`."""
 
     def __init__(self):
@@ -84,4 +84,4 @@ class Lock:
 
 
 if not cython.compiled:
-    Lock = threading.RLock  # type: ignore[assignment,misc]
+    FastRLock = threading.RLock  # type: ignore[assignment,misc]

@@ -18,7 +18,7 @@ from zenlake.api import handlers
 from zenlake.api import session as blocking
 from zenlake.api._open import checked
 from zenlake.api.cancellation import CancellationToken
-from zenlake.api.session_node import Attempt
+from zenlake.api.session_node import OpenAttempt
 from zenlake.config import Config
 from zenlake.core.enums import CongestionControl
 
@@ -392,7 +392,7 @@ class Opening:
         self._session: Session | None = None
 
     async def _open(self) -> Session:
-        loop, attempt = asyncio.get_running_loop(), Attempt()
+        loop, attempt = asyncio.get_running_loop(), OpenAttempt()
         opened: asyncio.Future[blocking.Session] = loop.create_future()
         make = partial(blocking.Session, checked(self._config), attempt=attempt, **self._options)
 

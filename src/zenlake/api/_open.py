@@ -39,7 +39,7 @@ def open(
     config = checked(config)
     discovery = None
     if config.get("scouting/multicast/enabled") is not False:
-        discovery = loaded("zenlake.api.scouting_service").Discovery(config)
+        discovery = loaded("zenlake.api.scouting_service").ScoutingService(config)
     try:
         return loaded("zenlake.api.session").Session(config, timestamp_callback, discovery=discovery)
     except BaseException:

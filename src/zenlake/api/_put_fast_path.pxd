@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 cimport cython
-from zenlake.network.prepared_put cimport Post
+from zenlake.network.prepared_put cimport PreparedPut
 
 @cython.final
-cdef class Life:
+cdef class SessionLifetime:
     cdef public str over
 
 cdef class SessionPut:
-    cdef readonly Life _life
+    cdef readonly SessionLifetime _life
     cdef dict _posts
 
 cdef class PublisherPut:
-    cdef public Life _life
-    cdef public Post _post
+    cdef public SessionLifetime _life
+    cdef public PreparedPut _post

@@ -18,16 +18,16 @@ from zenlake.core.identifiers import SourceInfo, Timestamp
 from zenlake.core.keyexpr import KeyExpr
 
 if cython.compiled:
-    from cython.cimports.zenlake.network.prepared_put import Post
+    from cython.cimports.zenlake.network.prepared_put import PreparedPut
 else:
-    from zenlake.network.prepared_put import Post
+    from zenlake.network.prepared_put import PreparedPut
 
-__all__ = ["Life", "PublisherPut", "SessionPut"]
+__all__ = ["SessionLifetime", "PublisherPut", "SessionPut"]
 
 MOST_POSTS = 4096  # cached combinations of key and settings
 
 
-class Life:
+class SessionLifetime:
     """State of a session, shared with its entities. `over` is the reason why it is closed, or None."""
 
     def __init__(self):
@@ -38,7 +38,7 @@ class SessionPut:
     """The method `put` of `Session`."""
 
     def __init__(self) -> None:
-        self._life = Life()
+        self._life = SessionLifetime()
         self._posts: dict[Any, Any] = {}
 
     def put(
@@ -104,7 +104,7 @@ class SessionPut:
                     self._posts.clear()
                 if found is not None:
                     self._posts[name] = found
-            post: Post = found
+            post: PreparedPut = found
             if post is not None:
                 post.put(payload)
                 return

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, cast
 from zenlake.api._put_fast_path import SessionPut
 from zenlake.api._validation import as_encoding, as_key, as_qos, as_told, given
 from zenlake.api.entities import Publisher
-from zenlake.api.qos_overwrite import Overwrites
-from zenlake.api.timestamp_stack import Stamper, TimestampInstrumentation
+from zenlake.api.qos_overwrite import QosOverwrites
+from zenlake.api.timestamp_stack import TimestampInstrumentation, TimestampStamper
 from zenlake.api.zbytes import as_buffer
 from zenlake.core.encoding import Encoding
 from zenlake.core.enums import CongestionControl, Locality, Priority, Reliability
@@ -17,14 +17,14 @@ from zenlake.core.keyexpr import KeyExpr
 if TYPE_CHECKING:
     from zenlake.api.session import Session
 
-__all__ = ["Publishing"]
+__all__ = ["PublishMixin"]
 
 
-class Publishing(SessionPut):
+class PublishMixin(SessionPut):
     """The publishing methods of `Session`."""
 
-    _stamper: Stamper
-    _overwrites: Overwrites
+    _stamper: TimestampStamper
+    _overwrites: QosOverwrites
 
     def _live(self) -> Any:
         raise NotImplementedError

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, cast
 from zenlake.api._validation import as_encoding, as_flag, as_key, as_locality, as_seconds, given
 from zenlake.api.entities import Querier
 from zenlake.api.handlers import Receiver
-from zenlake.api.sample_decoder import Keys
-from zenlake.api.timestamp_stack import Stamper, TimestampInstrumentation
+from zenlake.api.sample_decoder import KeyExprCache
+from zenlake.api.timestamp_stack import TimestampInstrumentation, TimestampStamper
 from zenlake.api.zbytes import as_buffer
 from zenlake.core.encoding import Encoding
 from zenlake.core.enums import (
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from zenlake.api.session import Session
     from zenlake.core.selector import Selector
 
-__all__ = ["Asking"]
+__all__ = ["QueryMixin"]
 
 
-class Asking:
+class QueryMixin:
     """The query methods of `Session`."""
 
     _default_timeout: float
-    _keys: Keys
-    _stamper: Stamper
+    _keys: KeyExprCache
+    _stamper: TimestampStamper
 
     @property
     def _is_parents(self) -> bool:

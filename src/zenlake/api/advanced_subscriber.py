@@ -9,7 +9,7 @@ from zenlake._compat.fast_dataclass import dataclass
 from zenlake.api._validation import as_count, as_flag, as_key, as_locality, as_period, as_seconds, given
 from zenlake.api.entities import Declared, H, Listening, Receiving, Subscriber
 from zenlake.api.handlers import Callback, Receiver
-from zenlake.api.reorder_buffer import Miss, Ordering
+from zenlake.api.reorder_buffer import Miss, ReorderBuffer
 from zenlake.api.reply import Reply, Sample
 from zenlake.api.serialization import UInt32, ZDeserializeError, z_deserialize
 from zenlake.core.enums import (
@@ -112,7 +112,7 @@ class AdvancedSubscriber(Receiving[H]):
         self._history = history
         self._misses: list[Receiver[Miss]] = []
         depth = None if history is None else history.max_samples
-        self._ordering = ordering = Ordering(receiver.push, self._missed, recovery is not None, depth)
+        self._ordering = ordering = ReorderBuffer(receiver.push, self._missed, recovery is not None, depth)
         self._parts: list[Any] = []
         if history is not None:
             ordering.asking()

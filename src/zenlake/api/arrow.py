@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zenlake.api._validation import as_count, as_seconds
-from zenlake.api.arrow_listener import Filling
+from zenlake.api.arrow_listener import ArrowListener
 from zenlake.api.handlers import Handler, Receiver
 from zenlake.api.table_input import as_rows
-from zenlake.api.table_publisher import Rows
+from zenlake.api.table_publisher import TablePublisher
 from zenlake.columns.live_samples import LiveSamples
 from zenlake.columns.schemas import chosen
 from zenlake.core.encoding import Encoding
@@ -70,7 +70,7 @@ class ArrowChannel:
 
     def _receiver(self) -> Receiver[Any]:
         channel: Handler[pa.RecordBatch] = Handler(self.capacity)
-        filling = Filling(LiveSamples(self.columns, self.rows, self.size), channel, self.age)
+        filling = ArrowListener(LiveSamples(self.columns, self.rows, self.size), channel, self.age)
 
         def attach(source: Any) -> None:
             channel.source = source
@@ -83,7 +83,7 @@ def get_table(session: "Session", selector: Any, **options: Any) -> pa.Table:
     """Query, wait for all replies, and return them as a table. Raise QueryError, with the table, for error replies."""
     samples = LiveSamples()
     channel: Handler[pa.RecordBatch] = Handler()
-    filling = Filling(samples, channel, 0.0, replies=True)
+    filling = ArrowListener(samples, channel, 0.0, replies=True)
     target: Receiver[Any] = Receiver(channel._push, lambda discard=False: filling.close(), None, deliver=filling)
     session.get(selector, _Given(target), **options)
     found = pa.Table.from_batches([*channel, samples.finish()])
@@ -148,7 +148,7 @@ def put_table(
     node = session._live().node
     taken = as_rows(table, key_expr, str(session.zid()))
     destination = fixed["destination"]
-    rows = Rows(node, destination is not Locality.REMOTE, destination is not Locality.SESSION_LOCAL)
+    rows = TablePublisher(node, destination is not Locality.REMOTE, destination is not Locality.SESSION_LOCAL)
     usual = {
         "priority": int(fixed["priority"]),
         "congested": quality(0, fixed["congestion"], False),

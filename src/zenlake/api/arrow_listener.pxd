@@ -2,15 +2,15 @@
 cimport cython
 from zenlake.api.channel cimport Channel
 from zenlake.columns.live_samples cimport LiveSamples
-from zenlake.network.forwarding cimport Door, Listener
-from zenlake._compat.rlock cimport Lock
-from zenlake.wire.batch_reader cimport Reader
+from zenlake.network.forwarding cimport RxDispatcher, PushListener
+from zenlake._compat.rlock cimport FastRLock
+from zenlake.wire.batch_reader cimport BatchReader
 
 @cython.final
-cdef class Filling(Listener):
+cdef class ArrowListener(PushListener):
     cdef LiveSamples samples
     cdef Channel channel
-    cdef Lock lock
+    cdef FastRLock lock
     cdef double age
     cdef bint replies
     cdef readonly list errors
@@ -20,13 +20,13 @@ cdef class Filling(Listener):
     cdef long long received_ns
     cdef bint busy
     cdef list later
-    cdef Door door
+    cdef RxDispatcher door
     cdef unsigned long long epoch
     cdef bint steady
-    cdef int add(self, bytes key, Reader reader) except -1
-    cdef Py_ssize_t add_run(self, Door door, Reader reader) except -1
-    cdef Py_ssize_t name_run(self, Door door, Py_ssize_t count) except -1
-    cdef bint look_at_clock(self, Reader reader) except -1
-    cdef int put_off(self, bytes key, Reader reader) except -1
+    cdef int add(self, bytes key, BatchReader reader) except -1
+    cdef Py_ssize_t add_run(self, RxDispatcher door, BatchReader reader) except -1
+    cdef Py_ssize_t name_run(self, RxDispatcher door, Py_ssize_t count) except -1
+    cdef bint look_at_clock(self, BatchReader reader) except -1
+    cdef int put_off(self, bytes key, BatchReader reader) except -1
     cdef int catch_up(self) except -1
     cdef int hand_over(self) except -1

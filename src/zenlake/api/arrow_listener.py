@@ -5,26 +5,26 @@ import cython
 
 if cython.compiled:
     from cython.cimports.cpython.time import time_ns
-    from cython.cimports.zenlake._compat.rlock import Lock
+    from cython.cimports.zenlake._compat.rlock import FastRLock
     from cython.cimports.zenlake.columns.live_samples import LiveSamples
     from cython.cimports.zenlake.columns.push_fast_path import AHEAD
-    from cython.cimports.zenlake.network.forwarding import Listener
-    from cython.cimports.zenlake.wire.batch_reader import Reader
+    from cython.cimports.zenlake.network.forwarding import PushListener
+    from cython.cimports.zenlake.wire.batch_reader import BatchReader
     from cython.cimports.zenlake.wire.raw_memory import take
 else:
     from time import time_ns
 
-    from zenlake._compat.rlock import Lock
+    from zenlake._compat.rlock import FastRLock
     from zenlake.columns.live_samples import LiveSamples
     from zenlake.columns.push_fast_path import AHEAD
-    from zenlake.network.forwarding import Listener
-    from zenlake.wire.batch_reader import Reader
+    from zenlake.network.forwarding import PushListener
+    from zenlake.wire.batch_reader import BatchReader
     from zenlake.wire.raw_memory import take
 
-__all__ = ["Filling"]
+__all__ = ["ArrowListener"]
 
 
-class Filling(Listener):
+class ArrowListener(PushListener):
     """A listener that emits a record batch when it is full, or when its first sample is `age` seconds old.
 
     An allocation may run the garbage collector and any finalizer. Samples that a finalizer puts while a row or batch is being built
@@ -35,7 +35,7 @@ class Filling(Listener):
         self.runs = not replies
         self.samples = samples
         self.channel = channel
-        self.lock = Lock()  # a local publisher's thread and the event loop thread may run at the same time
+        self.lock = FastRLock()  # a local publisher's thread and the event loop thread may run at the same time
         self.age = age
         self.replies = replies  # replies to a query, instead of publications
         self.errors = []  # payloads of error replies
@@ -161,7 +161,7 @@ class Filling(Listener):
         return 0
 
     def catch_up(self):
-        reader: Reader = Reader()
+        reader: BatchReader = BatchReader()
         while self.later:
             key, message, reliable = self.later.pop(0)
             reader.bind(message)

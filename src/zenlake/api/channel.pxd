@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-from zenlake._compat.fast_deque cimport Ring
+from zenlake._compat.fast_deque cimport FastDeque
 
-cdef class Several:
+cdef class LazyItems:
     cdef Py_ssize_t left
     cdef object next(self)
 
 cdef class Channel:
-    cdef Ring items
-    cdef Several several
+    cdef FastDeque items
+    cdef LazyItems several
     cdef Py_ssize_t count
     cdef Py_ssize_t capacity
     cdef bint ring
@@ -15,8 +15,8 @@ cdef class Channel:
     cdef bint holds
     cdef bint jammed
     cdef object lock
-    cdef Ring waiting
-    cdef Ring held
+    cdef FastDeque waiting
+    cdef FastDeque held
     cdef bint closed
     cdef bint orphaned
     cdef bint paused
@@ -24,7 +24,7 @@ cdef class Channel:
     cdef public object wake
     cdef public unsigned long long dropped
     cdef int push(self, item) except -1
-    cdef int push_several(self, Several several) except -1
+    cdef int push_several(self, LazyItems several) except -1
     cdef int add(self, item, Py_ssize_t many) except -1
     cdef bint admits(self, bint block) except -1
     cdef bint hold(self, bint block) except -1
@@ -39,4 +39,4 @@ cdef class Channel:
     cdef int let_go(self) except -1
     cdef int discard(self) except -1
 
-cdef int ring_first(Ring bells) except -1
+cdef int ring_first(FastDeque bells) except -1

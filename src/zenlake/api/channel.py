@@ -20,13 +20,13 @@ from zenlake.errors import ClosedError
 
 if cython.compiled:
     from cython.cimports.cpython.pythread import PyThread_get_thread_ident as get_ident
-    from cython.cimports.zenlake._compat.fast_deque import Ring, length
-    from cython.cimports.zenlake.runtime.deferred_wakeup import Bell
+    from cython.cimports.zenlake._compat.fast_deque import FastDeque, length
+    from cython.cimports.zenlake.runtime.deferred_wakeup import Wakeup
 else:
     from threading import get_ident
 
-    from zenlake._compat.fast_deque import Ring, length
-    from zenlake.runtime.deferred_wakeup import Bell
+    from zenlake._compat.fast_deque import FastDeque, length
+    from zenlake.runtime.deferred_wakeup import Wakeup
 
 __all__ = ["Channel"]
 
@@ -42,14 +42,14 @@ def ring_first(bells):
     """Wake the longest-waiting thread."""
     if length(bells):
         try:
-            bell: Bell = bells.popleft()
+            bell: Wakeup = bells.popleft()
         except IndexError:  # uncompiled: already removed
             return 0
         bell.ring()
     return 0
 
 
-class Several:
+class LazyItems:
     """A queued group of items. Each item is created when it is read."""
 
     if not cython.compiled:  # compiled: an attribute, in the .pxd
@@ -65,17 +65,17 @@ class Channel:
     def __init__(
         self, capacity: int = DEFAULT_CAPACITY, ring: bool = False, refuses: bool = False, holds: bool = False
     ) -> None:
-        self.items = Ring()
+        self.items = FastDeque()
         self.several: Any = None  # the group of the next items
         self.count = 0  # number of queued items, including those to be created
         self.capacity = capacity
         self.ring = ring  # when full, drop the oldest item
         self.refuses = refuses  # when full, drop the newest item
         self.holds = holds  # when full, a publisher of the same session waits
-        self.held = Ring()
+        self.held = FastDeque()
         self.jammed = False  # a wait for space timed out, and no item was taken since
         self.lock = threading.Lock()
-        self.waiting = Ring()
+        self.waiting = FastDeque()
         self.closed = False
         self.orphaned = False  # by a fork, before it was closed
         self.paused = False
@@ -113,11 +113,11 @@ class Channel:
             if length(self.items) == 0:
                 return None
             item = self.items.popleft()
-            if not isinstance(item, Several):
+            if not isinstance(item, LazyItems):
                 self.count -= 1
                 return item
             self.several = item
-        several: Several = self.several
+        several: LazyItems = self.several
         several.left -= 1
         self.count -= 1
         if several.left == 0:
@@ -127,7 +127,7 @@ class Channel:
     def wait(self, timeout):
         """Wait for an item. Each waiting thread has its own bell; a push takes the first bell and rings it."""
         end = None if timeout is None else time.monotonic() + timeout
-        bell: Bell = Bell()
+        bell: Wakeup = Wakeup()
         self.waiting.append(bell)  # before the check, so that a push after the check sees it
         try:
             while True:
@@ -220,7 +220,7 @@ class Channel:
         if get_ident() not in CALLING and (block or not self.jammed):
             patience = self.source.patience(block)
         end: cython.double = time.monotonic() + patience
-        bell: Bell = Bell()
+        bell: Wakeup = Wakeup()
         self.held.append(bell)  # before the check, so that a reader after the check sees it
         try:
             while self.count >= self.capacity and not self.closed:
@@ -337,8 +337,8 @@ class Channel:
     def _orphan(self) -> None:
         """Close the channel in a forked child, where locks may be held by threads that do not exist."""
         self.lock = threading.Lock()
-        self.waiting = Ring()
-        self.held = Ring()
+        self.waiting = FastDeque()
+        self.held = FastDeque()
         self.source = self.wake = None
         self.orphaned = not self.closed
         self.closed = True

@@ -17,7 +17,7 @@ from zenlake.runtime.connections import Backoff
 from zenlake.runtime.live_node import NodeConfig
 
 if TYPE_CHECKING:
-    from zenlake.runtime.interceptors import Filters
+    from zenlake.runtime.interceptors import Interceptors
 
 __all__ = []
 
@@ -165,13 +165,13 @@ def _unless_null(value: int | None, default: int) -> int:
     return default if value is None else value
 
 
-def _filters(config: Config) -> "Filters | None":
+def _filters(config: Config) -> "Interceptors | None":
     sections = config.get("downsampling"), config.get("low_pass_filter"), config.get("qos/network")
     if not any(sections):
         return None
-    from zenlake.runtime.interceptors import Filters  # rarely set
+    from zenlake.runtime.interceptors import Interceptors  # rarely set
 
-    return Filters(monotonic, *sections)
+    return Interceptors(monotonic, *sections)
 
 
 def _listen(config: Config) -> tuple[str, ...] | None:

@@ -7,7 +7,7 @@ from typing import Any
 from zenlake.core.enums import CongestionControl, Locality, Priority
 from zenlake.core.keyexpr import includes
 
-__all__ = ["Overwrites"]
+__all__ = ["QosOverwrites"]
 
 CONGESTION = {
     "drop": CongestionControl.DROP,
@@ -17,7 +17,7 @@ CONGESTION = {
 }
 
 
-class Overwrites:
+class QosOverwrites:
     """The rules. If two match a key, the later one applies."""
 
     def __init__(self, entries: list[dict[str, Any]]) -> None:

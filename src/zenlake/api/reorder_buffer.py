@@ -13,7 +13,7 @@ from zenlake._compat.fast_dataclass import dataclass, field
 from zenlake.api.reply import Sample
 from zenlake.core.identifiers import EntityGlobalId
 
-__all__ = ["Miss", "Ordering"]
+__all__ = ["Miss", "ReorderBuffer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Miss:
 
 
 @dataclass(slots=True)
-class Source:
+class SourceState:
     """State of one source. `last` and the keys of `waiting` are sequence numbers, or times."""
 
     last: Any = None
@@ -33,7 +33,7 @@ class Source:
     asking: int = 0
 
 
-class Ordering:
+class ReorderBuffer:
     """Delivers samples in order, each once, and reports missed ones."""
 
     def __init__(
@@ -44,7 +44,7 @@ class Ordering:
         self._recovers = recovers
         self._depth = depth
         self._lock = threading.RLock()
-        self._sources: dict[object, Source] = {}
+        self._sources: dict[object, SourceState] = {}
         self._asking = 0
 
     def sample(self, sample: Sample) -> None:
@@ -58,7 +58,7 @@ class Ordering:
                 self._push(sample)
 
     def _numbered(self, sample: Sample, id: EntityGlobalId, number: int) -> None:
-        source = self._sources.setdefault(id, Source())
+        source = self._sources.setdefault(id, SourceState())
         if source.last is None and (self._asking or source.asking):
             source.waiting[number] = sample
             if self._depth is not None and len(source.waiting) >= self._depth:
@@ -70,7 +70,7 @@ class Ordering:
             if not self._recovers and not source.asking:
                 self._flush(id, source)
 
-    def _deliver(self, source: Source, number: int, sample: Sample) -> None:
+    def _deliver(self, source: SourceState, number: int, sample: Sample) -> None:
         """Deliver this sample and the held samples that follow it."""
         self._push(sample)
         source.last = number
@@ -78,7 +78,7 @@ class Ordering:
             self._push(following)
             source.last += 1
 
-    def _flush(self, id: object, source: Source) -> None:
+    def _flush(self, id: object, source: SourceState) -> None:
         """Deliver the held samples, with their gaps."""
         for key in sorted(source.waiting):
             sample = source.waiting.pop(key)
@@ -91,7 +91,7 @@ class Ordering:
     def _stamped(self, sample: Sample) -> None:
         stamp = sample.timestamp
         assert stamp is not None
-        source = self._sources.setdefault(stamp.id, Source())
+        source = self._sources.setdefault(stamp.id, SourceState())
         if source.last is not None and stamp <= source.last:
             return
         if self._asking or source.asking:
@@ -110,7 +110,7 @@ class Ordering:
             if id is None:
                 self._asking += 1
             else:
-                self._sources.setdefault(id, Source()).asking += 1
+                self._sources.setdefault(id, SourceState()).asking += 1
 
     def answered(self, id: EntityGlobalId | None = None) -> None:
         """Register the end of a query. Samples that are still missing are lost."""
@@ -128,7 +128,7 @@ class Ordering:
     def behind(self, id: EntityGlobalId, number: int) -> str | None:
         """Return the range to query if a source has sent up to this number, or None if nothing is missing or already queried."""
         with self._lock:
-            source = self._sources.setdefault(id, Source())
+            source = self._sources.setdefault(id, SourceState())
             if source.asking or self._asking or (source.last is not None and number <= source.last):
                 return None
             source.asking += 1

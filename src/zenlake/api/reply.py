@@ -4,7 +4,7 @@
 from typing import Any
 
 from zenlake.api.sample import Sample, payload_of, sample_of
-from zenlake.api.timestamp_stack import Stamper, TimestampStack
+from zenlake.api.timestamp_stack import TimestampStack, TimestampStamper
 from zenlake.api.zbytes import ZBytes
 from zenlake.core.encoding import Encoding
 from zenlake.core.identifiers import EntityGlobalId
@@ -65,7 +65,7 @@ class Reply:
         return f"Reply({self.result!r})"
 
 
-def reply_from_response(key_expr: KeyExpr | None, response: Any, stamper: Stamper) -> Reply:
+def reply_from_response(key_expr: KeyExpr | None, response: Any, stamper: TimestampStamper) -> Reply:
     stack = stamper.received(response.timestamp_stack.value)
     result: Sample | ReplyError
     if response.is_reply and key_expr is not None:

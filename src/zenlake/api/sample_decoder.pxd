@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 cimport cython
-from zenlake.api.channel cimport Channel, Several
-from zenlake.network.forwarding cimport Door, Listener
-from zenlake.wire.batch_reader cimport Reader
+from zenlake.api.channel cimport Channel, LazyItems
+from zenlake.network.forwarding cimport RxDispatcher, PushListener
+from zenlake.wire.batch_reader cimport BatchReader
 
 cdef enum:
     QOS = 0x21  # the header of the extension, if it is the last
@@ -15,7 +15,7 @@ cdef enum:
     OTHER = -1  # instead of an offset: not a common message
 
 @cython.final
-cdef class Plain:
+cdef class PushView:
     cdef int scope
     cdef int qos
     cdef Py_ssize_t clock_at
@@ -27,28 +27,28 @@ cdef class Plain:
     cdef unsigned long long time(self, const unsigned char* data) noexcept nogil
 
 @cython.final
-cdef class Run(Several):
+cdef class LazySamples(LazyItems):
     cdef bytes kept
     cdef const unsigned char* data
     cdef Py_ssize_t at
-    cdef Plain plain
+    cdef PushView plain
     cdef dict names
     cdef int scope
     cdef object key_expr
 
 @cython.final
-cdef class Keys:
+cdef class KeyExprCache:
     cdef dict known
     cpdef valid(self, bytes utf8)
 
 @cython.final
-cdef class Samples(Listener):
+cdef class SampleListener(PushListener):
     cdef object push
     cdef Channel channel
-    cdef Keys keys
+    cdef KeyExprCache keys
     cdef object stamper
-    cdef Plain plain
-    cdef Door door
+    cdef PushView plain
+    cdef RxDispatcher door
     cdef unsigned long long epoch
     cdef dict names
     cdef bint is_named(self, int scope) except -1

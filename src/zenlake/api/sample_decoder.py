@@ -2,7 +2,8 @@
 """Decode received PUSH messages into samples for subscribers. Compiled: runs for every received sample.
 
 Single messages, short sequences and uncommon layouts are decoded into a `Sample` immediately. Consecutive common messages in one
-frame are copied as raw bytes, once, and queued as a `Run`. The consumer thread decodes each sample when it takes it from the
+frame are copied as raw bytes, once, and queued as a `LazySamples`. The consumer thread decodes each sample when it
+takes it from the
 channel. This keeps the event loop thread short and the queue small: a sample lives only as long as its callback, in memory that
 the previous sample has just released.
 
@@ -16,22 +17,22 @@ from zenlake.errors import KeyExprError
 
 if cython.compiled:
     import cython.cimports.zenlake.wire.message_ids as message_ids
-    from cython.cimports.zenlake.api.channel import Several
+    from cython.cimports.zenlake.api.channel import LazyItems
     from cython.cimports.zenlake.api.sample import Sample, begun, clock_of, sample_of
-    from cython.cimports.zenlake.network.forwarding import Listener
+    from cython.cimports.zenlake.network.forwarding import PushListener
     from cython.cimports.zenlake.wire.cursor import Cursor
     from cython.cimports.zenlake.wire.network import Push
     from cython.cimports.zenlake.wire.raw_memory import eight_bytes, joined_sevens, short_vle, take
 else:
-    from zenlake.api.channel import Several
+    from zenlake.api.channel import LazyItems
     from zenlake.api.sample import Sample, begun, clock_of, sample_of
-    from zenlake.network.forwarding import Listener
+    from zenlake.network.forwarding import PushListener
     from zenlake.wire import message_ids
     from zenlake.wire.cursor import Cursor
     from zenlake.wire.network import Push
     from zenlake.wire.raw_memory import eight_bytes, joined_sevens, short_vle, take
 
-__all__ = ["Keys", "Plain", "Run", "Samples"]
+__all__ = ["KeyExprCache", "PushView", "LazySamples", "SampleListener"]
 
 MOST_KEYS = 4096
 
@@ -49,7 +50,7 @@ GOES_ON = cython.declare(cython.ulonglong, 0x8080808080808080)
 NINTH = cython.declare(cython.ulonglong, 0xFF00000000000000)
 
 
-class Plain:
+class PushView:
     """Offsets of the fields of one common PUSH/PUT message: declared key, optional QoS, timestamp and encoding.
 
     `Push.read` accepts every layout; this class scans the most common one in a fifth of the time. Other layouts are not an error
@@ -117,7 +118,7 @@ class Plain:
         return joined_sevens(eight_bytes(data, at)) | eight_bytes(data, at + 1) & NINTH
 
 
-class Run(Several):
+class LazySamples(LazyItems):
     """Queued common publications as raw bytes, decoded one by one on demand."""
 
     def __init__(self, kept, count, names):
@@ -125,13 +126,13 @@ class Run(Several):
         self.kept = kept  # the messages, followed by readable padding
         self.data = self.kept
         self.at = 0
-        self.plain = Plain()
+        self.plain = PushView()
         self.names = names  # key expressions by id, at the time of arrival
         self.scope = 0
         self.key_expr = None
 
     def next(self):
-        plain: Plain = self.plain
+        plain: PushView = self.plain
         self.at = plain.read(self.data, self.at, len(self.kept))
         if plain.scope != self.scope:
             self.scope = plain.scope
@@ -148,7 +149,7 @@ class Run(Several):
         return sample
 
 
-class Keys:
+class KeyExprCache:
     """Cache of key expressions by their bytes, because few keys repeat often."""
 
     def __init__(self):
@@ -170,7 +171,7 @@ class Keys:
             return None
 
 
-class Samples(Listener):
+class SampleListener(PushListener):
     """Subscriber listener: creates a Sample of each message and pushes it, into the channel if there is one."""
 
     def __init__(self, push, channel, keys, stamper):
@@ -181,7 +182,7 @@ class Samples(Listener):
         self.runs = self.channel is not None and not (
             self.channel.ring or self.channel.refuses
         )  # which drop single items
-        self.plain = Plain()
+        self.plain = PushView()
         self.door = None  # connection and epoch of the last run: while they are the same, ids have the same keys
         self.epoch = 0
         self.names = {}
@@ -206,7 +207,7 @@ class Samples(Listener):
 
     def take_run(self, door, reader):
         c: Cursor = reader.c
-        plain: Plain = self.plain
+        plain: PushView = self.plain
         at: cython.Py_ssize_t = c.at
         last: cython.Py_ssize_t = at
         scope: cython.int = 0
@@ -227,7 +228,7 @@ class Samples(Listener):
             count += 1
         if count < FEWEST:
             return 0
-        run: Run = Run(take(c.data, c.at, max(at, last + AHEAD) - c.at), count, self.names)
+        run: LazySamples = LazySamples(take(c.data, c.at, max(at, last + AHEAD) - c.at), count, self.names)
         c.at = at
         self.channel.push_several(run)
         return count

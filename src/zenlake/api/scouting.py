@@ -14,7 +14,7 @@ from zenlake.config import Config
 from zenlake.core.enums import WhatAmI, WhatAmIMatcher
 from zenlake.core.identifiers import ZenohId
 from zenlake.errors import ClosedError
-from zenlake.runtime.scouting import Lookout
+from zenlake.runtime.scouting import ScoutThread
 from zenlake.wire import scouting
 
 __all__ = ["Hello", "Scout", "scout"]
@@ -58,7 +58,7 @@ class Scout(Generic[H]):
         def found(hello: scouting.Hello) -> None:
             push(Hello(WhatAmI.from_wire(hello.whatami), ZenohId.from_wire(hello.zid.value), list(hello.locators)))
 
-        self._lookout = Lookout(group(config), what, found)
+        self._lookout = ScoutThread(group(config), what, found)
         _scouts.add(self)
 
     @property

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Multicast discovery as configured: which nodes to search for and to answer.
 
-A peer sends its SCOUT as soon as its `Discovery` is created, before there is a node. `open` creates it first and imports the
+A peer sends its SCOUT as soon as its `ScoutingService` is created, before there is a node. `open` creates it first and imports the
 other modules while the replies arrive. (Therefore this module imports nothing of a node.)
 """
 
@@ -12,13 +12,13 @@ from zenlake._compat.lazy_logging import logger
 from zenlake.config import Config
 from zenlake.core.enums import WhatAmI, WhatAmIMatcher
 from zenlake.errors import LinkError
-from zenlake.runtime.scouting import Answering, Asking, Group, Lookout
+from zenlake.runtime.scouting import ScoutGroup, ScoutReplies, ScoutRounds, ScoutThread
 from zenlake.wire.scouting import Hello
 
 if TYPE_CHECKING:
     from zenlake.api.session_node import SessionNode
 
-__all__ = ["Discovery", "group"]
+__all__ = ["ScoutingService", "group"]
 
 log = logger("zenlake.scouting")
 
@@ -31,24 +31,24 @@ AUTOCONNECT = {
 }
 
 
-def group(config: Config) -> Group:
+def group(config: Config) -> ScoutGroup:
     """Return the address of multicast scouting in a configuration."""
-    chosen = Group()
-    return Group(
+    chosen = ScoutGroup()
+    return ScoutGroup(
         config.get("scouting/multicast/address") or chosen.address,
         config.get("scouting/multicast/interface") or chosen.interfaces,
         config.get("scouting/multicast/ttl") or chosen.ttl,
     )
 
 
-class Discovery:
+class ScoutingService:
     """Discovery of other nodes, and replies to their scouting."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
         self._node: SessionNode | None = None
-        self._asking: Asking | None = None
-        self._answering: Answering | None = None
+        self._asking: ScoutRounds | None = None
+        self._answering: ScoutReplies | None = None
         self._asked = 0.0
         self._heard: float | None = None  # time of the first reply
         wanted = config.of_role("scouting/multicast/autoconnect")
@@ -60,9 +60,9 @@ class Discovery:
         where = group(self._config)
         try:
             if not self._what.is_empty():
-                self._asking = Asking(where, self._what)
+                self._asking = ScoutRounds(where, self._what)
             if self._config.of_role("scouting/multicast/listen") is not False:
-                self._answering = Answering(where)
+                self._answering = ScoutReplies(where)
         except LinkError as error:  # a node works without multicast
             log.warning("no scouting by multicast: %s", error)
         if (
@@ -76,7 +76,7 @@ class Discovery:
         import queue
 
         hellos: queue.SimpleQueue[Hello] = queue.SimpleQueue()
-        lookout = Lookout(group(self._config), self._what, hellos.put)
+        lookout = ScoutThread(group(self._config), self._what, hellos.put)
         try:
             hello = hellos.get(timeout=seconds)
         except queue.Empty:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from zenlake.api.zbytes import ZBytes
-from zenlake.core.zserialize import Reader, write_length
+from zenlake.core.zserialize import ByteReader, write_length
 from zenlake.errors import DecodeError, InvalidValue
 
 __all__ = [
@@ -145,12 +145,12 @@ def z_deserialize(tp: type[T], zbytes: ZBytes) -> T:
         TypeError: The type is not supported.
     """
     try:
-        return typing.cast(T, _Reader(bytes(ZBytes(zbytes))).read(tp))
+        return typing.cast(T, _ValueReader(bytes(ZBytes(zbytes))).read(tp))
     except DecodeError as error:
         raise ZDeserializeError(str(error)) from None
 
 
-class _Reader(Reader):
+class _ValueReader(ByteReader):
     """Reader of values by Python type."""
 
     def read(self, tp: Any) -> Any:
@@ -173,14 +173,14 @@ class _Reader(Reader):
         return [one() for _ in range(self.count(1))]
 
 
-_SIMPLE: dict[Any, Callable[[_Reader], Any]] = {
-    bool: _Reader.flag,
+_SIMPLE: dict[Any, Callable[[_ValueReader], Any]] = {
+    bool: _ValueReader.flag,
     int: lambda reader: int.from_bytes(reader.take(4), "little", signed=True),
     float: lambda reader: struct.unpack("<d", reader.take(8))[0],
     Float64: lambda reader: Float64(struct.unpack("<d", reader.take(8))[0]),
     Float32: lambda reader: Float32(struct.unpack("<f", reader.take(4))[0]),
-    str: _Reader.text,
-    bytes: _Reader.blob,
+    str: _ValueReader.text,
+    bytes: _ValueReader.blob,
     bytearray: lambda reader: bytearray(reader.blob()),
     ZBytes: lambda reader: ZBytes(reader.blob()),
 }

@@ -11,17 +11,17 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from zenlake.api._session_publish import Publishing
-from zenlake.api._session_query import Asking
+from zenlake.api._session_publish import PublishMixin
+from zenlake.api._session_query import QueryMixin
 from zenlake.api._validation import as_flag, as_key, as_locality
 from zenlake.api.config_mapping import QUERY_TIMEOUT
 from zenlake.api.entities import Queryable, Subscriber
 from zenlake.api.handlers import Receiver, Threaded, receiver
-from zenlake.api.qos_overwrite import Overwrites
+from zenlake.api.qos_overwrite import QosOverwrites
 from zenlake.api.sample import Sample
-from zenlake.api.sample_decoder import Keys, Samples
-from zenlake.api.session_node import Attempt, open_node
-from zenlake.api.timestamp_stack import Stamper, TimestampCallback, TimestampContext
+from zenlake.api.sample_decoder import KeyExprCache, SampleListener
+from zenlake.api.session_node import OpenAttempt, open_node
+from zenlake.api.timestamp_stack import TimestampCallback, TimestampContext, TimestampStamper
 from zenlake.config import Config
 from zenlake.core.enums import Locality
 from zenlake.core.identifiers import EntityGlobalId, Timestamp, ZenohId
@@ -31,7 +31,7 @@ from zenlake.errors import ClosedError
 if TYPE_CHECKING:
     from zenlake.api.info import SessionInfo
     from zenlake.api.liveliness import Liveliness
-    from zenlake.api.scouting_service import Discovery
+    from zenlake.api.scouting_service import ScoutingService
 
 __all__ = ["Session"]
 
@@ -39,7 +39,7 @@ FORKED = "this session was opened before a fork and belongs to the parent proces
 _sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
 
 
-class Session(Publishing, Asking):
+class Session(PublishMixin, QueryMixin):
     """A Zenoh session: publish, subscribe, query, and declare entities.
 
     Create one with `zenlake.open`. Use it in a `with` statement, or call `close`.
@@ -59,20 +59,20 @@ class Session(Publishing, Asking):
         self,
         config: Config,
         timestamp_callback: TimestampCallback | None = None,
-        attempt: Attempt | None = None,
-        discovery: "Discovery | None" = None,
+        attempt: OpenAttempt | None = None,
+        discovery: "ScoutingService | None" = None,
     ) -> None:
         super().__init__()
         self._life.over = "session closed"
         timeout = config.get("queries_default_timeout")
         self._default_timeout = (QUERY_TIMEOUT if timeout is None else timeout) / 1000
-        self._overwrites = Overwrites(config.get("qos/publication") or [])
-        self._keys = Keys()
+        self._overwrites = QosOverwrites(config.get("qos/publication") or [])
+        self._keys = KeyExprCache()
         self._receivers: weakref.WeakSet[Receiver[Any]] = weakref.WeakSet()
         self._held: set[Any] = set()  # declarations with callbacks, active until the session closes
         self._node = open_node(config, attempt, discovery)
         context = TimestampContext(self.zid(), self._node.whatami)
-        self._stamper = Stamper(context, self._node.new_timestamp, timestamp_callback)
+        self._stamper = TimestampStamper(context, self._node.new_timestamp, timestamp_callback)
         self._life.over = None
         _sessions.add(self)
 
@@ -191,7 +191,7 @@ class Session(Publishing, Asking):
         key, origin = as_key(key_expr), as_locality("allowed_origin", allowed_origin)
         node = self._live()
         target: Receiver[Sample] = self._receiver(handler)
-        deliver = target.deliver or Samples(target.push, target.channel, self._keys, self._stamper)
+        deliver = target.deliver or SampleListener(target.push, target.channel, self._keys, self._stamper)
         entity = node.declare_subscriber(key.utf8, deliver, origin)
         return self._declared(Subscriber(self, key, target, entity))
 

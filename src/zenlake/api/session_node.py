@@ -12,16 +12,16 @@ from zenlake.config import Config
 from zenlake.core.enums import Reliability, SampleKind, WhatAmI
 from zenlake.core.identifiers import ZenohId
 from zenlake.errors import ClosedError, DeadlockError
-from zenlake.runtime.connection import Face
+from zenlake.runtime.connection import Connection
 from zenlake.runtime.live_node import TOLD, LiveNode, NodeConfig
 from zenlake.transport.unicast import Closed
 
 if TYPE_CHECKING:
     from zenlake.api.info import Link, Transport
-    from zenlake.api.scouting_service import Discovery
+    from zenlake.api.scouting_service import ScoutingService
 from zenlake.api.config_mapping import node_config
 
-__all__ = ["Attempt", "SessionNode", "open_node"]
+__all__ = ["OpenAttempt", "SessionNode", "open_node"]
 
 log = logger("zenlake.node")
 
@@ -38,8 +38,8 @@ class SessionNode(LiveNode):
     def __init__(self, config: NodeConfig) -> None:
         self._watchers: dict[object, Watcher] = {}
         self._full: set[object] = set()
-        self._paused: list[Face] = []
-        self.discovery: Discovery | None = None
+        self._paused: list[Connection] = []
+        self.discovery: ScoutingService | None = None
         super().__init__(config)
 
     def settle(self) -> None:
@@ -165,22 +165,22 @@ class SessionNode(LiveNode):
         self.runtime.engine.run(begin)
         return lambda: self._watchers.pop(key, None) and None
 
-    def opened(self, face: Face) -> None:
+    def opened(self, face: Connection) -> None:
         super().opened(face)
         self._report(SampleKind.PUT, face)
 
-    def closed(self, face: Face, event: Closed) -> None:
+    def closed(self, face: Connection, event: Closed) -> None:
         super().closed(face, event)
         self._report(SampleKind.DELETE, face)
 
-    def _report(self, kind: SampleKind, face: Face) -> None:
+    def _report(self, kind: SampleKind, face: Connection) -> None:
         if self._watchers:
             transport, link = _described(face)
             for watcher in list(self._watchers.values()):
                 watcher(kind, transport, link)
 
 
-def _described(face: Face) -> tuple["Transport", "Link"]:
+def _described(face: Connection) -> tuple["Transport", "Link"]:
     from zenlake.api.info import Link, Transport  # rarely used
 
     zid = ZenohId.from_wire(face.zid)
@@ -206,7 +206,7 @@ def _described(face: Face) -> tuple["Transport", "Link"]:
     )
 
 
-class Attempt:
+class OpenAttempt:
     """A node being opened. Another thread may abandon it at any time. The node is then closed, even if it is already open."""
 
     def __init__(self) -> None:
@@ -228,7 +228,7 @@ class Attempt:
 
 
 def open_node(
-    config: Config, attempt: Attempt | None = None, discovery: "Discovery | None" = None, **more: Any
+    config: Config, attempt: OpenAttempt | None = None, discovery: "ScoutingService | None" = None, **more: Any
 ) -> SessionNode:
     """Return the node that a configuration describes, listening and connected.
 
@@ -245,9 +245,9 @@ def open_node(
         if attempt is not None:
             attempt.begun(node)
         if finds:
-            from zenlake.api.scouting_service import Discovery
+            from zenlake.api.scouting_service import ScoutingService
 
-            node.discovery = discovery or Discovery(config)
+            node.discovery = discovery or ScoutingService(config)
         node.start()
         if node.discovery is not None:
             node.discovery.begin(node)

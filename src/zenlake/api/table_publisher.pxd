@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 cimport cython
 from zenlake.columns.encoder cimport Encoder
-from zenlake.columns.column_readers cimport Choices
-from zenlake.network.prepared_put cimport Posted, Way
+from zenlake.columns.column_readers cimport EnumReader
+from zenlake.network.prepared_put cimport PreparedPush, ThreadQueueHandle
 from zenlake.wire.cursor cimport Blob
 from zenlake.wire.network cimport Push
 
 @cython.final
-cdef class Rows:
+cdef class TablePublisher:
     cdef object node
     cdef bint local
     cdef bint remote
@@ -20,7 +20,7 @@ cdef class Rows:
     cdef object encoding
     cdef dict posts
     cdef bint is_plain
-    cdef Py_ssize_t run(self, Py_ssize_t first, Py_ssize_t end, Choices codes, bint one) except -1
-    cdef Py_ssize_t run_anywhere(self, Py_ssize_t first, Py_ssize_t end, Choices codes, bint one) except -1
-    cdef Py_ssize_t run_plain(self, Way way, Py_ssize_t first, Py_ssize_t end, Choices codes, bint one) except -1
-    cdef Posted post(self, Py_ssize_t code, int qos)
+    cdef Py_ssize_t run(self, Py_ssize_t first, Py_ssize_t end, EnumReader codes, bint one) except -1
+    cdef Py_ssize_t run_anywhere(self, Py_ssize_t first, Py_ssize_t end, EnumReader codes, bint one) except -1
+    cdef Py_ssize_t run_plain(self, ThreadQueueHandle way, Py_ssize_t first, Py_ssize_t end, EnumReader codes, bint one) except -1
+    cdef PreparedPush post(self, Py_ssize_t code, int qos)

@@ -11,21 +11,21 @@ import cython
 from zenlake.core.keyexpr import KeyExpr
 
 if cython.compiled:
-    from cython.cimports.zenlake.columns.column_readers import Choices
+    from cython.cimports.zenlake.columns.column_readers import EnumReader
     from cython.cimports.zenlake.columns.encoder import Encoder
     from cython.cimports.zenlake.network.forwarding import Route, Target
-    from cython.cimports.zenlake.network.prepared_put import Posted, Way, posted
+    from cython.cimports.zenlake.network.prepared_put import PreparedPush, ThreadQueueHandle, posted
     from cython.cimports.zenlake.wire.fields import WireExpr
     from cython.cimports.zenlake.wire.network import Push
 else:
-    from zenlake.columns.column_readers import Choices
+    from zenlake.columns.column_readers import EnumReader
     from zenlake.columns.encoder import Encoder
     from zenlake.network.forwarding import Route, Target
-    from zenlake.network.prepared_put import Posted, Way, posted
+    from zenlake.network.prepared_put import PreparedPush, ThreadQueueHandle, posted
     from zenlake.wire.fields import WireExpr
     from zenlake.wire.network import Push
 
-__all__ = ["Rows"]
+__all__ = ["TablePublisher"]
 
 RUN = cython.declare(cython.Py_ssize_t, 1024)
 EXPRESS = cython.declare(cython.int, 0x10)
@@ -33,7 +33,7 @@ EXPRESS = cython.declare(cython.int, 0x10)
 PLAIN = {"key", "payload", "priority", "congestion", "express", "reliable"}
 
 
-class Rows:
+class TablePublisher:
     """Sender of record batches. `node` is the network node; `local` and `remote` select the receivers of the rows."""
 
     def __init__(self, node, local, remote):
@@ -61,7 +61,7 @@ class Rows:
         self.is_plain = set(samples.schema.names) <= PLAIN
         self.routes = []
         self.keys = []
-        codes: Choices = Choices(keys, self.route, -1)
+        codes: EnumReader = EnumReader(keys, self.route, -1)
         if keys is None:
             self.route(key)
         self.only = self.shared_way()
@@ -100,7 +100,7 @@ class Rows:
         return way
 
     def run(self, first, end, codes, one):
-        way: Way = self.only
+        way: ThreadQueueHandle = self.only
         if way is None:
             return self.run_anywhere(first, end, codes, one)
         if self.is_plain:
@@ -127,7 +127,7 @@ class Rows:
 
     def run_plain(self, way, first, end, codes, one):
         encoder: Encoder = self.encoder
-        message: Posted = None
+        message: PreparedPush = None
         row: cython.Py_ssize_t
         code: cython.Py_ssize_t
         last: cython.Py_ssize_t = -1
@@ -163,7 +163,7 @@ class Rows:
 
     def post(self, code, qos):
         """Return the message prefix of a key's rows with this QoS, without the payload."""
-        message: Posted = self.posts.get((code, qos))
+        message: PreparedPush = self.posts.get((code, qos))
         if message is None:
             route: Route = self.routes[code]
             target: Target = route.targets[0]
@@ -176,7 +176,7 @@ class Rows:
         """Send rows that have several connections, local subscribers or timestamps."""
         push: Push = self.push
         route: Route
-        way: Way
+        way: ThreadQueueHandle
         row: cython.Py_ssize_t
         code: cython.Py_ssize_t
         i: cython.Py_ssize_t

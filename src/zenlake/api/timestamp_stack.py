@@ -36,7 +36,7 @@ class TimestampContext:
 TimestampCallback = Callable[[TimestampContext], bytes]
 
 
-class Stamper:
+class TimestampStamper:
     """Add the records of one node, from its clock or from a user's callback."""
 
     __slots__ = ("_callback", "_context", "_now")
@@ -52,7 +52,7 @@ class Stamper:
         if not stack.points & (1 << point):
             return stack
         data: Timestamp | bytes = self._now() if self._callback is None else bytes(self._callback(self._context))
-        return wire.TimestampStack(stack.points, (*stack.records, wire.Record(1 << point, data)))
+        return wire.TimestampStack(stack.points, (*stack.records, wire.StackRecord(1 << point, data)))
 
     def sent(self, instrumentation: "TimestampInstrumentation") -> bytes:
         """Return the stack of a new message."""
@@ -144,7 +144,7 @@ class TimestampStackRecord:
 
     __slots__ = ("_record",)
 
-    def __init__(self, record: wire.Record) -> None:
+    def __init__(self, record: wire.StackRecord) -> None:
         self._record = record
 
     @property

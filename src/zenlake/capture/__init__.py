@@ -18,16 +18,16 @@ from collections.abc import Generator, Iterable, Iterator
 
 import pyarrow as pa
 
-from zenlake.capture.batch_builder import Rows
-from zenlake.capture.diagnostics import Face, Note
-from zenlake.capture.file_cursor import Walk
-from zenlake.capture.packet_loop import Reader
-from zenlake.capture.pcap import Packets, Source, Trouble
-from zenlake.capture.plan_cache import KnownPlan
-from zenlake.capture.session_registry import News
-from zenlake.capture.splits import SIZE, Range
+from zenlake.capture.batch_builder import BatchBuilder
+from zenlake.capture.diagnostics import CapturedFace, Diagnostic
+from zenlake.capture.file_cursor import FileCursor
+from zenlake.capture.packet_loop import PacketLoop
+from zenlake.capture.pcap import CaptureFile, FileError, Packets
+from zenlake.capture.plan_cache import CachedPlan
+from zenlake.capture.session_registry import SessionEvents
+from zenlake.capture.splits import SIZE, Split
 
-__all__ = ["open", "Capture", "Face", "Note", "Range"]
+__all__ = ["open", "Capture", "CapturedFace", "Diagnostic", "Split"]
 
 PATH = str | os.PathLike[str]
 
@@ -38,17 +38,17 @@ class Capture:
     def __init__(self, paths: Iterable[PATH], rows: int, bytes: int, held: int, flows: int) -> None:
         self.files = in_order([os.fspath(path) for path in paths])
         self.limits = (rows, bytes, held, flows)
-        self.reader = Reader(Rows(1, 1, 1), 1)
+        self.reader = PacketLoop(BatchBuilder(1, 1, 1), 1)
 
     @property
-    def faces(self) -> list[Face]:
+    def faces(self) -> list[CapturedFace]:
         """The sessions found so far, by id.
 
         Complete once `batches` is exhausted. Only the latest are kept if a capture has tens of thousands.
         """
         return [face for face in self.reader.faces if face is not None]
 
-    def notes(self) -> list[Note]:
+    def notes(self) -> list[Diagnostic]:
         """Return the skipped, repaired or unusual items found so far.
 
         Complete once `batches` is exhausted.
@@ -61,28 +61,28 @@ class Capture:
         Each call reads the files again from the start (except a pipe).
         """
         rows, size, held, flows = self.limits
-        self.reader = Reader(Rows(rows, size, held), flows)
-        yield from Walk(self.reader, self.files).to(len(self.files), 0)
+        self.reader = PacketLoop(BatchBuilder(rows, size, held), flows)
+        yield from FileCursor(self.reader, self.files).to(len(self.files), 0)
         self.reader.finish()
         yield from self.reader.rows.collect()
 
-    def steps(self) -> Generator[tuple[pa.RecordBatch | None, News], None, None]:
+    def steps(self) -> Generator[tuple[pa.RecordBatch | None, SessionEvents], None, None]:
         """Iterate over the same batches, each with the session changes up to it.
 
         The last item has changes only.
         """
         known = 0
         for batches in self.batches():
-            news = News.of(self.reader, known)
+            news = SessionEvents.of(self.reader, known)
             known += len(news.met)
             yield batches, news
-        yield None, News.of(self.reader, known)
+        yield None, SessionEvents.of(self.reader, known)
 
-    def ranges(self, size: int = SIZE) -> Iterator[Range]:
+    def ranges(self, size: int = SIZE) -> Iterator[Split]:
         """Split the capture into ranges of about `size` bytes that can be pickled and decoded anywhere, in any order."""
         return self.plan(size).ranges()
 
-    def plan(self, size: int = SIZE, carry: bool = False) -> KnownPlan:
+    def plan(self, size: int = SIZE, carry: bool = False) -> CachedPlan:
         """Return the planning pass that finds ranges, or the cached result of an earlier pass.
 
         The plan also holds the capture's notes.
@@ -91,7 +91,7 @@ class Capture:
             size: Target size of a range, in bytes.
             carry: Attach the rows that the pass has read to each range. For use in this process only.
         """
-        return KnownPlan(self.files, self.limits, size, carry)
+        return CachedPlan(self.files, self.limits, size, carry)
 
 
 def open(
@@ -127,13 +127,13 @@ def in_order(paths: list[str]) -> list[str]:
     starts = []
     latest = 0
     for path in paths:
-        packets = Packets(Source(path))
+        packets = Packets(CaptureFile(path))
         try:
             while packets.more():
                 if packets.peek():
                     latest = packets.received
                     break
-        except Trouble:
+        except FileError:
             pass
         starts.append(latest)
     return [path for _, _, path in sorted(zip(starts, range(len(paths)), paths, strict=True))]

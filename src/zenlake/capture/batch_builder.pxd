@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from zenlake.columns.buffer_pool cimport Pool
 
-cdef class Rows:
+cdef class BatchBuilder:
     cdef list ready
     cdef Py_ssize_t finished, count
     cdef Py_ssize_t most_rows, most_bytes, used

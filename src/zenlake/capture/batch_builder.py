@@ -15,10 +15,10 @@ from zenlake.core.batch_schema import BATCHES_SCHEMA
 if cython.compiled:
     from cython.cimports.libc.string import memcpy, memset
     from cython.cimports.zenlake.columns.buffer_pool import Block, Pool
-    from cython.cimports.zenlake.columns.c_data_export import Parcel
+    from cython.cimports.zenlake.columns.c_data_export import RecordBatchExport
 else:
     from zenlake.columns.buffer_pool import Pool
-    from zenlake.columns.c_data_export import Parcel
+    from zenlake.columns.c_data_export import RecordBatchExport
 
 TYPES = list(BATCHES_SCHEMA.types)
 BATCH = cython.declare(cython.int, 3)  # the index of the column with offsets
@@ -26,7 +26,7 @@ BYTES = cython.declare(cython.int, 8)  # the index of the data buffer, after the
 
 
 @cython.cclass
-class Rows:
+class BatchBuilder:
     """Create the builder. `pool` provides the memory; consecutive builders may share it."""
 
     def __init__(self, most_rows: int, most_bytes: int, most_held: int, pool: Pool | None = None) -> None:
@@ -115,7 +115,7 @@ class Rows:
         n: cython.Py_ssize_t = self.count
         if n == 0:
             return 0
-        parcel = Parcel(n, len(TYPES))
+        parcel = RecordBatchExport(n, len(TYPES))
         for i, size in enumerate((8 * n, 4 * n, n, 4 * (n + 1), 4 * n, (n + 7) >> 3, 8 * n, 4 * n)):
             parcel.column(TYPES[i], 0)
             parcel.buffer(None, 0)  # all have a value

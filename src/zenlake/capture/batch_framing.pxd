@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-from zenlake.capture.resync_buffer cimport Aside
-from zenlake.capture.heuristics cimport Judge
-from zenlake.capture.batch_builder cimport Rows
+from zenlake.capture.resync_buffer cimport ResyncBuffer
+from zenlake.capture.heuristics cimport ProtocolDetector
+from zenlake.capture.batch_builder cimport BatchBuilder
 
 cdef bytes copied(const unsigned char* p, Py_ssize_t at, Py_ssize_t end)
 
-cdef class Stream:
-    cdef Rows rows
-    cdef Judge judge
+cdef class BatchStream:
+    cdef BatchBuilder rows
+    cdef ProtocolDetector judge
     cdef public object flow
     cdef public int side, face, direction, mode, framing
     cdef public Py_ssize_t width
@@ -17,7 +17,7 @@ cdef class Stream:
     cdef public int file
     cdef unsigned char* part
     cdef Py_ssize_t have, need, skip
-    cdef Aside aside
+    cdef ResyncBuffer aside
     cdef Py_ssize_t look_at
     cdef bint feeding
     cdef long long unread, unread_packets, unread_from

@@ -21,10 +21,10 @@ if cython.compiled:
     from cython.cimports.libc.stdlib import free, malloc
     from cython.cimports.libc.string import memcpy
     from cython.cimports.zenlake.capture.heuristics import begins, lz4_size, quic, tls
-    from cython.cimports.zenlake.capture.resync_buffer import Aside
+    from cython.cimports.zenlake.capture.resync_buffer import ResyncBuffer
 else:
     from zenlake.capture.heuristics import begins, lz4_size, quic, tls
-    from zenlake.capture.resync_buffer import Aside
+    from zenlake.capture.resync_buffer import ResyncBuffer
     from zenlake.wire import message_ids
 
 SPLIT = cython.declare(cython.int, 0)
@@ -54,7 +54,7 @@ def copied(p, at, end):
 
 
 @cython.cclass
-class Stream:
+class BatchStream:
     def __init__(self, rows, judge, flow, side: int, datagrams: bool, anchored: bool) -> None:
         self.rows = rows
         self.judge = judge
@@ -79,7 +79,7 @@ class Stream:
         self.certain = False  # synchronised since the first byte
         self.opening = False  # INIT and OPEN are still expected; they determine the framing
         self.skip = 0  # bytes until the next batch, after a gap inside a batch
-        self.aside = Aside()  # held in SEEK mode
+        self.aside = ResyncBuffer()  # held in SEEK mode
         self.look_at = 0  # search again at this number of held bytes
         self.feeding = False
         return self.frame(PLAIN)

@@ -8,11 +8,11 @@ from contextlib import closing
 import pyarrow as pa
 
 from zenlake.capture import Capture
-from zenlake.capture.diagnostics import Note, Notes
-from zenlake.capture.plan_cache import KnownPlan
-from zenlake.capture.prefetch import Ahead
-from zenlake.capture.session_registry import Sessions
-from zenlake.capture.splits import Range
+from zenlake.capture.diagnostics import Diagnostic, Diagnostics
+from zenlake.capture.plan_cache import CachedPlan
+from zenlake.capture.prefetch import Prefetcher
+from zenlake.capture.session_registry import SessionRegistry
+from zenlake.capture.splits import Split
 from zenlake.columns import Decoder
 from zenlake.columns.buffer_pool import Pool
 from zenlake.columns.schemas import chosen
@@ -33,10 +33,10 @@ def decode(source: Capture, tables: Tables, rows: int = ROWS, ahead: bool = Fals
     """
     decoder = Decoder(tables, rows)
     decoder.files = list(source.files)
-    sessions = Sessions(decoder)
-    given_up = Notes()
+    sessions = SessionRegistry(decoder)
+    given_up = Diagnostics()
     steps = source.steps()
-    with closing(Ahead(steps) if ahead else steps) as made:
+    with closing(Prefetcher(steps) if ahead else steps) as made:
         for batches, news in made:
             sessions.hear(news, source.reader)
             if batches is not None:  # otherwise there are only sessions without batches: encrypted ones
@@ -56,7 +56,7 @@ def place_of(batches: pa.RecordBatch) -> tuple[int, int]:
 
 
 def decode_range(
-    of: Range, tables: Tables, rows: int = ROWS, decoder: Decoder | None = None, pool: Pool | None = None
+    of: Split, tables: Tables, rows: int = ROWS, decoder: Decoder | None = None, pool: Pool | None = None
 ) -> Decoded:
     """Decode the selected tables of one range.
 
@@ -69,14 +69,14 @@ def decode_range(
     yield from told(decoder.finish())
 
 
-def notes_of(plan: KnownPlan, tables: Tables) -> Decoded:
+def notes_of(plan: CachedPlan, tables: Tables) -> Decoded:
     """Return the capture's notes as events. The plan must be complete."""
     notes = plan.notes()
     tell_what_is_unreadable(plan.files, notes)
     return noted(plan.files, notes, plan.name, tables)
 
 
-def tell_what_is_unreadable(files: list[str], notes: list[Note]) -> None:
+def tell_what_is_unreadable(files: list[str], notes: list[Diagnostic]) -> None:
     """Log a warning for each truncated or damaged file, and raise if no file has a readable packet.
 
     A truncated file is decoded up to the damage, and an event records it. The log line is for users who do not query events.
@@ -94,7 +94,7 @@ def told(done: Mapping[str, list[pa.RecordBatch]]) -> Decoded:
             yield table, batch
 
 
-def noted(files: list[str], notes: list[Note], name: Callable[[int], str], tables: Tables) -> Decoded:
+def noted(files: list[str], notes: list[Diagnostic], name: Callable[[int], str], tables: Tables) -> Decoded:
     """Yield the capture's notes as rows of `events`, so that no bytes are dropped silently."""
     if "events" not in tables or not notes:
         return

@@ -7,7 +7,7 @@ Address = tuple[str, int]
 
 
 @dataclass(slots=True)
-class Face:
+class CapturedFace:
     """One session, as seen from its packets."""
 
     id: int
@@ -23,7 +23,7 @@ class Face:
 
 
 @dataclass(slots=True, frozen=True)
-class Note:
+class Diagnostic:
     """Skipped, repaired or unusual bytes, summed over one face (-1: without a face) in one file."""
 
     kind: str
@@ -56,7 +56,7 @@ WHY = {
 }
 
 
-class Notes:
+class Diagnostics:
     """Sums of notes by kind, file and face, so that their number does not grow with the capture.
 
     The number of faces is not limited either. Beyond MOST sums, new notes are summed over all faces.
@@ -79,8 +79,8 @@ class Notes:
             found[1] += count
             found[2] += size
 
-    def rows(self) -> list[Note]:
+    def rows(self) -> list[Diagnostic]:
         return [
-            Note(kind, file, packet, face, count, size, why)
+            Diagnostic(kind, file, packet, face, count, size, why)
             for (kind, file, face, why), (packet, count, size) in self._sums.items()
         ]

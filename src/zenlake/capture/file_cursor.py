@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from zenlake.capture.packet_loop import Reader
-from zenlake.capture.pcap import Packets, Source, Trouble
+from zenlake.capture.packet_loop import PacketLoop
+from zenlake.capture.pcap import CaptureFile, FileError, Packets
 
 MORE = 0  # as in files
 PAUSED = 3  # as in reader
@@ -20,10 +20,10 @@ Place = tuple[Any, ...]  # of Packets, in a file with random access
 Cut = tuple[int, Place | None]  # a file, and a position in it
 
 
-class Walk:
+class FileCursor:
     """Cursor position. `file` is past the last one when all files are read."""
 
-    def __init__(self, reader: Reader, files: list[str], first: Cut = (0, None)) -> None:
+    def __init__(self, reader: PacketLoop, files: list[str], first: Cut = (0, None)) -> None:
         self.file, self._place = first
         self._reader = reader
         self._files = files
@@ -40,7 +40,7 @@ class Walk:
                     yield from self._reader.rows.collect()
                 if found == STOPPED:
                     return
-            except Trouble as error:
+            except FileError as error:
                 trouble = str(error)
             self._close(trouble)
 
@@ -54,7 +54,7 @@ class Walk:
         return self.file, self._packets.place() if self._packets is not None else None
 
     def _open(self) -> Packets:
-        self._packets = Packets(Source(self._files[self.file]))
+        self._packets = Packets(CaptureFile(self._files[self.file]))
         if self._place is not None:
             self._packets.resume(self._place)
         self._place = None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-from zenlake.capture.tcp_reassembly cimport Lane
+from zenlake.capture.tcp_reassembly cimport TcpDirection
 
-cdef class Table:
+cdef class FlowTable:
     cdef void** lanes
     cdef unsigned long long* keys
     cdef unsigned long long multiplier
@@ -20,7 +20,7 @@ cdef class Table:
     cdef int enter(self, flow) except -1
     cdef int place(
         self,
-        Lane lane,
+        TcpDirection lane,
         unsigned long long src_hi,
         unsigned long long src_lo,
         unsigned long long dst_hi,

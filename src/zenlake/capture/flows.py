@@ -10,15 +10,15 @@ from typing import Any
 
 import cython
 
-from zenlake.capture.diagnostics import Address, Face
+from zenlake.capture.diagnostics import Address, CapturedFace
 from zenlake.capture.heuristics import Framing
 
 if cython.compiled:
     import cython.cimports.zenlake.wire.message_ids as message_ids
     from cython.cimports.libc.stdlib import calloc, free
-    from cython.cimports.zenlake.capture.tcp_reassembly import Lane
+    from cython.cimports.zenlake.capture.tcp_reassembly import TcpDirection
 else:
-    from zenlake.capture.tcp_reassembly import Lane
+    from zenlake.capture.tcp_reassembly import TcpDirection
     from zenlake.wire import message_ids
 
 DEFAULT_PORT = 7447
@@ -50,8 +50,10 @@ class Flow:
         self.group = self.udp and ipaddress.ip_address(self.ends[1][0]).is_multicast
         self.first = book.place()  # file and packet
         self.client = client  # the side that opened, once known: for TCP, SYN was captured
-        self.lanes = tuple(Lane(book.rows, book.judge, self, side, self.udp, client is not None) for side in (0, 1))
-        self.face: Face | None = None
+        self.lanes = tuple(
+            TcpDirection(book.rows, book.judge, self, side, self.udp, client is not None) for side in (0, 1)
+        )
+        self.face: CapturedFace | None = None
         self.framing = -1  # after the handshake, once known
         self.offers: dict[bool, int] = {}  # features that InitSyn (False) and InitAck (True) offered
         self.doubtful = 0
@@ -155,11 +157,13 @@ class Flow:
 
     # The face.
 
-    def add_face(self, protocol: str, framing: str, encrypted: bool, midway: bool) -> Face:
+    def add_face(self, protocol: str, framing: str, encrypted: bool, midway: bool) -> CapturedFace:
         if self.client is None:
             self.client = self.guess_client()
         client, server = self.ends[self.client], self.ends[1 - self.client]
-        face = Face(len(self.book.faces), protocol, client, server, framing, False, encrypted, midway, *self.first)
+        face = CapturedFace(
+            len(self.book.faces), protocol, client, server, framing, False, encrypted, midway, *self.first
+        )
         self.face = face
         self.book.faces.append(face)
         if not midway and len(self.book.servers) < MOST_SERVERS:
@@ -187,7 +191,7 @@ class Flow:
 
 
 @cython.cclass
-class Table:
+class FlowTable:
     """Hash table from source, destination, ports and protocol to the lane.
 
     It uses open addressing. Flows are removed only when it is rebuilt.

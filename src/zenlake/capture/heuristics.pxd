@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-from zenlake.wire.batch_reader cimport Reader
+from zenlake.wire.batch_reader cimport BatchReader
 
-cdef class Judge:
-    cdef Reader reader
+cdef class ProtocolDetector:
+    cdef BatchReader reader
     cdef bytes data
     cdef const unsigned char* p
 

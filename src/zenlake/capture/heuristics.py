@@ -13,10 +13,10 @@ from zenlake.wire.scouting import read_scouting
 
 if cython.compiled:
     import cython.cimports.zenlake.wire.message_ids as message_ids
-    from cython.cimports.zenlake.wire.batch_reader import Reader
+    from cython.cimports.zenlake.wire.batch_reader import BatchReader
 else:
     from zenlake.wire import message_ids
-    from zenlake.wire.batch_reader import Reader
+    from zenlake.wire.batch_reader import BatchReader
 
 PLAIN = cython.declare(cython.int, 0)  # an unchanged batch
 COMPRESSED = cython.declare(cython.int, 1)  # a batch header byte, then the batch or its LZ4 block
@@ -39,7 +39,7 @@ class Framing:
 
 
 @cython.cclass
-class Judge:
+class ProtocolDetector:
     """Weighs the bytes that `point` was called with."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Judge:
 
     def point(self, data):
         if self.reader is None:
-            self.reader = Reader()
+            self.reader = BatchReader()
         self.data = data
         self.p = data
         self.reader.bind(data)

@@ -14,7 +14,7 @@ LARGEST = 1 << 16
 PATIENCE = 2_000_000_000  # ns
 
 
-class Whole:
+class PartialPacket:
     """A packet with some of its fragments."""
 
     __slots__ = ("file", "have", "packet", "parts", "since", "size")
@@ -28,9 +28,9 @@ class Whole:
         self.packet = packet
 
 
-class Fragments:
-    def __init__(self, lost: Callable[[Whole], None]) -> None:
-        self._wholes: dict[Key, Whole] = {}  # oldest first
+class IpReassembly:
+    def __init__(self, lost: Callable[[PartialPacket], None]) -> None:
+        self._wholes: dict[Key, PartialPacket] = {}  # oldest first
         self._bytes = 0
         self._lost = lost
 
@@ -45,7 +45,7 @@ class Fragments:
         if whole is None:
             while len(self._wholes) >= MOST_PACKETS or self._bytes > MOST_BYTES:
                 self._give_up(next(iter(self._wholes)))
-            whole = self._wholes[key] = Whole(received, file, packet)
+            whole = self._wholes[key] = PartialPacket(received, file, packet)
         if offset in whole.parts or offset + len(data) > LARGEST:
             return None
         whole.parts[offset] = data
@@ -76,9 +76,9 @@ class Fragments:
 
     # Save and restore, to continue in another process.
 
-    def save(self) -> dict[Key, Whole]:
+    def save(self) -> dict[Key, PartialPacket]:
         return dict(self._wholes)
 
-    def restore(self, saved: dict[Key, Whole]) -> None:
+    def restore(self, saved: dict[Key, PartialPacket]) -> None:
         self._wholes = saved
         self._bytes = sum(whole.have for whole in saved.values())

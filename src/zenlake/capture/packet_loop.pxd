@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 from zenlake.capture.pcap cimport Packets
-from zenlake.capture.flows cimport Table
+from zenlake.capture.flows cimport FlowTable
 from zenlake.capture.headers cimport Headers
-from zenlake.capture.heuristics cimport Judge
-from zenlake.capture.batch_builder cimport Rows
-from zenlake.capture.tcp_reassembly cimport Lane
+from zenlake.capture.heuristics cimport ProtocolDetector
+from zenlake.capture.batch_builder cimport BatchBuilder
+from zenlake.capture.tcp_reassembly cimport TcpDirection
 
-cdef class Reader:
-    cdef readonly Rows rows
-    cdef readonly Judge judge
+cdef class PacketLoop:
+    cdef readonly BatchBuilder rows
+    cdef readonly ProtocolDetector judge
     cdef readonly list faces
     cdef public list departed
     cdef readonly object notes
     cdef readonly set servers
     cdef object fragments
-    cdef Table table
+    cdef FlowTable table
     cdef Headers headers
     cdef readonly Packets packets
     cdef int file, looked_ahead
@@ -26,10 +26,10 @@ cdef class Reader:
     cpdef int run(self) except -1
     cdef int step(self) except -1 nogil
     cdef int packet(self, Headers h, const unsigned char* p) except -1 nogil
-    cdef int carry(self, Lane lane, Headers h, const unsigned char* p) except -1 nogil
+    cdef int carry(self, TcpDirection lane, Headers h, const unsigned char* p) except -1 nogil
     cdef bint twin(self, Headers h, const unsigned char* p) noexcept nogil
     cdef int new_flow(self) except -1
-    cdef int connect(self, Lane lane) except -1
+    cdef int connect(self, TcpDirection lane) except -1
     cdef int fragment(self, const unsigned char* p) except -1
     cdef int odd(self, int found) except -1
     cpdef int finish(self) except -1

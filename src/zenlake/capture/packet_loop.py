@@ -5,28 +5,28 @@ from array import array
 
 import cython
 
-from zenlake.capture.diagnostics import Address, Face, Notes
+from zenlake.capture.diagnostics import Address, CapturedFace, Diagnostics
 from zenlake.capture.flows import MOST_SERVERS, Flow, ends_of
-from zenlake.capture.ip_reassembly import Fragments
-from zenlake.capture.pcap import Trouble
+from zenlake.capture.ip_reassembly import IpReassembly
+from zenlake.capture.pcap import FileError
 
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
     from cython.cimports.libc.stdlib import calloc, free
     from cython.cimports.libc.string import memcpy
-    from cython.cimports.zenlake.capture.batch_builder import Rows
+    from cython.cimports.zenlake.capture.batch_builder import BatchBuilder
     from cython.cimports.zenlake.capture.batch_framing import copied
-    from cython.cimports.zenlake.capture.flows import Table
+    from cython.cimports.zenlake.capture.flows import FlowTable
     from cython.cimports.zenlake.capture.headers import Headers, u64
-    from cython.cimports.zenlake.capture.heuristics import Judge
+    from cython.cimports.zenlake.capture.heuristics import ProtocolDetector
     from cython.cimports.zenlake.capture.pcap import Packets
-    from cython.cimports.zenlake.capture.tcp_reassembly import Lane
+    from cython.cimports.zenlake.capture.tcp_reassembly import TcpDirection
 else:
-    from zenlake.capture.batch_builder import Rows
+    from zenlake.capture.batch_builder import BatchBuilder
     from zenlake.capture.batch_framing import copied
-    from zenlake.capture.flows import Table
+    from zenlake.capture.flows import FlowTable
     from zenlake.capture.headers import Headers, u64
-    from zenlake.capture.heuristics import Judge
+    from zenlake.capture.heuristics import ProtocolDetector
     from zenlake.capture.pcap import Packets
 
 MORE = cython.declare(cython.int, 0)  # as in files
@@ -54,18 +54,18 @@ ODD = {-1: "not-ip", -2: "malformed", -3: "link-type"}
 
 
 @cython.cclass
-class Reader:
+class PacketLoop:
     """State of a capture reader. Flows use it as `book`: rows, faces, notes, servers, departed."""
 
-    def __init__(self, rows: Rows, most_flows: int) -> None:
+    def __init__(self, rows: BatchBuilder, most_flows: int) -> None:
         self.rows = rows
-        self.faces: list[Face | None] = []  # None: ended long ago
+        self.faces: list[CapturedFace | None] = []  # None: ended long ago
         self.departed: list[int] = []  # faces whose flow has ended
-        self.notes = Notes()
+        self.notes = Diagnostics()
         self.servers: set[tuple[Address, bool]] = set()  # ends that are known to listen
-        self.fragments = Fragments(self.lost)
-        self.judge = Judge()
-        self.table = Table(most_flows)
+        self.fragments = IpReassembly(self.lost)
+        self.judge = ProtocolDetector()
+        self.table = FlowTable(most_flows)
         self.headers = Headers()
         self.packets = Packets()
         self.file = 0
@@ -134,7 +134,7 @@ class Reader:
                 self.new_flow()
             slot = self.table.find(h.src_hi, h.src_lo, h.dst_hi, h.dst_lo, h.ports)
         if cython.compiled:
-            return self.carry(cython.cast(Lane, self.table.lanes[slot]), h, p)
+            return self.carry(cython.cast(TcpDirection, self.table.lanes[slot]), h, p)
         else:
             return self.carry(self.table.lanes[slot], h, p)
 
@@ -275,7 +275,7 @@ class Reader:
     def see_more(self, packets):
         try:
             return packets.more()
-        except Trouble:  # reported when the loop reaches it
+        except FileError:  # reported when the loop reaches it
             return False
 
     def odd(self, found):

@@ -22,8 +22,8 @@ from zenlake import capture
 from zenlake.capture import PATH, Capture
 from zenlake.capture.decode import ROWS, Decoded, Tables, decode_range, notes_of
 from zenlake.capture.decode import decode as decode_here
-from zenlake.capture.plan_cache import KnownPlan
-from zenlake.capture.splits import SIZE, Range, size_that_can_be_cut
+from zenlake.capture.plan_cache import CachedPlan
+from zenlake.capture.splits import SIZE, Split, size_that_can_be_cut
 from zenlake.columns import Decoder
 from zenlake.columns.buffer_pool import Pool
 
@@ -88,7 +88,7 @@ def decode_by_threads(
     source: Capture, tables: Tables, threads: int, keep: Keep | None, rows: int, size: int
 ) -> Decoded:
     plan = source.plan(size, carry=True)
-    crew = Crew(plan, tables, keep, rows)
+    crew = DecodeThreads(plan, tables, keep, rows)
     try:
         crew.start(threads)
         yield from crew.results()
@@ -97,15 +97,15 @@ def decode_by_threads(
     yield from kept(notes_of(plan, tables), keep)
 
 
-class Crew:
+class DecodeThreads:
     """Threads over one plan. The consumer of the results is one of them."""
 
-    def __init__(self, plan: KnownPlan, tables: Tables, keep: Keep | None, rows: int) -> None:
+    def __init__(self, plan: CachedPlan, tables: Tables, keep: Keep | None, rows: int) -> None:
         self._tables, self._keep, self._rows = tables, keep, rows
         self._ranges = plan.ranges()
         self._threads: list[threading.Thread] = []
         self._lanes: deque[Lane] = deque()  # of the ranges that are not consumed, in order
-        self._found: deque[tuple[Range, Lane]] = deque()  # ranges without a decoding thread
+        self._found: deque[tuple[Split, Lane]] = deque()  # ranges without a decoding thread
         self._room = AHEAD  # lanes that may still be started
         self._finding = False  # a thread runs the pass
         self._over = False  # there are no further lanes
@@ -132,7 +132,7 @@ class Crew:
 
     def results(self) -> Decoded:
         """Iterate over the rows of the ranges in order. While the first lane is empty, this thread works like the others."""
-        own = Work(self._tables, self._keep, self._rows)
+        own = SplitDecoder(self._tables, self._keep, self._rows)
         while (some := self._take()) is not None:
             for found in some:
                 if isinstance(found, BaseException):
@@ -164,13 +164,13 @@ class Crew:
     # In each thread
 
     def _run(self) -> None:
-        work = Work(self._tables, self._keep, self._rows)
+        work = SplitDecoder(self._tables, self._keep, self._rows)
         while not self._stopped and not self._is_over(work):
             if not self._do(work):
                 with self._lock:
                     self._asked.wait_for(lambda: self._stopped or self._can_do(work) or self._is_over(work))
 
-    def _do(self, work: "Work") -> bool:
+    def _do(self, work: "SplitDecoder") -> bool:
         """Do one step of the available work, if any."""
         with self._lock:
             if not self._can_do(work):
@@ -188,7 +188,7 @@ class Crew:
             self._put(work.lane, work.step())
         return True
 
-    def _can_do(self, work: "Work") -> bool:
+    def _can_do(self, work: "SplitDecoder") -> bool:
         if work.done:
             return self._may_find() or bool(self._found)
         return len(work.lane) < LONGEST
@@ -197,7 +197,7 @@ class Crew:
         """Choose the next work. The pass comes first, because the other threads depend on it, but it must not run far ahead."""
         return not self._finding and not self._over and self._room > 0 and len(self._found) < ENOUGH
 
-    def _is_over(self, work: "Work") -> bool:
+    def _is_over(self, work: "SplitDecoder") -> bool:
         return work.done and self._over and not self._found
 
     def _find(self) -> None:
@@ -225,7 +225,7 @@ class Crew:
                 self._given.notify()
 
 
-class Work:
+class SplitDecoder:
     """The range of one thread, with its decoder."""
 
     def __init__(self, tables: Tables, keep: Keep | None, rows: int) -> None:
@@ -236,7 +236,7 @@ class Work:
         self.lane: Lane = deque()
         self.done = True
 
-    def begin(self, each: Range, lane: Lane) -> None:
+    def begin(self, each: Split, lane: Lane) -> None:
         self._steps = kept(decode_range(each, self._tables, decoder=self._decoder, pool=self._pool), self._keep)
         self.lane = lane
         self.done = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-cdef class Source:
+cdef class CaptureFile:
     cdef object stream, pieces
     cdef bint is_mine
     cdef int number
@@ -7,7 +7,7 @@ cdef class Source:
 
 cdef class Packets:
     cdef const unsigned char* p
-    cdef Source source
+    cdef CaptureFile source
     cdef object owner, memory
     cdef Py_ssize_t first, at, end, room
     cdef int container

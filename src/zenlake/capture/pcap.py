@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Capture files: byte sources, and the packets in them.
 
-`Source` provides the bytes: with random access, or sequentially for a compressed file or a pipe. `Packets` iterates
-over the records of pcap or the blocks of pcapng in a sliding window. `Trouble` ends a file with a reason; the packets
+`CaptureFile` provides the bytes: with random access, or sequentially for a compressed file or a pipe. `Packets` iterates
+over the records of pcap or the blocks of pcapng in a sliding window. `FileError` ends a file with a reason; the packets
 before it stay valid. This module does not interpret packets.
 
 Performance: files are not memory-mapped. Mapping and unmapping pages takes longer than copying them into reused memory,
@@ -53,7 +53,7 @@ MOST_INTERFACES = 1 << 16
 WINDOW = 1 << 18  # bytes per read: they are still in the core's own cache when the packets are parsed
 
 
-class Trouble(Exception):
+class FileError(Exception):
     """The reason why a file cannot be read further."""
 
 
@@ -67,7 +67,7 @@ def lies_in_place(path):
 
 
 @cython.cclass
-class Source:
+class CaptureFile:
     """A capture file. `-` is the standard input."""
 
     def __init__(self, path: str) -> None:
@@ -98,7 +98,7 @@ def pieces(read):
         try:
             piece = read(WINDOW)
         except (EOFError, OSError, zlib.error) as error:
-            raise Trouble(f"the compressed data is truncated or damaged: {error}") from error
+            raise FileError(f"the compressed data is truncated or damaged: {error}") from error
         if not piece:
             return
         yield piece
@@ -121,7 +121,7 @@ def u32(p, at, big):
 class Packets:
     """The packets of one file. After `next() == PACKET`: p[data:data_end], link, received, number, missing."""
 
-    def __init__(self, source: Source | None = None) -> None:
+    def __init__(self, source: CaptureFile | None = None) -> None:
         self.source = source
         self.memory = None  # buffer for the windows
         self.room = 0
@@ -160,9 +160,9 @@ class Packets:
         try:
             size = os.preadv(self.source.number, [self.memory[:size]], at)
         except OSError as error:
-            raise Trouble(f"cannot read the file: {error}") from error
+            raise FileError(f"cannot read the file: {error}") from error
         if size <= left:
-            raise Trouble(f"the file was truncated to {at + size} bytes while it was read")
+            raise FileError(f"the file was truncated to {at + size} bytes while it was read")
         self.see(self.memory, at, size)
         return True
 

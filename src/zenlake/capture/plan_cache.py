@@ -28,10 +28,10 @@ from zlib import crc32
 import pyarrow as pa
 
 from zenlake import __version__
-from zenlake.capture.diagnostics import Note
-from zenlake.capture.splits import Limits, Plan, Range, size_that_can_be_cut
+from zenlake.capture.diagnostics import Diagnostic
+from zenlake.capture.splits import Limits, Split, SplitPlan, size_that_can_be_cut
 
-__all__ = ["KnownPlan", "folder"]
+__all__ = ["CachedPlan", "folder"]
 
 WORTH = 64 << 20  # minimum size in bytes of a capture whose plan is cached
 MOST = 1 << 30  # limit in bytes of all plans together; the oldest are removed
@@ -43,7 +43,7 @@ HEAD = struct.Struct("<QQI")  # of a chunk: compressed size, uncompressed size, 
 ZSTD = pa.Codec("zstd", compression_level=1)
 
 
-class KnownPlan:
+class CachedPlan:
     """A `ranges.Plan` that is stored in the cache, or loaded from it.
 
     `notes` and `name` are complete after the last range.
@@ -53,16 +53,16 @@ class KnownPlan:
         self.files = files
         self._made = (files, limits, size)
         self._carry = carry
-        self._notes: list[Note] = []
+        self._notes: list[Diagnostic] = []
         self._names: dict[int, str] = {}
 
-    def ranges(self) -> Generator[Range]:
+    def ranges(self) -> Generator[Split]:
         path = self._path()
         given = 0
         if path is not None:
             with suppress(OSError, ValueError, EOFError, pickle.UnpicklingError, pa.ArrowException):
                 for piece in _pieces(path):
-                    if isinstance(piece, Range):
+                    if isinstance(piece, Split):
                         yield piece
                         given += 1
                     else:
@@ -70,16 +70,16 @@ class KnownPlan:
                         return
         yield from self._found(given, path)
 
-    def notes(self) -> list[Note]:
+    def notes(self) -> list[Diagnostic]:
         return self._notes
 
     def name(self, face: int) -> str:
         return self._names.get(face, "")
 
-    def _found(self, given: int, path: Path | None) -> Iterator[Range]:
+    def _found(self, given: int, path: Path | None) -> Iterator[Split]:
         """Run the pass and skip the ranges that were already returned. The pass is deterministic."""
-        plan = Plan(*self._made, self._carry)
-        with Keeping(path) as kept:
+        plan = SplitPlan(*self._made, self._carry)
+        with PlanWriter(path) as kept:
             for i, each in enumerate(plan.ranges()):
                 kept.add(replace(each, carried=None))
                 if i >= given:
@@ -107,7 +107,7 @@ class KnownPlan:
         return where / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}.plan"
 
 
-class Keeping:
+class PlanWriter:
     """A plan that is being written: visible when complete, abandoned at the first error."""
 
     def __init__(self, path: Path | None) -> None:
@@ -117,7 +117,7 @@ class Keeping:
                 self._file = tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", delete=False)  # type: ignore[assignment]  # noqa: SIM115
         self._write(MAGIC)
 
-    def __enter__(self) -> "Keeping":
+    def __enter__(self) -> "PlanWriter":
         return self
 
     def __exit__(self, *_: object) -> None:

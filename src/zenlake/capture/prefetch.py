@@ -16,7 +16,7 @@ END = object()
 T = TypeVar("T")
 
 
-class Ahead(Generic[T]):
+class Prefetcher(Generic[T]):
     """Iterator over prefetched steps. `close` ends the thread and closes the generator.
 
     Threading: both sides communicate only through queues. An interrupted queue call is either complete or not started, so
@@ -33,7 +33,7 @@ class Ahead(Generic[T]):
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="zenlake-capture", daemon=True)
 
-    def __iter__(self) -> "Ahead[T]":
+    def __iter__(self) -> "Prefetcher[T]":
         return self
 
     def __next__(self) -> T:

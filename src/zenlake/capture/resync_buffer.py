@@ -20,7 +20,7 @@ NOTHING = cython.declare(cython.int, -2)
 
 
 @cython.cclass
-class Aside:
+class ResyncBuffer:
     def __init__(self) -> None:
         self.held: list[tuple[bytes, int, int, int]] = []  # bytes, received, packet, file
         self.size = 0

@@ -8,12 +8,12 @@ messages are dropped when they use too much memory together; later messages then
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zenlake.capture.diagnostics import Face, Notes
+from zenlake.capture.diagnostics import CapturedFace, Diagnostics
 from zenlake.columns import Decoder
-from zenlake.session import Session
+from zenlake.session import SessionState
 
 if TYPE_CHECKING:
-    from zenlake.capture.packet_loop import Reader
+    from zenlake.capture.packet_loop import PacketLoop
 
 MOST_NAMES = 1 << 18
 MOST_FACES = 1 << 16  # limit of ended sessions
@@ -21,20 +21,20 @@ MOST_HALVES = 1 << 30  # limit of the bytes of incomplete messages in all sessio
 BREATH = 1 << 27  # bytes of batches between checks of that limit
 
 
-class News(NamedTuple):
+class SessionEvents(NamedTuple):
     """Session changes found by a reader."""
 
-    met: list[Face | None]
+    met: list[CapturedFace | None]
     departed: list[int]
 
     @classmethod
-    def of(cls, reader: "Reader", known: int) -> "News":
+    def of(cls, reader: "PacketLoop", known: int) -> "SessionEvents":
         """Return the changes since the reader had `known` faces."""
         departed, reader.departed = reader.departed, []
         return cls(reader.faces[known:], departed)
 
 
-class Sessions:
+class SessionRegistry:
     def __init__(self, decoder: Decoder, names: dict[int, str] | None = None) -> None:
         self.decoder = decoder
         self.names = names  # by face, if known in advance
@@ -45,11 +45,11 @@ class Sessions:
         self._told: dict[int, str] = {}  # names by face, for the capture's notes
         self._seen = 0
 
-    def introduce(self, reader: "Reader", all_decoded: bool = False) -> None:
+    def introduce(self, reader: "PacketLoop", all_decoded: bool = False) -> None:
         """Register new faces with the decoder."""
-        self.hear(News.of(reader, len(self.decoder.sessions)), reader, all_decoded)
+        self.hear(SessionEvents.of(reader, len(self.decoder.sessions)), reader, all_decoded)
 
-    def hear(self, news: "News", reader: "Reader", all_decoded: bool = False) -> None:
+    def hear(self, news: "SessionEvents", reader: "PacketLoop", all_decoded: bool = False) -> None:
         """Register new faces with the decoder. Remove those that ended before the last decoded rows."""
         known = self.decoder.sessions
         self.meet(news.met)
@@ -67,20 +67,20 @@ class Sessions:
                 self._told.pop(id, None)
             del self._gone[:-MOST_FACES]
 
-    def meet(self, faces: Sequence[Face | None]) -> None:
+    def meet(self, faces: Sequence[CapturedFace | None]) -> None:
         """Register further faces with the decoder."""
         for face in faces:
             if face is None:
                 self.decoder.sessions.append(None)
                 continue
             name = self._name(face) if self.names is None else self.names.get(face.id, "")
-            session = Session(name, self.decoder.memory)
+            session = SessionState(name, self.decoder.memory)
             session.is_scouting = face.protocol == "scouting"
             session.is_multicast = face.protocol == "multicast"
             self.decoder.sessions.append(session)
             self.born[face.id] = self._told[face.id] = name
 
-    def decoded(self, size: int, notes: Notes, place: tuple[int, int]) -> None:
+    def decoded(self, size: int, notes: Diagnostics, place: tuple[int, int]) -> None:
         """Enforce the limit of incomplete messages, at intervals of batch bytes. A note records the drop and its place."""
         self._seen += size
         if self._seen < BREATH:
@@ -117,13 +117,13 @@ class Sessions:
                 session.drop_keys()
         known[:] = [None] * count
         for id, (session, is_scouting) in saved.items():
-            known[id] = Session.restore(session, self.decoder.memory)
+            known[id] = SessionState.restore(session, self.decoder.memory)
             known[id].is_scouting = is_scouting
 
     def name(self, face: int) -> str:
         return self._told.get(face, "")
 
-    def _name(self, face: Face) -> str:
+    def _name(self, face: CapturedFace) -> str:
         """Name a session by protocol and addresses, with a counter for repeated addresses."""
         name = f"{face.protocol}/{address(face.client)}->{address(face.server)}"
         if name not in self._counts and len(self._counts) >= MOST_NAMES:

@@ -19,13 +19,13 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from zenlake.capture.batch_builder import Rows
-from zenlake.capture.diagnostics import Face, Note
-from zenlake.capture.file_cursor import Cut, Walk
-from zenlake.capture.packet_loop import Reader
+from zenlake.capture.batch_builder import BatchBuilder
+from zenlake.capture.diagnostics import CapturedFace, Diagnostic
+from zenlake.capture.file_cursor import Cut, FileCursor
+from zenlake.capture.packet_loop import PacketLoop
 from zenlake.capture.pcap import lies_in_place
-from zenlake.capture.session_registry import Sessions
-from zenlake.capture.state_filter import Skim
+from zenlake.capture.session_registry import SessionRegistry
+from zenlake.capture.state_filter import StateFilter
 from zenlake.columns import Decoder
 from zenlake.columns.buffer_pool import Pool
 
@@ -41,16 +41,16 @@ def size_that_can_be_cut(files: list[str]) -> int:
     return sum(os.path.getsize(file) if lies_in_place(file) else 0 for file in files)
 
 
-class Carried(NamedTuple):
+class DecodedSplit(NamedTuple):
     """The rows and faces that the pass has read for a range. The first `plan_cache` faces belong to earlier ranges."""
 
     rows: list[pa.RecordBatch]
-    faces: list[Face | None]
+    faces: list[CapturedFace | None]
     before: int
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class Split:
     """A part of a capture. It can be pickled; the files must stay at the same path."""
 
     files: list[str]
@@ -59,7 +59,7 @@ class Range:
     limits: Limits
     state: bytes  # of the reader and the sessions, pickled at the start of the range
     names: dict[int, str]  # of the faces that begin in it
-    carried: Carried | None = None
+    carried: DecodedSplit | None = None
 
     def decode(self, decoder: Decoder, pool: Pool | None = None) -> Iterator[None]:
         """Decode the range, one record batch per step. The filled tables may be taken at each step.
@@ -68,7 +68,7 @@ class Range:
         """
         saved, going_on = pickle.loads(self.state)
         decoder.files = list(self.files)
-        sessions = Sessions(decoder, self.names)
+        sessions = SessionRegistry(decoder, self.names)
         if self.carried is not None:
             sessions.restore(going_on, self.carried.before)
             sessions.meet(self.carried.faces)
@@ -77,7 +77,7 @@ class Range:
                 yield
             return
         rows, size, held, flows = self.limits
-        reader = Reader(Rows(rows, size, held, pool), flows)
+        reader = PacketLoop(BatchBuilder(rows, size, held, pool), flows)
         reader.restore(saved)
         sessions.restore(going_on, len(reader.faces))
         for batches in self._batches(reader):
@@ -87,15 +87,15 @@ class Range:
             yield
         reader.release()
 
-    def _batches(self, reader: Reader) -> Iterator[pa.RecordBatch]:
-        yield from Walk(reader, self.files, self.first).to(*self.end)
+    def _batches(self, reader: PacketLoop) -> Iterator[pa.RecordBatch]:
+        yield from FileCursor(reader, self.files, self.first).to(*self.end)
         if self.end[0] == len(self.files):
             reader.finish()
         reader.rows.flush()
         yield from reader.rows.collect()
 
 
-class Plan:
+class SplitPlan:
     """The planning pass. After it, the sessions and notes are those of the whole capture."""
 
     def __init__(self, files: list[str], limits: Limits, size: int = SIZE, carry: bool = False) -> None:
@@ -103,16 +103,16 @@ class Plan:
         self.files = files
         self.limits = limits
         self.size = max(1, size)
-        self.skim = Skim(rows, bytes, held)
-        self.reader = Reader(self.skim, flows)
+        self.skim = StateFilter(rows, bytes, held)
+        self.reader = PacketLoop(self.skim, flows)
         self.decoder = Decoder({})
         self.decoder.files = list(files)
-        self.sessions = Sessions(self.decoder)
-        self._beside = Rows(rows, bytes, held) if carry else None
+        self.sessions = SessionRegistry(self.decoder)
+        self._beside = BatchBuilder(rows, bytes, held) if carry else None
 
-    def ranges(self) -> Iterator[Range]:
+    def ranges(self) -> Iterator[Split]:
         """Yield each range as soon as the pass reaches its end. Decoding may start before the pass is complete."""
-        walk = Walk(self.reader, self.files)
+        walk = FileCursor(self.reader, self.files)
         first, state = walk.place(), self._save()
         seen = at = 0  # bytes since the last split; offset in the current file
         while walk.file < len(self.files):
@@ -137,7 +137,7 @@ class Plan:
         self.reader.finish()
         yield self._range(first, (len(self.files), 0), state)
 
-    def notes(self) -> list[Note]:
+    def notes(self) -> list[Diagnostic]:
         """Return the notes of the whole capture. Valid after the last range."""
         return self.reader.notes.rows()
 
@@ -150,15 +150,15 @@ class Plan:
         self.decoder.decode(batches)
         self.sessions.decoded(batches.get_total_buffer_size(), self.reader.notes, self.reader.place())
 
-    def _range(self, first: Cut, end: tuple[int, int], state: bytes) -> Range:
+    def _range(self, first: Cut, end: tuple[int, int], state: bytes) -> Split:
         """Update the sessions up to this packet. Return the new sessions and the rows since the last split."""
         self.reader.rows.flush()
         for batches in self.reader.rows.collect():
             self._follow(batches)
         self.sessions.introduce(self.reader, all_decoded=True)
         rows = self.skim.gathered()
-        carried = None if rows is None else Carried(rows, self.reader.faces[self._before :], self._before)
-        return Range(self.files, first, end, self.limits, state, self.sessions.born, carried)
+        carried = None if rows is None else DecodedSplit(rows, self.reader.faces[self._before :], self._before)
+        return Split(self.files, first, end, self.limits, state, self.sessions.born, carried)
 
     def _save(self) -> bytes:
         """Save the state at the start of a range. It is pickled immediately, because the objects continue to change."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-from zenlake.capture.batch_builder cimport Rows
+from zenlake.capture.batch_builder cimport BatchBuilder
 
 cdef Py_ssize_t skip_number(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 cdef Py_ssize_t skip_run(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
@@ -8,8 +8,8 @@ cdef Py_ssize_t skip_push(const unsigned char* p, Py_ssize_t at, Py_ssize_t end)
 cdef Py_ssize_t frame_of_pushes(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 cpdef Py_ssize_t kept_of(bytes batch) except -1
 
-cdef class Skim(Rows):
-    cdef Rows beside
+cdef class StateFilter(BatchBuilder):
+    cdef BatchBuilder beside
     cdef Py_ssize_t most_beside
     cdef int run, run_face, run_direction, run_lane
     cdef long long run_number

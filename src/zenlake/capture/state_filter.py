@@ -11,10 +11,10 @@ import cython
 
 if cython.compiled:
     import cython.cimports.zenlake.wire.message_ids as message_ids
-    from cython.cimports.zenlake.capture.batch_builder import Rows
+    from cython.cimports.zenlake.capture.batch_builder import BatchBuilder
     from cython.cimports.zenlake.capture.heuristics import number
 else:
-    from zenlake.capture.batch_builder import Rows
+    from zenlake.capture.batch_builder import BatchBuilder
     from zenlake.capture.heuristics import number
     from zenlake.wire import message_ids
 
@@ -117,11 +117,11 @@ def kept_of(batch):
 
 
 @cython.cclass
-class Skim(Rows):
+class StateFilter(BatchBuilder):
     """Rows for a decoder that tracks sessions and fills no table. All rows can be collected in addition."""
 
     def __init__(self, most_rows: int, most_bytes: int, most_held: int) -> None:
-        Rows.__init__(self, most_rows, most_bytes, most_held)
+        BatchBuilder.__init__(self, most_rows, most_bytes, most_held)
         self.beside = None
         self.most_beside = 0
         self.run = 0  # number of consecutive sequence numbers that the last rows represent
@@ -158,7 +158,7 @@ class Skim(Rows):
             self.run = 0
             if at < end and (skip_push(p, at, end) == end or (end - at == 1 and p[at] == message_ids.KEEP_ALIVE)):
                 return 0
-            return Rows.append(self, p, at, end, face, direction, wire_size, compressed, received, packet, file)
+            return BatchBuilder.append(self, p, at, end, face, direction, wire_size, compressed, received, packet, file)
         sn: cython.longlong = number(p, at, at + size, 0)
         lane: cython.int = p[at]
         if lane & 0x80:  # a priority, the only known extension here
@@ -183,4 +183,6 @@ class Skim(Rows):
             self.run_direction = direction
             self.run_lane = lane
         self.run_number = sn
-        return Rows.append(self, p, at, at + size, face, direction, wire_size, compressed, received, packet, file)
+        return BatchBuilder.append(
+            self, p, at, at + size, face, direction, wire_size, compressed, received, packet, file
+        )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-from zenlake.capture.batch_framing cimport Stream
+from zenlake.capture.batch_framing cimport BatchStream
 
-cdef class Lane:
-    cdef readonly Stream stream
+cdef class TcpDirection:
+    cdef readonly BatchStream stream
     cdef readonly object flow
     cdef readonly int side
     cdef public long long received, packet

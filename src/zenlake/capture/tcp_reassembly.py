@@ -15,9 +15,9 @@ from bisect import bisect_left
 import cython
 
 if cython.compiled:
-    from cython.cimports.zenlake.capture.batch_framing import Stream, copied
+    from cython.cimports.zenlake.capture.batch_framing import BatchStream, copied
 else:
-    from zenlake.capture.batch_framing import Stream, copied
+    from zenlake.capture.batch_framing import BatchStream, copied
 
 MASK = cython.declare(cython.uint, 0xFFFFFFFF)
 HALF = cython.declare(cython.longlong, 1 << 31)
@@ -30,9 +30,9 @@ OVERDUE = cython.declare(cython.longlong, 10_000_000_000)  # ns to wait for byte
 
 
 @cython.cclass
-class Lane:
+class TcpDirection:
     def __init__(self, rows, judge, flow, side: int, datagrams: bool, anchored: bool) -> None:
-        self.stream = Stream(rows, judge, flow, side, datagrams, anchored)
+        self.stream = BatchStream(rows, judge, flow, side, datagrams, anchored)
         self.flow = flow
         self.side = side  # the sending end of the flow
         self.received = 0  # of the current packet: time, number, file

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from zenlake import __version__
-from zenlake.cli.lazy_group import Unread, group
+from zenlake.cli.lazy_group import OutputClosed, group
 from zenlake.errors import ConfigError, EndpointError, KeyExprError, ZenlakeError
 
 __all__ = ["app", "main"]
@@ -82,7 +82,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         status = app(args=arguments, prog_name="zenlake", standalone_mode=False)
         sys.stdout.flush()
-    except (Unread, BrokenPipeError):
+    except (OutputClosed, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # discard the remaining buffered output
         sys.exit(0)
     except (typer.Abort, KeyboardInterrupt):

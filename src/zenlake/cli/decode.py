@@ -9,7 +9,7 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from zenlake.cli.formatting import LeftOut, escaped
+from zenlake.cli.formatting import SkippedParts, escaped
 from zenlake.cli.progress import counted, working
 from zenlake.cli.table_output import Format, write
 from zenlake.errors import InvalidValue
@@ -98,7 +98,7 @@ def decode(
         checked(table, wanted, key, since, until, once)
     except InvalidValue as error:
         raise typer.BadParameter(str(error)) from None
-    damaged = LeftOut()
+    damaged = SkippedParts()
     if table in TABLES and not once:
         rows = batches(
             paths, table, columns=wanted, keys=key, since=since, until=until, threads=threads, damaged=damaged

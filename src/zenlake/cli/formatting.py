@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from zenlake.core.encoding import Encoding
 
 __all__ = [
-    "LeftOut",
+    "SkippedParts",
     "as_json",
     "complain",
     "described",
@@ -153,7 +153,7 @@ def writing(path: "Path | None", by_way_of: "Path | None" = None) -> Iterator[No
         raise
 
 
-class LeftOut:
+class SkippedParts:
     """A callback that prints one line for each unreadable part of a log, and sets the exit code to 1."""
 
     def __init__(self) -> None:

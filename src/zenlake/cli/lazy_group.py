@@ -16,16 +16,16 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-__all__ = ["EXAMPLE", "Unread", "group"]
+__all__ = ["EXAMPLE", "OutputClosed", "group"]
 
 EXAMPLE = "$ zenlake "  # prefix of example lines in a docstring
 
 
-class Unread(Exception):
+class OutputClosed(Exception):
     """The reader of the standard output has closed the pipe."""
 
 
-class Loaded(MutableMapping[str, Any]):
+class LazyCommands(MutableMapping[str, Any]):
     """The commands of a group by name, imported on first access.
 
     `where` maps each command to its module and its help panel. The function has the name of the command.
@@ -73,9 +73,9 @@ class Loaded(MutableMapping[str, Any]):
 def group(where: Mapping[str, tuple[str, str]]) -> type[TyperGroup]:
     """Return a group class of these commands, in this order, for `typer.Typer(cls=...)`."""
 
-    class Group(TyperGroup):
+    class LazyGroup(TyperGroup):
         def __init__(self, **attributes: Any) -> None:
-            self.loaded = Loaded(where)
+            self.loaded = LazyCommands(where)
             self.listing = False
             super().__init__(**{**attributes, "commands": self.loaded})
 
@@ -105,9 +105,9 @@ def group(where: Mapping[str, tuple[str, str]]) -> type[TyperGroup]:
             try:
                 return super().invoke(ctx)
             except BrokenPipeError:  # typer would exit with an error
-                raise Unread from None
+                raise OutputClosed from None
 
-    return Group
+    return LazyGroup
 
 
 def _readable(command: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from zenlake.cli.formatting import escaped, json_line
-from zenlake.cli.network_options import Count, Json, Network, Seconds, following, on_network, until_stopped
+from zenlake.cli.network_options import Count, Json, NetworkOptions, Seconds, following, on_network, until_stopped
 from zenlake.cli.publish import Key
 from zenlake.core.enums import SampleKind
 
@@ -18,7 +18,7 @@ liveliness = typer.Typer(
 @liveliness.command("get")
 @on_network
 def get_command(
-    network: Network,
+    network: NetworkOptions,
     key: Key = "**",
     timeout: Annotated[float, typer.Option("--timeout", help="Seconds to wait for replies.", min=0.001)] = 10.0,
     as_json: Json = False,
@@ -42,7 +42,7 @@ def get_command(
 @liveliness.command("sub")
 @on_network
 def sub_command(
-    network: Network,
+    network: NetworkOptions,
     key: Key = "**",
     history: Annotated[
         bool, typer.Option("--history/--no-history", help="Print the tokens that are already alive first.")
@@ -69,7 +69,7 @@ def sub_command(
 @liveliness.command("token")
 @on_network
 def token_command(
-    network: Network,
+    network: NetworkOptions,
     key: Key,
     seconds: Seconds = None,
 ) -> int:

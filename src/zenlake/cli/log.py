@@ -14,7 +14,7 @@ from zenlake.cli.network_options import Json
 from zenlake.cli.progress import waited, working
 from zenlake.cli.table_output import write
 from zenlake.log import Log, export, readers
-from zenlake.log.verify import Checked, repair, verify
+from zenlake.log.verify import SegmentCheck, repair, verify
 
 PATH = Annotated[str, typer.Argument(metavar="LOG", help="Folder of a log, or its address.", show_default=False)]
 FOLDER = Annotated[Path, typer.Argument(metavar="LOG", help="Folder of a log.", show_default=False)]
@@ -106,7 +106,7 @@ def export_command(
     return 0
 
 
-def _line(one: Checked) -> str:
+def _line(one: SegmentCheck) -> str:
     if not one.segment:
         return f"{one.writer}: " if one.writer else ""
     return f"{one.writer} segment {one.segment}: {one.blocks} blocks, {one.rows} rows: "

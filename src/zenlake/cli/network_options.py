@@ -30,7 +30,7 @@ __all__ = [
     "Json",
     "Limit",
     "Listen",
-    "Network",
+    "NetworkOptions",
     "PasswordFile",
     "Seconds",
     "Set",
@@ -196,7 +196,7 @@ def until_stopped() -> Iterator[threading.Event]:
 
 
 @dataclass(frozen=True)
-class Network:
+class NetworkOptions:
     """The network options of the command line."""
 
     connect: list[str] | None = None
@@ -223,8 +223,8 @@ class Network:
         return session
 
 
-def on_network(verb: Callable[Concatenate[Network, P], int]) -> Callable[..., int]:
-    """Add the network options to a command, and pass them to it as a `Network`."""
+def on_network(verb: Callable[Concatenate[NetworkOptions, P], int]) -> Callable[..., int]:
+    """Add the network options to a command, and pass them to it as a `NetworkOptions`."""
     own = list(inspect.signature(verb).parameters.values())[1:]
     every = {
         "connect": Connect,
@@ -237,7 +237,7 @@ def on_network(verb: Callable[Concatenate[Network, P], int]) -> Callable[..., in
     options = [inspect.Parameter(name, POSITIONAL, default=None, annotation=of) for name, of in every.items()]
 
     def command(**given: Any) -> int:
-        return verb(Network(**{name: given.pop(name) for name in every}), **given)  # type: ignore[call-arg]
+        return verb(NetworkOptions(**{name: given.pop(name) for name in every}), **given)  # type: ignore[call-arg]
 
     command.__name__, command.__doc__ = verb.__name__, verb.__doc__
     command.__signature__ = inspect.Signature([*own, *options])  # type: ignore[attr-defined]

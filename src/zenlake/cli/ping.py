@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zenlake.cli.formatting import json_line
-from zenlake.cli.network_options import Json, Network, on_network, until_stopped
+from zenlake.cli.network_options import Json, NetworkOptions, on_network, until_stopped
 from zenlake.core.enums import CongestionControl
 from zenlake.errors import LinkError
 
@@ -23,7 +23,7 @@ FIRST = 0.2  # seconds after which the first ping is repeated: the other side ma
 
 @on_network
 def ping(
-    network: Network,
+    network: NetworkOptions,
     answer: Annotated[bool, typer.Option("--answer", help="Reply to the pings of other nodes, until Ctrl-C.")] = False,
     count: Annotated[int, typer.Option("--count", "-n", help="Number of round trips.", min=1)] = 100,
     interval: Annotated[
@@ -51,7 +51,7 @@ def ping(
             typer.echo(f"replying to {to} on {back} (Ctrl-C to stop)", err=True)
             stop.wait()
             return 0
-        between = Trips(node, to, back, size)
+        between = RoundTrips(node, to, back, size)
         asked, trips = between.measure(count, interval, timeout, stop) if between.find(timeout, stop) else (0, [])
     if not trips:
         return 1  # stopped before the first reply
@@ -76,7 +76,7 @@ def _answer(node: "Session", to: str, back: str) -> None:
     node.declare_subscriber(to, Callback(lambda sample: publisher.put(sample.payload), indirect=False))
 
 
-class Trips:
+class RoundTrips:
     """Pings on one key with replies on another."""
 
     def __init__(self, node: "Session", to: str, back: str, size: int) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from zenlake.cli.network_options import Count, Network, alone, on_network, until_stopped
+from zenlake.cli.network_options import Count, NetworkOptions, alone, on_network, until_stopped
 from zenlake.core.encoding import Encoding
 from zenlake.core.enums import CongestionControl, Priority
 from zenlake.core.keyexpr import KeyExpr
@@ -78,7 +78,7 @@ def given_value(value: str | None, file: Path | None, encoding: str | None) -> t
 
 @on_network
 def put(
-    network: Network,
+    network: NetworkOptions,
     key: Key,
     value: Value = None,
     file: File = None,
@@ -117,7 +117,7 @@ def put(
 
 @on_network
 def pub(
-    network: Network,
+    network: NetworkOptions,
     key: Key,
     value: Annotated[
         str | None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from zenlake.cli.formatting import described, escaped, json_line, one_line
-from zenlake.cli.network_options import Count, Json, Network, Seconds, following, on_network, until_stopped
+from zenlake.cli.network_options import Count, Json, NetworkOptions, Seconds, following, on_network, until_stopped
 from zenlake.cli.publish import Attachment, EncodingName, File, Key, Value, checked_key, given_value
 from zenlake.cli.subscribe import line
 from zenlake.core.enums import ConsolidationMode, QueryTarget
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from zenlake.api.reply import ReplyError
 
 
-class Target(StrEnum):
+class TargetOption(StrEnum):
     best_matching = "best-matching"
     all = "all"
     all_complete = "all-complete"
 
 
-class Consolidation(StrEnum):
+class ConsolidationOption(StrEnum):
     auto = "auto"
     none = "none"
     monotonic = "monotonic"
@@ -32,7 +32,7 @@ class Consolidation(StrEnum):
 
 @on_network
 def get(
-    network: Network,
+    network: NetworkOptions,
     selector: Annotated[
         str,
         typer.Argument(
@@ -44,11 +44,12 @@ def get(
     ],
     value: Value = None,
     target: Annotated[
-        Target, typer.Option("--target", help="Queryables to query: the best matching, all, or all complete ones.")
-    ] = Target.best_matching,
+        TargetOption,
+        typer.Option("--target", help="Queryables to query: the best matching, all, or all complete ones."),
+    ] = TargetOption.best_matching,
     consolidation: Annotated[
-        Consolidation, typer.Option("--consolidation", help="Consolidation of several replies with the same key.")
-    ] = Consolidation.auto,
+        ConsolidationOption, typer.Option("--consolidation", help="Consolidation of several replies with the same key.")
+    ] = ConsolidationOption.auto,
     timeout: Annotated[float, typer.Option("--timeout", help="Seconds to wait for replies.", min=0.001)] = 10.0,
     count: Count = None,
     encoding: EncodingName = None,
@@ -94,7 +95,7 @@ def _error(error: "ReplyError", as_json: bool) -> None:
 
 @on_network
 def queryable(
-    network: Network,
+    network: NetworkOptions,
     key: Key,
     value: Value = None,
     file: File = None,

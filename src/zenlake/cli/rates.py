@@ -21,14 +21,14 @@ from rich.table import Table
 from rich.text import Text
 
 from zenlake.cli.formatting import escaped, json_line
-from zenlake.cli.network_options import Json, Network, Seconds, following, on_network, until_stopped
+from zenlake.cli.network_options import Json, NetworkOptions, Seconds, following, on_network, until_stopped
 from zenlake.cli.publish import Key
 
 AGE = 0.05  # seconds that a sample waits for others of its record batch
 SILENT = 5  # periods without a sample after which a key is silent
 
 
-class Window:
+class RateWindow:
     """The times and sizes of the last samples of one key."""
 
     def __init__(self, size: int) -> None:
@@ -65,7 +65,7 @@ class Window:
         return {"bytes_s": self.rate(now) * mean, "mean": mean, "min": min(self.sizes), "max": max(self.sizes)}
 
 
-Figures = Callable[[Window, int], dict[str, float]]
+Figures = Callable[[RateWindow, int], dict[str, float]]
 
 WindowSize = Annotated[
     int, typer.Option("--window", "-w", help="Number of last samples of each key to measure.", min=2)
@@ -76,7 +76,7 @@ Samples = Annotated[int | None, typer.Option("--count", "-n", metavar="N", help=
 
 @on_network
 def hz(
-    network: Network,
+    network: NetworkOptions,
     key: Key,
     window: WindowSize = 1000,
     every: Every = 1.0,
@@ -91,12 +91,12 @@ def hz(
     $ zenlake hz 'fleet/*/pose' -e tcp/localhost:7447
     """
     with network.join() as node:
-        return _watch(node, key, Window.frequency, window, every, count, seconds, as_json)
+        return _watch(node, key, RateWindow.frequency, window, every, count, seconds, as_json)
 
 
 @on_network
 def bw(
-    network: Network,
+    network: NetworkOptions,
     key: Key,
     window: WindowSize = 1000,
     every: Every = 1.0,
@@ -111,7 +111,7 @@ def bw(
     $ zenlake bw 'fleet/**' -e tcp/localhost:7447 --seconds 10 --json
     """
     with network.join() as node:
-        return _watch(node, key, Window.bandwidth, window, every, count, seconds, as_json)
+        return _watch(node, key, RateWindow.bandwidth, window, every, count, seconds, as_json)
 
 
 def _watch(
@@ -126,9 +126,9 @@ def _watch(
 ) -> int:
     from zenlake.api.arrow import ArrowChannel
 
-    windows: dict[str, Window] = {}
+    windows: dict[str, RateWindow] = {}
     left = count
-    with until_stopped() as stop, Screen() if sys.stdout.isatty() and not as_json else Lines(as_json) as page:
+    with until_stopped() as stop, RatesTable() if sys.stdout.isatty() and not as_json else RateLines(as_json) as page:
         declared = node.declare_subscriber(key, ArrowChannel(age=AGE, columns=["key", "received_ns", "payload_size"]))
         ends = None if seconds is None else time.monotonic() + seconds
         while not stop.is_set() and left != 0 and (ends is None or time.monotonic() < ends):
@@ -139,7 +139,7 @@ def _watch(
                     left -= batch.num_rows
                 for name, at, size in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                     if name not in windows:
-                        windows[name] = Window(window)
+                        windows[name] = RateWindow(window)
                     windows[name].add(at, size or 0)
                 if left == 0:
                     break
@@ -167,13 +167,13 @@ def _text(figure: str, value: float) -> str:
     return filesize.decimal(round(value))
 
 
-class Lines:
+class RateLines:
     """Output for pipes and files: one line per key and update."""
 
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json
 
-    def __enter__(self) -> "Lines":
+    def __enter__(self) -> "RateLines":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -190,14 +190,14 @@ class Lines:
         sys.stdout.flush()
 
 
-class Screen:
+class RatesTable:
     """Output for a terminal: one table, redrawn at each update. It stays when the command ends."""
 
     def __init__(self) -> None:
         self._console = Console(highlight=False)
         self._live = Live("waiting for samples", console=self._console, auto_refresh=False)
 
-    def __enter__(self) -> "Screen":
+    def __enter__(self) -> "RatesTable":
         self._live.start(refresh=True)
         return self
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 
 from zenlake.cli.formatting import json_line
-from zenlake.cli.network_options import Json, Network, alone, on_network, until_stopped
+from zenlake.cli.network_options import Json, NetworkOptions, alone, on_network, until_stopped
 from zenlake.sample_captures import or_sample
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 @on_network
 def replay(
-    network: Network,
+    network: NetworkOptions,
     paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Captures, logs or lakes.", show_default=False)],
     speed: Annotated[float, typer.Option("--speed", help="Speed factor. 0: as fast as possible.", min=0)] = 1.0,
     since: Annotated[

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from zenlake.cli.formatting import LeftOut, escaped, writing
+from zenlake.cli.formatting import SkippedParts, escaped, writing
 from zenlake.sample_captures import or_sample
 
 
@@ -55,7 +55,7 @@ def report(
     if not out.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {out.parent} for {out.name}")
     console = Console(stderr=True, highlight=False)
-    damaged = LeftOut()
+    damaged = SkippedParts()
     with console.status("reading") as status:
         text = page(found[0], found[1] if found[1:] else None, lambda said: status.update(Text(escaped(said))), damaged)
     fresh = out.with_name(f".{out.name}.{os.getpid()}")

@@ -36,8 +36,8 @@ from zenlake.log.writer import Writer
 from zenlake.runtime.connections import MEMORY
 from zenlake.runtime.live_node import LiveNode
 from zenlake.runtime.metrics import Figure, MetricsPage
-from zenlake.runtime.traffic_stats import Traffic
-from zenlake.tap.connection_recorder import Recording
+from zenlake.runtime.traffic_stats import TrafficStats
+from zenlake.tap.connection_recorder import ConnectionRecorder
 
 __all__ = ["router"]
 
@@ -112,7 +112,7 @@ def router(
             recorder = stack.enter_context(Recorder(Writer(log, name, metadata_only=metadata_only or ())))
         if copy is not None and recorder is not None:
             copy.follow(recorder.writer)
-        recording = None if recorder is None else Recording(recorder)
+        recording = None if recorder is None else ConnectionRecorder(recorder)
         running = open_node(chosen, recording=recording, max_memory=memory << 20, limits=bounds)
         stack.callback(running.close)
         for key in (record or ["**"]) if recorder is not None else ():
@@ -168,11 +168,11 @@ def file_handles(needed: int) -> str:
     )
 
 
-def total(running: LiveNode) -> Traffic:
-    return sum(running.traffic().values(), Traffic())
+def total(running: LiveNode) -> TrafficStats:
+    return sum(running.traffic().values(), TrafficStats())
 
 
-def line(now: Traffic, before: Traffic, seconds: float, trouble: str) -> Text:
+def line(now: TrafficStats, before: TrafficStats, seconds: float, trouble: str) -> Text:
     """Return the status line: sessions and rates since the last update."""
     words = [
         f"{now.sessions} session{'' if now.sessions == 1 else 's'}",

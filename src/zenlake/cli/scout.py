@@ -10,7 +10,7 @@ from zenlake.cli.network_options import (
     ConfigFile,
     Count,
     Json,
-    Network,
+    NetworkOptions,
     Set,
     alone,
     configuration,
@@ -61,7 +61,7 @@ def scout(
 
 @on_network
 def info(
-    network: Network,
+    network: NetworkOptions,
     as_json: Json = False,
 ) -> int:
     """Open a session and print its id, the connected nodes and their links.

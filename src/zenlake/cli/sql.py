@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from zenlake.cli.decode import NAMES, AsFormat, Json, Out, Threads, as_what
-from zenlake.cli.formatting import LeftOut
+from zenlake.cli.formatting import SkippedParts
 from zenlake.cli.progress import working
 from zenlake.cli.table_output import write
 from zenlake.errors import InvalidValue
@@ -34,7 +34,7 @@ def sql(
     if not text.strip():
         raise typer.BadParameter("empty query; expected a SELECT or FROM statement", param_hint="SQL")
     shown = as_what(format, as_json, out)
-    damaged = LeftOut()
+    damaged = SkippedParts()
     try:
         with working("reading"):
             answer = query(text, or_sample(paths), threads, damaged)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zenlake.cli.formatting import described, escaped, json_line, one_line, payload_text
-from zenlake.cli.network_options import Count, Json, Network, Seconds, following, on_network, until_stopped
+from zenlake.cli.network_options import Count, Json, NetworkOptions, Seconds, following, on_network, until_stopped
 from zenlake.cli.publish import Key
 from zenlake.core.enums import SampleKind
 
@@ -20,7 +20,7 @@ WAITING = 1024  # size of the queue of samples to print; a full queue applies ba
 
 @on_network
 def sub(
-    network: Network,
+    network: NetworkOptions,
     key: Key,
     count: Count = None,
     seconds: Seconds = None,
@@ -39,7 +39,7 @@ def sub(
 
 @on_network
 def echo(
-    network: Network,
+    network: NetworkOptions,
     key: Key,
     count: Count = None,
     seconds: Seconds = None,

@@ -1,14 +1,14 @@
 cimport cython
-from zenlake.columns.c_data_export cimport Parcel
+from zenlake.columns.c_data_export cimport RecordBatchExport
 from zenlake.columns.buffer_pool cimport Block, Pool
-from zenlake.columns.row_staging cimport Spans
+from zenlake.columns.row_staging cimport SpanStaging
 from zenlake.session.key_table cimport KeyTable
 from zenlake.wire.raw_memory cimport copy
 
 cdef bytearray pack(const unsigned char* flags, Py_ssize_t count)
 cdef bytearray widen(const unsigned char* values, Py_ssize_t count)
 
-cdef class Column:
+cdef class ArrayBuilder:
     cdef object type
     cdef Pool pool
     cdef Block block
@@ -22,9 +22,9 @@ cdef class Column:
     cdef int reset(self) except -1
     cdef object validity(self, Py_ssize_t count)
     cdef bint is_written(self)
-    cdef int send(self, Parcel parcel, Py_ssize_t count) except -1
-    cdef int send_nulls(self, Parcel parcel, Py_ssize_t count) except -1
-    cdef int send_values(self, Parcel parcel, Py_ssize_t count) except -1
+    cdef int send(self, RecordBatchExport parcel, Py_ssize_t count) except -1
+    cdef int send_nulls(self, RecordBatchExport parcel, Py_ssize_t count) except -1
+    cdef int send_values(self, RecordBatchExport parcel, Py_ssize_t count) except -1
     cdef void clear_nulls(self, Py_ssize_t count) noexcept nogil
     @cython.final
     cdef int values(self, Py_ssize_t width) except -1
@@ -38,18 +38,18 @@ cdef class Column:
             self.marks += 1
 
 @cython.final
-cdef class Long(Column):
+cdef class Int64Builder(ArrayBuilder):
     cdef long long* data
     cdef void fill(self, Py_ssize_t first, Py_ssize_t last, long long value) noexcept nogil
     cdef long long* next_rows(self, Py_ssize_t first, Py_ssize_t count) noexcept nogil
-    cdef int gather(self, Py_ssize_t first, const long long* values, Spans owners, Py_ssize_t count) except -1 nogil
+    cdef int gather(self, Py_ssize_t first, const long long* values, SpanStaging owners, Py_ssize_t count) except -1 nogil
     cdef inline void put(self, Py_ssize_t row, long long value) noexcept nogil:
         if self.on:
             self.data[row] = value
             self.mark(row)
 
 @cython.final
-cdef class Int(Column):
+cdef class Int32Builder(ArrayBuilder):
     cdef int* data
     cdef void fill(self, Py_ssize_t first, Py_ssize_t last, int value) noexcept nogil
     cdef void count(self, Py_ssize_t first, Py_ssize_t last, int value) noexcept nogil
@@ -59,7 +59,7 @@ cdef class Int(Column):
             self.mark(row)
 
 @cython.final
-cdef class Byte(Column):
+cdef class SmallIntBuilder(ArrayBuilder):
     cdef unsigned char* data
     cdef void fill(self, Py_ssize_t first, Py_ssize_t last, int value) noexcept nogil
     cdef inline void put(self, Py_ssize_t row, int value) noexcept nogil:
@@ -68,7 +68,7 @@ cdef class Byte(Column):
             self.mark(row)
 
 @cython.final
-cdef class Text(Column):
+cdef class TextBuilder(ArrayBuilder):
     cdef Block offsets_block
     cdef int* offsets
     cdef unsigned char* data
@@ -95,7 +95,7 @@ cdef class Text(Column):
         return 0
     cdef int fill(self, Py_ssize_t first, Py_ssize_t last, const unsigned char* source, Py_ssize_t at,
                   Py_ssize_t size) except -1 nogil
-    cdef int gather(self, Py_ssize_t first, Spans runs, Py_ssize_t count, const unsigned char* source) except -1 nogil
+    cdef int gather(self, Py_ssize_t first, SpanStaging runs, Py_ssize_t count, const unsigned char* source) except -1 nogil
     cdef int gather_alike(self, Py_ssize_t first, const long long* places, Py_ssize_t size, Py_ssize_t count,
                           const unsigned char* source) except -1 nogil
     cdef Py_ssize_t gather_numbered(self, Py_ssize_t first, const long long* numbers, int sign, KeyTable keys,

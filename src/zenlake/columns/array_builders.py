@@ -22,7 +22,7 @@ else:
 LITTLE = sys.byteorder == "little"
 
 
-class Column:
+class ArrayBuilder:
     """Base class of columns: validity of rows.
 
     Most columns have a value in every row, so the first `dense` rows need no mark. After the first null, a byte marks
@@ -138,11 +138,11 @@ def pack(flags, count):
     return packed
 
 
-class Long(Column):
+class Int64Builder(ArrayBuilder):
     """Column of 64-bit numbers and times."""
 
     def reset(self):
-        Column.reset(self)
+        ArrayBuilder.reset(self)
         self.values(8)
         self.data = cython.cast(cython.p_longlong, self.block.data) if cython.compiled else self.block.data.cast("q")
         return 0
@@ -184,11 +184,11 @@ class Long(Column):
         return 0
 
 
-class Int(Column):
+class Int32Builder(ArrayBuilder):
     """Column of 32-bit numbers."""
 
     def reset(self):
-        Column.reset(self)
+        ArrayBuilder.reset(self)
         self.values(4)
         self.data = cython.cast(cython.p_int, self.block.data) if cython.compiled else self.block.data.cast("i")
         return 0
@@ -218,11 +218,11 @@ class Int(Column):
             self.mark_rows(first, last)
 
 
-class Byte(Column):
+class SmallIntBuilder(ArrayBuilder):
     """Column of 8-bit and 16-bit numbers, and of booleans, which Arrow packs into bits."""
 
     def reset(self):
-        Column.reset(self)
+        ArrayBuilder.reset(self)
         self.values(1)
         self.data = self.block.data
         return 0
@@ -244,7 +244,7 @@ class Byte(Column):
 
     def send_values(self, parcel, count):
         if pa.types.is_int8(self.type):
-            return Column.send_values(self, parcel, count)
+            return ArrayBuilder.send_values(self, parcel, count)
         self.clear_nulls(count)
         if pa.types.is_boolean(self.type):
             parcel.buffer(pack(self.data, count), (count + 7) >> 3)
@@ -264,17 +264,17 @@ def widen(values, count):
     return packed
 
 
-class Text(Column):
+class TextBuilder(ArrayBuilder):
     """Column of strings or bytes. A value may consist of several parts."""
 
     def __init__(self, type_, rows, pool, on=True):
         self.room = 0
         self.used = 0
         self.told = 0
-        Column.__init__(self, type_, rows, pool, on)
+        ArrayBuilder.__init__(self, type_, rows, pool, on)
 
     def reset(self):
-        Column.reset(self)
+        ArrayBuilder.reset(self)
         self.offsets_block = self.pool.block(4 * (self.rows + 1))
         block: Block = self.offsets_block
         self.offsets = cython.cast(cython.p_int, block.data) if cython.compiled else block.data.cast("i")
@@ -473,7 +473,7 @@ class Text(Column):
         return 0
 
     def send_nulls(self, parcel, count):
-        Column.send_nulls(self, parcel, count)
+        ArrayBuilder.send_nulls(self, parcel, count)
         parcel.buffer(b"\0", 0)
         return 0
 
@@ -481,9 +481,9 @@ class Text(Column):
 def column(type_, rows, pool, on):
     """Return the column class of an Arrow type."""
     if pa.types.is_string(type_) or pa.types.is_binary(type_):
-        return Text(type_, rows, pool, on)
+        return TextBuilder(type_, rows, pool, on)
     if pa.types.is_int64(type_) or pa.types.is_timestamp(type_):
-        return Long(type_, rows, pool, on)
+        return Int64Builder(type_, rows, pool, on)
     if pa.types.is_int32(type_):
-        return Int(type_, rows, pool, on)
-    return Byte(type_, rows, pool, on)
+        return Int32Builder(type_, rows, pool, on)
+    return SmallIntBuilder(type_, rows, pool, on)

@@ -19,7 +19,7 @@ cdef struct ArrowArray:
     void* private_data
 
 # A record batch and what it consists of, in one piece of memory; the columns' own lie behind it.
-cdef struct Freight:
+cdef struct ExportedBuffers:
     ArrowArray whole
     PyObject* owners
     const void* no_buffer
@@ -31,13 +31,13 @@ cdef void release_whole(ArrowArray* whole) noexcept nogil
 cdef void release_column(ArrowArray* each) noexcept nogil
 
 @cython.final
-cdef class Parcel:
+cdef class RecordBatchExport:
     cdef Py_ssize_t rows
     cdef Py_ssize_t count
     cdef list owners
     cdef list types
     cdef list parts
-    cdef Freight* freight
+    cdef ExportedBuffers* freight
     cdef int allot(self, Py_ssize_t columns) except -1
     cdef int column(self, type_, Py_ssize_t nulls) except -1
     cdef int buffer(self, owner, Py_ssize_t size) except -1

@@ -25,7 +25,7 @@ else:
 MOST_BUFFERS = cython.declare(cython.int, 3)  # buffers of a column: bitmap, offsets, bytes
 
 
-class Parcel:
+class RecordBatchExport:
     """Export of columns: first each column with its buffers, in the order of the schema, then `record_batch`, once."""
 
     def __init__(self, rows, columns):
@@ -45,7 +45,9 @@ class Parcel:
 
     def allot(self, columns):
         each: cython.size_t = cython.sizeof(ArrowArray) + (1 + MOST_BUFFERS) * cython.sizeof(cython.p_void)
-        self.freight = cython.cast(cython.pointer(Freight), calloc(1, cython.sizeof(Freight) + columns * each))
+        self.freight = cython.cast(
+            cython.pointer(ExportedBuffers), calloc(1, cython.sizeof(ExportedBuffers) + columns * each)
+        )
         if self.freight == cython.NULL:
             raise MemoryError
         self.freight.columns = cython.cast(cython.pointer(ArrowArray), self.freight + 1)
@@ -96,7 +98,7 @@ class Parcel:
                 for (type_, nulls), parts in zip(self.types, self.parts, strict=True)
             ]
             return pa.RecordBatch.from_arrays(arrays, schema=schema)
-        freight: cython.pointer(Freight) = self.freight
+        freight: cython.pointer(ExportedBuffers) = self.freight
         whole: cython.pointer(ArrowArray) = cython.address(freight.whole)
         whole.length = self.rows
         whole.n_buffers = 1  # all rows
@@ -114,7 +116,7 @@ class Parcel:
 def release_whole(whole):
     """Release callback. Arrow has moved the structure, but not the columns."""
     i: cython.Py_ssize_t
-    freight: cython.pointer(Freight) = cython.cast(cython.pointer(Freight), whole.private_data)
+    freight: cython.pointer(ExportedBuffers) = cython.cast(cython.pointer(ExportedBuffers), whole.private_data)
     for i in range(whole.n_children):
         if whole.children[i].release != cython.NULL:
             whole.children[i].release(whole.children[i])

@@ -2,7 +2,7 @@ cimport cython
 from zenlake.wire.cursor cimport Blob
 
 @cython.final
-cdef class Runs:
+cdef class BytesReader:
     cdef readonly bint on
     cdef Py_ssize_t first
     cdef bint has_bits
@@ -12,14 +12,14 @@ cdef class Runs:
     cdef void point(self, Py_ssize_t row, Blob blob) noexcept nogil
 
 @cython.final
-cdef class Numbers:
+cdef class IntReader:
     cdef readonly bint on
     cdef long long default
     cdef const long long[::1] values
     cdef long long get(self, Py_ssize_t row) noexcept nogil
 
 @cython.final
-cdef class Choices:
+cdef class EnumReader:
     cdef readonly bint on
     cdef long long default
     cdef long long[::1] numbers

@@ -10,7 +10,7 @@ from zenlake.errors import InvalidValue
 ABSENT = cython.declare(cython.Py_ssize_t, -1)
 
 
-class Runs:
+class BytesReader:
     """Input column of strings or bytes. Null rows, and all rows of a missing column, are absent."""
 
     def __init__(self, column=None):
@@ -46,7 +46,7 @@ class Runs:
             blob.size = self.offsets[i + 1] - self.offsets[i]
 
 
-class Numbers:
+class IntReader:
     """Input column of integers or booleans, with a default for nulls."""
 
     def __init__(self, column=None, default=0):
@@ -63,7 +63,7 @@ class Numbers:
         return self.values[row] if self.on else self.default
 
 
-class Choices:
+class EnumReader:
     """Input column with few distinct values, each converted to a number once."""
 
     def __init__(self, column, number, default):

@@ -2,7 +2,7 @@
 """Decoder: batches of sessions to decoded tables.
 
 The input is Arrow: record batches of the batch schema (`zenlake.core.batch_schema`), one row per Zenoh batch in order of receipt.
-The decoder keeps a `Session` per face, walks every batch with one `Reader`, and writes rows directly from the records.
+The decoder keeps a `SessionState` per face, walks every batch with one `BatchReader`, and writes rows directly from the records.
 Bytes of keys and payloads are copied once, into Arrow buffers. No Python object is created per sample.
 
 Undecodable bytes are a row of `errors`. Decoding continues with the next batch.
@@ -18,23 +18,23 @@ from zenlake.wire.scouting import read_scouting
 if cython.compiled:
     import cython.cimports.zenlake.wire.message_ids as message_ids
     from cython.cimports.zenlake.columns.push_fast_path import list_usual, note_usual
-    from cython.cimports.zenlake.columns.samples_builder import Samples
-    from cython.cimports.zenlake.columns.table_builders import Messages, Place, Rare
+    from cython.cimports.zenlake.columns.samples_builder import SamplesBuilder
+    from cython.cimports.zenlake.columns.table_builders import ControlTableBuilder, MessagesBuilder, RowPosition
     from cython.cimports.zenlake.session.key_table import KeyMemory
     from cython.cimports.zenlake.session.lanes import ENDED, JOINED, OUT_OF_RANGE, SKIPPED, WAITING, Lanes, lane_of
-    from cython.cimports.zenlake.session.state import Session, Side
-    from cython.cimports.zenlake.wire.batch_reader import Reader
+    from cython.cimports.zenlake.session.state import SessionState, Side
+    from cython.cimports.zenlake.wire.batch_reader import BatchReader
     from cython.cimports.zenlake.wire.cursor import Blob
     from cython.cimports.zenlake.wire.message_base import Message
 else:
     from zenlake.columns.push_fast_path import list_usual, note_usual
-    from zenlake.columns.samples_builder import Samples
-    from zenlake.columns.table_builders import Messages, Place, Rare
+    from zenlake.columns.samples_builder import SamplesBuilder
+    from zenlake.columns.table_builders import ControlTableBuilder, MessagesBuilder, RowPosition
     from zenlake.session.key_table import KeyMemory
     from zenlake.session.lanes import ENDED, JOINED, OUT_OF_RANGE, SKIPPED, WAITING, Lanes, lane_of
-    from zenlake.session.state import Session, Side
+    from zenlake.session.state import SessionState, Side
     from zenlake.wire import message_ids
-    from zenlake.wire.batch_reader import Reader
+    from zenlake.wire.batch_reader import BatchReader
     from zenlake.wire.cursor import Blob
     from zenlake.wire.message_base import Message
 
@@ -52,9 +52,9 @@ class Decoder:
         wanted = {"samples": None} if tables is None else dict(tables)
         self.size = size
         self.rows = rows
-        self.reader = Reader()
-        self.rejoined = Reader()
-        self.place = Place()
+        self.reader = BatchReader()
+        self.rejoined = BatchReader()
+        self.place = RowPosition()
         self.sessions = []
         self.memory = KeyMemory()
         self.names = {}
@@ -62,11 +62,13 @@ class Decoder:
         self.file = -1
         self.current = 0
         self.origin = 0
-        self.samples = Samples(wanted.get("samples"), rows if "samples" in wanted else 0)
-        self.messages = Messages(wanted.get("messages"), rows if "messages" in wanted else 0)
-        self.declarations = Rare("declarations", wanted.get("declarations"), rows if "declarations" in wanted else 0)
-        self.events = Rare("events", wanted.get("events"), rows if "events" in wanted else 0)
-        self.errors = Rare("errors", wanted.get("errors"), rows if "errors" in wanted else 0)
+        self.samples = SamplesBuilder(wanted.get("samples"), rows if "samples" in wanted else 0)
+        self.messages = MessagesBuilder(wanted.get("messages"), rows if "messages" in wanted else 0)
+        self.declarations = ControlTableBuilder(
+            "declarations", wanted.get("declarations"), rows if "declarations" in wanted else 0
+        )
+        self.events = ControlTableBuilder("events", wanted.get("events"), rows if "events" in wanted else 0)
+        self.errors = ControlTableBuilder("errors", wanted.get("errors"), rows if "errors" in wanted else 0)
         self.tables = {
             "samples": self.samples, "messages": self.messages, "declarations": self.declarations,
             "events": self.events, "errors": self.errors,
@@ -85,7 +87,7 @@ class Decoder:
     def session(self, face):
         """Return the session of a face, creating it if necessary. Callers may name it and set its state."""
         while len(self.sessions) <= face:
-            self.sessions.append(Session(f"face {len(self.sessions)}", self.memory))
+            self.sessions.append(SessionState(f"face {len(self.sessions)}", self.memory))
         return self.sessions[face]
 
     def name(self, face, session):

@@ -1,9 +1,9 @@
 cimport cython
-from zenlake.columns.column_readers cimport Choices, Numbers, Runs
+from zenlake.columns.column_readers cimport EnumReader, IntReader, BytesReader
 from zenlake.wire.fields cimport Source, Stamp
 from zenlake.wire.network cimport Push
 from zenlake.wire.transport cimport Fragment, Frame
-from zenlake.wire.writer cimport Writer
+from zenlake.wire.writer cimport WireWriter
 
 cdef unsigned long long unsigned_of(long long value) noexcept nogil
 
@@ -15,8 +15,8 @@ cdef class Encoder:
     cdef readonly bint qos
     cdef long long next_sn[16]
     cdef dict ids
-    cdef Writer w
-    cdef Writer spare
+    cdef WireWriter w
+    cdef WireWriter spare
     cdef Push push
     cdef Frame frame
     cdef Fragment part
@@ -25,21 +25,21 @@ cdef class Encoder:
     cdef Py_ssize_t body_at
     cdef int lane
     cdef list ends
-    cdef Runs keys
-    cdef Runs payloads
-    cdef Runs attachments
-    cdef Choices scopes
-    cdef Choices deletes
-    cdef Choices congestion
-    cdef Numbers priority
-    cdef Numbers express
-    cdef Numbers reliable
-    cdef Numbers ntp64
-    cdef Numbers eid
-    cdef Numbers source_sn
-    cdef Choices stamp_ids
-    cdef Choices sources
-    cdef Choices encodings
+    cdef BytesReader keys
+    cdef BytesReader payloads
+    cdef BytesReader attachments
+    cdef EnumReader scopes
+    cdef EnumReader deletes
+    cdef EnumReader congestion
+    cdef IntReader priority
+    cdef IntReader express
+    cdef IntReader reliable
+    cdef IntReader ntp64
+    cdef IntReader eid
+    cdef IntReader source_sn
+    cdef EnumReader stamp_ids
+    cdef EnumReader sources
+    cdef EnumReader encodings
     cdef bytearray texts
     cdef list runs
     cdef long long[::1] run_at

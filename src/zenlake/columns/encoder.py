@@ -17,20 +17,20 @@ from zenlake.core.identifiers import ZenohId
 from zenlake.errors import EncodeError, InvalidValue
 
 if cython.compiled:
-    from cython.cimports.zenlake.columns.column_readers import Choices, Numbers, Runs
+    from cython.cimports.zenlake.columns.column_readers import BytesReader, EnumReader, IntReader
     from cython.cimports.zenlake.session.lanes import lane_of
     from cython.cimports.zenlake.wire.network import Push
     from cython.cimports.zenlake.wire.raw_memory import copy
     from cython.cimports.zenlake.wire.transport import Fragment, Frame
-    from cython.cimports.zenlake.wire.writer import Writer
+    from cython.cimports.zenlake.wire.writer import WireWriter
     from cython.cimports.zenlake.wire.zenoh_body import Del, Put
 else:
-    from zenlake.columns.column_readers import Choices, Numbers, Runs
+    from zenlake.columns.column_readers import BytesReader, EnumReader, IntReader
     from zenlake.session.lanes import lane_of
     from zenlake.wire.network import Push
     from zenlake.wire.raw_memory import copy
     from zenlake.wire.transport import Fragment, Frame
-    from zenlake.wire.writer import Writer
+    from zenlake.wire.writer import WireWriter
     from zenlake.wire.zenoh_body import Del, Put
 
 DATA = cython.declare(cython.int, 5)
@@ -59,8 +59,8 @@ class Encoder:
         self.qos = qos
         self.next_sn = [first_sn] * 16
         self.ids = dict(keys or {})
-        self.w = Writer(2 * batch_size)
-        self.spare = Writer(256)
+        self.w = WireWriter(2 * batch_size)
+        self.spare = WireWriter(256)
         self.push = Push()
         self.frame = Frame()
         self.part = Fragment()
@@ -99,22 +99,22 @@ class Encoder:
         if wrong:
             raise InvalidValue(f"unknown column {wrong[0]!r}; expected one of {', '.join(SAMPLES.names)}")
         of = {name: samples.column(name) for name in names if name not in NOT_MESSAGES}
-        self.keys = Runs(of.get("key"))
-        self.payloads = Runs(of.get("payload"))
-        self.attachments = Runs(of.get("attachment"))
-        self.scopes = Choices(of.get("key") if self.ids else None, self.scope, 0)
-        self.deletes = Choices(of.get("kind"), kind, 0)
-        self.congestion = Choices(of.get("congestion"), congestion, congested)
-        self.priority = Numbers(of.get("priority"), priority)
-        self.express = Numbers(of.get("express"), express)
-        self.reliable = Numbers(of.get("reliable"), reliable)
-        self.ntp64 = Numbers(of.get("ntp64"))
-        self.eid = Numbers(of.get("source_eid"))
-        self.source_sn = Numbers(of.get("source_sn"))
+        self.keys = BytesReader(of.get("key"))
+        self.payloads = BytesReader(of.get("payload"))
+        self.attachments = BytesReader(of.get("attachment"))
+        self.scopes = EnumReader(of.get("key") if self.ids else None, self.scope, 0)
+        self.deletes = EnumReader(of.get("kind"), kind, 0)
+        self.congestion = EnumReader(of.get("congestion"), congestion, congested)
+        self.priority = IntReader(of.get("priority"), priority)
+        self.express = IntReader(of.get("express"), express)
+        self.reliable = IntReader(of.get("reliable"), reliable)
+        self.ntp64 = IntReader(of.get("ntp64"))
+        self.eid = IntReader(of.get("source_eid"))
+        self.source_sn = IntReader(of.get("source_sn"))
         self.texts = bytearray()
         self.runs = []
-        self.stamp_ids = Choices(of.get("timestamp_id"), self.node, -1)
-        self.sources = Choices(of.get("source_zid"), self.node, -1)
+        self.stamp_ids = EnumReader(of.get("timestamp_id"), self.node, -1)
+        self.sources = EnumReader(of.get("source_zid"), self.node, -1)
         usual = -1 if encoding is None else self.run(encoding.schema, encoding.id)
         self.encodings = self.contents(of.get("encoding"), of.get("schema"), usual)
         self.run_at = memoryview(bytearray(8 * len(self.runs) + 8)).cast("q")
@@ -147,7 +147,7 @@ class Encoder:
     def contents(self, encoding, schema, usual):
         """Bind the encodings, by text. A column of schemas is exact where the text is not: `b""`, or bytes that are not text."""
         if schema is None:
-            return Choices(encoding, lambda text: usual if text is None else self.content(text, None), usual)
+            return EnumReader(encoding, lambda text: usual if text is None else self.content(text, None), usual)
         if encoding is None:
             raise InvalidValue("column 'schema' needs a column 'encoding'")
         texts, schemas = pc.dictionary_encode(encoding), pc.dictionary_encode(schema)
@@ -161,7 +161,7 @@ class Encoder:
             text, schema = text_of[code // len(schema_of)], schema_of[code % len(schema_of)]
             return usual if text is None else self.content(text, schema)
 
-        return Choices(pairs, pair, usual)
+        return EnumReader(pairs, pair, usual)
 
     def content(self, text, schema):
         if schema is None:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 cimport cython
-from zenlake.columns.table_builders cimport Place
-from zenlake.columns.samples_builder cimport Samples
+from zenlake.columns.table_builders cimport RowPosition
+from zenlake.columns.samples_builder cimport SamplesBuilder
 from zenlake.session.key_table cimport KeyTable
-from zenlake.wire.batch_reader cimport Reader
+from zenlake.wire.batch_reader cimport BatchReader
 
 @cython.final
 cdef class LiveSamples:
-    cdef Samples samples
-    cdef Place place
+    cdef SamplesBuilder samples
+    cdef RowPosition place
     cdef KeyTable keys
     cdef dict numbers
     cdef long long[::1] ids
@@ -22,18 +22,18 @@ cdef class LiveSamples:
     cdef Py_ssize_t last
     cdef Py_ssize_t first
     cdef bint in_place
-    cpdef bint add_push(self, bytes key, Reader reader, long long received_ns) except -1
-    cpdef bint add_reply(self, bytes key, Reader reader, long long received_ns) except -1
-    cdef int begin(self, bytes key, Reader reader, long long received_ns) except -1
-    cdef bint end(self, Reader reader) except -1
-    cdef Py_ssize_t note_run(self, Reader reader, Py_ssize_t size, long long received_ns) except -1
+    cpdef bint add_push(self, bytes key, BatchReader reader, long long received_ns) except -1
+    cpdef bint add_reply(self, bytes key, BatchReader reader, long long received_ns) except -1
+    cdef int begin(self, bytes key, BatchReader reader, long long received_ns) except -1
+    cdef bint end(self, BatchReader reader) except -1
+    cdef Py_ssize_t note_run(self, BatchReader reader, Py_ssize_t size, long long received_ns) except -1
     cdef long long id_at(self, Py_ssize_t i) noexcept
     cdef Py_ssize_t name_rows(self, Py_ssize_t first, Py_ssize_t last) noexcept
     cdef int learn(self, long long id, bytes key) except -1
     cdef void forget_ids(self) noexcept
     cdef bint has_room(self) noexcept
-    cdef bint end_run(self, Reader reader, Py_ssize_t count) except -1
-    cdef int settle(self, Reader reader, long long received_ns) except -1
+    cdef bint end_run(self, BatchReader reader, Py_ssize_t count) except -1
+    cdef int settle(self, BatchReader reader, long long received_ns) except -1
     cdef int number(self, bytes key) except -1
     cdef bint is_full(self) noexcept
     cdef int gather(self) except -1

@@ -11,14 +11,14 @@ import cython
 
 if cython.compiled:
     from cython.cimports.zenlake.columns.push_fast_path import AHEAD, note_usual
-    from cython.cimports.zenlake.columns.samples_builder import Samples
-    from cython.cimports.zenlake.columns.table_builders import Place
+    from cython.cimports.zenlake.columns.samples_builder import SamplesBuilder
+    from cython.cimports.zenlake.columns.table_builders import RowPosition
     from cython.cimports.zenlake.session.key_table import KeyTable
     from cython.cimports.zenlake.wire.raw_memory import copy
 else:
     from zenlake.columns.push_fast_path import AHEAD, note_usual
-    from zenlake.columns.samples_builder import Samples
-    from zenlake.columns.table_builders import Place
+    from zenlake.columns.samples_builder import SamplesBuilder
+    from zenlake.columns.table_builders import RowPosition
     from zenlake.session.key_table import KeyTable
     from zenlake.wire.raw_memory import copy
 
@@ -47,8 +47,8 @@ class LiveSamples:
     def __init__(self, columns=None, rows=16384, size=32 << 20):
         if rows < 1 or size < 1:
             raise ValueError("a record batch needs at least one row and one byte")
-        self.samples = Samples(COLUMNS if columns is None else columns, rows)
-        self.place = Place()
+        self.samples = SamplesBuilder(COLUMNS if columns is None else columns, rows)
+        self.place = RowPosition()
         self.keys = KeyTable()  # the full keys of the rows, numbered here
         self.numbers = {}
         self.ids = array("q", bytes(8 * SLOTS))  # keys by id, of the sender of the last runs
@@ -82,7 +82,7 @@ class LiveSamples:
         return self.end(reader)
 
     def begin(self, key, reader, received_ns):
-        samples: Samples = self.samples
+        samples: SamplesBuilder = self.samples
         self.settle(reader, received_ns)
         if samples.is_crowded() or STAGE - self.used < reader.c.at - reader.start:
             self.gather()
@@ -107,7 +107,7 @@ class LiveSamples:
 
     def note_run(self, reader, size, received_ns):
         """Stage common publications with declared keys from a reader, at most `most`. Return their number."""
-        samples: Samples = self.samples
+        samples: SamplesBuilder = self.samples
         before: cython.Py_ssize_t = samples.row
         self.settle(reader, received_ns)
         if samples.is_crowded():
@@ -136,7 +136,7 @@ class LiveSamples:
 
     def name_rows(self, first, last):
         """Set the keys of rows of the run. Return the first row with an unknown id, or without room."""
-        samples: Samples = self.samples
+        samples: SamplesBuilder = self.samples
         room: cython.Py_ssize_t = self.size - samples.held() - self.used - self.spelled
         left: cython.Py_ssize_t = room
         spelled: cython.Py_ssize_t = 0
@@ -171,7 +171,7 @@ class LiveSamples:
 
     def end_run(self, reader, count):
         """End a run of some rows. The reader continues after them."""
-        samples: Samples = self.samples
+        samples: SamplesBuilder = self.samples
         before: cython.Py_ssize_t = samples.gathered + self.first
         i: cython.Py_ssize_t
         samples.forget(self.first + count, samples.row - samples.gathered)
@@ -189,7 +189,7 @@ class LiveSamples:
 
     def settle(self, reader, received_ns):
         """Set the source of the next rows."""
-        place: Place = self.place
+        place: RowPosition = self.place
         if (
             received_ns != place.received_ns
             or reader.frame.sn != place.sn

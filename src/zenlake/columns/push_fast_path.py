@@ -2,7 +2,7 @@
 """Fast path: stage publications of the common layout in one pass.
 
 Most publications are a PUSH with an optional QoS, and a PUT with a current timestamp. `Push.read` decodes every layout,
-field by field, into a record that `Samples` stages. This module stages the common layout directly from the bytes, in a
+field by field, into a record that `SamplesBuilder` stages. This module stages the common layout directly from the bytes, in a
 third of the time. It stops before the first uncommon, truncated or invalid message, which `Push.read` decodes or
 rejects. It must not accept or interpret a message differently: tests/columns/test_push_fast_path.py compares both on valid and
 invalid messages.
@@ -16,11 +16,11 @@ import cython
 if cython.compiled:
     import cython.cimports.zenlake.wire.message_ids as message_ids
     from cython.cimports.zenlake.columns.push_template import note_alike, stamped
-    from cython.cimports.zenlake.columns.samples_builder import MOST_BYTES, Samples
+    from cython.cimports.zenlake.columns.samples_builder import MOST_BYTES, SamplesBuilder
     from cython.cimports.zenlake.wire.raw_memory import copy, eight_bytes, short_vle
 else:
     from zenlake.columns.push_template import note_alike, stamped
-    from zenlake.columns.samples_builder import MOST_BYTES, Samples
+    from zenlake.columns.samples_builder import MOST_BYTES, SamplesBuilder
     from zenlake.wire import message_ids
     from zenlake.wire.raw_memory import eight_bytes, short_vle
 
@@ -120,7 +120,7 @@ def copy_tail(
 @cython.nogil
 @cython.exceptval(check=False)
 def note_push(
-    samples: Samples,
+    samples: SamplesBuilder,
     i: cython.Py_ssize_t,
     data: cython.p_const_uchar,
     at: cython.Py_ssize_t,
@@ -182,7 +182,11 @@ def note_push(
 @cython.nogil
 @cython.exceptval(check=False)
 def note_suffix(
-    samples: Samples, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    samples: SamplesBuilder,
+    i: cython.Py_ssize_t,
+    data: cython.p_const_uchar,
+    at: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
     size: cython.longlong = short_vle(data, at)
     if size < 0:
@@ -210,7 +214,7 @@ def note_suffix(
 @cython.nogil
 @cython.exceptval(check=False)
 def note_stamp(
-    samples: Samples, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t
+    samples: SamplesBuilder, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
     """Scan a timestamp of nine VLE bytes (until 2106) and its node id."""
     word: cython.ulonglong = eight_bytes(data, at)
@@ -227,7 +231,7 @@ def note_stamp(
 @cython.nogil
 @cython.exceptval(check=False)
 def note_more(
-    samples: Samples, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t,
+    samples: SamplesBuilder, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t,
     safe: cython.Py_ssize_t, header: cython.int,
 ) -> cython.Py_ssize_t:  # fmt: skip
     """Scan encoding, extensions, or both."""
@@ -242,7 +246,7 @@ def note_more(
 @cython.nogil
 @cython.exceptval(check=False)
 def note_encoding(
-    samples: Samples, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t
+    samples: SamplesBuilder, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
     word: cython.longlong = short_vle(data, at)
     if word < 0:
@@ -264,7 +268,7 @@ def note_encoding(
 @cython.nogil
 @cython.exceptval(check=False)
 def note_exts(
-    samples: Samples, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t,
+    samples: SamplesBuilder, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t,
     safe: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:  # fmt: skip
     """Scan source and attachment."""
@@ -298,7 +302,7 @@ def note_exts(
 @cython.nogil
 @cython.exceptval(check=False)
 def note_source(
-    samples: Samples, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t
+    samples: SamplesBuilder, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
     size: cython.int = 1 + (data[at] >> 4)
     eid: cython.longlong = short_vle(data, at + 1 + size)

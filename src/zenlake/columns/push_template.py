@@ -10,10 +10,10 @@ normal path.
 import cython
 
 if cython.compiled:
-    from cython.cimports.zenlake.columns.samples_builder import Samples
+    from cython.cimports.zenlake.columns.samples_builder import SamplesBuilder
     from cython.cimports.zenlake.wire.raw_memory import eight_bytes, fetch_ahead, short_vle
 else:
-    from zenlake.columns.samples_builder import Samples, as_signed
+    from zenlake.columns.samples_builder import SamplesBuilder, as_signed
     from zenlake.wire.raw_memory import eight_bytes, fetch_ahead, joined_sevens, short_vle
 
 if not cython.compiled:  # compiled: C constants and an inline function, in the .pxd
@@ -121,7 +121,7 @@ def note_alike(samples, first, last, data, model, lead, end, bound):
 @cython.nogil
 @cython.exceptval(check=False)
 def note_even(
-    samples: Samples, m: cython.Py_ssize_t, last: cython.Py_ssize_t, stride: cython.Py_ssize_t
+    samples: SamplesBuilder, m: cython.Py_ssize_t, last: cython.Py_ssize_t, stride: cython.Py_ssize_t
 ) -> cython.void:
     """Fill the offsets of messages with the model's length.
 
@@ -144,7 +144,7 @@ def note_even(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def note_shared(samples: Samples, m: cython.Py_ssize_t, last: cython.Py_ssize_t) -> cython.void:
+def note_shared(samples: SamplesBuilder, m: cython.Py_ssize_t, last: cython.Py_ssize_t) -> cython.void:
     """Fill the fields that all messages share with the model, and their timestamps."""
     i: cython.Py_ssize_t
     node: cython.longlong = samples.notes.stamp.size[m]
@@ -170,7 +170,7 @@ def note_shared(samples: Samples, m: cython.Py_ssize_t, last: cython.Py_ssize_t)
 @cython.exceptval(check=False)
 def mask_fields(
     masks: cython.p_uchar,
-    samples: Samples,
+    samples: SamplesBuilder,
     m: cython.Py_ssize_t,
     data: cython.p_const_uchar,
     model: cython.Py_ssize_t,
@@ -248,7 +248,7 @@ def are_others(
 @cython.inline
 @cython.exceptval(check=False)
 def note_more_alike(
-    samples: Samples,
+    samples: SamplesBuilder,
     i: cython.Py_ssize_t,
     m: cython.Py_ssize_t,
     shift: cython.Py_ssize_t,

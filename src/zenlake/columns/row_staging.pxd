@@ -14,7 +14,7 @@ cdef struct Runs:
     Each size
 
 # One struct, embedded in the table: offsets are known at compile time.
-cdef struct Notes:
+cdef struct StagedRows:
     Each message  # its size, if it was staged by the fast path
     Each scope  # of the key; below zero if the side that accepted the session declared the id
     Each manner  # QoS, and whether it is a DEL
@@ -33,14 +33,14 @@ cdef struct Notes:
     Runs responder
 
 @cython.final
-cdef class Spans:
+cdef class SpanStaging:
     cdef long long* at
     cdef long long* size
     cdef int presence
     cdef bint alike
     cdef Py_ssize_t total
     cdef bint noted
-    cdef Spans over(self, long long* at, long long* size)
+    cdef SpanStaging over(self, long long* at, long long* size)
     cdef void forget(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil
     cdef void look(self, Py_ssize_t count) noexcept nogil
     cdef inline void note(self, Py_ssize_t row, Blob run) noexcept nogil:

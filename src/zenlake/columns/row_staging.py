@@ -28,7 +28,7 @@ if not cython.compiled:  # compiled: C constants and structs, documented in the 
         return made
 
 
-class Spans:
+class SpanStaging:
     """Byte ranges of staged rows: offset and size, -1 if absent.
 
     Ranges are absent by default, so a row need not mark missing fields. `noted` states whether any may be present.

@@ -8,13 +8,13 @@ many, or before the buffer or the declared keys change.
 import cython
 
 if cython.compiled:
-    from cython.cimports.zenlake.columns.row_staging import ALL, NONE, Spans
-    from cython.cimports.zenlake.columns.table_builders import Table
-    from cython.cimports.zenlake.columns.text_encoders import Encodings, Nodes, Words
+    from cython.cimports.zenlake.columns.row_staging import ALL, NONE, SpanStaging
+    from cython.cimports.zenlake.columns.table_builders import TableBuilder
+    from cython.cimports.zenlake.columns.text_encoders import EncodingText, EnumText, ZenohIdText
 else:
-    from zenlake.columns.row_staging import ALL, NONE, Spans, notes
-    from zenlake.columns.table_builders import Table
-    from zenlake.columns.text_encoders import Encodings, Nodes, Words
+    from zenlake.columns.row_staging import ALL, NONE, SpanStaging, notes
+    from zenlake.columns.table_builders import TableBuilder
+    from zenlake.columns.text_encoders import EncodingText, EnumText, ZenohIdText
 
 from zenlake.columns.row_staging import MOST_WAITING
 
@@ -38,21 +38,21 @@ if not cython.compiled:  # compiled: in the .pxd
         return (ntp64 >> 32 & 0xFFFFFFFF) * 1_000_000 + ((ntp64 & 0xFFFFFFFF) * 1_000_000 >> 32)
 
 
-class Samples(Table):
+class SamplesBuilder(TableBuilder):
     """Table with one row per PUT and DEL, published (PUSH) or replied (REPLY)."""
 
     def __init__(self, columns, rows):
-        Table.__init__(self, "samples", columns, rows)
+        TableBuilder.__init__(self, "samples", columns, rows)
         of = self.columns
         self.kind = of["kind"]
         self.payload = of["payload"]
         self.payload_size = of["payload_size"]
         self.shm = of["shm"]
-        self.encoding = Encodings(of["encoding"], of["schema"])
+        self.encoding = EncodingText(of["encoding"], of["schema"])
         self.timestamp = of["timestamp"]
         self.ntp64 = of["ntp64"]
-        self.timestamp_id = Nodes(of["timestamp_id"])
-        self.source_zid = Nodes(of["source_zid"])
+        self.timestamp_id = ZenohIdText(of["timestamp_id"])
+        self.source_zid = ZenohIdText(of["source_zid"])
         self.source_eid = of["source_eid"]
         self.source_sn = of["source_sn"]
         self.attachment = of["attachment"]
@@ -63,10 +63,10 @@ class Samples(Table):
         self.sn = of["sn"]
         self.fragments = of["fragments"]
         self.request_id = of["request_id"]
-        self.responder_zid = Nodes(of["responder_zid"])
+        self.responder_zid = ZenohIdText(of["responder_zid"])
         self.responder_eid = of["responder_eid"]
-        self.kinds = Words(["put", "del"])
-        self.congestions = Words(["drop", "block", "block_first"])
+        self.kinds = EnumText(["put", "del"])
+        self.congestions = EnumText(["drop", "block", "block_first"])
         # Staged rows
         self.most = min(MOST_WAITING, max(rows, 1))
         self.gathered = 0
@@ -75,14 +75,14 @@ class Samples(Table):
         self.lead = 0  # and the bytes before it
         if not cython.compiled:  # compiled: a part of this object
             self.notes = notes()
-        self.suffixes = Spans().over(self.notes.suffix.at, self.notes.suffix.size)
-        self.payloads = Spans().over(self.notes.payload.at, self.notes.payload.size)
-        self.slices = Spans().over(self.notes.slices.at, self.notes.slices.size)
-        self.schemas = Spans().over(self.notes.schema.at, self.notes.schema.size)
-        self.stamps = Spans().over(self.notes.stamp.at, self.notes.stamp.size)
-        self.sources = Spans().over(self.notes.source.at, self.notes.source.size)
-        self.attachments = Spans().over(self.notes.attachment.at, self.notes.attachment.size)
-        self.responders = Spans().over(self.notes.responder.at, self.notes.responder.size)
+        self.suffixes = SpanStaging().over(self.notes.suffix.at, self.notes.suffix.size)
+        self.payloads = SpanStaging().over(self.notes.payload.at, self.notes.payload.size)
+        self.slices = SpanStaging().over(self.notes.slices.at, self.notes.slices.size)
+        self.schemas = SpanStaging().over(self.notes.schema.at, self.notes.schema.size)
+        self.stamps = SpanStaging().over(self.notes.stamp.at, self.notes.stamp.size)
+        self.sources = SpanStaging().over(self.notes.source.at, self.notes.source.size)
+        self.attachments = SpanStaging().over(self.notes.attachment.at, self.notes.attachment.size)
+        self.responders = SpanStaging().over(self.notes.responder.at, self.notes.responder.size)
 
     # Staging
 
@@ -307,6 +307,6 @@ class Samples(Table):
         return 0
 
     def finish(self):
-        batch = Table.finish(self)
+        batch = TableBuilder.finish(self)
         self.gathered = 0
         return batch

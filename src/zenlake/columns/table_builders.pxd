@@ -1,6 +1,6 @@
 cimport cython
-from zenlake.columns.array_builders cimport Byte, Column, Int, Long, Text
-from zenlake.columns.text_encoders cimport Words
+from zenlake.columns.array_builders cimport SmallIntBuilder, ArrayBuilder, Int32Builder, Int64Builder, TextBuilder
+from zenlake.columns.text_encoders cimport EnumText
 from zenlake.session.key_table cimport KeyTable
 from zenlake.wire.cursor cimport Blob
 from zenlake.wire.zenoh_body cimport Err
@@ -8,7 +8,7 @@ from zenlake.wire.fields cimport WireExpr
 from zenlake.wire.network cimport Push, Request, Response
 
 @cython.final
-cdef class Place:
+cdef class RowPosition:
     cdef public long long received_ns
     cdef public int direction
     cdef public long long packet
@@ -23,7 +23,7 @@ cdef class Place:
     cdef public bint accepted
     cdef public int fragments
 
-cdef class Table:
+cdef class TableBuilder:
     cdef readonly object schema
     cdef public bint on
     cdef readonly Py_ssize_t room
@@ -33,19 +33,19 @@ cdef class Table:
     cdef list sent
     cdef list fields
     cdef list alone
-    cdef Long received
-    cdef Long received_ns
-    cdef Text session
-    cdef Int generation
-    cdef Byte direction
-    cdef Text file
-    cdef Long packet
-    cdef Int index
-    cdef Text key
-    cdef Text unresolved_key
-    cdef object send_alone(self, Py_ssize_t i, Column each, Py_ssize_t count)
+    cdef Int64Builder received
+    cdef Int64Builder received_ns
+    cdef TextBuilder session
+    cdef Int32Builder generation
+    cdef SmallIntBuilder direction
+    cdef TextBuilder file
+    cdef Int64Builder packet
+    cdef Int32Builder index
+    cdef TextBuilder key
+    cdef TextBuilder unresolved_key
+    cdef object send_alone(self, Py_ssize_t i, ArrayBuilder each, Py_ssize_t count)
     @cython.final
-    cdef int settle_where(self, Place p) except -1 nogil
+    cdef int settle_where(self, RowPosition p) except -1 nogil
     @cython.final
     cdef int put_key(self, Py_ssize_t row, KeyTable keys, int scope, const unsigned char* data, Py_ssize_t at,
                      Py_ssize_t size) except -1 nogil
@@ -54,30 +54,30 @@ cdef class Table:
                             Py_ssize_t size) except -1 with gil
 
 @cython.final
-cdef class Messages(Table):
-    cdef Words types
-    cdef Words bodies
-    cdef Words targets
-    cdef Words consolidations
-    cdef Text type
-    cdef Text body
-    cdef Long size_column
-    cdef Int fragments
-    cdef Byte priority
-    cdef Byte reliable
-    cdef Long sn
-    cdef Byte accepted
-    cdef Byte qos
-    cdef Long id
-    cdef Long payload_size
-    cdef Int unknown_exts
-    cdef Text target
-    cdef Text consolidation
-    cdef Long timeout_ms
-    cdef Text detail
-    cdef int begin(self, Place p, int kind, Py_ssize_t size, int unknown) except -1 nogil
+cdef class MessagesBuilder(TableBuilder):
+    cdef EnumText types
+    cdef EnumText bodies
+    cdef EnumText targets
+    cdef EnumText consolidations
+    cdef TextBuilder type
+    cdef TextBuilder body
+    cdef Int64Builder size_column
+    cdef Int32Builder fragments
+    cdef SmallIntBuilder priority
+    cdef SmallIntBuilder reliable
+    cdef Int64Builder sn
+    cdef SmallIntBuilder accepted
+    cdef SmallIntBuilder qos
+    cdef Int64Builder id
+    cdef Int64Builder payload_size
+    cdef Int32Builder unknown_exts
+    cdef TextBuilder target
+    cdef TextBuilder consolidation
+    cdef Int64Builder timeout_ms
+    cdef TextBuilder detail
+    cdef int begin(self, RowPosition p, int kind, Py_ssize_t size, int unknown) except -1 nogil
     cdef void end(self) noexcept nogil
-    cdef int settle(self, Place p) except -1 nogil
+    cdef int settle(self, RowPosition p) except -1 nogil
     cdef int put_expr(self, WireExpr expr, KeyTable keys, const unsigned char* data) except -1 nogil
     cdef int put_push(self, Push push) except -1 nogil
     cdef int put_numbered(self, long long id, int qos, int body) except -1 nogil
@@ -87,5 +87,5 @@ cdef class Messages(Table):
     cpdef add_scouting(self, message, Py_ssize_t size, detail)
 
 @cython.final
-cdef class Rare(Table):
-    cpdef add(self, Place p, dict values)
+cdef class ControlTableBuilder(TableBuilder):
+    cpdef add(self, RowPosition p, dict values)

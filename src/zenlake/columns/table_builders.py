@@ -14,15 +14,21 @@ import pyarrow as pa
 from zenlake.columns.schemas import chosen
 
 if cython.compiled:
-    from cython.cimports.zenlake.columns.array_builders import Byte, Column, Int, Long, Text
-    from cython.cimports.zenlake.columns.c_data_export import Parcel
-    from cython.cimports.zenlake.columns.text_encoders import Words
+    from cython.cimports.zenlake.columns.array_builders import (
+        ArrayBuilder,
+        Int32Builder,
+        Int64Builder,
+        SmallIntBuilder,
+        TextBuilder,
+    )
+    from cython.cimports.zenlake.columns.c_data_export import RecordBatchExport
+    from cython.cimports.zenlake.columns.text_encoders import EnumText
     from cython.cimports.zenlake.wire.cursor import Blob
     from cython.cimports.zenlake.wire.raw_memory import take, utf8_fault
 else:
-    from zenlake.columns.array_builders import Byte, Column, Int, Long, Text
-    from zenlake.columns.c_data_export import Parcel
-    from zenlake.columns.text_encoders import Words
+    from zenlake.columns.array_builders import ArrayBuilder, Int32Builder, Int64Builder, SmallIntBuilder, TextBuilder
+    from zenlake.columns.c_data_export import RecordBatchExport
+    from zenlake.columns.text_encoders import EnumText
     from zenlake.wire.cursor import Blob
     from zenlake.wire.raw_memory import take, utf8_fault
 
@@ -37,7 +43,7 @@ FOREVER = cython.declare(cython.ulonglong, 0x7FFFFFFFFFFFFFFF)  # maximum of a s
 LONGEST_ERR = cython.declare(cython.Py_ssize_t, 4096)
 
 
-class Place:
+class RowPosition:
     """Position of the current message: source and lane, the first columns of every row.
 
     The tables must be settled before a change of more than `index`.
@@ -59,7 +65,7 @@ class Place:
         self.fragments = 0
 
 
-class Table:
+class TableBuilder:
     """Builder of one decoded table."""
 
     def __init__(self, name, columns, rows):
@@ -125,7 +131,7 @@ class Table:
         """Return the bytes in columns of text and bytes."""
         total = 0
         for each in self.columns.values():
-            if isinstance(each, Text):
+            if isinstance(each, TextBuilder):
                 total += each.used
         return total
 
@@ -134,9 +140,9 @@ class Table:
         count = self.row
         self.row = 0
         self.settled = 0
-        parcel = Parcel(count, len(self.sent))
+        parcel = RecordBatchExport(count, len(self.sent))
         apart = []
-        each: Column
+        each: ArrayBuilder
         for i, each in enumerate(self.sent):
             if self.alone[i] is not None and each.is_written():
                 each.send_nulls(parcel, count)
@@ -150,16 +156,16 @@ class Table:
 
     def send_alone(self, i, each, count):
         """Export a column of bytes separately, so that a reference to the keys does not keep the payloads."""
-        parcel = Parcel(count, 1)
+        parcel = RecordBatchExport(count, 1)
         each.send(parcel, count)
         return parcel.record_batch(self.alone[i]).column(0)
 
 
-class Messages(Table):
+class MessagesBuilder(TableBuilder):
     """Table with one row per transport, network and scouting message."""
 
     def __init__(self, columns, rows):
-        Table.__init__(self, "messages", columns, rows)
+        TableBuilder.__init__(self, "messages", columns, rows)
         of = self.columns
         self.type = of["type"]
         self.body = of["body"]
@@ -178,15 +184,15 @@ class Messages(Table):
         self.timeout_ms = of["timeout_ms"]
         self.detail = of["detail"]
         # by id: transport 0x00..0x07, network 0x19..0x1F
-        self.types = Words(
+        self.types = EnumText(
             ["OAM", "INIT", "OPEN", "CLOSE", "KEEP_ALIVE", "FRAME", "FRAGMENT", "JOIN"]
             + [""] * 17
             + ["INTEREST", "RESPONSE_FINAL", "RESPONSE", "REQUEST", "PUSH", "DECLARE", "OAM"]
         )
         # by id of the data message, 0x01..0x05
-        self.bodies = Words(["", "PUT", "DEL", "QUERY", "REPLY", "ERR"])
-        self.targets = Words(["best_matching", "all", "all_complete"])
-        self.consolidations = Words(["auto", "none", "monotonic", "latest"])
+        self.bodies = EnumText(["", "PUT", "DEL", "QUERY", "REPLY", "ERR"])
+        self.targets = EnumText(["best_matching", "all", "all_complete"])
+        self.consolidations = EnumText(["auto", "none", "monotonic", "latest"])
 
     def begin(self, p, kind, size, unknown):
         """Start a row with the common columns. Columns of its kind may follow, then `end`."""
@@ -266,7 +272,7 @@ class Messages(Table):
         return 0
 
 
-class Rare(Table):
+class ControlTableBuilder(TableBuilder):
     """Table whose rows are Python values: declarations, events and errors."""
 
     def add(self, p, values):
@@ -275,11 +281,11 @@ class Rare(Table):
             each = self.columns[name]
             if value is None or not each.on:
                 continue
-            if isinstance(each, Text):
+            if isinstance(each, TextBuilder):
                 each.put_value(self.row, value)
-            elif isinstance(each, Long):
+            elif isinstance(each, Int64Builder):
                 put_long(each, self.row, value)
-            elif isinstance(each, Int):
+            elif isinstance(each, Int32Builder):
                 put_int(each, self.row, value)
             else:
                 put_byte(each, self.row, value)
@@ -287,13 +293,13 @@ class Rare(Table):
         self.settle_where(p)
 
 
-def put_long(each: Long, row: cython.Py_ssize_t, value):
+def put_long(each: Int64Builder, row: cython.Py_ssize_t, value):
     each.put(row, value)
 
 
-def put_int(each: Int, row: cython.Py_ssize_t, value):
+def put_int(each: Int32Builder, row: cython.Py_ssize_t, value):
     each.put(row, value)
 
 
-def put_byte(each: Byte, row: cython.Py_ssize_t, value):
+def put_byte(each: SmallIntBuilder, row: cython.Py_ssize_t, value):
     each.put(row, value)

@@ -9,10 +9,10 @@ import cython
 from zenlake.core.encoding import Encoding
 
 if cython.compiled:
-    from cython.cimports.zenlake.columns.row_staging import NONE, Spans
+    from cython.cimports.zenlake.columns.row_staging import NONE, SpanStaging
     from cython.cimports.zenlake.wire.raw_memory import copy, same, utf8_fault
 else:
-    from zenlake.columns.row_staging import NONE, Spans, runs
+    from zenlake.columns.row_staging import NONE, SpanStaging, runs
     from zenlake.wire.raw_memory import copy, same, utf8_fault
 
 # Slot of a node: 16 bytes of the raw id, 32 bytes of its text, and their used lengths.
@@ -28,7 +28,7 @@ LONGEST_SCHEMA = 255
 LONGEST_NAME = 128
 
 
-class Words:
+class EnumText:
     """A list of words that a loop without the GIL can write by number."""
 
     def __init__(self, words):
@@ -48,14 +48,14 @@ class Words:
         return 0
 
 
-class Encodings:
+class EncodingText:
     """The text form of an encoding (registered name, then `;` and the schema), and the schema's bytes."""
 
     def __init__(self, column, schemas):
         names = []
         while (name := str(Encoding.from_wire(len(names), None))) and not name.startswith("unknown"):
             names.append(name)
-        self.names = Words(names)
+        self.names = EnumText(names)
         self.column = column
         self.schemas = schemas
         self.size = 0
@@ -104,7 +104,7 @@ class Encodings:
         return 0
 
 
-class Nodes:
+class ZenohIdText:
     """Column of ZenohIDs as text: little-endian number in hexadecimal, without leading zeros.
 
     Interleaved nodes are formatted once each, unless two of them use the same slot.
@@ -114,7 +114,7 @@ class Nodes:
         self.column = column
         if not cython.compiled:  # compiled: a part of this object
             self.runs = runs()
-        self.spelled = Spans().over(self.runs.at, self.runs.size)
+        self.spelled = SpanStaging().over(self.runs.at, self.runs.size)
         self.memory = bytearray(SLOT * (SLOTS if column.on else 1))  # per slot: the raw id, its text, their sizes
         self.data = cython.address(self.memory[0]) if cython.compiled else self.memory
 

@@ -45,7 +45,7 @@ def loads(text: str, quote: bool = True) -> Any:
     try:
         return read(text)
     except ValueError:
-        return _Reader(text, quote and not mentions_secret(text)).document()
+        return _Json5Reader(text, quote and not mentions_secret(text)).document()
     except RecursionError:
         raise ConfigError("nested too deeply") from None
 
@@ -57,7 +57,7 @@ def dumps(value: Any, **options: Any) -> str:
     return written(value, **options)
 
 
-class _Reader:
+class _Json5Reader:
     def __init__(self, text: str, quote: bool) -> None:
         self._text = text
         self._quote = quote

@@ -7,12 +7,12 @@ a length and items, a tuple only items, a map a length and pairs. The format sto
 
 from zenlake.errors import DecodeError
 
-__all__ = ["Reader", "write_length"]
+__all__ = ["ByteReader", "write_length"]
 
 LONGEST = 10  # maximum bytes of a length: 64 bits, seven per byte
 
 
-class Reader:
+class ByteReader:
     """Reader of one value. Every step is bounds-checked."""
 
     __slots__ = ("at", "data", "end")

@@ -9,12 +9,13 @@ This package knows logs and files, not Spark: the caller plans, retries and stor
 """
 
 from zenlake.lake.commit import Lake
-from zenlake.lake.compaction import Compacted, compact
-from zenlake.lake.landed_intervals import Coverage, Piece, pieces, replanned
-from zenlake.lake.layout import Batch, Staged, is_lake
+from zenlake.lake.compaction import CompactionResult, compact
+from zenlake.lake.landed_intervals import LandedIntervals, Piece, pieces, replanned
+from zenlake.lake.layout import LandingBatch, Staged, is_lake
 from zenlake.lake.staging import stage, stage_rows
 
 __all__ = [
-    "Batch", "Compacted", "Coverage", "Lake", "Piece", "Staged", "compact", "is_lake", "pieces", "replanned", "stage",
+    "LandingBatch", "CompactionResult", "LandedIntervals", "Lake", "Piece", "Staged", "compact", "is_lake", "pieces",
+    "replanned", "stage",
     "stage_rows",
 ]  # fmt: skip

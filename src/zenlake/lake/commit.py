@@ -18,8 +18,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from zenlake.errors import LakeError
-from zenlake.lake.landed_intervals import Coverage
-from zenlake.lake.layout import DAY, FORMATS, MARKER, STAGING, VERSION, Batch, Staged, described, is_lake, reached
+from zenlake.lake.landed_intervals import LandedIntervals
+from zenlake.lake.layout import (
+    DAY,
+    FORMATS,
+    MARKER,
+    STAGING,
+    VERSION,
+    LandingBatch,
+    Staged,
+    described,
+    is_lake,
+    reached,
+)
 from zenlake.lake.ledger import Entry, Ledger
 from zenlake.log.disk import Disk, inside
 
@@ -68,7 +79,7 @@ class Lake:
                 self.apply()
 
     def commit(
-        self, staged: Iterable[Staged], batch: Batch, restage: Restage | None = None, refuse: bool = False
+        self, staged: Iterable[Staged], batch: LandingBatch, restage: Restage | None = None, refuse: bool = False
     ) -> int:
         """Land these files and return their number of rows. A batch that is already landed is not landed again.
 
@@ -123,7 +134,7 @@ class Lake:
             raise LakeError(
                 f"{self.path}/{table} has transformed rows of query {entry.transformed[table]}; choose another folder"
             )
-        coverage = entry.landed.setdefault(table, Coverage())
+        coverage = entry.landed.setdefault(table, LandedIntervals())
         log, parts = files[0].source["log"], files[0].source["pieces"]
         if any(coverage.overlaps(log, part) for part in parts):
             if refuse or restage is None:

@@ -26,14 +26,14 @@ from zenlake.lake.staging import SOURCE, File
 from zenlake.log.disk import inside
 from zenlake.tables.schemas import TABLES
 
-__all__ = ["TARGET", "Compacted", "compact"]
+__all__ = ["TARGET", "CompactionResult", "compact"]
 
 TARGET = 256 << 20  # minimum size in bytes of a file that is not merged
 QUERY = "compact"  # query name of the ledger entries
 
 
 @dataclass(frozen=True, slots=True)
-class Compacted:
+class CompactionResult:
     """Result of the compaction of one table."""
 
     table: str
@@ -45,7 +45,7 @@ class Compacted:
 
 def compact(
     lake: Lake, tables: Sequence[str] | None = None, before: date | None = None, target: int = TARGET
-) -> list[Compacted]:
+) -> list[CompactionResult]:
     """Merge small files. The rows do not change.
 
     Args:
@@ -73,11 +73,11 @@ def compact(
         lake.recover()
         # Landings may continue, but not other compactions: `deltalake` lets two of them replace the same files.
         with lake.ledger.lock("compaction"):
-            return [Compacted(name, *optimize(lake.path / name, end, target)) for name in tables or known]
+            return [CompactionResult(name, *optimize(lake.path / name, end, target)) for name in tables or known]
     return [_compact(lake, name, end, target) for name in tables or known]
 
 
-def _compact(lake: Lake, table: str, end: str, target: int) -> Compacted:
+def _compact(lake: Lake, table: str, end: str, target: int) -> CompactionResult:
     files = into = 0
     for folder in sorted((lake.path / table).glob(f"{DAY}=*")):
         day = folder.name.removeprefix(f"{DAY}=")
@@ -89,7 +89,7 @@ def _compact(lake: Lake, table: str, end: str, target: int) -> Compacted:
             for old in _groups(folder, target):
                 _replace(lake, table, day, old)
                 files, into = files + len(old), into + 1
-    return Compacted(table, files, into)
+    return CompactionResult(table, files, into)
 
 
 def _groups(folder: Path, target: int) -> Iterator[list[Path]]:

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from zenlake.log.reader import Log, Range
+from zenlake.log.reader import BlockRange, Log
 
-__all__ = ["Coverage", "Piece", "pieces", "replanned"]
+__all__ = ["LandedIntervals", "Piece", "pieces", "replanned"]
 
 Offset = tuple[int, int]
 
@@ -23,7 +23,7 @@ class Piece:
 
     start: Offset
     stop: Offset
-    range: Range
+    range: BlockRange
 
     @property
     def writer(self) -> str:
@@ -34,7 +34,7 @@ class Piece:
 
 
 def pieces(
-    ranges: Sequence[Range], start: Mapping[str, Sequence[int]], end: Mapping[str, Sequence[int]]
+    ranges: Sequence[BlockRange], start: Mapping[str, Sequence[int]], end: Mapping[str, Sequence[int]]
 ) -> list[Piece]:
     """Convert the planned ranges between two offsets into pieces without gaps between them."""
     found: list[Piece] = []
@@ -47,7 +47,7 @@ def pieces(
     return found
 
 
-class Coverage:
+class LandedIntervals:
     """Landed intervals of one table: {log: {writer: [[segment, block, segment, block], ...]}}."""
 
     def __init__(self, plain: Mapping[str, Mapping[str, Sequence[Sequence[int]]]] | None = None) -> None:

@@ -27,7 +27,8 @@ from zenlake.errors import InvalidValue, LakeError
 from zenlake.tables.lake_reader import MARKER
 
 __all__ = [
-    "CHECKPOINTS", "DAY", "FORMATS", "KEPT", "LEDGER", "MARKER", "STAGING", "VERSION", "Batch", "Staged", "described", "is_lake",
+    "CHECKPOINTS", "DAY", "FORMATS", "KEPT", "LEDGER", "MARKER", "STAGING", "VERSION", "LandingBatch", "Staged",
+    "described", "is_lake",
     "reached",
 ]  # fmt: skip
 
@@ -43,7 +44,7 @@ _QUERY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class LandingBatch:
     """Identity of a landing: a query and its batch number. The same batch may be retried after a crash."""
 
     query: str

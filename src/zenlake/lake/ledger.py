@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from zenlake.errors import LakeError
-from zenlake.lake.landed_intervals import Coverage
+from zenlake.lake.landed_intervals import LandedIntervals
 from zenlake.lake.layout import KEPT as KEPT_TABLES
 from zenlake.lake.layout import LEDGER, STAGING, VERSION, Staged, described
 from zenlake.log.disk import Disk, inside, is_inside
@@ -35,15 +35,15 @@ class Entry:
     query: str = ""
     batch: int = -1
     files: list[Staged] = field(default_factory=list)
-    landed: dict[str, Coverage] = field(default_factory=dict)
+    landed: dict[str, LandedIntervals] = field(default_factory=dict)
     transformed: dict[str, str] = field(default_factory=dict)  # table -> the query that lands it
     queries: dict[str, int] = field(default_factory=dict)  # query -> its last batch
     touched: dict[str, dict[str, int]] = field(default_factory=dict)  # table -> day -> the last entry that added to it
     removed: list[str] = field(default_factory=list)  # files whose rows are now in other files; relative to the lake
     totals: dict[str, dict[str, int]] = field(default_factory=dict)  # table -> rows, bytes and files landed so far
 
-    def coverage(self, table: str) -> Coverage:
-        return self.landed.get(table) or Coverage()
+    def coverage(self, table: str) -> LandedIntervals:
+        return self.landed.get(table) or LandedIntervals()
 
     def paths(self) -> list[str]:
         """Return the files that this entry moves or removes, relative to the lake."""
@@ -71,7 +71,7 @@ class Entry:
             plain["query"],
             plain["batch"],
             [Staged(**file) for file in plain["files"]],
-            {table: Coverage(held) for table, held in plain["landed"].items()},
+            {table: LandedIntervals(held) for table, held in plain["landed"].items()},
             plain["transformed"],
             plain["queries"],
             plain["touched"],
@@ -81,7 +81,7 @@ class Entry:
 
     def following(self, query: str, batch: int) -> "Entry":
         """Return the next entry, without changes."""
-        landed = {table: Coverage(coverage.plain()) for table, coverage in self.landed.items()}
+        landed = {table: LandedIntervals(coverage.plain()) for table, coverage in self.landed.items()}
         touched = {table: dict(days) for table, days in self.touched.items()}
         queries = {**self.queries, query: batch}
         totals = {table: dict(counts) for table, counts in self.totals.items()}

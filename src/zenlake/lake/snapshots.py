@@ -23,13 +23,13 @@ from zenlake.lake.commit import Lake
 from zenlake.lake.layout import DAY, KEPT, STAGING, reached
 from zenlake.log.disk import Disk, inside
 
-__all__ = ["ALL", "Kept", "kept"]
+__all__ = ["ALL", "Snapshot", "kept"]
 
 ALL = ""  # used instead of a day for a table with one file
 PATIENCE = 600.0  # seconds for which a replaced snapshot is kept
 
 
-class Kept(Protocol):
+class Snapshot(Protocol):
     """A derived table in a lake. Only one process at a time changes it."""
 
     def made(self) -> int:
@@ -42,11 +42,11 @@ class Kept(Protocol):
         """Replace the table's content by these files, by day, atomically."""
 
 
-def kept(lake: Lake, table: str) -> Kept:
-    return KeptDelta(lake, table) if lake.format == "delta" else KeptFiles(lake, table)
+def kept(lake: Lake, table: str) -> Snapshot:
+    return DeltaSnapshot(lake, table) if lake.format == "delta" else ParquetSnapshot(lake, table)
 
 
-class KeptFiles:
+class ParquetSnapshot:
     """A derived table in a Parquet lake."""
 
     def __init__(self, lake: Lake, table: str) -> None:
@@ -98,7 +98,7 @@ class KeptFiles:
         return target if target.is_dir() else None
 
 
-class KeptDelta:
+class DeltaSnapshot:
     """A derived table in a Delta lake."""
 
     def __init__(self, lake: Lake, table: str) -> None:

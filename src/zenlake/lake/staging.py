@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 
 from zenlake.errors import LakeError
 from zenlake.lake.landed_intervals import Piece
-from zenlake.lake.layout import DAY, STAGING, Batch, Staged, reached
+from zenlake.lake.layout import DAY, STAGING, LandingBatch, Staged, reached
 from zenlake.lake.ledger import Ledger
-from zenlake.log.reader import Log, Range
+from zenlake.log.reader import BlockRange, Log
 from zenlake.tables.schemas import TABLES, decode_ranges
 
 __all__ = ["ROW_GROUP", "SOURCE", "File", "clustered", "stage", "stage_rows"]
@@ -34,11 +34,11 @@ MOST_BYTES = 1 << 30  # a column chunk must have less than 2 GB, and one batch o
 NO_DAY = "__HIVE_DEFAULT_PARTITION__"  # name that Spark and Hive give to the folder of rows without a value
 DAY_NS = 86_400 * 1_000_000_000
 
-Decode = Callable[[Log, Sequence[Range], Mapping[str, Sequence[str] | None]], Iterator[tuple[str, pa.RecordBatch]]]
+Decode = Callable[[Log, Sequence[BlockRange], Mapping[str, Sequence[str] | None]], Iterator[tuple[str, pa.RecordBatch]]]
 
 
 def stage(
-    lake: str | os.PathLike[str], log: Log, wanted: Sequence[Piece], tables: Iterable[str], batch: Batch, task: str,
+    lake: str | os.PathLike[str], log: Log, wanted: Sequence[Piece], tables: Iterable[str], batch: LandingBatch, task: str,
     refuse: bool = False, decode: Decode = decode_ranges,
 ) -> list[Staged]:  # fmt: skip
     """Decode the pieces and write each table's rows as one file per day.
@@ -66,14 +66,19 @@ def stage(
 
 
 def stage_rows(
-    lake: str | os.PathLike[str], table: str, rows: Iterable[pa.RecordBatch], schema: pa.Schema, batch: Batch, task: str
+    lake: str | os.PathLike[str],
+    table: str,
+    rows: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    batch: LandingBatch,
+    task: str,
 ) -> list[Staged]:
     """Write transformed rows."""
     return write(Path(lake), ((table, each) for each in rows), {table: schema}, batch, task, {})
 
 
 def write(
-    lake: Path, rows: Iterable[tuple[str, pa.RecordBatch]], schemas: Mapping[str, pa.Schema], batch: Batch, task: str,
+    lake: Path, rows: Iterable[tuple[str, pa.RecordBatch]], schemas: Mapping[str, pa.Schema], batch: LandingBatch, task: str,
     source: Mapping[str, Any],
 ) -> list[Staged]:  # fmt: skip
     """Write rows of several tables as files.

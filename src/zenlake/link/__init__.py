@@ -11,11 +11,11 @@ from types import ModuleType
 
 from zenlake.core.endpoint import EndPoint
 from zenlake.errors import EndpointError, LinkError
-from zenlake.link.base import Address, Link, Listener, Port, addresses
+from zenlake.link.base import Address, BaseLink, LinkListener, Port, addresses
 from zenlake.link.base import needs_asking as _needs_asking
 from zenlake.link.tls_config import Tls
 
-__all__ = ["Address", "Link", "Listener", "Port", "Tls", "ask", "connect", "listen", "needs_asking"]
+__all__ = ["Address", "BaseLink", "LinkListener", "Port", "Tls", "ask", "connect", "listen", "needs_asking"]
 
 CHAPTERS = {
     "tcp": "tcp",
@@ -45,14 +45,14 @@ def _chapter(endpoint: EndPoint) -> ModuleType:
         raise LinkError(str(endpoint), f"requires the package `{error.name}`; run: pip install {error.name}") from None
 
 
-def connect(endpoint: EndPoint, address: Address | None, tls: Tls) -> Link:
+def connect(endpoint: EndPoint, address: Address | None, tls: Tls) -> BaseLink:
     """Begin a link to one of the addresses of the endpoint. Its owner gets `ready` or `lost`. Does not block."""
-    link: Link = _chapter(endpoint).connect(endpoint, address, tls)
+    link: BaseLink = _chapter(endpoint).connect(endpoint, address, tls)
     return link
 
 
-def listen(endpoint: EndPoint, tls: Tls) -> Listener:
-    listener: Listener = _chapter(endpoint).listen(endpoint, tls)
+def listen(endpoint: EndPoint, tls: Tls) -> LinkListener:
+    listener: LinkListener = _chapter(endpoint).listen(endpoint, tls)
     return listener
 
 

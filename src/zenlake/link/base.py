@@ -2,7 +2,7 @@
 """Base classes of all links, and the interfaces that their two users implement.
 
 A `Port` is polled: it has a file descriptor, and is notified when that is readable or writable, or when a timeout expires. A
-`Link` carries the batches of one connection. It is often its own port, but the links of one UDP socket share a port. An
+`BaseLink` carries the batches of one connection. It is often its own port, but the links of one UDP socket share a port. An
 `Owner` is notified of the events of its link.
 
 Threading: all of them are non-blocking and have no thread. One event loop drives them all.
@@ -19,7 +19,7 @@ from zenlake.core.endpoint import EndPoint
 from zenlake.core.limits import Account, Resource
 from zenlake.errors import EndpointError, LinkError
 
-__all__ = ["Address", "Link", "Listener", "Owner", "Port", "addresses", "describe", "locator", "open_socket"]
+__all__ = ["Address", "BaseLink", "LinkListener", "Owner", "Port", "addresses", "describe", "locator", "open_socket"]
 
 Address = tuple[int, tuple[object, ...]]
 """A socket family and an address in it."""
@@ -93,7 +93,7 @@ class Port(ABC):
     def close(self) -> None: ...
 
 
-class Link(ABC):
+class BaseLink(ABC):
     """A link to one other node."""
 
     stream = True
@@ -197,12 +197,12 @@ class Link(ABC):
         return f"{self.local} {self.remote}".encode()
 
 
-class Listener(Port):
+class LinkListener(Port):
     """A port that accepts links."""
 
     locator = ""
-    on_link: Callable[[Link], None]
-    on_stranger: Callable[[Link, bytes], bool]
+    on_link: Callable[[BaseLink], None]
+    on_stranger: Callable[[BaseLink, bytes], bool]
     """Handle a datagram from an unknown source first. Return True if it was handled, and its source need not be stored."""
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from zenlake.core.endpoint import EndPoint
 from zenlake.errors import LinkError
-from zenlake.link.base import Link, Listener, Port
+from zenlake.link.base import BaseLink, LinkListener, Port
 
 __all__ = ["MemoryLink", "connect", "listen"]
 
@@ -21,7 +21,7 @@ ROOM = 65536
 _listeners: dict[str, "MemoryListener"] = {}
 
 
-class Bell(Port):
+class PollablePipe(Port):
     """Pipe that makes an in-memory object pollable."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class Bell(Port):
                 os.close(self._write)
 
 
-class MemoryLink(Bell, Link):
+class MemoryLink(PollablePipe, BaseLink):
     """One end of the link. `inbound` holds its received bytes until the next turn of its event loop."""
 
     direct = True
@@ -70,7 +70,7 @@ class MemoryLink(Bell, Link):
     lock: threading.Lock  # Threading: one end writes on its thread, the other reads on its own
 
     def __init__(self, local: str, remote: str) -> None:
-        Bell.__init__(self)
+        PollablePipe.__init__(self)
         self.local = local
         self.remote = remote
         self.inbound: deque[bytes] = deque()
@@ -137,10 +137,10 @@ class MemoryLink(Bell, Link):
         if not self._closed:
             self.other.ended = True
             self.other.ring()
-            Bell.close(self)
+            PollablePipe.close(self)
 
 
-class MemoryListener(Bell, Listener):
+class MemoryListener(PollablePipe, LinkListener):
     def __init__(self, name: str) -> None:
         super().__init__()
         self.name = name
@@ -153,12 +153,12 @@ class MemoryListener(Bell, Listener):
 
     def close(self) -> None:
         _listeners.pop(self.name, None)
-        Bell.close(self)
+        PollablePipe.close(self)
         while self.arrived:
             self.arrived.popleft().close()
 
 
-def connect(endpoint: EndPoint, address: object = None, tls: object = None) -> Link:
+def connect(endpoint: EndPoint, address: object = None, tls: object = None) -> BaseLink:
     listener = _listeners.get(endpoint.address)
     if listener is None:
         raise LinkError(str(endpoint), "connection refused")
@@ -168,7 +168,7 @@ def connect(endpoint: EndPoint, address: object = None, tls: object = None) -> L
     return one
 
 
-def listen(endpoint: EndPoint, tls: object = None) -> Listener:
+def listen(endpoint: EndPoint, tls: object = None) -> LinkListener:
     if endpoint.address in _listeners:
         raise LinkError(str(endpoint), "address already in use")
     listener = _listeners[endpoint.address] = MemoryListener(endpoint.address)

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from zenlake.core.endpoint import EndPoint
 from zenlake.errors import LinkError
-from zenlake.link.base import Link, Port, addresses, describe, locator
+from zenlake.link.base import BaseLink, Port, addresses, describe, locator
 from zenlake.link.interfaces import ANY, Interface, named
 from zenlake.link.udp import MTU, UdpPort
 
@@ -58,7 +58,7 @@ def speaking(family: int, interface: Interface, ttl: int) -> socket.socket:
     return sock
 
 
-class GroupLink(UdpPort, Link):
+class GroupLink(UdpPort, BaseLink):
     """Our membership in a group. `on_member` receives each datagram with its source."""
 
     stream = False

@@ -45,10 +45,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from zenlake.core.endpoint import EndPoint
 from zenlake.core.limits import Resource
 from zenlake.errors import LinkError
-from zenlake.link.base import Address, Link, Listener, Port, describe, locator, open_socket
+from zenlake.link.base import Address, BaseLink, LinkListener, Port, describe, locator, open_socket
 from zenlake.link.tcp import bind
 from zenlake.link.tls_config import Tls
-from zenlake.link.udp import HELD, Served, UdpPort
+from zenlake.link.udp import HELD, SharedUdpLink, UdpPort
 
 __all__ = ["connect", "listen"]
 
@@ -72,7 +72,7 @@ class AskingConnection(QuicConnection):  # type: ignore[misc]
         self.tls._request_client_certificate = True
 
 
-class QuicLink(Served):
+class QuicLink(SharedUdpLink):
     """One QUIC connection and its stream. `udp` carries its datagrams."""
 
     def __init__(self, quic: QuicConnection, udp: UdpPort, local: str, remote: str) -> None:
@@ -260,7 +260,7 @@ class QuicClient(UdpPort):
     def fail(self, error: Exception) -> None:
         self.link._lose(str(error))
 
-    def on_room(self, link: Link) -> None:
+    def on_room(self, link: BaseLink) -> None:
         self.link.flush()
 
     def next_timeout(self) -> float | None:
@@ -279,7 +279,7 @@ class QuicClientLink(QuicLink):
         self._udp.close()
 
 
-class QuicListener(UdpPort, Listener):
+class QuicListener(UdpPort, LinkListener):
     """Socket of the listening end. Connections are identified by their QUIC connection ids."""
 
     def __init__(self, sock: socket.socket, configuration: QuicConfiguration) -> None:
@@ -382,7 +382,7 @@ class QuicListener(UdpPort, Listener):
         if not self._links and not self._listening:
             UdpPort.close(self)
 
-    def on_room(self, link: Link) -> None:
+    def on_room(self, link: BaseLink) -> None:
         if isinstance(link, QuicLink):
             link.flush()
 
@@ -439,7 +439,7 @@ def _configuration(is_client: bool) -> QuicConfiguration:
     return QuicConfiguration(is_client=is_client, alpn_protocols=ALPN, max_data=WINDOW, max_stream_data=WINDOW)
 
 
-def connect(endpoint: EndPoint, address: Address, tls: Tls) -> Link:
+def connect(endpoint: EndPoint, address: Address, tls: Tls) -> BaseLink:
     name = str(endpoint.locator)
     configuration = _configuration(True)
     configuration.server_name = endpoint.host_and_port()[0]
@@ -467,7 +467,7 @@ def connect(endpoint: EndPoint, address: Address, tls: Tls) -> Link:
     return udp.link
 
 
-def listen(endpoint: EndPoint, tls: Tls) -> Listener:
+def listen(endpoint: EndPoint, tls: Tls) -> LinkListener:
     if tls.listen_certificate is None or tls.listen_private_key is None:
         raise LinkError(str(endpoint), "a listener requires `listen_certificate` and `listen_private_key`")
     configuration = _configuration(False)

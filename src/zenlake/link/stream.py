@@ -18,7 +18,7 @@ import cython
 from zenlake._compat.lazy_logging import logger
 from zenlake.core.endpoint import EndPoint
 from zenlake.errors import LinkError
-from zenlake.link.base import Link, Listener, Port, describe, locator, open_socket
+from zenlake.link.base import BaseLink, LinkListener, Port, describe, locator, open_socket
 
 if cython.compiled:
     from cython.cimports.cpython.exc import PyErr_SetFromErrno
@@ -121,7 +121,7 @@ def dial(endpoint: EndPoint, family: int, address: object) -> socket.socket:
     return sock
 
 
-class StreamLink(Link, Port):
+class StreamLink(BaseLink, Port):
     """A connected or connecting stream socket."""
 
     direct = True
@@ -372,13 +372,13 @@ class LayeredLink(StreamLink):
                 super().close()
 
 
-class StreamListener(Listener):
+class StreamListener(LinkListener):
     """A listening socket. `make` turns an accepted socket into a link.
 
     When the process has no file descriptor left, the listener pauses. It logs that once, until it can accept again.
     """
 
-    def __init__(self, sock: socket.socket, protocol: str, make: Callable[[socket.socket, str], Link]) -> None:
+    def __init__(self, sock: socket.socket, protocol: str, make: Callable[[socket.socket, str], BaseLink]) -> None:
         sock.setblocking(False)
         sock.listen(BACKLOG)
         self._sock = sock

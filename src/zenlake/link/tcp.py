@@ -5,18 +5,18 @@ import socket
 
 from zenlake.core.endpoint import EndPoint
 from zenlake.errors import LinkError
-from zenlake.link.base import Address, Link, Listener, addresses, describe, open_socket
+from zenlake.link.base import Address, BaseLink, LinkListener, addresses, describe, open_socket
 from zenlake.link.stream import StreamLink, StreamListener, dial
 
 __all__ = ["bind", "connect", "listen"]
 
 
-def connect(endpoint: EndPoint, address: Address, tls: object = None) -> Link:
+def connect(endpoint: EndPoint, address: Address, tls: object = None) -> BaseLink:
     name = str(endpoint.locator)
     return StreamLink(dial(endpoint, *address), "tcp", name, True)
 
 
-def listen(endpoint: EndPoint, tls: object = None) -> Listener:
+def listen(endpoint: EndPoint, tls: object = None) -> LinkListener:
     return StreamListener(bind(endpoint), "tcp", lambda sock, remote: StreamLink(sock, "tcp", remote, False))
 
 

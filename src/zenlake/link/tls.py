@@ -13,7 +13,7 @@ from typing import Any
 
 from zenlake.core.endpoint import EndPoint
 from zenlake.errors import LinkError
-from zenlake.link.base import Address, Link, Listener
+from zenlake.link.base import Address, BaseLink, LinkListener
 from zenlake.link.stream import LayeredLink, StreamListener, dial
 from zenlake.link.tcp import bind
 from zenlake.link.tls_config import Tls
@@ -101,16 +101,16 @@ def _why(error: ssl.SSLError) -> str:
     return reasons.get(error.reason or "", f"TLS failed: {error.reason or error}")
 
 
-def connect(endpoint: EndPoint, address: Address, tls: Tls) -> Link:
+def connect(endpoint: EndPoint, address: Address, tls: Tls) -> BaseLink:
     layer = TlsLayer(tls.client(endpoint), endpoint.host_and_port()[0])
     name = str(endpoint.locator)
     return LayeredLink(dial(endpoint, *address), "tls", name, True, layer, True)
 
 
-def listen(endpoint: EndPoint, tls: Tls) -> Listener:
+def listen(endpoint: EndPoint, tls: Tls) -> LinkListener:
     context = tls.server(endpoint)
 
-    def make(sock: socket.socket, remote: str) -> Link:
+    def make(sock: socket.socket, remote: str) -> BaseLink:
         return LayeredLink(sock, "tls", remote, False, TlsLayer(context, None), True)
 
     return StreamListener(bind(endpoint), "tls", make)

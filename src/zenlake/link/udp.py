@@ -11,10 +11,10 @@ from time import monotonic
 from zenlake._compat.lazy_logging import logger
 from zenlake.core.endpoint import EndPoint
 from zenlake.errors import EndpointError, LinkError
-from zenlake.link.base import Address, Link, Listener, Port, describe, locator, open_socket
+from zenlake.link.base import Address, BaseLink, LinkListener, Port, describe, locator, open_socket
 from zenlake.link.tcp import bind
 
-__all__ = ["MTU", "Served", "UdpPort", "connect", "is_multicast", "listen"]
+__all__ = ["MTU", "SharedUdpLink", "UdpPort", "connect", "is_multicast", "listen"]
 
 Source = tuple[object, ...]
 
@@ -54,7 +54,7 @@ class UdpPort(Port):
             sock.setsockopt(socket.SOL_SOCKET, option, 4 * 65536)
         self._sock = sock
         self._buffer = bytearray(65536)
-        self._blocked: dict[Link, None] = {}
+        self._blocked: dict[BaseLink, None] = {}
         self._closed = False
 
     def fileno(self) -> int:
@@ -84,14 +84,14 @@ class UdpPort(Port):
     def on_error(self, error: OSError) -> None:
         """Handle an ICMP error for a sent datagram. A listener ignores it, because it serves other peers."""
 
-    def blame(self, link: Link, error: Exception) -> None:
+    def blame(self, link: BaseLink, error: Exception) -> None:
         """Handle an exception in a callback of this link: it ends the link, not the shared socket."""
         log.debug("%s failed", link.remote, exc_info=error)
         owner = link.owner
         link.close()
         owner.lost(LinkError(link.remote, f"{type(error).__name__}: {error}"))
 
-    def send(self, data: memoryview | bytes, target: tuple[object, ...] | None, link: Link) -> int:
+    def send(self, data: memoryview | bytes, target: tuple[object, ...] | None, link: BaseLink) -> int:
         try:
             if target is None:
                 self._sock.send(data)
@@ -119,7 +119,7 @@ class UdpPort(Port):
             except Exception as error:
                 self.blame(link, error)
 
-    def on_room(self, link: Link) -> None:
+    def on_room(self, link: BaseLink) -> None:
         """Notify a blocked link that the socket accepts datagrams again."""
         link.owner.writable()
 
@@ -131,7 +131,7 @@ class UdpPort(Port):
             self._sock.close()
 
 
-class UdpLink(UdpPort, Link):
+class UdpLink(UdpPort, BaseLink):
     """Link of the connecting end, with a socket of its own."""
 
     is_shared = False
@@ -166,7 +166,7 @@ class UdpLink(UdpPort, Link):
         return self.send(data, None, self)
 
 
-class Served(Link):
+class SharedUdpLink(BaseLink):
     """A link on a socket that it shares with other links.
 
     While the link is paused, a limited number of datagrams is buffered. Further datagrams are dropped, as by a socket
@@ -215,7 +215,7 @@ class Served(Link):
             self.arrived(data, source, monotonic())
 
 
-class UdpPeer(Served):
+class UdpPeer(SharedUdpLink):
     """Link of one source of a listener's datagrams."""
 
     stream = False
@@ -245,7 +245,7 @@ class UdpPeer(Served):
         self._listener.forget(self._source)
 
 
-class UdpListener(UdpPort, Listener):
+class UdpListener(UdpPort, LinkListener):
     def __init__(self, sock: socket.socket) -> None:
         super().__init__(sock)
         self.locator = locator("udp", sock.getsockname())
@@ -282,7 +282,7 @@ class UdpListener(UdpPort, Listener):
             super().close()
 
 
-def connect(endpoint: EndPoint, address: Address, tls: object = None) -> Link:
+def connect(endpoint: EndPoint, address: Address, tls: object = None) -> BaseLink:
     _refuse_reliable(endpoint)
     name = str(endpoint.locator)
     family, target = address
@@ -295,7 +295,7 @@ def connect(endpoint: EndPoint, address: Address, tls: object = None) -> Link:
     return UdpLink(sock, name)
 
 
-def listen(endpoint: EndPoint, tls: object = None) -> Listener:
+def listen(endpoint: EndPoint, tls: object = None) -> LinkListener:
     _refuse_reliable(endpoint)
     return UdpListener(bind(endpoint, socket.SOCK_DGRAM))
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from zenlake.core.endpoint import EndPoint
 from zenlake.errors import LinkError
-from zenlake.link.base import Link, Listener, describe, open_socket
+from zenlake.link.base import BaseLink, LinkListener, describe, open_socket
 from zenlake.link.stream import StreamLink, StreamListener, dial
 
 __all__ = ["connect", "listen"]
@@ -23,12 +23,12 @@ class UnixListener(StreamListener):
         super().close()
 
 
-def connect(endpoint: EndPoint, address: object = None, tls: object = None) -> Link:
+def connect(endpoint: EndPoint, address: object = None, tls: object = None) -> BaseLink:
     name = str(endpoint.locator)
     return StreamLink(dial(endpoint, socket.AF_UNIX, endpoint.address), PROTOCOL, name, True)
 
 
-def listen(endpoint: EndPoint, tls: object = None) -> Listener:
+def listen(endpoint: EndPoint, tls: object = None) -> LinkListener:
     path = endpoint.address
     sock = open_socket(endpoint, socket.AF_UNIX, socket.SOCK_STREAM)
     try:

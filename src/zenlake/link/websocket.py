@@ -18,7 +18,7 @@ from websockets.uri import parse_uri
 
 from zenlake.core.endpoint import EndPoint
 from zenlake.errors import LinkError
-from zenlake.link.base import Address, Link, Listener
+from zenlake.link.base import Address, BaseLink, LinkListener
 from zenlake.link.stream import Layer, LayeredLink, StreamListener, dial
 from zenlake.link.tcp import bind
 from zenlake.link.tls import TlsLayer
@@ -122,7 +122,7 @@ class WebSocketLayer:
             self._below.end()
 
 
-def connect(endpoint: EndPoint, address: Address, tls: Tls) -> Link:
+def connect(endpoint: EndPoint, address: Address, tls: Tls) -> BaseLink:
     name = str(endpoint.locator)
     host = endpoint.host_and_port()[0]
     below = TlsLayer(tls.client(endpoint), host) if endpoint.protocol == "wss" else None
@@ -132,10 +132,10 @@ def connect(endpoint: EndPoint, address: Address, tls: Tls) -> Link:
     return LayeredLink(sock, endpoint.protocol, name, True, layer, False)
 
 
-def listen(endpoint: EndPoint, tls: Tls) -> Listener:
+def listen(endpoint: EndPoint, tls: Tls) -> LinkListener:
     context = tls.server(endpoint) if endpoint.protocol == "wss" else None
 
-    def make(sock: socket.socket, remote: str) -> Link:
+    def make(sock: socket.socket, remote: str) -> BaseLink:
         below = TlsLayer(context, None) if context is not None else None
         layer = WebSocketLayer(ServerProtocol(max_size=LARGEST, logger=QUIET), below)
         return LayeredLink(sock, endpoint.protocol, remote, False, layer, False)

@@ -9,20 +9,20 @@ describes the guarantees.
 from zenlake.log.decode import Damaged, decode, decode_ranges
 from zenlake.log.mirror import Mirror
 from zenlake.log.pcapng_export import export
-from zenlake.log.reader import Log, Offsets, Range, Segment, is_log, offsets_text
+from zenlake.log.reader import BlockRange, Log, Offsets, Segment, is_log, offsets_text
 from zenlake.log.recorder import FaceTee, Recorder
 from zenlake.log.retention import Retention, readers, register, retain, unregister
-from zenlake.log.session_state import Face
+from zenlake.log.session_state import LogFace
 from zenlake.log.writer import Writer
 
 __all__ = [
     "Damaged",
-    "Face",
+    "LogFace",
     "FaceTee",
     "Log",
     "Mirror",
     "Offsets",
-    "Range",
+    "BlockRange",
     "Recorder",
     "Retention",
     "Segment",

@@ -26,7 +26,7 @@ except ImportError:  # the same checksum, at a third of the speed
 __all__ = [
     "DAMAGE",
     "END",
-    "About",
+    "BlockInfo",
     "StateTooLarge",
     "about",
     "aligned",
@@ -114,7 +114,7 @@ def head_bytes(metadata: dict[str, bytes]) -> bytes:
     return bytes(sink.getvalue())[: -len(END)]
 
 
-class About(NamedTuple):
+class BlockInfo(NamedTuple):
     """Metadata of a block."""
 
     facts: dict[str, int]
@@ -123,7 +123,7 @@ class About(NamedTuple):
     body: int  # bytes
 
 
-class Pieces:
+class BufferList:
     """File object for Arrow that keeps large buffers without a copy, and joins the small writes between them."""
 
     closed = False
@@ -181,7 +181,7 @@ def block_pieces(
         metadata["changes"] = changes
     if withheld is not None:
         metadata["withheld"] = withheld
-    sink = Pieces()
+    sink = BufferList()
     with pa.ipc.new_stream(pa.PythonFile(sink, "w"), rows.schema, options=options) as stream:
         stream.write_batch(rows, custom_metadata=metadata)
         front, *rest = sink.taken().copy()  # without the end of the stream and without its beginning, the schema
@@ -232,7 +232,7 @@ def prefix_size(start: bytes | memoryview) -> int:
     return 8 + int(size)
 
 
-def about(prefix: bytes | memoryview) -> About:
+def about(prefix: bytes | memoryview) -> BlockInfo:
     """Decode the metadata of a block from the bytes before its body."""
     try:
         found, body = custom_metadata(memoryview(prefix)[8:])
@@ -248,7 +248,7 @@ def about(prefix: bytes | memoryview) -> About:
             raise LogError("checksum mismatch of the changes")
     except (RecursionError, *DAMAGE):
         raise LogError("incomplete or damaged block") from None
-    return About(facts, changes, found.get(b"withheld"), body)
+    return BlockInfo(facts, changes, found.get(b"withheld"), body)
 
 
 def custom_metadata(message: memoryview) -> tuple[dict[bytes, bytes], int]:

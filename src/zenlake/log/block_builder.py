@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from zenlake.log.block import flags, numbers
 from zenlake.log.layout import NOTE, ROWS
-from zenlake.log.session_state import Face
+from zenlake.log.session_state import LogFace
 
-__all__ = ["Rows"]
+__all__ = ["BlockBuilder"]
 
 RECEIVED = ROWS.field("received").type
 BATCH = 1 << 16  # maximum bytes of a batch
@@ -25,7 +25,7 @@ MAX_FACES = 1 << 13  # per block: bounds the changes of the block
 MOST_AT_FIRST = 16 << 20  # bytes of memory; untouched pages are not allocated by the system
 
 
-class Rows:
+class BlockBuilder:
     """Batches and notes in the order of arrival. Not thread-safe."""
 
     def __init__(self, block_size: int) -> None:
@@ -40,10 +40,10 @@ class Rows:
         self.notes = 0
         self.stepped = 0
         """Nanoseconds by which the clock stepped back before these rows. A step begins a new segment."""
-        self.leaving: list[Face] = []
+        self.leaving: list[LogFace] = []
         """Faces that end after these rows. Without a row, they are kept until there is one."""
         self.times: list[int] = []
-        self._known: list[Face | None] = []
+        self._known: list[LogFace | None] = []
         self._places: dict[int, int] = {}  # face numbers by identity
         self._faces: list[int] = []
         self._directions: list[int] = []
@@ -55,7 +55,7 @@ class Rows:
         return len(self.times)
 
     def add(
-        self, received: int, face: Face | None, direction: int, data: bytes | memoryview, wire_size: int, compressed: bool
+        self, received: int, face: LogFace | None, direction: int, data: bytes | memoryview, wire_size: int, compressed: bool
     ) -> bool:  # fmt: skip
         """Add a batch or note, copying its bytes. Return whether the block is full."""
         end = self.size + len(data)
@@ -74,7 +74,7 @@ class Rows:
             self.notes += 1
         return end >= self._block_size or len(self.times) >= MOST_ROWS or len(self._known) >= MAX_FACES
 
-    def _first_of(self, face: Face | None) -> int:
+    def _first_of(self, face: LogFace | None) -> int:
         place = self._places[id(face)] = len(self._known)
         self._known.append(face)
         return place
@@ -99,7 +99,7 @@ class Rows:
                 last = time
         return last
 
-    def as_arrow(self, index: Callable[[Face], int]) -> pa.RecordBatch:
+    def as_arrow(self, index: Callable[[LogFace], int]) -> pa.RecordBatch:
         """Return the rows as a record batch, without a copy of the batches. Safety: valid until the rows are cleared."""
         count = len(self.times)
         indices = [-1 if face is None else index(face) for face in self._known]

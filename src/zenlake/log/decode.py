@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 from zenlake.columns import Decoder
 from zenlake.columns.schemas import chosen
 from zenlake.errors import LogError
-from zenlake.log.block import DAMAGE, About, numbers, unpack
+from zenlake.log.block import DAMAGE, BlockInfo, numbers, unpack
 from zenlake.log.layout import NOTE
-from zenlake.log.reader import Log, Range, Segment
-from zenlake.log.redaction import Shown
-from zenlake.log.session_state import Pointer, State
-from zenlake.log.session_tracker import Tracker
-from zenlake.session.state import Session
+from zenlake.log.reader import BlockRange, Log, Segment
+from zenlake.log.redaction import RedactedView
+from zenlake.log.session_state import Pointer, SegmentState
+from zenlake.log.session_tracker import SessionTracker
+from zenlake.session.state import SessionState
 
 __all__ = ["Damaged", "decode", "decode_ranges"]
 
@@ -59,7 +59,7 @@ def decode(
 
 
 def decode_ranges(
-    log: Log, ranges: Iterable[Range], tables: Mapping[str, Sequence[str] | None], rows: int = ROWS,
+    log: Log, ranges: Iterable[BlockRange], tables: Mapping[str, Sequence[str] | None], rows: int = ROWS,
     damaged: Damaged | None = None,
 ) -> Found:  # fmt: skip
     """Decode the rows of these blocks.
@@ -69,13 +69,13 @@ def decode_ranges(
     An unreadable block is an error. With `damaged`, that callback gets the error instead, and a row of `events` says
     `log unreadable`. Reading continues with the next block, or with the next segment if the changes of the block are lost.
     """
-    decoding = Decoding(log, tables, rows, damaged)
+    decoding = LogDecoder(log, tables, rows, damaged)
     for part in ranges:
         yield from decoding.run(part) if damaged is None else decoding.run_readable(part, damaged)
     yield from decoding.finish()
 
 
-class Decoding:
+class LogDecoder:
     """One decoder for a sequence of ranges. Consecutive ranges read nothing twice."""
 
     def __init__(
@@ -86,12 +86,12 @@ class Decoding:
         self._forgiving = damaged is not None
         self._rows = rows
         self.decoder = self._decoder({"events": ["packet"]})
-        self._shown: Shown | None = None
+        self._shown: RedactedView | None = None
         self._before: tuple[str, int, int] | None = None
-        self._state = State()
+        self._state = SegmentState()
         self._block: int | None = None  # the current segment
 
-    def run_readable(self, part: Range, damaged: Damaged) -> Found:
+    def run_readable(self, part: BlockRange, damaged: Damaged) -> Found:
         """Decode the readable part of a range. The rest becomes a row of `events` and a call of `damaged`."""
         wrong: LogError | OSError | None = None
         records = list(self.log.index(part.writer, part.segment))[part.first : part.last]
@@ -113,7 +113,7 @@ class Decoding:
             values = {"kind": "log unreadable", "count": count, "detail": reason}
             yield from self._told_with([event(left_out[0].first, None, self._first_batch + left_out[0].row, values)])
 
-    def run(self, part: Range) -> Found:
+    def run(self, part: BlockRange) -> Found:
         self._block = None
         self._first_batch = 0
         segment = self.log.segment(part)
@@ -135,7 +135,11 @@ class Decoding:
         self._before = (part.writer, part.segment, part.last)
 
     def _decode(
-        self, part: Range, segment: Segment, state: State, blocks: Iterator[tuple[pa.RecordBatch, About]]
+        self,
+        part: BlockRange,
+        segment: Segment,
+        state: SegmentState,
+        blocks: Iterator[tuple[pa.RecordBatch, BlockInfo]],
     ) -> Found:
         """Decode the blocks of a range. `state` is the state of the faces before it."""
         for block in range(part.first, part.last):
@@ -181,9 +185,9 @@ class Decoding:
     def _expect_withheld(self) -> Found:
         """Decode from now on also the columns that locate redacted values."""
         yield from self.finish()
-        self._shown = Shown()
+        self._shown = RedactedView()
         sessions = self.decoder.sessions
-        self.decoder = self._decoder({"events": ["packet"], **Shown.NEEDS})
+        self.decoder = self._decoder({"events": ["packet"], **RedactedView.NEEDS})
         self.decoder.sessions[:] = sessions
 
     def _decoder(self, besides: Mapping[str, Sequence[str]]) -> Decoder:
@@ -204,9 +208,9 @@ class Decoding:
 
     # Messages that began before the range
 
-    def _half_received(self, part: Range, before: State, state: State) -> list[tuple[int, int, int]]:
+    def _half_received(self, part: BlockRange, before: SegmentState, state: SegmentState) -> list[tuple[int, int, int]]:
         """Restore the received parts of the messages of all lanes. Return the lanes whose parts are gone."""
-        carried: dict[str, Session] = {}
+        carried: dict[str, SessionState] = {}
         if self._follows(part):
             carried = dict(zip((face.name for face in before.faces), self.decoder.sessions, strict=True))
         removed = []
@@ -230,7 +234,7 @@ class Decoding:
             lanes.restore(saved)
         return removed
 
-    def _follows(self, part: Range) -> bool:
+    def _follows(self, part: BlockRange) -> bool:
         """Return whether the previous range ended at the end of the segment before this range."""
         if self._before is None or self._before[0] != part.writer or self._before[1] >= part.segment:
             return False
@@ -239,17 +243,17 @@ class Decoding:
         return part.first == 0 and not between and last == len(self.log.index(part.writer, segment))
 
     def _reread(
-        self, part: Range, name: str, session: Session, direction: int, lane: int, pointer: Pointer
+        self, part: BlockRange, name: str, session: SessionState, direction: int, lane: int, pointer: Pointer
     ) -> list[Any] | None:
         """Read again the fragments from the first one to the beginning of the range."""
         first_segment, first_block, first_row, skip = pointer
         there = [s for s in self.log.segments(part.writer) if first_segment <= s <= part.segment]
         if not there or there[0] != first_segment:
             return None
-        tracker = Tracker()
+        tracker = SessionTracker()
         terms = session.terms()
         bare = [{**side, "keys": {}, "lanes": {"last": [-1] * 16, "parts": {}}} for side in terms["sides"]]
-        tracker.sessions.append(Session.restore({**terms, "sides": bare}))
+        tracker.sessions.append(SessionState.restore({**terms, "sides": bare}))
         for number in there:
             segment = Segment(self.log.files, part.writer, number)
             start = first_block if number == first_segment else 0
@@ -276,7 +280,7 @@ class Decoding:
         session = self.decoder.sessions[row["face"]] if row["face"] >= 0 else None
         return event(row["received"], session, row["packet"], json.loads(row["batch"]))
 
-    def _removed(self, segment: Segment, lane: tuple[int, int, int], state: State) -> dict[str, Any]:
+    def _removed(self, segment: Segment, lane: tuple[int, int, int], state: SegmentState) -> dict[str, Any]:
         i, direction, number = lane
         how = "was removed by retention" + (", or cannot be read" if self._forgiving else "")
         why = f"the first fragment {how}; the message cannot be reassembled"
@@ -300,7 +304,7 @@ class Decoding:
         yield from self._told(done)
 
 
-def event(received: int, session: Session | None, packet: int, values: dict[str, Any]) -> dict[str, Any]:
+def event(received: int, session: SessionState | None, packet: int, values: dict[str, Any]) -> dict[str, Any]:
     """Return a row of `events`. Arrow ignores values that are not columns."""
     row = {
         "received": received // 1000, "received_ns": received, "session": session.name if session is not None else "",

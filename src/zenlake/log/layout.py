@@ -39,7 +39,7 @@ __all__ = [
     "ROWS",
     "SEALED",
     "WRITER",
-    "Record",
+    "BlockRecord",
     "checked_name",
     "described",
     "new_marker",
@@ -66,7 +66,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class BlockRecord:
     """Index record of a block: its position, its range of received times, and its rows in the segment."""
 
     offset: int
@@ -82,7 +82,7 @@ class Record:
         return plain + zlib.crc32(plain).to_bytes(4, "little")
 
     @classmethod
-    def unpack(cls, data: bytes) -> "Record | None":
+    def unpack(cls, data: bytes) -> "BlockRecord | None":
         """Decode a record. Return None if the bytes are not a complete record: a power cut may leave zeros."""
         if len(data) != RECORD.size or zlib.crc32(data[:-4]) != int.from_bytes(data[-4:], "little"):
             return None

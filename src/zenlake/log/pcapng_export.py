@@ -20,10 +20,10 @@ from zenlake.log.block import unpack
 from zenlake.log.layout import NOTE
 from zenlake.log.reader import Log
 from zenlake.log.redaction import Removal
-from zenlake.log.session_state import Face
-from zenlake.log.session_tracker import Tracker
+from zenlake.log.session_state import LogFace
+from zenlake.log.session_tracker import SessionTracker
 
-__all__ = ["Exported", "export"]
+__all__ = ["ExportResult", "export"]
 
 RAW_IP = 101
 MANY = 1000  # packets between two progress messages
@@ -34,14 +34,14 @@ DATAGRAMS = ("udp", "multicast", "scouting")
 Address = tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]
 
 
-class Exported(NamedTuple):
+class ExportResult(NamedTuple):
     """Number of written packets, and number of samples omitted because their values are redacted."""
 
     packets: int
     left_out: int
 
 
-def export(log: Log, out: Path, said: Callable[[str], None] = lambda _: None) -> Exported:
+def export(log: Log, out: Path, said: Callable[[str], None] = lambda _: None) -> ExportResult:
     """Write all batches of a log as one pcapng file, writer after writer. `said` receives progress messages."""
     count = 0
     removal = Removal()
@@ -55,7 +55,7 @@ def export(log: Log, out: Path, said: Callable[[str], None] = lambda _: None) ->
             count += 1
             if count % MANY == 0:
                 said(f"{count:,} packets")
-    return Exported(count, removal.count)
+    return ExportResult(count, removal.count)
 
 
 def _block(kind: int, body: bytes) -> bytes:
@@ -65,11 +65,11 @@ def _block(kind: int, body: bytes) -> bytes:
 
 def packets(log: Log, removal: Removal) -> Iterator[tuple[int, bytes]]:
     """Yield (received in ns, IP packet). `removal` removes messages with redacted values."""
-    flows: dict[str, Flow] = {}
+    flows: dict[str, ExportFlow] = {}
     for part in log.plan(size=1 << 62):
         segment = log.segment(part)
         state = segment.state(part.first)
-        tracker = Tracker()
+        tracker = SessionTracker()
         tracker.sessions[:] = state.sessions
         for block in range(part.first, part.last):
             rows, about = segment.read(block)
@@ -90,7 +90,7 @@ def packets(log: Log, removal: Removal) -> Iterator[tuple[int, bytes]]:
                 face, session = state.faces[faces[i]], tracker.sessions[faces[i]]
                 flow = flows.get(face.name)
                 if flow is None:
-                    flow = flows[face.name] = Flow(face, len(flows))
+                    flow = flows[face.name] = ExportFlow(face, len(flows))
                     for packet in flow.opening(session.generation == 0):
                         yield times[i], packet
                 low_latency = session.is_open and session.low_latency
@@ -104,10 +104,10 @@ def packets(log: Log, removal: Removal) -> Iterator[tuple[int, bytes]]:
                 tracker.follow(rows.slice(i, 1))
 
 
-class Flow:
+class ExportFlow:
     """Packets of one face."""
 
-    def __init__(self, face: Face, serial: int) -> None:
+    def __init__(self, face: LogFace, serial: int) -> None:
         self.datagrams = face.protocol in DATAGRAMS
         own = ipaddress.IPv4Address("127.1.0.1") + serial % (1 << 20)
         found = [address(text) for text in (face.client, face.server)]

@@ -31,7 +31,7 @@ from zenlake.log.block import (
     DAMAGE,
     END,
     MAX_INFLATED,
-    About,
+    BlockInfo,
     about,
     checksum,
     crc32,
@@ -48,15 +48,15 @@ from zenlake.log.layout import (
     ROWS,
     SEALED,
     WRITER,
-    Record,
+    BlockRecord,
     described,
     segment_name,
 )
 from zenlake.log.recovery import head_size, index_records, whole_blocks
-from zenlake.log.session_state import Face, State
+from zenlake.log.session_state import LogFace, SegmentState
 from zenlake.log.storage import Files, Index
 
-__all__ = ["Gap", "Log", "Offsets", "Range", "Segment", "is_log", "offsets_text", "was_log"]
+__all__ = ["Gap", "Log", "Offsets", "BlockRange", "Segment", "is_log", "offsets_text", "was_log"]
 
 logger = logging.getLogger("zenlake.log")
 
@@ -69,7 +69,7 @@ GUESS = 1 << 15  # bytes that hold the metadata of most blocks: one request to a
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class BlockRange:
     """Blocks of one segment: `first` to `last`, exclusive. Sizes and times are those of the index."""
 
     writer: str
@@ -257,7 +257,7 @@ class Log:
     def plan(
         self, start: Mapping[str, Sequence[int]] | None = None, end: Mapping[str, Sequence[int]] | None = None,
         size: int = 64 << 20, since: int | None = None, until: int | None = None, whole: bool = False,
-    ) -> list[Range]:  # fmt: skip
+    ) -> list[BlockRange]:  # fmt: skip
         """Return the blocks from `start` to `end` (default: all), as ranges of at most `size` bytes, or one block.
 
         `since` and `until` (ns) skip blocks without a row in that time. A writer that is missing in `start` is read
@@ -270,7 +270,7 @@ class Log:
         """
         start, to_the_end = start or {}, end is None
         end = self.latest() if end is None else end
-        found: list[Range] = []
+        found: list[BlockRange] = []
         for writer in sorted(end):
             begin, stop = tuple(start.get(writer, (0, 0))), tuple(end[writer])
             if writer not in self.writers():
@@ -355,8 +355,8 @@ class Log:
     def _ranges(
         self, writer: str, segment: int, index: Index, first: int, last: int, size: int, since: int | None,
         until: int | None,
-    ) -> Iterator[Range]:  # fmt: skip
-        held: list[Record] = []
+    ) -> Iterator[BlockRange]:  # fmt: skip
+        held: list[BlockRecord] = []
         at = first
         for i in range(first, last + 1):
             record = index[i] if i < last else None
@@ -366,7 +366,7 @@ class Log:
                 and (until is None or record.first < until)
             )
             if held and (not wanted or record is None or sum(r.size for r in held) + record.size > size):
-                yield Range(
+                yield BlockRange(
                     writer, segment, at, i, sum(r.size for r in held), sum(r.rows for r in held),
                     held[0].first, held[-1].last,
                 )  # fmt: skip
@@ -376,7 +376,7 @@ class Log:
                     at = i
                 held.append(record)
 
-    def segment(self, of: Range) -> "Segment":
+    def segment(self, of: BlockRange) -> "Segment":
         return Segment(self.files, of.writer, of.segment)
 
 
@@ -415,7 +415,7 @@ class Segment:
         self.withholds = b"metadata_only" in metadata
         """Whether the segment may contain redacted values, with size and hash only (`redaction`)."""
 
-    def about(self, block: int) -> About:
+    def about(self, block: int) -> BlockInfo:
         """Return the metadata of a block, without its rows."""
         record = self._record(block)
         try:
@@ -430,7 +430,7 @@ class Segment:
     def _damaged(self, block: int, why: object) -> LogError:
         return LogError(f"{self.where}, block {block}: {why}; {MEND}")
 
-    def _record(self, block: int) -> Record:
+    def _record(self, block: int) -> BlockRecord:
         try:
             return self.index[block]
         except IndexError:  # a power cut may truncate an index, until the writer restores it
@@ -438,10 +438,10 @@ class Segment:
                 f"{self.where}: block {block} is not in the index; run `zenlake log repair` to rebuild it"
             ) from None
 
-    def state(self, block: int) -> State:
+    def state(self, block: int) -> SegmentState:
         """Return the state of all faces before that block, without the faces that it introduces."""
         try:
-            state = State.from_head(unpack(self._head))
+            state = SegmentState.from_head(unpack(self._head))
         except (LogError, *DAMAGE) as error:
             raise LogError(f"{self.where}: {error}; run `zenlake log repair` to set it aside") from None
         for earlier in range(block):
@@ -452,19 +452,19 @@ class Segment:
                 self.apply(about.changes, earlier, state)
         return state
 
-    def apply(self, changes: bytes, block: int, state: State) -> None:
+    def apply(self, changes: bytes, block: int, state: SegmentState) -> None:
         """Apply the changes of a block. Its new faces are already in the state."""
         try:
             state.apply(unpack(changes))
         except (LogError, *DAMAGE) as error:
             raise self._damaged(block, error) from None
 
-    def introduced(self, block: int, about: About) -> list[Face]:
+    def introduced(self, block: int, about: BlockInfo) -> list[LogFace]:
         """Return the new faces of a block, given its metadata."""
         if about.changes is None or not about.facts["faces"]:
             return []
         try:
-            return [Face(**face) for face in unpack(about.changes)["faces"]]
+            return [LogFace(**face) for face in unpack(about.changes)["faces"]]
         except (LogError, *DAMAGE) as error:
             raise self._damaged(block, error) from None
 
@@ -472,7 +472,7 @@ class Segment:
         """Return the rows of a block, verified."""
         return self.read(block)[0]
 
-    def read(self, block: int, full: bool = False) -> tuple[pa.RecordBatch, About]:
+    def read(self, block: int, full: bool = False) -> tuple[pa.RecordBatch, BlockInfo]:
         """Read a block: its rows, with the columns of layout.ROWS, and its metadata.
 
         The rows match the checksum of the block and agree with the index. With `full`, their values are validated too.
@@ -496,7 +496,7 @@ class Segment:
             raise self._damaged(block, error) from None
         return rows, found
 
-    def blocks(self, first: int, last: int) -> Generator[tuple[pa.RecordBatch, About]]:
+    def blocks(self, first: int, last: int) -> Generator[tuple[pa.RecordBatch, BlockInfo]]:
         """Read some blocks, in order. A thread prefetches and verifies large blocks while the caller decodes earlier ones.
 
         Performance: the checksum of a large block takes up to a third of the time that decoding the block takes. It

@@ -19,12 +19,12 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from zenlake.errors import InvalidValue, LogError
-from zenlake.log.block_builder import Rows
+from zenlake.log.block_builder import BlockBuilder
 from zenlake.log.layout import NOTE
 from zenlake.log.retention import Retention, retain
-from zenlake.log.session_state import Face
+from zenlake.log.session_state import LogFace
 from zenlake.log.writer import CLOCK_STEP, Writer, note_text
-from zenlake.session.state import Session
+from zenlake.session.state import SessionState
 
 __all__ = ["FaceTee", "Recorder"]
 
@@ -74,7 +74,7 @@ class Recorder:
         self._linger = linger
         self._now = now
         self._rows = writer.fresh_rows()
-        self._full: list[Rows] = []  # full rows, before `_rows`
+        self._full: list[BlockBuilder] = []  # full rows, before `_rows`
         self._flushes: list[threading.Event] = []
         self._asked = False  # whether a flush or a closed face requires writing incomplete rows
         self._held = 0
@@ -108,7 +108,9 @@ class Recorder:
         """Number of bytes that are not written yet."""
         return self._held
 
-    def face(self, protocol: str, client: str, server: str, opener: bool, session: Session | None = None) -> "FaceTee":
+    def face(
+        self, protocol: str, client: str, server: str, opener: bool, session: SessionState | None = None
+    ) -> "FaceTee":
         """Register a connection.
 
         `opener` is true if we opened it. `session` has its negotiated parameters, if no INIT will be recorded.
@@ -154,7 +156,7 @@ class Recorder:
     # Threading: called by faces, on any thread
 
     def _put(
-        self, face: Face | None, direction: int, data: bytes | memoryview, wire_size: int, compressed: bool
+        self, face: LogFace | None, direction: int, data: bytes | memoryview, wire_size: int, compressed: bool
     ) -> None:
         size = len(data)
         now = self._now()
@@ -184,7 +186,7 @@ class Recorder:
                 self._rows = self.writer.fresh_rows()
                 self._work.notify()
 
-    def _gone(self, face: Face) -> None:
+    def _gone(self, face: LogFace) -> None:
         """Record that this face has ended."""
         with self._lock:
             self._rows.leaving.append(face)
@@ -223,7 +225,7 @@ class Recorder:
                 break
         self._attempt(self.writer.close)
 
-    def _taken(self) -> tuple[list[Rows], list[threading.Event]]:
+    def _taken(self) -> tuple[list[BlockBuilder], list[threading.Event]]:
         """Return the rows to write and the flush events to set. After full blocks, incomplete rows wait for more batches."""
         blocks, self._full = self._full, []
         if self._untold[0]:
@@ -237,7 +239,7 @@ class Recorder:
         flushes, self._flushes = self._flushes, []
         return blocks, flushes
 
-    def _tell_lost(self, rows: Rows) -> None:
+    def _tell_lost(self, rows: BlockBuilder) -> None:
         count, size = self._untold
         self._untold = [0, 0]
         why = f"{size} bytes: the disk was slower than the network"
@@ -270,7 +272,7 @@ class Recorder:
 class FaceTee:
     """Recorder interface of one connection: a `transport.Tee`, and a place for notes."""
 
-    def __init__(self, recorder: Recorder, face: Face, own: int) -> None:
+    def __init__(self, recorder: Recorder, face: LogFace, own: int) -> None:
         self.face = face
         self._recorder = recorder
         self.own = own

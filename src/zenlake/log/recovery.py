@@ -15,11 +15,22 @@ import pyarrow as pa
 from zenlake.errors import LogError
 from zenlake.log.block import DAMAGE, END, MAX_INFLATED, about, checksum, inflated_size, prefix_size
 from zenlake.log.disk import Disk
-from zenlake.log.layout import FORMAT, INDEX_HEAD, NEVER, RECORD, ROWS, SEALED, WRITER, Record, described, segment_name
+from zenlake.log.layout import (
+    FORMAT,
+    INDEX_HEAD,
+    NEVER,
+    RECORD,
+    ROWS,
+    SEALED,
+    WRITER,
+    BlockRecord,
+    described,
+    segment_name,
+)
 
 __all__ = [
-    "Found",
-    "Torn",
+    "RecoveredSegment",
+    "TornTail",
     "check_block",
     "head_size",
     "index_records",
@@ -31,14 +42,14 @@ __all__ = [
 
 
 @dataclass
-class Torn:
+class TornTail:
     segment: int
     cut: int
     why: str
 
 
 @dataclass
-class Found:
+class RecoveredSegment:
     epoch: int = 0
     first_segment: int = 1
     next_segment: int = 1
@@ -47,7 +58,7 @@ class Found:
     end: tuple[int, int] = (0, 0)
     removed: tuple[int, int] = (0, 0)
     clock_steps: list[int] = field(default_factory=list)
-    torn: list[Torn] = field(default_factory=list)
+    torn: list[TornTail] = field(default_factory=list)
 
     @property
     def is_nothing(self) -> bool:
@@ -55,9 +66,9 @@ class Found:
         return (self.epoch, self.next_segment) == (0, 1)
 
 
-def recover(folder: Path, disk: Disk) -> Found:
+def recover(folder: Path, disk: Disk) -> RecoveredSegment:
     """Repair the state after a crash and return where to continue."""
-    found = Found()
+    found = RecoveredSegment()
     try:
         about_writer = described((folder / WRITER).read_bytes(), str(folder / WRITER))
         found.epoch = about_writer["epoch"]
@@ -88,7 +99,7 @@ def recover(folder: Path, disk: Disk) -> Found:
     return found
 
 
-def repair_segment(folder: Path, segment: int, disk: Disk) -> Torn | None:
+def repair_segment(folder: Path, segment: int, disk: Disk) -> TornTail | None:
     """Seal a segment after its last complete block. Return the truncation, or None."""
     path = folder / segment_name(segment)
     size = path.stat().st_size
@@ -98,7 +109,7 @@ def repair_segment(folder: Path, segment: int, disk: Disk) -> Torn | None:
         disk.remove(path.with_suffix(".index"))
         disk.remove(path)
         disk.sync_folder(folder)
-        return Torn(segment, size, f"segment {segment} had no block: {size} bytes removed") if size else None
+        return TornTail(segment, size, f"segment {segment} had no block: {size} bytes removed") if size else None
     records = [record for record in index_records(path.with_suffix(".index")) if record.kind != SEALED]
     at = records[-1].offset + records[-1].size if records else start
     records += whole_blocks(path, at)
@@ -114,11 +125,11 @@ def repair_segment(folder: Path, segment: int, disk: Disk) -> Torn | None:
         disk.close(file)
     rows = records[-1].row + records[-1].rows if records else 0
     last = records[-1].last if records else 0
-    seal = Record(end, end + len(END), 0, last, rows, 0, SEALED)
+    seal = BlockRecord(end, end + len(END), 0, last, rows, 0, SEALED)
     disk.replace(path.with_suffix(".index"), INDEX_HEAD + b"".join(record.pack() for record in [*records, seal]))
     if not cut:
         return None
-    return Torn(
+    return TornTail(
         segment, cut, f"segment {segment} was truncated after block {len(records)}: {cut} incomplete bytes removed"
     )
 
@@ -127,17 +138,17 @@ def segments(folder: Path) -> list[int]:
     return sorted(int(path.stem) for path in folder.glob("*.arrow"))
 
 
-def index_records(path: Path) -> list[Record]:
+def index_records(path: Path) -> list[BlockRecord]:
     """Return the complete records. A missing index has no records."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         return []
-    found: list[Record] = []
+    found: list[BlockRecord] = []
     if not data.startswith(INDEX_HEAD):
         return found
     for at in range(len(INDEX_HEAD), len(data), RECORD.size):
-        record = Record.unpack(data[at : at + RECORD.size])
+        record = BlockRecord.unpack(data[at : at + RECORD.size])
         if record is None:
             break
         found.append(record)
@@ -171,7 +182,7 @@ def head_size(path: Path) -> int:
         return prefix_size(file.read(8))
 
 
-def whole_blocks(path: Path, at: int) -> Iterator[Record]:
+def whole_blocks(path: Path, at: int) -> Iterator[BlockRecord]:
     """Yield the verified blocks from that offset up to the first incomplete block."""
     schema = head(path)
     with pa.memory_map(str(path)) as file:
@@ -186,7 +197,7 @@ def whole_blocks(path: Path, at: int) -> Iterator[Record]:
             at += record.size
 
 
-def check_block(data: pa.Buffer, at: int, schema: pa.Schema) -> tuple[Record | None, int]:
+def check_block(data: pa.Buffer, at: int, schema: pa.Schema) -> tuple[BlockRecord | None, int]:
     """Return the record of the block at that offset, or None if it is incomplete, and the rows that a repair removed from it."""
     try:
         prefix = data[at : at + prefix_size(bytes(data[at : at + 8]))]
@@ -202,7 +213,7 @@ def check_block(data: pa.Buffer, at: int, schema: pa.Schema) -> tuple[Record | N
             return None, 0
         if (facts["first"], facts["last"]) != (times[0].as_py(), times[-1].as_py()):
             return None, 0
-        record = Record(at, size, facts["first"], facts["last"], facts["row"], facts["rows"])
+        record = BlockRecord(at, size, facts["first"], facts["last"], facts["row"], facts["rows"])
         return record, facts.get("cut", 1) - 1
     except (LogError, *DAMAGE):
         return None, 0

@@ -22,14 +22,14 @@ from zenlake.core.keyexpr import KeyExpr
 from zenlake.errors import DecodeError
 from zenlake.log.block import numbers
 from zenlake.log.layout import ROWS
-from zenlake.log.session_state import Face, fresh
-from zenlake.log.session_tracker import Tracker
+from zenlake.log.session_state import LogFace, fresh
+from zenlake.log.session_tracker import SessionTracker
 from zenlake.session.key_table import KeyMemory
-from zenlake.session.state import Session
+from zenlake.session.state import SessionState
 from zenlake.wire import message_ids
-from zenlake.wire.batch_reader import Reader
+from zenlake.wire.batch_reader import BatchReader
 
-__all__ = ["Removal", "Shown", "Withholding"]
+__all__ = ["Removal", "RedactedView", "Redactor"]
 
 HASH = hashlib.sha256
 HASH_SIZE = 32
@@ -42,7 +42,7 @@ MAX_CACHED_KEY = 512  # characters; longer keys are not cached
 Lane = tuple[int, int, int]  # face, direction, lane
 
 
-class Change(NamedTuple):
+class RedactionEdit(NamedTuple):
     """Replacement of a range of bytes of a block."""
 
     row: int
@@ -51,7 +51,7 @@ class Change(NamedTuple):
     new: bytes
 
 
-class Half:
+class PartialValue:
     """Progress of a value in fragments."""
 
     def __init__(self, size: int) -> None:
@@ -68,19 +68,19 @@ class Half:
         return self.hash.digest() if self.came == self.size else b""
 
 
-class Withholding:
+class Redactor:
     """Redaction at the writer: removes the values on these keys from blocks. It tracks the sessions on the original bytes."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         self.keys = [KeyExpr(key) for key in keys]
-        self._tracker = Tracker(self)
-        self._sessions: dict[str, Session] = {}
+        self._tracker = SessionTracker(self)
+        self._sessions: dict[str, SessionState] = {}
         self._memory = KeyMemory()
-        self._halves: dict[tuple[str, int, int], Half] = {}
+        self._halves: dict[tuple[str, int, int], PartialValue] = {}
         self._wanted: dict[str, bool] = {}
-        self._reader = Reader()
+        self._reader = BatchReader()
 
-    def withhold(self, rows: pa.RecordBatch, faces: Sequence[Face]) -> tuple[pa.RecordBatch, list[int]]:
+    def withhold(self, rows: pa.RecordBatch, faces: Sequence[LogFace]) -> tuple[pa.RecordBatch, list[int]]:
         """Return the block without these values, and the redacted messages: row, index and size of each, in one list."""
         self._faces = faces
         for face in faces:
@@ -92,7 +92,7 @@ class Withholding:
         column = rows.column("batch")
         data = column.buffers()[2]
         self._data = memoryview(b"" if data is None else data).cast("B")
-        self._changes: list[Change] = []
+        self._changes: list[RedactionEdit] = []
         self._told: list[int] = []
         self._tracker.follow(rows)
         if self._changes:
@@ -100,7 +100,7 @@ class Withholding:
             rows = rows.set_column(rows.schema.get_field_index("batch"), ROWS.field("batch"), self._changed(sizes))
         return rows, self._told
 
-    def forget(self, face: Face) -> None:
+    def forget(self, face: LogFace) -> None:
         if (session := self._sessions.pop(face.name, None)) is not None:
             session.drop_keys()
         self._halves = {where: half for where, half in self._halves.items() if where[0] != face.name}
@@ -123,16 +123,16 @@ class Withholding:
             return
         data = self._data[at : at + size]
         start = at - _length_size(self._data, at, size)
-        self._changes.append(Change(row, start, at + size, LENGTH + HASH(data).digest()))
+        self._changes.append(RedactionEdit(row, start, at + size, LENGTH + HASH(data).digest()))
         self._told += (row, index, size)
 
     def fragment(
-        self, session: Session, lane: Lane, row: int, index: int, outcome: int, pieces: int, at: int, size: int
+        self, session: SessionState, lane: Lane, row: int, index: int, outcome: int, pieces: int, at: int, size: int
     ) -> None:
         where = (self._faces[lane[0]].name, *lane[1:])
         if outcome not in (WAITING, JOINED):
             self._halves.pop(where, None)
-            self._changes.append(Change(row, at, at + size, b""))
+            self._changes.append(RedactionEdit(row, at, at + size, b""))
             return
         data = self._data[at : at + size]
         if pieces == 1:
@@ -142,20 +142,20 @@ class Withholding:
                 head, length_size, half = begins
                 half.add(data[head + length_size :])
                 self._halves[where] = half
-                self._changes.append(Change(row, at + head, at + size, LENGTH))
+                self._changes.append(RedactionEdit(row, at + head, at + size, LENGTH))
             return
         found = self._halves.get(where)
         if found is None:
             return
         found.add(data)
         if outcome == WAITING:
-            self._changes.append(Change(row, at, at + size, b""))
+            self._changes.append(RedactionEdit(row, at, at + size, b""))
         else:
             del self._halves[where]
-            self._changes.append(Change(row, at, at + size, found.digest()))
+            self._changes.append(RedactionEdit(row, at, at + size, found.digest()))
             self._told += (row, index, found.size)
 
-    def _begins(self, session: Session, direction: int, data: memoryview) -> tuple[int, int, Half] | None:
+    def _begins(self, session: SessionState, direction: int, data: memoryview) -> tuple[int, int, PartialValue] | None:
         """Return the position and size of the length of a value in a first fragment, if the value is to be redacted.
 
         Decoding stops there, because the value is incomplete.
@@ -177,7 +177,7 @@ class Withholding:
         if key is None or not self._is_wanted(key):
             return None
         length, size = _vle(data[head : head + LONGEST_VLE])
-        return head, size, Half(length)
+        return head, size, PartialValue(length)
 
     def _is_wanted(self, key: str) -> bool:
         wanted = self._wanted.get(key)
@@ -194,7 +194,7 @@ class Withholding:
         return wanted
 
 
-class Shown:
+class RedactedView:
     """Redaction at the reader: decoded rows as they would be with the values, except that the values are missing."""
 
     NEEDS = {"samples": ("packet", "index", "payload"), "messages": ("packet", "index", "type")}
@@ -239,7 +239,7 @@ class Removal:
     def __init__(self) -> None:
         self.count = 0
         self._messages: dict[int, list[int]] = {}
-        self._reader = Reader()
+        self._reader = BatchReader()
 
     def expect(self, redacted: Sequence[int]) -> None:
         """Set the list of redacted messages of a block."""

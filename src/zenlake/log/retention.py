@@ -14,7 +14,7 @@ from pathlib import Path
 
 from zenlake.errors import InvalidValue
 from zenlake.log.disk import Disk
-from zenlake.log.layout import BLOCK, FORMAT, READERS, Record, checked_name, described, segment_name
+from zenlake.log.layout import BLOCK, FORMAT, READERS, BlockRecord, checked_name, described, segment_name
 from zenlake.log.recovery import index_records, segments
 from zenlake.log.writer import Writer
 
@@ -111,7 +111,7 @@ def retain(writer: Writer, limits: Retention, clock: Callable[[], int] = time.ti
     return gone
 
 
-def end_times(segments: Sequence[Sequence[Record]]) -> list[int]:
+def end_times(segments: Sequence[Sequence[BlockRecord]]) -> list[int]:
     """Return when each segment ended (ns), from the records of their indices, oldest segment first.
 
     A temporarily wrong clock must neither keep a segment too long nor remove it too early. A segment therefore ends no

@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zenlake.log.session_tracker import Tracker
+from zenlake.log.session_tracker import SessionTracker
 from zenlake.session.key_table import KeyMemory
-from zenlake.session.state import Session
+from zenlake.session.state import SessionState
 
-__all__ = ["Face", "Followed", "Pointer", "State", "agreed_on", "fresh"]
+__all__ = ["LogFace", "TrackedState", "Pointer", "SegmentState", "agreed_on", "fresh"]
 
 Pointer = tuple[int, int, int, int]  # segment, block, row, message in that row
 Lane = tuple[int, int, int]  # face, direction, lane
@@ -27,7 +27,7 @@ MAX_KEYS = 48 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Face:
+class LogFace:
     """One recorded connection. Its name is unique: it ends with writer, epoch and a counter."""
 
     name: str
@@ -37,25 +37,25 @@ class Face:
     agreed: dict[str, Any] | None = field(default=None, compare=False)  # session state before the first recorded batch
 
 
-class State:
+class SegmentState:
     """State of all faces of a segment before some block."""
 
     def __init__(self) -> None:
-        self.faces: list[Face] = []
-        self.sessions: list[Session] = []
+        self.faces: list[LogFace] = []
+        self.sessions: list[SessionState] = []
         self.waiting: dict[Lane, Pointer] = {}
         self.memory = KeyMemory(MAX_KEYS)
 
     @classmethod
-    def from_head(cls, head: list[dict[str, Any]]) -> "State":
+    def from_head(cls, head: list[dict[str, Any]]) -> "SegmentState":
         state = cls()
         for i, of in enumerate(head):
-            state.introduce(Face(**of["face"]))
+            state.introduce(LogFace(**of["face"]))
             state.sessions[i] = _restored(of["session"], state.memory)
             state._wait(i, of["waiting"])
         return state
 
-    def introduce(self, face: Face) -> None:
+    def introduce(self, face: LogFace) -> None:
         self.faces.append(face)
         self.sessions.append(fresh(self.faces[-1], self.memory))
 
@@ -86,14 +86,14 @@ class State:
             self.waiting[i, direction, lane] = (pointer[0], pointer[1], pointer[2], pointer[3])
 
 
-class Followed:
+class TrackedState:
     """State at the writer. It tracks every block and produces the content of heads and changes."""
 
-    def __init__(self, before: "Followed | None" = None, live: Iterable[Face] = ()) -> None:
+    def __init__(self, before: "TrackedState | None" = None, live: Iterable[LogFace] = ()) -> None:
         """Return the state for a new segment: the faces of the previous one that still exist, renumbered."""
-        self.faces: list[Face] = []
+        self.faces: list[LogFace] = []
         self.memory = KeyMemory(MAX_KEYS)
-        self.tracker = Tracker()
+        self.tracker = SessionTracker()
         self._index: dict[str, int] = {}
         self._waiting: dict[Lane, Pointer] = {}
         self._terms: list[dict[str, Any]] = []
@@ -106,7 +106,7 @@ class Followed:
                     if of == old:
                         self._waiting[i, direction, lane] = pointer
 
-    def _add(self, face: Face, session: Session) -> int:
+    def _add(self, face: LogFace, session: SessionState) -> int:
         i = self._index[face.name] = len(self.faces)
         self.faces.append(face)
         self.tracker.sessions.append(session)
@@ -115,7 +115,7 @@ class Followed:
         self._lasts.append(_lasts(session))
         return i
 
-    def index(self, face: Face, introduced: list[Face]) -> int:
+    def index(self, face: LogFace, introduced: list[LogFace]) -> int:
         """Return the number of a face in this segment. A new face is added to the list."""
         found = self._index.get(face.name)
         if found is not None:
@@ -123,7 +123,7 @@ class Followed:
         introduced.append(face)
         return self._add(face, fresh(face, self.memory))
 
-    def drop_keys(self, limit: int) -> list[tuple[Face, int]]:
+    def drop_keys(self, limit: int) -> list[tuple[LogFace, int]]:
         """Drop the key ids of the faces with the most ids, until `limit` bytes are left. Return those faces, with their ids.
 
         Messages that use such an id have an unresolved key from here on. Other faces are not affected.
@@ -143,7 +143,9 @@ class Followed:
             for i, face in enumerate(self.faces)
         ]
 
-    def follow(self, rows: pa.RecordBatch, introduced: list[Face], segment: int, block: int) -> dict[str, Any] | None:
+    def follow(
+        self, rows: pa.RecordBatch, introduced: list[LogFace], segment: int, block: int
+    ) -> dict[str, Any] | None:
         """Return the changes of this block as JSON, or None if there are no changes."""
         tracker = self.tracker
         tracker.declared.clear()
@@ -193,17 +195,17 @@ class Followed:
         return [[direction, lane, *p] for (of, direction, lane), p in sorted(self._waiting.items()) if of == i]
 
 
-def fresh(face: Face, memory: KeyMemory) -> Session:
+def fresh(face: LogFace, memory: KeyMemory) -> SessionState:
     """Return the session of a face before its first recorded batch."""
     if face.agreed is not None:
         return _restored({**face.agreed, "name": face.name}, memory)
-    session = Session(face.name, memory)
+    session = SessionState(face.name, memory)
     session.is_scouting = face.protocol == "scouting"
     session.is_multicast = face.protocol == "multicast"
     return session
 
 
-def _lasts(session: Session) -> list[list[int]]:
+def _lasts(session: SessionState) -> list[list[int]]:
     return [side.lanes.lasts() for side in session.sides]
 
 
@@ -221,7 +223,7 @@ def _plain(terms: dict[str, Any]) -> dict[str, Any]:
     return {**terms, "sides": sides}
 
 
-def _saved(session: Session) -> dict[str, Any]:
+def _saved(session: SessionState) -> dict[str, Any]:
     saved = _plain(session.terms())
     for side, of in zip(session.sides, saved["sides"], strict=True):
         of["keys"] = {id: _text(key) for id, key in side.keys.save().items()}
@@ -232,12 +234,12 @@ def _saved(session: Session) -> dict[str, Any]:
     return saved
 
 
-def agreed_on(session: Session) -> dict[str, Any] | None:
+def agreed_on(session: SessionState) -> dict[str, Any] | None:
     """Return the state before OPEN of a handshake of which only OPEN will be recorded."""
     return {**_saved(session), "is_open": False} if session.generation else None
 
 
-def _restored(saved: dict[str, Any], memory: KeyMemory) -> Session:
+def _restored(saved: dict[str, Any], memory: KeyMemory) -> SessionState:
     sides = [
         {
             **_side(of),
@@ -246,7 +248,7 @@ def _restored(saved: dict[str, Any], memory: KeyMemory) -> Session:
         }
         for of in saved["sides"]
     ]
-    session: Session = Session.restore({**saved, "sides": sides}, memory)
+    session: SessionState = SessionState.restore({**saved, "sides": sides}, memory)
     return session
 
 
@@ -254,7 +256,7 @@ def _side(of: dict[str, Any]) -> dict[str, Any]:
     return {**of, "zid": None if of["zid"] is None else bytes.fromhex(of["zid"])}
 
 
-def _set_terms(session: Session, terms: dict[str, Any]) -> None:
+def _set_terms(session: SessionState, terms: dict[str, Any]) -> None:
     """Apply negotiated parameters to a session, and keep its keys and lanes."""
     for name, value in terms.items():
         if name not in ("format", "name", "sides"):

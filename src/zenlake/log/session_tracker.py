@@ -13,18 +13,18 @@ from zenlake.errors import DecodeError
 if cython.compiled:
     import cython.cimports.zenlake.wire.message_ids as message_ids
     from cython.cimports.zenlake.session.lanes import JOINED, OLD, OUT_OF_RANGE, WAITING, Lanes, lane_of
-    from cython.cimports.zenlake.session.state import Session, Side
-    from cython.cimports.zenlake.wire.batch_reader import Reader
+    from cython.cimports.zenlake.session.state import SessionState, Side
+    from cython.cimports.zenlake.wire.batch_reader import BatchReader
     from cython.cimports.zenlake.wire.raw_memory import fetch_ahead
 else:
     from zenlake.session.lanes import JOINED, OLD, OUT_OF_RANGE, WAITING, Lanes, lane_of
-    from zenlake.session.state import Session, Side
+    from zenlake.session.state import SessionState, Side
     from zenlake.wire import message_ids
-    from zenlake.wire.batch_reader import Reader
+    from zenlake.wire.batch_reader import BatchReader
     from zenlake.wire.raw_memory import fetch_ahead
 
 
-class Tracker:
+class SessionTracker:
     """Sessions of the faces of a log.
 
     `declared` collects (face, direction, id) of declared and undeclared key ids. `begun` collects where the current
@@ -40,15 +40,15 @@ class Tracker:
         self.sessions = []
         self.declared = set()
         self.begun = {}
-        self.reader = Reader()
-        self.rejoined = Reader()
+        self.reader = BatchReader()
+        self.rejoined = BatchReader()
         self.watch = watch
         self.watched = watch is not None
 
     def session(self, face):
         """Return the session of a face. An unknown face gets a new session."""
         while len(self.sessions) <= face:
-            self.sessions.append(Session(""))
+            self.sessions.append(SessionState(""))
         return self.sessions[face]
 
     def follow(self, batches, skip=0):
@@ -73,7 +73,7 @@ class Tracker:
             while last < count and self.faces[last] == self.faces[first] and self.directions[last] >= 0:
                 last += 1
             self.face = self.faces[first]
-            session: Session = self.session(self.face)
+            session: SessionState = self.session(self.face)
             while first < last and not session.is_scouting:
                 try:
                     with cython.nogil:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from zenlake.log.layout import BLOCK, INDEX_HEAD, RECORD, SEALED, Record
+from zenlake.log.layout import BLOCK, INDEX_HEAD, RECORD, SEALED, BlockRecord
 
-__all__ = ["Files", "Index", "Source"]
+__all__ = ["Files", "Index", "FileReader"]
 
 
-class Source:
+class FileReader:
     """One file, read on demand."""
 
     def __init__(self, file: pa.NativeFile, mapped: bool) -> None:
@@ -51,11 +51,11 @@ class Files:
             data: bytes = file.read()
         return data
 
-    def source(self, *names: str) -> Source:
+    def source(self, *names: str) -> FileReader:
         path = self._at(*names)
         if self.local:
-            return Source(pa.memory_map(path), os.path.getsize(path) > 0)
-        return Source(self.filesystem.open_input_file(path), False)
+            return FileReader(pa.memory_map(path), os.path.getsize(path) > 0)
+        return FileReader(self.filesystem.open_input_file(path), False)
 
     def _at(self, *names: str) -> str:
         return "/".join((self.path, *names))
@@ -67,12 +67,12 @@ class Files:
         return found
 
 
-class Index(Sequence[Record]):
+class Index(Sequence[BlockRecord]):
     """Visible blocks of a segment. Records are read on demand."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: FileReader) -> None:
         self._source = source
-        self._read: dict[int, Record | None] = {}
+        self._read: dict[int, BlockRecord | None] = {}
         count = (source.size - len(INDEX_HEAD)) // RECORD.size
         while count > 0 and self._record(count - 1) is None:
             count -= 1  # a power cut may leave zeros; the writer restores those records when it starts again
@@ -80,16 +80,16 @@ class Index(Sequence[Record]):
         self.sealed = last is not None and last.kind == SEALED
         self._count = max(count, 0) - self.sealed
 
-    def _record(self, i: int) -> Record | None:
+    def _record(self, i: int) -> BlockRecord | None:
         if i not in self._read:
             at = len(INDEX_HEAD) + i * RECORD.size
-            self._read[i] = Record.unpack(bytes(self._source.read(at, RECORD.size)))
+            self._read[i] = BlockRecord.unpack(bytes(self._source.read(at, RECORD.size)))
         return self._read[i]
 
     def __len__(self) -> int:
         return self._count
 
-    def __getitem__(self, i: int) -> Record:  # type: ignore[override]
+    def __getitem__(self, i: int) -> BlockRecord:  # type: ignore[override]
         if not 0 <= i < self._count:
             raise IndexError(i)
         record = self._record(i)

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from zenlake.errors import LogError
 from zenlake.log.block import DAMAGE, about, block_pieces, prefix_size, unpack
-from zenlake.log.block_builder import Rows
+from zenlake.log.block_builder import BlockBuilder
 from zenlake.log.disk import Disk
 from zenlake.log.layout import (
     INDEX_HEAD,
@@ -26,7 +26,7 @@ from zenlake.log.layout import (
     READERS,
     SEALED,
     WRITER,
-    Record,
+    BlockRecord,
     described,
     new_marker,
     segment_name,
@@ -44,11 +44,11 @@ from zenlake.log.recovery import (
 )
 from zenlake.log.writer import Writer, note_text
 
-__all__ = ["Checked", "repair", "verify"]
+__all__ = ["SegmentCheck", "repair", "verify"]
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class SegmentCheck:
     """Result for one segment, for a writer as a whole (segment 0), or for the log (no writer).
 
     It contains the number of valid blocks and rows, and the problem or "".
@@ -63,17 +63,17 @@ class Checked:
     """Row of `events` for a repair that removed data, as kind, count and detail."""
 
 
-def verify(log: Log) -> Iterator[Checked]:
+def verify(log: Log) -> Iterator[SegmentCheck]:
     """Read every visible block. Compare it with its checksum, its index and its neighbours."""
     for writer in log.writers():
         for gap in log.gaps(writer):
-            yield Checked(writer, gap.before + 1, 0, 0, str(gap))
+            yield SegmentCheck(writer, gap.before + 1, 0, 0, str(gap))
         for number in log.unindexed(writer):
-            yield Checked(writer, number, 0, 0, unseen(writer, number))
+            yield SegmentCheck(writer, number, 0, 0, unseen(writer, number))
         for number in log.segments(writer):
             blocks = rows = 0
             last = NEVER  # the clock may have been set back between two segments
-            index: Sequence[Record] = ()
+            index: Sequence[BlockRecord] = ()
             try:
                 index = log.index(writer, number)
                 segment = Segment(log.files, writer, number)
@@ -93,10 +93,10 @@ def verify(log: Log) -> Iterator[Checked]:
                 if len(index) > blocks:
                     left = index[len(index) - 1]
                     wrong += f"; {_amount(len(index) - blocks, left.row + left.rows - rows)} from there on"
-            yield Checked(writer, number, blocks, rows, wrong)
+            yield SegmentCheck(writer, number, blocks, rows, wrong)
 
 
-def repair(path: Path) -> Iterator[Checked]:
+def repair(path: Path) -> Iterator[SegmentCheck]:
     """Seal open segments, remove incomplete blocks and rebuild lost indices. Return one line for each action.
 
     A damaged block is replaced by a row of `events` (`log cut`) that counts its batches. Later blocks keep their
@@ -109,7 +109,7 @@ def repair(path: Path) -> Iterator[Checked]:
         if not any(child.is_dir() and segments(child) for child in path.iterdir()):
             raise LogError(f"{path} is not a log: it has no folder with segments")
         disk.replace(marker, new_marker())
-        yield Checked("", 0, 0, 0, f"{MARKER} was rebuilt")
+        yield SegmentCheck("", 0, 0, 0, f"{MARKER} was rebuilt")
     for folder in sorted(child for child in path.iterdir() if child.is_dir() and child.name != READERS):
         with _locked(folder):
             done = list(_mended_writer(folder, disk))
@@ -121,12 +121,12 @@ def repair(path: Path) -> Iterator[Checked]:
         yield from done
 
 
-def _mended_writer(folder: Path, disk: Disk) -> Iterator[Checked]:
+def _mended_writer(folder: Path, disk: Disk) -> Iterator[SegmentCheck]:
     try:
         described((folder / WRITER).read_bytes(), str(folder / WRITER))
     except (FileNotFoundError, LogError):
         mark_writer(folder, disk)
-        yield Checked(folder.name, 0, 0, 0, f"{WRITER} was rebuilt")
+        yield SegmentCheck(folder.name, 0, 0, 0, f"{WRITER} was rebuilt")
     for number in segments(folder):
         if (done := _mended(folder, number, disk)) is not None:
             yield done
@@ -140,7 +140,7 @@ def _is_json(path: Path) -> bool:
     return True
 
 
-def _mended(folder: Path, number: int, disk: Disk) -> Checked | None:
+def _mended(folder: Path, number: int, disk: Disk) -> SegmentCheck | None:
     arrow, index = folder / segment_name(number), folder / segment_name(number, "index")
     size = arrow.stat().st_size
     known = index_records(index)
@@ -158,7 +158,7 @@ def _mended(folder: Path, number: int, disk: Disk) -> Checked | None:
         disk.sync_folder(folder)
         lost = f"the head is damaged, so the segment is unreadable: {_amount(len(seen), _rows(seen))} lost"
         note = ("log cut", _rows(seen), f"segment {number}: {lost}") if seen else None
-        return Checked(folder.name, number, 0, 0, f"{lost if seen else error}; set aside in {where.name}", note)
+        return SegmentCheck(folder.name, number, 0, 0, f"{lost if seen else error}; set aside in {where.name}", note)
     if sealed and found == seen and size == known[-1].size:
         return None
     salvaged = _salvage(arrow, seen, found)
@@ -179,7 +179,7 @@ def _mended(folder: Path, number: int, disk: Disk) -> Checked | None:
     if salvaged.damaged and lost_rows <= 0:
         blocks = f"{len(salvaged.damaged)} damaged block{'' if len(salvaged.damaged) == 1 else 's'}"
         why = f"{blocks} removed: {salvaged.lost} rows lost; later blocks are kept"
-        return Checked(folder.name, number, len(found), rows, why)
+        return SegmentCheck(folder.name, number, len(found), rows, why)
     if lost_rows > 0:  # they were visible to readers
         behind = len(seen) - len(found) - 1
         why = f"block {len(found)} is damaged and was removed"
@@ -187,10 +187,12 @@ def _mended(folder: Path, number: int, disk: Disk) -> Checked | None:
             why += f" with the {behind} after it, which depend on it"
         why += f": {lost_rows} rows lost"
         note = ("log cut", lost_rows, f"segment {number}: {why}")
-        return Checked(folder.name, number, len(found), rows, f"{why}; the removed bytes are in {where.name}", note)
+        return SegmentCheck(
+            folder.name, number, len(found), rows, f"{why}; the removed bytes are in {where.name}", note
+        )
     if torn is not None:
-        return Checked(folder.name, number, len(found), rows, torn.why, ("log torn", torn.cut, torn.why))
-    return Checked(folder.name, number, len(found), rows, "sealed, and its index rebuilt")
+        return SegmentCheck(folder.name, number, len(found), rows, torn.why, ("log torn", torn.cut, torn.why))
+    return SegmentCheck(folder.name, number, len(found), rows, "sealed, and its index rebuilt")
 
 
 @dataclass
@@ -198,12 +200,12 @@ class Salvaged:
     """A segment in which damaged blocks were replaced by notes."""
 
     data: bytes
-    records: list[Record]
+    records: list[BlockRecord]
     damaged: list[bytes]
     lost: int
 
 
-def _salvage(arrow: Path, seen: Sequence[Record], whole: Sequence[Record]) -> Salvaged:
+def _salvage(arrow: Path, seen: Sequence[BlockRecord], whole: Sequence[BlockRecord]) -> Salvaged:
     """Keep the valid blocks after damaged ones, as far as the changes of the damaged ones are readable.
 
     Args:
@@ -235,7 +237,7 @@ def _salvage(arrow: Path, seen: Sequence[Record], whole: Sequence[Record]) -> Sa
     return kept
 
 
-def _replace_block(data: pa.Buffer, record: Record) -> bytes | None:
+def _replace_block(data: pa.Buffer, record: BlockRecord) -> bytes | None:
     """Return a block with a note in place of a damaged block, and with its changes, or None if those are unreadable."""
     try:
         prefix = prefix_size(bytes(data[record.offset : record.offset + 8]))
@@ -250,7 +252,7 @@ def _replace_block(data: pa.Buffer, record: Record) -> bytes | None:
     except (LogError, *DAMAGE):
         return None
     note = note_text("log cut", {"count": record.rows, "detail": "a damaged block was removed by `zenlake log repair`"})
-    rows = Rows(1)
+    rows = BlockBuilder(1)
     rows.add(record.first, None, NOTE, note, 0, False)
     options = pa.ipc.IpcWriteOptions()
     pieces = block_pieces(
@@ -267,7 +269,7 @@ def _cut_path(arrow: Path) -> Path:
     return path
 
 
-def _rows(records: list[Record]) -> int:
+def _rows(records: list[BlockRecord]) -> int:
     return records[-1].row + records[-1].rows if records else 0
 
 

@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from zenlake.errors import InvalidValue, LogError, LogFull
 from zenlake.log.block import END, MAX_COMPRESSED_BLOCK, StateTooLarge, aligned, block_pieces, crc32, head_bytes, pack
-from zenlake.log.block_builder import Rows
+from zenlake.log.block_builder import BlockBuilder
 from zenlake.log.disk import PAGE, Disk
 from zenlake.log.layout import (
     FORMAT,
@@ -36,15 +36,15 @@ from zenlake.log.layout import (
     READERS,
     SEALED,
     WRITER,
-    Record,
+    BlockRecord,
     checked_name,
     segment_name,
 )  # fmt: skip
 from zenlake.log.metadata import mark, spend, spent
 from zenlake.log.recovery import recover
-from zenlake.log.redaction import Withholding
-from zenlake.log.session_state import MAX_KEYS, Face, Followed, agreed_on
-from zenlake.session.state import Session
+from zenlake.log.redaction import Redactor
+from zenlake.log.session_state import MAX_KEYS, LogFace, TrackedState, agreed_on
+from zenlake.session.state import SessionState
 
 __all__ = ["Writer", "note_text"]
 
@@ -71,12 +71,12 @@ def note_text(kind: str, values: dict[str, Any]) -> bytes:
     return json.dumps({"kind": kind, **values}).encode()
 
 
-class Prepared(NamedTuple):
+class PreparedBlock(NamedTuple):
     """An encoded block that is ready to be written."""
 
-    rows: Rows
+    rows: BlockBuilder
     pieces: list[memoryview]
-    record: Record
+    record: BlockRecord
     changed: int
     """Bytes of its changes."""
     direct: bool
@@ -142,15 +142,15 @@ class Writer:
         self._looked = time.monotonic()
         self.on_clock_step: Callable[[int], None] = lambda back: None
         self._serial = 0
-        self._live: dict[str, Face] = {}
-        self._followed = Followed()
-        self._withholding = Withholding(metadata_only) if metadata_only else None
-        self._rows = Rows(self.block_size)
-        self._whole: deque[Rows] = deque()  # rows of the next blocks, before `_rows`
-        self._spare: list[Rows] = []
+        self._live: dict[str, LogFace] = {}
+        self._followed = TrackedState()
+        self._withholding = Redactor(metadata_only) if metadata_only else None
+        self._rows = BlockBuilder(self.block_size)
+        self._whole: deque[BlockBuilder] = deque()  # rows of the next blocks, before `_rows`
+        self._spare: list[BlockBuilder] = []
         self._file: int | None = None
-        self._prepared: Prepared | None = None
-        self._unsynced: list[Record] = []
+        self._prepared: PreparedBlock | None = None
+        self._unsynced: list[BlockRecord] = []
         self._synced = 0.0
         self._failed: str | None = None
         self._lock = self._take_lock()
@@ -202,22 +202,24 @@ class Writer:
 
     # Input
 
-    def face(self, protocol: str, client: str, server: str, session: Session | None = None) -> Face:
+    def face(self, protocol: str, client: str, server: str, session: SessionState | None = None) -> LogFace:
         """Add a connection, whose batches follow: `client` opened it, `server` accepted it.
 
         `session` holds the negotiated parameters if the INIT messages are not recorded.
         """
         self._serial += 1
         name = f"{protocol}/{client}->{server}#{self.name}.{self.epoch}.{self._serial}"
-        face = self._live[name] = Face(name, protocol, client, server, None if session is None else agreed_on(session))
+        face = self._live[name] = LogFace(
+            name, protocol, client, server, None if session is None else agreed_on(session)
+        )
         return face
 
-    def forget(self, face: Face) -> None:
+    def forget(self, face: LogFace) -> None:
         """End a connection after the batches appended so far."""
         self._rows.leaving.append(face)
 
     def append(
-        self, face: Face, direction: int, batch: bytes, wire_size: int | None = None, compressed: bool = False,
+        self, face: LogFace, direction: int, batch: bytes, wire_size: int | None = None, compressed: bool = False,
         received: int | None = None,
     ) -> None:  # fmt: skip
         """Append one batch. Direction 0 is from the opener, 1 from the acceptor.
@@ -226,16 +228,16 @@ class Writer:
         """
         self._add(face, direction, batch, len(batch) + 2 if wire_size is None else wire_size, compressed, received)
 
-    def note(self, kind: str, face: Face | None = None, received: int | None = None, **values: Any) -> None:
+    def note(self, kind: str, face: LogFace | None = None, received: int | None = None, **values: Any) -> None:
         """Append a row of `events` about a face or the recording. Values are columns of that table."""
         self.append_note(note_text(kind, values), face, received)
 
-    def append_note(self, note: bytes, face: Face | None = None, received: int | None = None) -> None:
+    def append_note(self, note: bytes, face: LogFace | None = None, received: int | None = None) -> None:
         """Append a note that `note_text` has encoded."""
         self._add(face, NOTE, note, 0, False, received)
 
     def _add(
-        self, face: Face | None, direction: int, data: bytes, wire_size: int, compressed: bool, received: int | None
+        self, face: LogFace | None, direction: int, data: bytes, wire_size: int, compressed: bool, received: int | None
     ) -> None:
         self._check_open()
         now = self._clock() if received is None else received
@@ -247,14 +249,14 @@ class Writer:
         if full and self._failed is None:
             self._cut()
 
-    def fresh_rows(self) -> Rows:
+    def fresh_rows(self) -> BlockBuilder:
         """Return empty rows for the caller to fill, for `append_rows`. Threading: callable from any thread."""
         try:
             return self._spare.pop()
         except IndexError:
-            return Rows(self.block_size)
+            return BlockBuilder(self.block_size)
 
-    def append_rows(self, rows: Rows) -> None:
+    def append_rows(self, rows: BlockBuilder) -> None:
         """Append filled rows, one or more, as a block. The writer owns the rows from now on."""
         self._check_open()
         if self._failed is not None:
@@ -266,7 +268,7 @@ class Writer:
         self._whole.append(rows)
         self._cut()
 
-    def _step_clock(self, rows: Rows, now: int) -> None:
+    def _step_clock(self, rows: BlockBuilder, now: int) -> None:
         """Begin a segment for these rows, because the clock was set back. A row of `events` reports it."""
         back, self._last = self._last - now, now
         rows.stepped = back
@@ -286,7 +288,7 @@ class Writer:
             self._whole.append(self._rows)
             self._rows = self.fresh_rows()
 
-    def _use_again(self, rows: Rows) -> None:
+    def _use_again(self, rows: BlockBuilder) -> None:
         """Release the rows of a written block. After a block that was not full, the traffic is slow and less memory is kept."""
         if rows.size < self.block_size:
             del self._spare[:1]
@@ -377,14 +379,14 @@ class Writer:
         self._last_written = self._last
         self._opened = self._synced = time.monotonic()
 
-    def _head_state(self) -> tuple[Followed, bytes]:
+    def _head_state(self) -> tuple[TrackedState, bytes]:
         """Return the state of the live faces, and its JSON for a head.
 
         A head must never exceed the limit of readers. The faces with the most key ids lose them first. If that is not
         sufficient, faces are omitted, and restart with their next batch. Each case is a row of `events`.
         """
         faces = list(self._live.values())
-        followed = Followed(self._followed, faces)
+        followed = TrackedState(self._followed, faces)
         limit = MAX_KEYS // 2 if self._followed.memory.refused else MAX_KEYS
         while True:
             for face, count in followed.drop_keys(limit):
@@ -399,9 +401,9 @@ class Writer:
                     why = "too many faces for a segment head: these restart without their negotiated parameters"
                     self._note_state("faces dropped", None, len(faces) - len(faces) // 2, why)
                     faces = faces[: len(faces) // 2]
-                    followed = Followed(self._followed, faces)
+                    followed = TrackedState(self._followed, faces)
 
-    def _note_state(self, kind: str, face: Face | None, count: int, why: str) -> None:
+    def _note_state(self, kind: str, face: LogFace | None, count: int, why: str) -> None:
         """Add a note to the block after the current ones, because there is no segment to write to at this point."""
         self._rows.add(self._last, face, NOTE, note_text(kind, {"count": count, "detail": why}), 0, False)
 
@@ -417,9 +419,9 @@ class Writer:
         except StateTooLarge:
             return pack({**changes, "of": {}}), 1 << 62
 
-    def _prepare_block(self, rows: Rows) -> None:
+    def _prepare_block(self, rows: BlockBuilder) -> None:
         """Prepare the next block. Tracking the rows changes the state, so it is done once, even if the disk is full."""
-        introduced: list[Face] = []
+        introduced: list[LogFace] = []
         followed = self._followed
         table = rows.as_arrow(lambda face: followed.index(face, introduced))
         withheld: list[int] = []
@@ -434,8 +436,8 @@ class Writer:
         if direct:
             pieces = aligned(pieces, data.size, self._size)
         size = sum(map(len, pieces))
-        record = Record(self._size, size, rows.times[0], rows.times[-1], self._row, len(rows))
-        self._prepared = Prepared(rows, pieces, record, changed, direct)
+        record = BlockRecord(self._size, size, rows.times[0], rows.times[-1], self._row, len(rows))
+        self._prepared = PreparedBlock(rows, pieces, record, changed, direct)
         for gone in rows.leaving:
             self._live.pop(gone.name, None)
             if self._withholding is not None:
@@ -547,7 +549,7 @@ class Writer:
         if self._file is None:
             return
         records = b"".join(record.pack() for record in self._unsynced)
-        seal = Record(self._size, self._size + len(END), 0, self._last_written, self._row, 0, SEALED)
+        seal = BlockRecord(self._size, self._size + len(END), 0, self._last_written, self._row, 0, SEALED)
         with self._explained():
             self.disk.write(self._file, END, self._size)
             self.disk.reached("ended")

@@ -6,7 +6,7 @@ and a permission (allow or deny). Subjects have users, certificate names, protoc
 rules and subjects. A rule applies to a message if one of its key expressions includes the whole key of the message. A deny
 rule overrides every allow rule. Without an applicable rule, the default permission decides.
 
-Each neighbour has a `Guard` that caches its decisions. A neighbour with all permissions has no guard and costs no checks.
+Each neighbour has a `FaceAccess` that caches its decisions. A neighbour with all permissions has no guard and costs no checks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from zenlake._compat.fast_dataclass import dataclass
 from zenlake.core.keyexpr import includes
 from zenlake.errors import ConfigError
 
-__all__ = ["EGRESS", "INGRESS", "AccessControl", "Guard", "Who"]
+__all__ = ["EGRESS", "INGRESS", "AccessControl", "FaceAccess", "Subject"]
 
 INGRESS, EGRESS = "ingress", "egress"
 MAX_DECISIONS = 1024  # in the cache of one neighbour
@@ -24,7 +24,7 @@ MAX_CACHED_KEY = 256  # bytes; decisions on longer keys are not cached
 
 
 @dataclass(frozen=True, slots=True)
-class Who:
+class Subject:
     """Properties of a neighbour that subjects can select."""
 
     protocol: str
@@ -43,7 +43,7 @@ class Rule:
     key: bytes
 
 
-class Guard:
+class FaceAccess:
     """Permissions of one neighbour."""
 
     def __init__(self, default: bool, rules: Sequence[Rule]) -> None:
@@ -96,12 +96,12 @@ class AccessControl:
     def names_interfaces(self) -> bool:
         return any(subject.get("interfaces") for subject in self._subjects.values())
 
-    def guard(self, who: Who) -> Guard | None:
+    def guard(self, who: Subject) -> FaceAccess | None:
         """Return the guard of a neighbour, or None if everything is allowed."""
         rules = [rule for id, named in self._policies if _is(self._subjects[id], who) for rule in named]
         if self._default and all(rule.allow for rule in rules):
             return None
-        return Guard(self._default, rules)
+        return FaceAccess(self._default, rules)
 
 
 def _by_id(section: Mapping[str, Any], name: str) -> dict[str, dict[str, Any]]:
@@ -128,7 +128,7 @@ def _written_out(rule: dict[str, Any]) -> list[Rule]:
     ]
 
 
-def _is(subject: dict[str, Any], who: Who) -> bool:
+def _is(subject: dict[str, Any], who: Subject) -> bool:
     """Return whether a subject selects a neighbour: every property that the subject names must match."""
     properties = (
         ("usernames", [who.user]), ("cert_common_names", [who.common_name]), ("link_protocols", [who.protocol]),

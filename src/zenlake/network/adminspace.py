@@ -12,12 +12,12 @@ from zenlake.core.enums import Locality, WhatAmI
 from zenlake.core.identifiers import ZenohId
 from zenlake.core.keyexpr import intersects
 from zenlake.network.face import KINDS, QUERYABLE, SUBSCRIBER, TOKEN, Face
-from zenlake.network.local_queries import Query
+from zenlake.network.local_queries import IncomingQuery
 
 if TYPE_CHECKING:
     from zenlake.network.node import Node
 
-__all__ = ["Admin"]
+__all__ = ["AdminSpace"]
 
 NAMES = {SUBSCRIBER: "subscriber", QUERYABLE: "queryable", TOKEN: "token"}
 JSON = Encoding.APPLICATION_JSON
@@ -27,7 +27,7 @@ def hexadecimal(zid: bytes) -> str:
     return str(ZenohId.from_wire(zid))
 
 
-class Admin:
+class AdminSpace:
     """Queryables of the admin space of one node."""
 
     def __init__(self, node: "Node", version: str, is_public: bool) -> None:
@@ -41,7 +41,7 @@ class Admin:
         if is_public:
             application.declare_queryable(f"@/{self._own}/{self._mode}/**".encode(), self._answer)
 
-    def _answer(self, query: Query, reader: Any) -> None:
+    def _answer(self, query: IncomingQuery, reader: Any) -> None:
         import json
 
         try:

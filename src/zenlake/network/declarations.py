@@ -25,27 +25,27 @@ from zenlake.network.face import (
     TOKEN,
     Aggregate,
     Face,
-    Interest,
+    FaceInterest,
     weigh_key,
 )
-from zenlake.network.forwarding import Epoch
+from zenlake.network.forwarding import RouteVersion
 from zenlake.network.jobs import Job, Jobs
-from zenlake.network.keyexpr_tree import KeyTree
-from zenlake.network.roles import Stand
+from zenlake.network.keyexpr_tree import KeyExprTree
+from zenlake.network.roles import FaceRole
 
 if TYPE_CHECKING:
     from zenlake.network.aggregation import Aggregation
 
-__all__ = ["Declarations", "Resource", "passes"]
+__all__ = ["Declarations", "DeclaredKey", "passes"]
 
 COMPLETE = 1
 
-Wanting = dict[Face, dict[Interest, None]]
+Wanting = dict[Face, dict[FaceInterest, None]]
 """Plain interests on one key, by face."""
 STEP = 32  # declarations in one step of a job
 
 
-class Resource:
+class DeclaredKey:
     """A key expression with declarations."""
 
     __slots__ = ("holders", "key")
@@ -65,7 +65,7 @@ def shares(holder: Face, face: Face, kind: int) -> bool:
     """Return whether a face may be sent the declarations of another. A client is sent its own tokens too, since 1.9."""
     if passes(face, holder):
         return True
-    return kind == TOKEN and holder is face and face.stand is Stand.SOUTH and face.whatami is WhatAmI.CLIENT
+    return kind == TOKEN and holder is face and face.stand is FaceRole.SOUTH and face.whatami is WhatAmI.CLIENT
 
 
 def merged(infos: list[int]) -> int:
@@ -80,14 +80,14 @@ class Declarations:
     def __init__(self, counters: Counter[str], jobs: Jobs) -> None:
         self.jobs = jobs
         self.faces: list[Face] = []
-        self.tables: dict[int, KeyTree[Resource]] = {kind: KeyTree() for kind in KINDS}
-        self.wanted: dict[int, KeyTree[Wanting]] = {kind: KeyTree() for kind in KINDS}
+        self.tables: dict[int, KeyExprTree[DeclaredKey]] = {kind: KeyExprTree() for kind in KINDS}
+        self.wanted: dict[int, KeyExprTree[Wanting]] = {kind: KeyExprTree() for kind in KINDS}
         """Interests in future declarations, by kind and key."""
         self.wanted_all: dict[int, Wanting] = {kind: {} for kind in KINDS}
         """Interests without a key."""
-        self.aggregates: KeyTree[dict[Face, Aggregate]] = KeyTree()
+        self.aggregates: KeyExprTree[dict[Face, Aggregate]] = KeyExprTree()
         """Aggregate interests in future declarations, by key."""
-        self.epoch = Epoch()
+        self.epoch = RouteVersion()
         self.counters = counters
         self.aggregation: "Aggregation | None" = None
         """Wide keys that replace declarations of the application, if configured."""
@@ -111,7 +111,7 @@ class Declarations:
         table = self.tables[kind]
         resource = table.get(key)
         if resource is None:
-            resource = Resource(key)
+            resource = DeclaredKey(key)
             table.insert(key, resource)
         known[id] = key
         ids = resource.holders.setdefault(face, {})
@@ -137,7 +137,7 @@ class Declarations:
 
     def ended(self, face: Face, key: bytes) -> None:
         """Handle the end of a token that the face never declared: it is older than our interest in future declarations."""
-        self._changed(TOKEN, self.tables[TOKEN].get(key) or Resource(key), is_news=False, loser=face)
+        self._changed(TOKEN, self.tables[TOKEN].get(key) or DeclaredKey(key), is_news=False, loser=face)
 
     def forget(self, face: Face) -> Job:
         """Remove all declarations of a face that is gone, in steps."""
@@ -154,7 +154,7 @@ class Declarations:
 
     # Propagation to other faces
 
-    def info(self, face: Face, kind: int, resource: Resource) -> int | None:
+    def info(self, face: Face, kind: int, resource: DeclaredKey) -> int | None:
         """Return the info of a resource for a face, or None if no reachable holder has it or access control hides it."""
         if self._hides(face, kind, resource.key):
             return None
@@ -176,9 +176,9 @@ class Declarations:
         infos = ((resource.key, self.info(face, kind, resource)) for resource in found)
         return [(key, info) for key, info in infos if info is not None]
 
-    def _changed(self, kind: int, resource: Resource, is_news: bool = True, loser: Face | None = None) -> None:
+    def _changed(self, kind: int, resource: DeclaredKey, is_news: bool = True, loser: Face | None = None) -> None:
         self.epoch.number += 1
-        interests: dict[Face, list[Iterable[Interest]]] = {}
+        interests: dict[Face, list[Iterable[FaceInterest]]] = {}
         for by_face in self._wanting(kind, resource.key):
             for face, those in by_face.items():
                 interests.setdefault(face, []).append(those)
@@ -197,7 +197,7 @@ class Declarations:
         everything = self.wanted_all[kind]
         return [*found, everything] if everything else found
 
-    def want(self, interest: Interest) -> None:
+    def want(self, interest: FaceInterest) -> None:
         """Add a plain interest in future declarations to the index. `begin_aggregate` adds the others."""
         for kind in KINDS:
             if not interest.wants(kind) or interest.is_aggregate:
@@ -208,7 +208,7 @@ class Declarations:
                 self.wanted[kind].insert(interest.key or b"", by_face)
             by_face.setdefault(interest.face, {})[interest] = None
 
-    def unwant(self, interest: Interest) -> None:
+    def unwant(self, interest: FaceInterest) -> None:
         """Remove an interest from the index."""
         for kind in KINDS:
             if not interest.wants(kind):
@@ -223,8 +223,8 @@ class Declarations:
                 self.wanted[kind].remove(interest.key)
 
     def tell(
-        self, face: Face, kind: int, resource: Resource, is_news: bool = True, loser: Face | None = None,
-        interests: Iterable[Iterable[Interest]] = (),
+        self, face: Face, kind: int, resource: DeclaredKey, is_news: bool = True, loser: Face | None = None,
+        interests: Iterable[Iterable[FaceInterest]] = (),
     ) -> None:  # fmt: skip
         """Update the declaration of a resource to a face. `interests` are those of the face in the resource, by their keys."""
         key, info = resource.key, self.info(face, kind, resource)
@@ -253,7 +253,7 @@ class Declarations:
 
     # Aggregates: one declaration, on the key of the interest, for all that intersect it
 
-    def begin_aggregate(self, face: Face, interest: Interest) -> None:
+    def begin_aggregate(self, face: Face, interest: FaceInterest) -> None:
         """Count an aggregate interest in future declarations."""
         key = interest.key
         assert key is not None
@@ -351,7 +351,7 @@ class Declarations:
                 if number % STEP == STEP - 1:
                     yield face if face.is_full else None
 
-    def answer(self, face: Face, interest: Interest) -> Job:
+    def answer(self, face: Face, interest: FaceInterest) -> Job:
         """Reply to an interest with the current declarations, in steps.
 
         Later declarations are sent as they occur, like those of any other interest. The reply does not repeat these.
@@ -386,7 +386,7 @@ class Declarations:
                     else:
                         self._settle(face, kind, key, info, True, interest.id)
 
-    def stop_telling(self, face: Face, interest: Interest) -> Job:
+    def stop_telling(self, face: Face, interest: FaceInterest) -> Job:
         """End an interest. Tokens and aggregates that no other interest intersects are forgotten, without an undeclaration.
 
         All other declarations are still withdrawn when they end: the face may keep them in its tables, as our faces do.

@@ -7,26 +7,27 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from zenlake.core.enums import Locality
 from zenlake.core.identifiers import EntityGlobalId, ZenohId
 from zenlake.network.face import QUERYABLE, SUBSCRIBER, TOKEN
-from zenlake.network.forwarding import Called, Listener
-from zenlake.network.keyexpr_tree import KeyTree
+from zenlake.network.forwarding import CallbackListener, PushListener
+from zenlake.network.keyexpr_tree import KeyExprTree
 
 if TYPE_CHECKING:
-    from zenlake.network.local_face import Application
+    from zenlake.network.local_face import LocalFace
 
 __all__ = [
-    "Declared", "Deliver", "Entity", "LivelinessSubscriber", "Publisher", "Querier", "Queryable", "Subscriber", "Token",
-    "Watcher", "Watching", "listed", "unlisted",
+    "Declared", "Deliver", "LocalEntity", "LocalLivelinessSubscriber", "LocalPublisher", "LocalQuerier",
+    "LocalQueryable", "LocalSubscriber", "LocalToken",
+    "MatchingEntity", "Watching", "listed", "unlisted",
 ]  # fmt: skip
 
-Deliver = Listener | Callable[..., object] | None
+Deliver = PushListener | Callable[..., object] | None
 
 
-class Entity:
+class LocalEntity:
     """An entity that the application declared."""
 
     kind = 0
 
-    def __init__(self, application: "Application", key: bytes) -> None:
+    def __init__(self, application: "LocalFace", key: bytes) -> None:
         self.application = application
         self.key = key
         self.id = application.next_id()
@@ -40,20 +41,20 @@ class Entity:
         self.application.undeclare_entity(self)
 
 
-class Subscriber(Entity):
+class LocalSubscriber(LocalEntity):
     kind = SUBSCRIBER
 
-    def __init__(self, application: "Application", key: bytes, deliver: Deliver, origin: Locality) -> None:
+    def __init__(self, application: "LocalFace", key: bytes, deliver: Deliver, origin: Locality) -> None:
         super().__init__(application, key)
-        self.listener = deliver if deliver is None or isinstance(deliver, Listener) else Called(deliver)
+        self.listener = deliver if deliver is None or isinstance(deliver, PushListener) else CallbackListener(deliver)
         self.origin = origin
 
 
-class Queryable(Entity):
+class LocalQueryable(LocalEntity):
     kind = QUERYABLE
 
     def __init__(
-        self, application: "Application", key: bytes, deliver: Callable[..., object], origin: Locality, complete: bool
+        self, application: "LocalFace", key: bytes, deliver: Callable[..., object], origin: Locality, complete: bool
     ) -> None:
         super().__init__(application, key)
         self.deliver = deliver
@@ -61,15 +62,15 @@ class Queryable(Entity):
         self.complete = complete
 
 
-class Token(Entity):
+class LocalToken(LocalEntity):
     kind = TOKEN
 
 
-class Watcher(Entity):
+class MatchingEntity(LocalEntity):
     """A publisher or a querier, which watches for matching subscribers or queryables."""
 
     def __init__(
-        self, application: "Application", key: bytes, destination: Locality, complete: bool = False
+        self, application: "LocalFace", key: bytes, destination: Locality, complete: bool = False
     ) -> None:  # fmt: skip
         super().__init__(application, key)
         self.destination = destination
@@ -87,17 +88,17 @@ class Watcher(Entity):
         return self.application.node.run(self.application.match(self)) is not None
 
 
-class Publisher(Watcher):
+class LocalPublisher(MatchingEntity):
     kind = SUBSCRIBER
 
 
-class Querier(Watcher):
+class LocalQuerier(MatchingEntity):
     kind = QUERYABLE
 
 
-class LivelinessSubscriber(Entity):
+class LocalLivelinessSubscriber(LocalEntity):
     def __init__(
-        self, application: "Application", key: bytes, deliver: Callable[[bytes, bool], object], history: bool
+        self, application: "LocalFace", key: bytes, deliver: Callable[[bytes, bool], object], history: bool
     ) -> None:  # fmt: skip
         super().__init__(application, key)
         self.deliver = deliver
@@ -106,11 +107,11 @@ class LivelinessSubscriber(Entity):
         self.alive: set[bytes] = set()
 
 
-Declared = TypeVar("Declared", bound=Entity)
-Watching = TypeVar("Watching", bound=Watcher)
+Declared = TypeVar("Declared", bound=LocalEntity)
+Watching = TypeVar("Watching", bound=MatchingEntity)
 
 
-def listed(tree: KeyTree[Any], entity: Any) -> None:
+def listed(tree: KeyExprTree[Any], entity: Any) -> None:
     those = tree.get(entity.key)
     if those is None:
         tree.insert(entity.key, [entity])
@@ -118,7 +119,7 @@ def listed(tree: KeyTree[Any], entity: Any) -> None:
         those.append(entity)
 
 
-def unlisted(tree: KeyTree[Any], entity: Any) -> None:
+def unlisted(tree: KeyExprTree[Any], entity: Any) -> None:
     those = tree.get(entity.key)
     if those is not None and entity in those:
         those.remove(entity)

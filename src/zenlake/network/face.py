@@ -13,11 +13,11 @@ from zenlake._compat.fast_dataclass import dataclass, field
 from zenlake.core.enums import WhatAmI
 from zenlake.core.limits import Account, Resource
 from zenlake.errors import CloseReason
-from zenlake.network.access_control import EGRESS, Guard
-from zenlake.network.forwarding import Lane
-from zenlake.network.keyexpr_tree import MAX_DEPTH, KeyTree
-from zenlake.network.prepared_put import Way
-from zenlake.network.roles import Stand, group, stand
+from zenlake.network.access_control import EGRESS, FaceAccess
+from zenlake.network.forwarding import QueueHandle
+from zenlake.network.keyexpr_tree import MAX_DEPTH, KeyExprTree
+from zenlake.network.prepared_put import ThreadQueueHandle
+from zenlake.network.roles import FaceRole, group, stand
 from zenlake.session.key_table import KeyTable
 from zenlake.transport.rx import RETRY, SUSPEND, Sink
 from zenlake.wire.declare import Declare, DeclareEntity, DeclareFinal, UndeclareEntity
@@ -25,10 +25,11 @@ from zenlake.wire.declare import Interest as InterestMessage
 
 if TYPE_CHECKING:
     from zenlake.network.jobs import Job
-    from zenlake.network.queries import Question
+    from zenlake.network.queries import PendingQuery
 
 __all__ = [
-    "Aggregate", "Asked", "DECLARING", "Face", "Interest", "KINDS", "Outlet", "QUERYABLE", "SUBSCRIBER", "TOKEN", "name_interest",
+    "Aggregate", "SentInterest", "DECLARING", "Face", "FaceInterest", "KINDS", "Outlet", "QUERYABLE", "SUBSCRIBER",
+    "TOKEN", "name_interest",
 ]  # fmt: skip
 
 # Kinds of declarations, by the id of the declaration's body, and their bits in the options of an interest.
@@ -51,11 +52,11 @@ INTEREST = 1000
 DECLARATION = 1000
 KEY_ID = 200
 CHUNK = 360
-"""A chunk of a key in a `KeyTree`."""
+"""A chunk of a key in a `KeyExprTree`."""
 
 
 def weigh_key(key: bytes | None) -> int:
-    """Return the bytes that a key takes in the tables and in a `KeyTree`, where at least two keys share each branch."""
+    """Return the bytes that a key takes in the tables and in a `KeyExprTree`, where at least two keys share each branch."""
     if key is None:
         return 0
     return 2 * len(key) + CHUNK * (2 + min(key.count(b"/"), MAX_DEPTH) + min(key.count(b"$"), MAX_DEPTH)) // 2
@@ -90,7 +91,7 @@ class Outlet:
 
 
 @dataclass(eq=False, slots=True)
-class Interest:
+class FaceInterest:
     """An interest of a neighbour or of the application."""
 
     face: "Face"
@@ -98,13 +99,13 @@ class Interest:
     mode: int
     options: int
     key: bytes | None
-    waiting: set["Asked"] = field(default_factory=set)
+    waiting: set["SentInterest"] = field(default_factory=set)
     """Interests sent to other faces on its behalf that have not ended yet. It is answered after them."""
     answered: bool = False
     replying: bool = False
     is_counted: bool = False
     """Whether an `Aggregate` counts it."""
-    asked: list["Asked"] = field(default_factory=list)
+    asked: list["SentInterest"] = field(default_factory=list)
 
     @property
     def size(self) -> int:
@@ -134,12 +135,12 @@ class Aggregate:
 
 
 @dataclass(eq=False, slots=True)
-class Asked:
+class SentInterest:
     """An interest sent to a neighbour on behalf of another interest."""
 
     face: "Face"
     id: int
-    interest: Interest
+    interest: FaceInterest
     final: bool = False
 
 
@@ -178,7 +179,7 @@ class Face:
         """Called when the memory of all faces together is used up."""
         self.is_ending = False
         """Whether it is being closed because of a limit. Further messages from it are not handled."""
-        self.guard: Guard | None = None
+        self.guard: FaceAccess | None = None
         """Its permissions, or None if everything is allowed."""
         # Key ids: declared by the neighbour, by id and by key; declared by this node.
         self.theirs = theirs or KeyTable()
@@ -186,23 +187,23 @@ class Face:
         self.prefixes: dict[bytes, int] = {}
         self.declared: dict[int, dict[int, bytes]] = {kind: {} for kind in KINDS}
         self.told: dict[int, dict[bytes, tuple[int, int]]] = {kind: {} for kind in KINDS}
-        self.interests: dict[int, Interest] = {}
+        self.interests: dict[int, FaceInterest] = {}
         self.aggregates: dict[bytes, Aggregate] = {}
         self.stale: dict[tuple[int, bytes], bool] = {}
         """Aggregates to update: kind and key, and whether a plain interest wants the declaration too."""
         self.is_refreshing = False
-        self.asked: dict[int, Asked] = {}
-        self.covered: KeyTree[list[Asked]] = KeyTree()
+        self.asked: dict[int, SentInterest] = {}
+        self.covered: KeyExprTree[list[SentInterest]] = KeyExprTree()
         """Of a neighbour that receives our interests: keys for which it has declared all of its subscribers."""
-        self.requests: dict[int, Question] = {}
-        self.questions: dict[int, Question] = {}
+        self.requests: dict[int, PendingQuery] = {}
+        self.questions: dict[int, PendingQuery] = {}
         self.request_ids = request_ids
         self.routes: dict[Any, Any] = {}
         self.tree_routes: dict[int, dict[Any, Any]] = {}
         """Of a router: routes of samples that follow the tree of another router, by the neighbour's number for that router."""
-        self.lane: Lane | None = None
+        self.lane: QueueHandle | None = None
         """Fast path for forwarded samples, if the outlet has one."""
-        self.way: Way | None = None
+        self.way: ThreadQueueHandle | None = None
         """Fast path for samples of the application, if the outlet has one."""
         self.backlog: deque[tuple[bytes, int, bool, int, bool]] = deque()
         self.stuck_since: float | None = None
@@ -231,12 +232,12 @@ class Face:
     @property
     def is_told_all(self) -> bool:
         """Whether it receives all declarations without an interest."""
-        return self.stand is Stand.NORTH or self.stand is Stand.BESIDE
+        return self.stand is FaceRole.NORTH or self.stand is FaceRole.BESIDE
 
     @property
     def is_asked(self) -> bool:
         """Whether it sends declarations only in reply to interests."""
-        return self.stand is Stand.NORTH
+        return self.stand is FaceRole.NORTH
 
     def next_id(self) -> int:
         """Return the next id for declarations and interests: one counter for both, as in 1.10.2."""

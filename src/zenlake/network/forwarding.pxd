@@ -1,37 +1,37 @@
 cimport cython
 from zenlake.core.hlc cimport HybridClock
-from zenlake._compat.fast_deque cimport Ring
+from zenlake._compat.fast_deque cimport FastDeque
 from zenlake.transport.rx cimport Sink
-from zenlake.transport.tx_queue cimport Queue
+from zenlake.transport.tx_queue cimport TxQueue
 from zenlake.wire.cursor cimport Blob
 from zenlake.wire.fields cimport WireExpr
 from zenlake.wire.network cimport Push
-from zenlake.wire.batch_reader cimport Reader
-from zenlake.wire.writer cimport Writer
+from zenlake.wire.batch_reader cimport BatchReader
+from zenlake.wire.writer cimport WireWriter
 
 @cython.final
-cdef class Epoch:
+cdef class RouteVersion:
     cdef public unsigned long long number
 
 @cython.final
-cdef class Reading:
+cdef class CurrentMessage:
     cdef public object face
 
-cdef class Door(Sink)
+cdef class RxDispatcher(Sink)
 
-cdef class Listener:
+cdef class PushListener:
     cdef public bint runs
     cdef public object mode
-    cpdef int take(self, bytes key, Reader reader) except -1
-    cdef Py_ssize_t take_run(self, Door door, Reader reader) except -1
+    cpdef int take(self, bytes key, BatchReader reader) except -1
+    cdef Py_ssize_t take_run(self, RxDispatcher door, BatchReader reader) except -1
 
 @cython.final
-cdef class Called(Listener):
+cdef class CallbackListener(PushListener):
     cdef object deliver
 
 @cython.final
-cdef class Lane:
-    cdef Queue queue
+cdef class QueueHandle:
+    cdef TxQueue queue
     cdef object acquire
     cdef object release
     cdef object arm
@@ -43,7 +43,7 @@ cdef class Lane:
 @cython.final
 cdef class Target:
     cdef readonly object face
-    cdef Lane lane
+    cdef QueueHandle lane
     cdef readonly object way
     cdef object backlog
     cdef readonly int flags
@@ -61,22 +61,22 @@ cdef class Route:
     cdef readonly Route deleting
     cdef readonly str denied
     cdef bint along_tree
-    cdef Listener only
+    cdef PushListener only
 
 @cython.final
-cdef class Door(Sink):
+cdef class RxDispatcher(Sink):
     cdef object node
     cdef object join
     cdef readonly object face
     cdef dict routes
     cdef dict tree_routes
     cdef bint is_tree
-    cdef Epoch epoch
-    cdef Reading reading
+    cdef RouteVersion epoch
+    cdef CurrentMessage reading
     cdef HybridClock clock
     cdef public bint stamps
     cdef Blob own_id
-    cdef Ring held
+    cdef FastDeque held
     cdef Route last
     cdef bytes last_suffix
     cdef Py_ssize_t last_size
@@ -84,7 +84,7 @@ cdef class Door(Sink):
     cdef int last_node_id
     cdef unsigned long long now
     cdef double began
-    cdef Writer before
+    cdef WireWriter before
     cdef bint has_exts
     cdef Blob rest
     cdef Py_ssize_t rest_at
@@ -95,16 +95,16 @@ cdef class Door(Sink):
     cdef object mine
     cpdef enter(self, face)
     cdef int check_time(self) except -1
-    cdef bint answer(self, Reader reader) except -1
-    cpdef int push(self, Reader reader) except -1
-    cdef int show(self, Route route, Reader reader) except -1
-    cdef int show_one(self, Listener listener, bytes key, Reader reader) except -1
-    cdef int stamp(self, Writer w, Push push) except -1
+    cdef bint answer(self, BatchReader reader) except -1
+    cpdef int push(self, BatchReader reader) except -1
+    cdef int show(self, Route route, BatchReader reader) except -1
+    cdef int show_one(self, PushListener listener, bytes key, BatchReader reader) except -1
+    cdef int stamp(self, WireWriter w, Push push) except -1
     cdef Route known(self, unsigned long long scope)
-    cdef bytes key_for(self, Listener listener, long long scope)
+    cdef bytes key_for(self, PushListener listener, long long scope)
     cdef Route find(self, WireExpr wire, int node_id)
     cdef int header(self, Target target) noexcept
     cdef Blob key(self, Target target)
     cdef bytes written(self, Target target)
     cdef int send(self, Target target, Push push, bint reliable) except -1
-    cdef int rewritten(self, Reader reader, Route route) except -1
+    cdef int rewritten(self, BatchReader reader, Route route) except -1

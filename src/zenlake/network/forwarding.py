@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forwarding path of samples: decode, look up, encode. Compiled; no object is created for a forwarded sample.
 
-A `Door` receives the messages of one connection. A PUSH is looked up by its encoded key (`Route`, computed by `routes`, valid
+A `RxDispatcher` receives the messages of one connection. A PUSH is looked up by its encoded key (`Route`, computed
+by `routes`, valid
 until a declaration changes). It is then written into the queue of each receiving face. Header and key are encoded for that
 face. The remaining bytes (known and unknown extensions, body) are copied unchanged. A router that adds timestamps inserts its
 timestamp in between. Between routers the NodeId selects the tree that a sample follows. It is part of the encoded key, and
@@ -14,26 +15,26 @@ message is handled, so no foreign code runs while it is held.
 import cython
 
 from zenlake.network.jobs import BUDGET
-from zenlake.network.roles import Stand
+from zenlake.network.roles import FaceRole
 
 if cython.compiled:
     import cython.cimports.zenlake.wire.message_ids as message_ids
-    from cython.cimports.zenlake._compat.fast_deque import Ring, length
+    from cython.cimports.zenlake._compat.fast_deque import FastDeque, length
     from cython.cimports.zenlake.transport.rx import Sink
     from cython.cimports.zenlake.transport.tx_queue import joined
     from cython.cimports.zenlake.wire.cursor import Blob, Cursor
     from cython.cimports.zenlake.wire.network import Push
     from cython.cimports.zenlake.wire.raw_memory import copy, same, short_vle, take
-    from cython.cimports.zenlake.wire.writer import Writer
+    from cython.cimports.zenlake.wire.writer import WireWriter
 else:
-    from zenlake._compat.fast_deque import Ring, length
+    from zenlake._compat.fast_deque import FastDeque, length
     from zenlake.transport.rx import Sink
     from zenlake.transport.tx_queue import joined
     from zenlake.wire import message_ids
     from zenlake.wire.cursor import Blob, Cursor
     from zenlake.wire.network import Push
     from zenlake.wire.raw_memory import copy, same, short_vle, take
-    from zenlake.wire.writer import Writer
+    from zenlake.wire.writer import WireWriter
 
 # PUSH is Z|M|N|id, PUT is Z|E|T|id
 SHORTEST = cython.declare(cython.Py_ssize_t, 5)  # bytes: a header and the longest id that `short_vle` decodes
@@ -44,21 +45,21 @@ BLOCK = cython.declare(cython.int, 0x28)  # QoS bits of the two blocking congest
 MAX_SECONDS = cython.declare(cython.double, BUDGET)
 
 
-class Epoch:
+class RouteVersion:
     """Counter of changes that can invalidate routes."""
 
     def __init__(self):
         self.number = 0
 
 
-class Reading:
+class CurrentMessage:
     """The face whose message is being handled, or None on other threads and between messages."""
 
     def __init__(self):
         self.face = None
 
 
-class Listener:
+class PushListener:
     """Receiver of the samples of a subscription. Subclass it where the cost per sample matters."""
 
     if not cython.compiled:  # compiled: an attribute, in the .pxd
@@ -85,7 +86,7 @@ class Listener:
         return 0
 
 
-class Called(Listener):
+class CallbackListener(PushListener):
     """A listener that calls a function."""
 
     def __init__(self, deliver):
@@ -96,7 +97,7 @@ class Called(Listener):
         return 0
 
 
-class Lane:
+class QueueHandle:
     """Fast path from the event loop thread into the transmit queue of a connection."""
 
     def __init__(self, queue, lock, arm):
@@ -169,7 +170,7 @@ class Route:
         self.only = receivers[0] if len(receivers) == 1 and not targets else None  # the only receiver
 
 
-class Door(Sink):
+class RxDispatcher(Sink):
     """Receiver of the messages of one connection."""
 
     def __init__(self, node, join=None):
@@ -184,7 +185,7 @@ class Door(Sink):
         self.clock = node.clock
         self.stamps = node.stamps
         self.own_id = Blob(node.zid)
-        self.held = Ring()
+        self.held = FastDeque()
         self.last = None
         self.last_suffix = b""
         self.last_size = 0
@@ -193,7 +194,7 @@ class Door(Sink):
         self.now = 0
         self.began = -1.0
         # The current sample, after its key: the inserted bytes, and the position of the unchanged rest.
-        self.before = Writer(64)
+        self.before = WireWriter(64)
         self.has_exts = False
         self.rest = None
         self.rest_at = 0
@@ -211,7 +212,7 @@ class Door(Sink):
             face.sink = self
         self.routes = face.routes
         self.tree_routes = face.tree_routes
-        self.is_tree = face.stand is Stand.TREE
+        self.is_tree = face.stand is FaceRole.TREE
         self.theirs = face.theirs
         self.mine = face.mine
 
@@ -232,7 +233,7 @@ class Door(Sink):
 
     def finish(self):
         """Release the locks after a message."""
-        lane: Lane
+        lane: QueueHandle
         while length(self.held):
             lane = self.held.popleft()
             lane.let_go()
@@ -288,7 +289,7 @@ class Door(Sink):
             if route.denied is not None:
                 self.node.counters[route.denied] += 1
             return 0
-        w: Writer = self.before
+        w: WireWriter = self.before
         w.clear()
         self.rest = push.exts
         self.has_exts = push.exts.size >= 0
@@ -321,7 +322,7 @@ class Door(Sink):
 
     def show(self, route, reader):
         """Deliver the sample to the application."""
-        listener: Listener
+        listener: PushListener
         for listener in route.receivers:
             self.show_one(listener, route.shown, reader)
         return 0
@@ -441,7 +442,7 @@ class Door(Sink):
         return joined(header, self.key(target), self.before, self.rest, self.rest_at, self.rest_end)
 
     def send(self, target, push, reliable):
-        lane: Lane = target.lane
+        lane: QueueHandle = target.lane
         if lane is not None and (push.qos & BLOCK == 0 or not target.backlog):  # keeps the order behind the backlog
             if not lane.held:
                 lane.hold()

@@ -18,7 +18,7 @@ from zenlake.core.enums import WhatAmI
 from zenlake.core.identifiers import ZenohId
 from zenlake.errors import DecodeError
 from zenlake.network.face import CONTROL_QOS, Face
-from zenlake.network.roles import Stand
+from zenlake.network.roles import FaceRole
 from zenlake.wire import linkstate
 from zenlake.wire.linkstate import LinkState
 from zenlake.wire.network import Oam
@@ -32,7 +32,7 @@ Found = tuple[bytes, WhatAmI, tuple[str, ...]]
 
 
 @dataclass(slots=True)
-class Known:
+class KnownNode:
     """A node known from gossip."""
 
     psid: int
@@ -49,7 +49,7 @@ class Gossip:
         self.node = node
         self.locators: tuple[str, ...] = ()
         """Locators of this node."""
-        self.known: dict[bytes, Known] = {}
+        self.known: dict[bytes, KnownNode] = {}
         self._sn = 1
         self._last_psid = 0
 
@@ -58,10 +58,10 @@ class Gossip:
         pair = {self.node.whatami, face.whatami}
         return not face.is_application and not face.hears_all and WhatAmI.PEER in pair and WhatAmI.CLIENT not in pair
 
-    def _numbered(self, zid: bytes, whatami: WhatAmI) -> Known:
+    def _numbered(self, zid: bytes, whatami: WhatAmI) -> KnownNode:
         if zid not in self.known:
             self._last_psid += 1
-            self.known[zid] = Known(self._last_psid, whatami)
+            self.known[zid] = KnownNode(self._last_psid, whatami)
         return self.known[zid]
 
     def _self(self, links: tuple[int, ...] = ()) -> LinkState:
@@ -69,7 +69,7 @@ class Gossip:
 
     def _tell_routers(self) -> None:
         """Send this peer and its connected routers to each of these routers."""
-        routers = [face for face in self.node.faces if face.stand is Stand.NORTH and self._gossips(face)]
+        routers = [face for face in self.node.faces if face.stand is FaceRole.NORTH and self._gossips(face)]
         numbered = [(face.zid, self._numbered(face.zid, face.whatami)) for face in routers]
         entries = [self._self(tuple(known.psid for _, known in numbered))]
         for zid, known in numbered:
@@ -78,7 +78,7 @@ class Gossip:
             self._tell(face, entries)
 
     @staticmethod
-    def _entry(zid: bytes, known: Known) -> LinkState:
+    def _entry(zid: bytes, known: KnownNode) -> LinkState:
         zenoh_id = ZenohId.from_wire(zid)
         return LinkState(known.psid, known.sn, zenoh_id, known.whatami, known.locators, (), None, *known.marks)
 
@@ -89,7 +89,7 @@ class Gossip:
         self._sn += 1
         neighbour = self._numbered(face.zid, face.whatami)
         entries = []
-        if face.stand is Stand.NORTH:
+        if face.stand is FaceRole.NORTH:
             self._tell_routers()
         elif self.node.whatami is WhatAmI.PEER:
             entries = [self._self(), self._entry(face.zid, neighbour)]
@@ -100,14 +100,14 @@ class Gossip:
             if zid in neighbours and known.locators is not None and known.whatami is WhatAmI.PEER
         ]
         entries += others
-        if entries or face.stand is not Stand.NORTH:
+        if entries or face.stand is not FaceRole.NORTH:
             self._tell(face, entries)
         return bool(others)
 
     def closed(self, face: Face) -> None:
         if face.zid in self.known:
             self.known[face.zid].locators = None
-        if face.stand is Stand.NORTH and self._gossips(face):
+        if face.stand is FaceRole.NORTH and self._gossips(face):
             self._sn += 1
             self._tell_routers()
 
@@ -118,7 +118,7 @@ class Gossip:
         if self.node.whatami is WhatAmI.PEER:
             self._tell_routers()
             for face in self.node.faces:
-                if face.stand is Stand.BESIDE:
+                if face.stand is FaceRole.BESIDE:
                     self._tell(face, [self._self()])
         self.node.routers.listening()
 

@@ -20,9 +20,9 @@ from zenlake.network.face import (
     RESTRICTED,
     SUBSCRIBER,
     TOKEN,
-    Asked,
     Face,
-    Interest,
+    FaceInterest,
+    SentInterest,
 )
 from zenlake.network.jobs import Job
 from zenlake.network.keyexpr_tree import MAX_STEPS, Walk
@@ -45,12 +45,12 @@ class Interests:
         """Callback for a deadline that is now the earliest."""
         self.on_initial: Callable[[Face], None] = lambda face: None
         """Callback for a peer that has sent all its initial declarations."""
-        self._late: list[tuple[float, int, Interest]] = []
+        self._late: list[tuple[float, int, FaceInterest]] = []
         self._count = itertools.count()
 
     def interest(
         self, face: Face, id: int, mode: int, options: int, key: bytes | None, now: float, timeout: float | None = None
-    ) -> Interest | None:
+    ) -> FaceInterest | None:
         """Handle an interest of a face."""
         aggregation = self.declarations.aggregation
         if aggregation is not None and face.is_application and options & KINDS[SUBSCRIBER] and key is not None:
@@ -63,7 +63,7 @@ class Interests:
             options & KINDS[TOKEN]
         ):  # tokens are declared one by one, and all other kinds with them (probe interest_restricted_ASQT_...)
             options &= ~AGGREGATE
-        interest = Interest(face, id, mode, options, key)
+        interest = FaceInterest(face, id, mode, options, key)
         if not face.charge(Resource.INTERESTS, interest.size):
             return None
         face.interests[id] = interest
@@ -81,26 +81,26 @@ class Interests:
             self._answer(interest)
         return interest
 
-    def _ask(self, north: Face, interest: Interest) -> None:
+    def _ask(self, north: Face, interest: FaceInterest) -> None:
         id = north.next_id()
         options = interest.options & (ALL_KINDS | AGGREGATE)
         # Declarations of key ids are not requested: keys are sent in full, or with ids of the neighbour.
         options |= RESTRICTED if interest.key is not None else 0
         if not north.ask(id, interest.mode, options, interest.key):
             return
-        asked = Asked(north, id, interest)
+        asked = SentInterest(north, id, interest)
         north.asked[id] = asked
         interest.asked.append(asked)
         if interest.mode & CURRENT and not interest.answered:
             interest.waiting.add(asked)
 
-    def _answer(self, interest: Interest) -> None:
+    def _answer(self, interest: FaceInterest) -> None:
         if not interest.answered and not interest.replying:
             interest.replying = True
             interest.waiting.clear()
             self.jobs.start(interest.face, self._reply(interest))
 
-    def _reply(self, interest: Interest) -> Job:
+    def _reply(self, interest: FaceInterest) -> Job:
         """Reply in steps, while there is room in the face's backlog."""
         face = interest.face
         if face.is_full:
@@ -128,7 +128,7 @@ class Interests:
         self._drop(interest)
         self.jobs.start(face, self.declarations.stop_telling(face, interest))
 
-    def _drop(self, interest: Interest) -> None:
+    def _drop(self, interest: FaceInterest) -> None:
         interest.answered = True
         if interest.face.interests.pop(interest.id, None) is not None:
             interest.face.refund(Resource.INTERESTS, interest.size)
@@ -164,13 +164,13 @@ class Interests:
             self._cover(asked)
         self._heard(asked)
 
-    def _heard(self, asked: Asked) -> None:
+    def _heard(self, asked: SentInterest) -> None:
         interest = asked.interest
         interest.waiting.discard(asked)
         if not interest.waiting:
             self._answer(interest)
 
-    def _cover(self, asked: Asked) -> None:
+    def _cover(self, asked: SentInterest) -> None:
         """Record that all subscribers of a face on the key of the interest are known."""
         interest = asked.interest
         if interest.mode == CURRENT | FUTURE and interest.wants(SUBSCRIBER) and interest.key is not None:
@@ -181,7 +181,7 @@ class Interests:
                 those.append(asked)
             self.declarations.epoch.number += 1
 
-    def _uncover(self, asked: Asked) -> None:
+    def _uncover(self, asked: SentInterest) -> None:
         key = asked.interest.key
         those = None if key is None else asked.face.covered.get(key)
         if key is not None and those is not None and asked in those:

@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 
 from zenlake.core.keyexpr import intersects
 
-__all__ = ["KeyTree", "Walk", "finish"]
+__all__ = ["KeyExprTree", "Walk", "finish"]
 
 MAX_DEPTH = 16  # chunks of an expression that have a branch
 MAX_STEPS = 64  # children in one slice of a walk
@@ -51,7 +51,7 @@ class Leaf(Generic[Value]):
         self.value = value
 
 
-class Branch(Generic[Value]):
+class TreeNode(Generic[Value]):
     """The children after one chunk."""
 
     __slots__ = ("branches", "chunk", "depth", "patterns", "value")
@@ -60,12 +60,12 @@ class Branch(Generic[Value]):
         self.chunk = chunk
         self.depth = depth
         self.value: Value | None = None
-        self.branches: dict[bytes, Branch[Value] | Leaf[Value]] = {}
+        self.branches: dict[bytes, TreeNode[Value] | Leaf[Value]] = {}
         """Children by chunk. At MAX_DEPTH only leaves, by the whole rest of their expressions."""
-        self.patterns: dict[bytes, Branch[Value] | Leaf[Value]] = {}
+        self.patterns: dict[bytes, TreeNode[Value] | Leaf[Value]] = {}
         """Children whose chunk contains `$*`."""
 
-    def add(self, name: bytes, child: "Branch[Value] | Leaf[Value]") -> None:
+    def add(self, name: bytes, child: "TreeNode[Value] | Leaf[Value]") -> None:
         self.branches[name] = child
         if b"$" in name:
             self.patterns[name] = child
@@ -75,12 +75,12 @@ class Branch(Generic[Value]):
         self.patterns.pop(name, None)
 
 
-class KeyTree(Generic[Value]):
+class KeyExprTree(Generic[Value]):
     """A mapping from key expressions (canonical UTF-8) to values, with lookup by intersection."""
 
     def __init__(self) -> None:
         self._all: dict[bytes, Value] = {}
-        self._root: Branch[Value] = Branch(b"", 0)
+        self._root: TreeNode[Value] = TreeNode(b"", 0)
 
     def __len__(self) -> int:
         return len(self._all)
@@ -109,9 +109,9 @@ class KeyTree(Generic[Value]):
         branch.value = value
 
     @staticmethod
-    def _split(branch: Branch[Value], name: bytes, leaf: Leaf[Value]) -> Branch[Value]:
+    def _split(branch: TreeNode[Value], name: bytes, leaf: Leaf[Value]) -> TreeNode[Value]:
         """Replace a leaf by a branch that leads to it."""
-        below: Branch[Value] = Branch(name, branch.depth + 1)
+        below: TreeNode[Value] = TreeNode(name, branch.depth + 1)
         branch.add(name, below)
         names = leaf.key.split(b"/", MAX_DEPTH)
         if len(names) == below.depth:
@@ -178,7 +178,7 @@ class KeyTree(Generic[Value]):
         return found
 
 
-def _leaf(branch: Branch[Value], name: bytes, key: bytes, value: Value) -> Leaf[Value]:
+def _leaf(branch: TreeNode[Value], name: bytes, key: bytes, value: Value) -> Leaf[Value]:
     """Create a leaf for a position in a branch. Below the last level, all leaves are compared."""
     return Leaf(b"**" if branch.depth == MAX_DEPTH else name, key, value)
 
@@ -231,7 +231,7 @@ class Matcher:
         """Add the positions behind those with `**`, which can match nothing."""
         return positions | (positions & self.doubles) << 1
 
-    def children(self, branch: Branch[Value], positions: int) -> Iterable[Branch[Value] | Leaf[Value]]:
+    def children(self, branch: TreeNode[Value], positions: int) -> Iterable[TreeNode[Value] | Leaf[Value]]:
         """Return the children that these positions may lead to."""
         branches = branch.branches
         if branch.depth == MAX_DEPTH:

@@ -20,8 +20,8 @@ from zenlake.errors import DecodeError
 from zenlake.network import spanning_tree
 from zenlake.network.face import CONTROL_QOS, DECLARATION, Face, weigh_key
 from zenlake.network.keyexpr_tree import Walk, finish
-from zenlake.network.remote_router import NOTHING, Own, Router
-from zenlake.network.roles import Stand
+from zenlake.network.remote_router import NOTHING, LocalRouter, RemoteRouter
+from zenlake.network.roles import FaceRole
 from zenlake.wire import linkstate
 from zenlake.wire.linkstate import LinkState
 from zenlake.wire.network import Oam
@@ -29,7 +29,7 @@ from zenlake.wire.network import Oam
 if TYPE_CHECKING:
     from zenlake.network.node import Node
 
-__all__ = ["Routers"]
+__all__ = ["LinkStateRouting"]
 
 MAX_SN = 1 << 63  # of our own link state: later increments must fit into 64 bits too
 NUMBERS = 1 << 16  # a NodeId has 16 bits
@@ -42,19 +42,19 @@ MOST_GONE = 1024
 SETTLED = 10.0  # seconds without a change, after which connected routers know the same graph
 
 
-class Routers:
+class LinkStateRouting:
     """The graph of routers as known to this node. Guarded by the node's lock."""
 
     def __init__(self, node: "Node") -> None:
         self.node = node
-        self.own = Own(node.zid)
-        self.known: dict[bytes, Router] = {node.zid: self.own}
+        self.own = LocalRouter(node.zid)
+        self.known: dict[bytes, RemoteRouter] = {node.zid: self.own}
         self.neighbours: dict[bytes, Face] = {}
-        self._gone: dict[bytes, Router] = {}
+        self._gone: dict[bytes, RemoteRouter] = {}
         """Routers that became unreachable recently. If only this node lost them, no neighbour announces them again."""
         self._settled_at: float | None = None
         self._edges: spanning_tree.Edges = {}
-        self._trees: dict[Router, dict[bytes, Face]] = {}
+        self._trees: dict[RemoteRouter, dict[bytes, Face]] = {}
         """Routers below this node, for the most recently used roots."""
         self._psids = {self.own.psid}
         self._last_psid = 0
@@ -68,14 +68,14 @@ class Routers:
 
     # Trees of messages
 
-    def of(self, face: Face, node_id: int) -> Router | None:
+    def of(self, face: Face, node_id: int) -> RemoteRouter | None:
         """Return the router that a neighbour's number stands for, or None. It may be unreachable."""
         zid = face.psids.get(node_id, face.zid if node_id == 0 else None)
         return None if zid is None else self.known.get(zid) or self._gone.get(zid)
 
-    def root(self, source: Face, node_id: int) -> Router | None:
+    def root(self, source: Face, node_id: int) -> RemoteRouter | None:
         """Return the root of the tree that a message follows, or None if the sender is not the parent in it."""
-        if source.stand is not Stand.TREE:
+        if source.stand is not FaceRole.TREE:
             return self.own
         root = self.of(source, node_id)
         if root is None or root.parent is not source:
@@ -83,15 +83,15 @@ class Routers:
             return None
         return root
 
-    def elected(self, source: Face, root: Router, target: Face) -> bool:
+    def elected(self, source: Face, root: RemoteRouter, target: Face) -> bool:
         """Return whether this node forwards between a peer and a face behind other routers.
 
         A peer may be connected to several routers. It exchanges messages with these directly. Between the peer and all other
         routers, the router with the greatest id forwards.
         """
-        if isinstance(target, Router):
+        if isinstance(target, RemoteRouter):
             peer, other = source, target
-        elif source.stand is Stand.TREE:
+        elif source.stand is FaceRole.TREE:
             peer, other = target, root
         else:
             return True
@@ -110,7 +110,7 @@ class Routers:
         neighbour.before = NOTHING  # it sends its own link state, perhaps after a restart
         self.own.links[face.zid] = 0
         self.own.sn += 1
-        changed: list[Router] = [self.own] if known else [neighbour, self.own]
+        changed: list[RemoteRouter] = [self.own] if known else [neighbour, self.own]
         for other in self.neighbours.values():
             self._tell(other, list(self.known.values()) if other is face else changed)
         self._grow()
@@ -138,12 +138,12 @@ class Routers:
         self.own.sn += 1
         self._tell_all([self.own])
 
-    def _number(self, zid: bytes) -> Router:
+    def _number(self, zid: bytes) -> RemoteRouter:
         router = self.known.get(zid)
         if router is None:
             while self._last_psid in self._psids:
                 self._last_psid = (self._last_psid + 1) % NUMBERS
-            router = self.known[zid] = self._gone.pop(zid) if zid in self._gone else Router(zid)
+            router = self.known[zid] = self._gone.pop(zid) if zid in self._gone else RemoteRouter(zid)
             router.psid = self._last_psid
             router.find_below = self._below
             self._psids.add(router.psid)
@@ -151,7 +151,7 @@ class Routers:
 
     # The link state
 
-    def _entry(self, router: Router) -> LinkState:
+    def _entry(self, router: RemoteRouter) -> LinkState:
         links = tuple(self.known[zid].psid for zid in router.links if zid in self.known)
         weights = tuple(weight for zid, weight in router.links.items() if zid in self.known)
         locators = router.locators if router.zid in self.neighbours else None
@@ -163,12 +163,12 @@ class Routers:
             *router.marks,
         )  # fmt: skip
 
-    def _tell(self, face: Face, routers: list[Router]) -> None:
+    def _tell(self, face: Face, routers: list[RemoteRouter]) -> None:
         if routers:
             body = linkstate.encode(self._entry(router) for router in routers)
             face.control(Oam(id=linkstate.OAM_ID, qos=CONTROL_QOS, body=body).encode())
 
-    def _tell_all(self, routers: list[Router]) -> None:
+    def _tell_all(self, routers: list[RemoteRouter]) -> None:
         for face in self.neighbours.values():
             self._tell(face, routers)
 
@@ -188,8 +188,8 @@ class Routers:
             if entry.psid not in face.psids and not face.charge(Resource.LINK_STATES, PSID):
                 return
             face.psids[entry.psid] = entry.zid.to_wire()
-        new: dict[Router, None] = {}  # routers for which a neighbour has no number of ours
-        changed: dict[Router, None] = {}
+        new: dict[RemoteRouter, None] = {}  # routers for which a neighbour has no number of ours
+        changed: dict[RemoteRouter, None] = {}
         for entry in entries:
             zid = face.psids.get(entry.psid)
             if zid is None:
@@ -215,7 +215,7 @@ class Routers:
         self._grow()
 
     def _update(
-        self, face: Face, zid: bytes, entry: LinkState, new: dict[Router, None], changed: dict[Router, None]
+        self, face: Face, zid: bytes, entry: LinkState, new: dict[RemoteRouter, None], changed: dict[RemoteRouter, None]
     ) -> None:
         is_new = zid not in self.known
         if is_new and len(self.known) >= MAX_ROUTERS:
@@ -250,7 +250,7 @@ class Routers:
         self._pay(face, router)
 
     @staticmethod
-    def _pay(face: Face, router: Router) -> bool:
+    def _pay(face: Face, router: RemoteRouter) -> bool:
         """Charge a router to the neighbour that announced it last. At its limit, the neighbour is closed."""
         if router.payer is not None:
             router.payer.refund(Resource.LINK_STATES, router.paid)
@@ -261,7 +261,7 @@ class Routers:
         router.payer = face
         return True
 
-    def _remember(self, new: dict[Router, None]) -> None:
+    def _remember(self, new: dict[RemoteRouter, None]) -> None:
         """Restore the previous link state of routers that are only mentioned by others.
 
         A neighbour that never lost such a router has no newer link state of it to send.
@@ -295,7 +295,7 @@ class Routers:
 
     # The trees
 
-    def _below(self, root: Router) -> dict[bytes, Face]:
+    def _below(self, root: RemoteRouter) -> dict[bytes, Face]:
         """Return, for each router that receives a root through this node, the neighbour to forward to."""
         below = self._trees.get(root)
         if below is None:
@@ -407,7 +407,7 @@ class Routers:
         if face is root.parent or not any((kind, key) in said for said in root.heard.values()):
             self._lack(root, kind, key)
 
-    def _have(self, root: Router, kind: int, key: bytes, info: int) -> None:
+    def _have(self, root: RemoteRouter, kind: int, key: bytes, info: int) -> None:
         """Add a declaration. Our children in that tree receive it if it is new."""
         id, known = root.has.get((kind, key), (0, None))
         if known != info:
@@ -416,7 +416,7 @@ class Routers:
             self.node.declarations.declare(root, kind, id, key, info)
             root.pass_on(kind, key, info)
 
-    def _lack(self, root: Router, kind: int, key: bytes) -> None:
+    def _lack(self, root: RemoteRouter, kind: int, key: bytes) -> None:
         """Remove a declaration, if known."""
         known = root.has.pop((kind, key), None)
         if known is not None:

@@ -15,29 +15,29 @@ from zenlake.core.identifiers import SourceInfo, Timestamp
 from zenlake.core.keyexpr import includes, intersects
 from zenlake.errors import LocalError
 from zenlake.network.consolidation import Consolidation
-from zenlake.network.declarations import COMPLETE, Resource, passes
+from zenlake.network.declarations import COMPLETE, DeclaredKey, passes
 from zenlake.network.entities import (
     Declared,
     Deliver,
-    Entity,
-    LivelinessSubscriber,
-    Publisher,
-    Querier,
-    Queryable,
-    Subscriber,
-    Token,
-    Watcher,
+    LocalEntity,
+    LocalLivelinessSubscriber,
+    LocalPublisher,
+    LocalQuerier,
+    LocalQueryable,
+    LocalSubscriber,
+    LocalToken,
+    MatchingEntity,
     Watching,
     listed,
     unlisted,
 )  # fmt: skip
 from zenlake.network.face import CURRENT, FUTURE, QUERYABLE, RESTRICTED, SUBSCRIBER, TOKEN, Face, Outlet
-from zenlake.network.forwarding import Listener
+from zenlake.network.forwarding import PushListener
 from zenlake.network.jobs import Job
-from zenlake.network.keyexpr_tree import MAX_STEPS, KeyTree, Walk
-from zenlake.network.local_queries import Get, LivelinessGet, Query
+from zenlake.network.keyexpr_tree import MAX_STEPS, KeyExprTree, Walk
+from zenlake.network.local_queries import Get, IncomingQuery, LivelinessGet
 from zenlake.network.namespace import Namespace
-from zenlake.network.prepared_put import Post
+from zenlake.network.prepared_put import PreparedPut
 from zenlake.wire import message_ids
 from zenlake.wire.network import Push, Request
 from zenlake.wire.zenoh_body import Query as QueryBody
@@ -46,48 +46,51 @@ if TYPE_CHECKING:
     from zenlake.network.node import Node
 
 __all__ = [
-    "Application", "LivelinessSubscriber", "Publisher", "Querier", "Queryable", "Subscriber", "Token",
+    "LocalFace", "LocalLivelinessSubscriber", "LocalPublisher", "LocalQuerier", "LocalQueryable", "LocalSubscriber", "LocalToken",
 ]  # fmt: skip
 
 LOCAL, REMOTE, ANY = Locality.SESSION_LOCAL, Locality.REMOTE, Locality.ANY
 Buffer = bytes | bytearray | memoryview
 
 
-class Application(Face):
+class LocalFace(Face):
     """The face of the application in this process."""
 
     def __init__(self, node: "Node") -> None:
         super().__init__(Outlet(), node.zid, WhatAmI.ROUTER, WhatAmI.CLIENT)  # its node treats it as a client
         self.is_application = True
         self.node = node
-        self.subscribers: KeyTree[list[Subscriber]] = KeyTree()
-        self.queryables: KeyTree[list[Queryable]] = KeyTree()
-        self.watchers: dict[int, KeyTree[list[Watcher]]] = {SUBSCRIBER: KeyTree(), QUERYABLE: KeyTree()}
-        self._stale: dict[Watcher, None] = {}
+        self.subscribers: KeyExprTree[list[LocalSubscriber]] = KeyExprTree()
+        self.queryables: KeyExprTree[list[LocalQueryable]] = KeyExprTree()
+        self.watchers: dict[int, KeyExprTree[list[MatchingEntity]]] = {
+            SUBSCRIBER: KeyExprTree(),
+            QUERYABLE: KeyExprTree(),
+        }
+        self._stale: dict[MatchingEntity, None] = {}
         """Watchers to match again, because a declaration that they matched has ended."""
         self._is_searching = False
-        self.liveliness: dict[int, LivelinessSubscriber] = {}
+        self.liveliness: dict[int, LocalLivelinessSubscriber] = {}
         self.liveliness_gets: dict[int, LivelinessGet] = {}
         self.gets: dict[int, Get] = {}
-        self.entities: dict[int, Entity] = {}
+        self.entities: dict[int, LocalEntity] = {}
         self.namespace = Namespace()
         self.is_closed = False
         self._pushes: list[Push] = []
 
     # Declarations
 
-    def declare_subscriber(self, key: bytes, deliver: Deliver, origin: Locality = ANY) -> Subscriber:
+    def declare_subscriber(self, key: bytes, deliver: Deliver, origin: Locality = ANY) -> LocalSubscriber:
         """Declare a subscriber. Samples are in `reader.push`.
 
         Args:
             key: Key expression of the subscriber.
-            deliver: A function `deliver(key, reader)`, or a `Listener` whose `take` is called. With None, samples are requested
+            deliver: A function `deliver(key, reader)`, or a `PushListener` whose `take` is called. With None, samples are requested
                 but not delivered: a recording of the node contains them.
             origin: Locality of the samples to deliver.
         """
         key = self.namespace.whole(key)
         with self.node.lock:
-            subscriber = self._add(Subscriber(self, key, deliver, origin))
+            subscriber = self._add(LocalSubscriber(self, key, deliver, origin))
             listed(self.subscribers, subscriber)
             self.node.declarations.epoch.number += 1
             if origin is not LOCAL:
@@ -97,11 +100,11 @@ class Application(Face):
 
     def declare_queryable(
         self, key: bytes, deliver: Callable[..., object], complete: bool = False, origin: Locality = ANY
-    ) -> Queryable:
+    ) -> LocalQueryable:
         """Declare a queryable: `deliver(query, reader)` is called for each query in `reader.request`, and replies use `query`."""
         key = self.namespace.whole(key)
         with self.node.lock:
-            queryable = self._add(Queryable(self, key, deliver, origin, complete))
+            queryable = self._add(LocalQueryable(self, key, deliver, origin, complete))
             listed(self.queryables, queryable)
             if origin is not LOCAL:
                 info = COMPLETE if complete else 0
@@ -109,22 +112,22 @@ class Application(Face):
         self.node._after()
         return queryable
 
-    def declare_token(self, key: bytes) -> Token:
+    def declare_token(self, key: bytes) -> LocalToken:
         """Declare a liveliness token. The key is alive until the token is undeclared or the node is gone."""
         key = self.namespace.whole(key)
         with self.node.lock:
-            token = self._add(Token(self, key))
+            token = self._add(LocalToken(self, key))
             self.node.declarations.declare(self, TOKEN, token.id, key)
         self.node._after()
         return token
 
-    def declare_publisher(self, key: bytes, destination: Locality = ANY) -> Publisher:
+    def declare_publisher(self, key: bytes, destination: Locality = ANY) -> LocalPublisher:
         """Declare a publisher. Puts on its key are sent only to faces with matching subscribers."""
-        return self._watch(Publisher(self, self.namespace.whole(key), destination), 0x02)
+        return self._watch(LocalPublisher(self, self.namespace.whole(key), destination), 0x02)
 
-    def declare_querier(self, key: bytes, destination: Locality = ANY, complete: bool = False) -> Querier:
+    def declare_querier(self, key: bytes, destination: Locality = ANY, complete: bool = False) -> LocalQuerier:
         """Declare a querier, which watches the queryables on a key. With `complete`, only complete queryables match."""
-        return self._watch(Querier(self, self.namespace.whole(key), destination, complete), 0x04)
+        return self._watch(LocalQuerier(self, self.namespace.whole(key), destination, complete), 0x04)
 
     def _watch(self, watcher: Watching, option: int) -> Watching:
         node = self.node
@@ -139,11 +142,11 @@ class Application(Face):
 
     def declare_liveliness_subscriber(
         self, key: bytes, deliver: Callable[[bytes, bool], object], history: bool = False
-    ) -> LivelinessSubscriber:
+    ) -> LocalLivelinessSubscriber:
         """Call `deliver(key, alive)` when a matching token appears or ends. With history, also for current tokens."""
         node, key = self.node, self.namespace.whole(key)
         with node.lock:
-            subscriber = self._add(LivelinessSubscriber(self, key, deliver, history))
+            subscriber = self._add(LocalLivelinessSubscriber(self, key, deliver, history))
             self.liveliness[subscriber.id] = subscriber
             mode = CURRENT | FUTURE if history else FUTURE
             node.interests.interest(self, subscriber.id, mode, 0x08 | RESTRICTED, key, node.now())
@@ -172,23 +175,23 @@ class Application(Face):
         self.entities[entity.id] = entity
         return entity
 
-    def undeclare_entity(self, entity: Entity) -> None:
+    def undeclare_entity(self, entity: LocalEntity) -> None:
         """Undeclare an entity. Repeated calls have no effect."""
         node = self.node
         with node.lock:
             if self.entities.pop(entity.id, None) is None:
                 return
             entity.is_declared = False
-            if isinstance(entity, Watcher):
+            if isinstance(entity, MatchingEntity):
                 unlisted(self.watchers[entity.kind], entity)
                 node.interests.end(self, entity.id)
-            elif isinstance(entity, LivelinessSubscriber):
+            elif isinstance(entity, LocalLivelinessSubscriber):
                 del self.liveliness[entity.id]
                 node.interests.end(self, entity.id)
             else:
-                if isinstance(entity, Subscriber):
+                if isinstance(entity, LocalSubscriber):
                     unlisted(self.subscribers, entity)
-                elif isinstance(entity, Queryable):
+                elif isinstance(entity, LocalQueryable):
                     unlisted(self.queryables, entity)
                 node.declarations.epoch.number += 1
                 if entity.id in self.declared[entity.kind]:
@@ -272,15 +275,15 @@ class Application(Face):
     def post(
         self, key: bytes, *, encoding: Encoding | None = None, priority: int = 5, congestion: int = 0,
         express: bool = False, reliable: bool = True, destination: Locality = ANY,
-    ) -> Post | None:  # fmt: skip
+    ) -> PreparedPut | None:  # fmt: skip
         """Return a handle for puts on one key that differ only in their payload, or None if each needs a timestamp of this node."""
         if self.node.stamps:
             return None
         qos = quality(priority, congestion, express)
         local, remote = destination is not REMOTE, destination is not LOCAL
-        return Post(self.node, self.namespace.whole(key), encoding, qos, reliable, local, remote)
+        return PreparedPut(self.node, self.namespace.whole(key), encoding, qos, reliable, local, remote)
 
-    def receivers(self, key: bytes, source: Face) -> tuple[Listener, ...]:
+    def receivers(self, key: bytes, source: Face) -> tuple[PushListener, ...]:
         """Return the subscribers that receive a sample on a key from a face. The caller holds the lock."""
         refused = REMOTE if source is self else LOCAL
         found = self.subscribers.matching(key)
@@ -304,13 +307,13 @@ class Application(Face):
 
         `deliver(key, reader)` is called for each reply that passes consolidation. The message is `reader.response`. `key` is None
         for an error without a key. Then `done()` is called once. With a `budget`, the query ends after this number of replies at
-        the latest. If `deliver` is a `Listener`, its `mode` is set to the consolidation mode. Unless that is Monotonic, the
+        the latest. If `deliver` is a `PushListener`, its `mode` is set to the consolidation mode. Unless that is Monotonic, the
         listener receives every reply.
         """
         self._check()
         node, key = self.node, self.namespace.whole(key)
         qos = quality(priority, congestion, express)
-        listener = deliver if isinstance(deliver, Listener) else None
+        listener = deliver if isinstance(deliver, PushListener) else None
         get = Get(
             self, key, deliver if listener is None else listener.take, done, parameters, consolidation, accept_any
         )
@@ -388,7 +391,7 @@ class Application(Face):
                 and (not complete_only or (queryable.complete and includes(queryable.key, key)))
             ]  # fmt: skip
             own = self.namespace.own(key) or key
-            queries = [Query(self, id, question, own, queryable.global_id) for queryable in chosen]
+            queries = [IncomingQuery(self, id, question, own, queryable.global_id) for queryable in chosen]
             for query in queries:
                 query.together = queries
             any_key = b"_anyke" in (reader.request.query.parameters.value or b"")
@@ -406,7 +409,7 @@ class Application(Face):
 
     # Matching
 
-    def match(self, watcher: Watcher) -> Walk[bytes | None]:
+    def match(self, watcher: MatchingEntity) -> Walk[bytes | None]:
         """Find the key of a declaration that a watcher matches, or None. Each slice needs the lock."""
         found = yield from self.node.declarations.tables[watcher.kind].walk(watcher.key)
         # Declarations often end in the order of their creation: starting in the middle makes repeated searches rare.
@@ -418,7 +421,7 @@ class Application(Face):
                 return resource.key
         return None
 
-    def _is_match(self, watcher: Watcher, resource: Resource) -> bool:
+    def _is_match(self, watcher: MatchingEntity, resource: DeclaredKey) -> bool:
         if watcher.complete and not includes(resource.key, watcher.key):
             return False
         return any(
@@ -447,7 +450,7 @@ class Application(Face):
                 elif watcher.last:
                     self._search_soon(watcher)
 
-    def _search_soon(self, watcher: Watcher) -> None:
+    def _search_soon(self, watcher: MatchingEntity) -> None:
         watcher.witness = None
         self._stale[watcher] = None
         if not self._is_searching:
@@ -466,7 +469,7 @@ class Application(Face):
         finally:
             self._is_searching = False
 
-    def _set_matched(self, watcher: Watcher, matched: bool) -> None:
+    def _set_matched(self, watcher: MatchingEntity, matched: bool) -> None:
         if matched != watcher.last and watcher.is_declared:
             watcher.last = matched
             if watcher.on_matching is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queries as the application sees them: `Get` is sent, `Query` is received, `LivelinessGet` requests tokens."""
+"""Queries as the application sees them: `Get` is sent, `IncomingQuery` is received, `LivelinessGet` requests tokens."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -10,16 +10,16 @@ from zenlake.core.identifiers import EntityGlobalId, SourceInfo, Timestamp
 from zenlake.core.keyexpr import intersects, validate
 from zenlake.errors import InvalidValue, KeyExprError
 from zenlake.network.consolidation import Consolidation, resolved
-from zenlake.network.forwarding import Listener
-from zenlake.network.reply_fast_path import Answers
+from zenlake.network.forwarding import PushListener
+from zenlake.network.reply_fast_path import ReplyFastPath
 from zenlake.wire.network import Response
 from zenlake.wire.zenoh_body import Del, Err, Put, Reply
 
 if TYPE_CHECKING:
-    from zenlake.network.local_face import Application
-    from zenlake.network.queries import Question
+    from zenlake.network.local_face import LocalFace
+    from zenlake.network.queries import PendingQuery
 
-__all__ = ["Get", "LivelinessGet", "Query"]
+__all__ = ["Get", "LivelinessGet", "IncomingQuery"]
 
 Buffer = bytes | bytearray | memoryview
 
@@ -28,13 +28,13 @@ class Get:
     """A query of the application. Its callbacks never run concurrently, and none runs after `done`."""
 
     def __init__(
-        self, application: "Application", key: bytes, deliver: Callable[..., object], done: Callable[[], object],
+        self, application: "LocalFace", key: bytes, deliver: Callable[..., object], done: Callable[[], object],
         parameters: str, consolidation: ConsolidationMode, accept_any: bool,
     ) -> None:  # fmt: skip
         self.application = application
         self.key = key
         self.id = 0
-        self.question: Question | None = None
+        self.question: PendingQuery | None = None
         self.consolidation = Consolidation(resolved(consolidation, parameters))
         self.is_done = False
         self._deliver = deliver
@@ -42,7 +42,7 @@ class Get:
         self._accept_any = accept_any or "_anyke" in parameters
         self._lock = application.node.new_lock()
 
-    def shown_at_once(self, listener: Listener) -> None:
+    def shown_at_once(self, listener: PushListener) -> None:
         """Deliver replies to a listener directly on reception. The caller holds the node's lock and has not sent the query yet.
 
         Not used if replies must be counted or inspected on their way.
@@ -51,7 +51,7 @@ class Get:
         if question is None or question.budget or self.application.node.is_guarded:
             return
         if all(face.lane is not None for face in question.outstanding if not face.is_application):
-            question.answers = Answers(self, listener, self._lock)
+            question.answers = ReplyFastPath(self, listener, self._lock)
 
     def accepted(self, key: bytes) -> bytes | None:
         """Return the key of a reply as the application sees it, or None if it is invalid or does not match the query."""
@@ -108,17 +108,17 @@ class Get:
         self.end()
 
 
-class Query:
+class IncomingQuery:
     """A received query: any number of replies, then `finish` once."""
 
     def __init__(
-        self, application: "Application", id: int, question: "Question", key: bytes, responder: EntityGlobalId
+        self, application: "LocalFace", id: int, question: "PendingQuery", key: bytes, responder: EntityGlobalId
     ) -> None:
         self.application = application
         self.key = key
         self.accepts_any = False
         """Whether the querier accepts replies on keys that do not match the query."""
-        self.together: list[Query] = []
+        self.together: list[IncomingQuery] = []
         """Unfinished queries of all queryables that received the same request."""
         self._id = id
         self._question = question
@@ -189,7 +189,7 @@ class LivelinessGet:
     """A single request for the current tokens."""
 
     def __init__(
-        self, application: "Application", id: int, deliver: Callable[[bytes], object],
+        self, application: "LocalFace", id: int, deliver: Callable[[bytes], object],
         done: Callable[[bool], object], deadline: float,
     ) -> None:  # fmt: skip
         self.application = application

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Multicast groups, as in 1.10.2: every sample is sent once to all members, and every member is received.
 
-A group has two kinds of faces. `All` represents the members as receivers: it receives every sample. `Member` represents
+A group has two kinds of faces. `MulticastGroupFace` represents the members as receivers: it receives every sample.
+`MulticastMemberFace` represents
 one member as a sender, with its own key ids. Declarations are not repeated for members that join later. So declarations
 have no effect on a group, and queries, tokens and interests do not pass through it.
 """
@@ -12,10 +13,10 @@ from zenlake.core.enums import WhatAmI
 from zenlake.network.face import Face, Outlet
 from zenlake.wire import message_ids
 
-__all__ = ["All", "Member"]
+__all__ = ["MulticastGroupFace", "MulticastMemberFace"]
 
 
-class All(Face):
+class MulticastGroupFace(Face):
     """All members of a group, as one receiver."""
 
     hears_all = True
@@ -27,7 +28,7 @@ class All(Face):
         """Do nothing: no member waits for the end of our declarations."""
 
 
-class Member(Face):
+class MulticastMemberFace(Face):
     """One member of a group, as a sender."""
 
     def __init__(self, outlet: Outlet, zid: bytes, own: WhatAmI, whatami: WhatAmI) -> None:

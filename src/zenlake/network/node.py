@@ -22,19 +22,19 @@ from zenlake.errors import CloseReason, KeyExprError
 from zenlake.network.access_control import INGRESS
 from zenlake.network.declarations import Declarations
 from zenlake.network.face import DECLARING, KEY_ID, RESTRICTED, TOKEN, Face, name_interest
-from zenlake.network.forwarding import Reading
+from zenlake.network.forwarding import CurrentMessage
 from zenlake.network.gossip import Gossip
 from zenlake.network.interests import Interests
 from zenlake.network.jobs import Job, Jobs
 from zenlake.network.keyexpr_tree import Result, Walk
-from zenlake.network.linkstate import Routers
-from zenlake.network.local_face import Application
-from zenlake.network.queries import Queries, Send
-from zenlake.network.roles import Stand
-from zenlake.network.routing import Routes
-from zenlake.transport.memory_budget import Budget
+from zenlake.network.linkstate import LinkStateRouting
+from zenlake.network.local_face import LocalFace
+from zenlake.network.queries import OutgoingMessage, Queries
+from zenlake.network.roles import FaceRole
+from zenlake.network.routing import Routing
+from zenlake.transport.memory_budget import MemoryBudget
 from zenlake.wire import message_ids as ids
-from zenlake.wire.batch_reader import Reader
+from zenlake.wire.batch_reader import BatchReader
 from zenlake.wire.linkstate import OAM_ID
 from zenlake.wire.network import ResponseFinal
 
@@ -68,7 +68,7 @@ class Node:
         """Whether samples with a timestamp too far in the future are dropped instead of receiving a new timestamp."""
         self.is_guarded = False
         """Whether access control is configured. Faces then have guards."""
-        self.budget: Budget | None = None
+        self.budget: MemoryBudget | None = None
         """Memory limit of all connections together."""
         self.counters: Counter[str] = Counter()
         """Counters of dropped and refused messages, by cause."""
@@ -77,16 +77,16 @@ class Node:
         self.limits: Mapping[Resource, int] = DEFAULT_LIMITS
         self.declarations = Declarations(self.counters, self.jobs)
         self.interests = Interests(self.declarations, self.counters, interest_timeout)
-        self.routers = Routers(self)
+        self.routers = LinkStateRouting(self)
         self.queries = Queries(self.declarations, self.routers, self.counters, query_timeout)
-        self.routes = Routes(self)
+        self.routes = Routing(self)
         self.gossip = Gossip(self)
-        self.application = Application(self)
+        self.application = LocalFace(self)
         self.declarations.faces.append(self.application)
         if whatami is WhatAmI.ROUTER:
             self.declarations.faces.append(self.routers.own)
         self.declarations.on_change = self.application.changed
-        self.reading = Reading()
+        self.reading = CurrentMessage()
         self.dirty: set[Face] = set()
         self.wake: Callable[[], None] = lambda: None
         """Requests a `flush` on the thread that may send."""
@@ -106,7 +106,7 @@ class Node:
         """
         self._calls: deque[Callable[[], object]] = deque()
         self._calling = False
-        self._readers: list[Reader] = []
+        self._readers: list[BatchReader] = []
 
     @property
     def faces(self) -> list[Face]:
@@ -124,7 +124,7 @@ class Node:
             self.declarations.faces.append(face)
             self.declarations.epoch.number += 1
             told_of_others = self.gossip.opened(face)
-            if face.stand is Stand.TREE:
+            if face.stand is FaceRole.TREE:
                 self.routers.opened(face)
             if face.is_told_all:
                 self.jobs.start(face, self._introduce(face, told_of_others), suspend=False)
@@ -140,9 +140,9 @@ class Node:
     def _introduce(self, face: Face, told_of_others: bool) -> Job:
         """Declare everything to a face, then send the end of the declarations."""
         yield from self.declarations.tell_all(face)
-        if face.stand is Stand.BESIDE and told_of_others:
+        if face.stand is FaceRole.BESIDE and told_of_others:
             self.in_a_moment(lambda: self._told_all(face))
-        elif face.stand is Stand.BESIDE:
+        elif face.stand is FaceRole.BESIDE:
             self._told_all(face)
 
     @staticmethod
@@ -226,7 +226,7 @@ class Node:
                     self.counters["link states not understood"] += 1
                     return
                 with self.lock:
-                    if face.stand is Stand.TREE:
+                    if face.stand is FaceRole.TREE:
                         found = []
                         self.routers.heard(face, body)
                     else:
@@ -286,7 +286,7 @@ class Node:
                 if key is None or self._denies(face, DECLARING[kind], key):
                     return
                 info = body.info & 0xFFFF01
-                if face.stand is Stand.TREE:
+                if face.stand is FaceRole.TREE:
                     self.routers.declared(face, declare.node_id, kind, key, info)
                 elif declare.answers and self.interests.declared(face, declare.interest, kind, key, info):
                     pass
@@ -312,7 +312,7 @@ class Node:
 
     def _undeclare(self, face: Face, body: Any, node_id: int) -> None:
         kind = body.kind - 1
-        if face.stand is Stand.TREE:
+        if face.stand is FaceRole.TREE:
             key = self._key(face, body.wire_expr) if body.has_key else None
             if key is not None:
                 self.routers.undeclared(face, node_id, kind, key)
@@ -348,7 +348,7 @@ class Node:
                 return
             if self._denies(face, "query", key):
                 final = ResponseFinal(id=request.id, qos=request.qos).encode()
-                sends, shown = [Send(face, final, request.qos, reliable)], list[tuple[Face, int]]()
+                sends, shown = [OutgoingMessage(face, final, request.qos, reliable)], list[tuple[Face, int]]()
             else:
                 matches = self.compute(face, ("request", request.id), self.queries.match(key))
                 if matches is None:
@@ -410,12 +410,12 @@ class Node:
 
     # Consequences of a message
 
-    def _perform(self, sends: list[Send]) -> None:
+    def _perform(self, sends: list[OutgoingMessage]) -> None:
         """Send the messages of queries. The caller does not hold the lock."""
         self._send(sends)
         self._after()
 
-    def _send(self, sends: list[Send]) -> None:
+    def _send(self, sends: list[OutgoingMessage]) -> None:
         for face, message, qos, reliable in sends:
             if face.is_application:
                 self.application.receive(message)
@@ -578,17 +578,17 @@ class Node:
 
     # Readers for messages that were not received on a connection
 
-    def reader(self, message: bytes) -> Reader:
+    def reader(self, message: bytes) -> BatchReader:
         """Return a reader positioned before a message. Return it with `done`."""
         try:
             reader = self._readers.pop()
         except IndexError:
-            reader = Reader()
+            reader = BatchReader()
         reader.bind(message)
         reader.begin_network(0, len(message))
         return reader
 
-    def done(self, reader: Reader) -> None:
+    def done(self, reader: BatchReader) -> None:
         reader.bind(b"")
         self._readers.append(reader)
 

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 cimport cython
-from zenlake.network.forwarding cimport Epoch, Route
+from zenlake.network.forwarding cimport RouteVersion, Route
 from zenlake.wire.cursor cimport Blob
 from zenlake.wire.message_base cimport Message
 
-cdef class Way:
+cdef class ThreadQueueHandle:
     cdef bint send(self, Message message, int qos, bint reliable) except -1
     cdef int begin(self) except -1
     cdef bint add(self, Message message, int qos, bint reliable) except -1
     cdef int end(self) except -1
 
 @cython.final
-cdef class Posted(Message):
+cdef class PreparedPush(Message):
     cdef int flags
     cdef Blob key
     cdef bytes head
@@ -24,19 +24,19 @@ cdef class Posted(Message):
     cdef int fill(self, bytes payload) except -1
     cdef int lay(self, Blob payload) noexcept
 
-cpdef Posted posted(encoding, int qos)
+cpdef PreparedPush posted(encoding, int qos)
 
 @cython.final
-cdef class Post:
+cdef class PreparedPut:
     cdef object node
     cdef readonly bytes key
     cdef readonly int qos
     cdef readonly bint reliable
     cdef bint local
     cdef bint remote
-    cdef Epoch epoch
+    cdef RouteVersion epoch
     cdef Route route
     cdef int flags
-    cdef Posted message
+    cdef PreparedPush message
     cpdef bint put(self, bytes payload) except -1
-    cdef bint sent(self, Posted message, Route route) except -1
+    cdef bint sent(self, PreparedPush message, Route route) except -1

@@ -1,28 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fast path for repeated puts of the application: one key, the same settings, different payloads. Compiled.
 
-The bytes before the payload are encoded once (`Post.head`). The route is computed once and is valid until a declaration
+The bytes before the payload are encoded once (`PreparedPut.head`). The route is computed once and is valid until a declaration
 changes. A put checks the route, then writes key, head and payload directly into the batch of each connection, through its
-`Way`. Puts with a timestamp, an attachment or other fields use `Application.put`.
+`ThreadQueueHandle`. Puts with a timestamp, an attachment or other fields use `LocalFace.put`.
 """
 
 import cython
 
 if cython.compiled:
     import cython.cimports.zenlake.wire.message_ids as message_ids
-    from cython.cimports.zenlake.network.forwarding import Epoch, Route, Target
+    from cython.cimports.zenlake.network.forwarding import Route, RouteVersion, Target
     from cython.cimports.zenlake.wire.message_base import Message
     from cython.cimports.zenlake.wire.network import Push
     from cython.cimports.zenlake.wire.raw_memory import copy
 else:
-    from zenlake.network.forwarding import Epoch, Route, Target  # noqa: F401
+    from zenlake.network.forwarding import Route, RouteVersion, Target  # noqa: F401
     from zenlake.wire import message_ids
     from zenlake.wire.message_base import Message
     from zenlake.wire.network import Push
     from zenlake.wire.raw_memory import copy
 
 
-class Way:
+class ThreadQueueHandle:
     """Fast path from application threads into the transmit queue of a connection. The runtime implements it."""
 
     def send(self, message, qos, reliable):
@@ -40,7 +40,7 @@ class Way:
         """End the sequence and have it written."""
 
 
-class Posted(Message):
+class PreparedPush(Message):
     """A PUSH in three parts: the key for a target, the common head, and the payload."""
 
     NAME = "PUSH"
@@ -88,12 +88,12 @@ def posted(encoding, qos):
     push = Push(key=(0, False, None), qos=qos)
     push.put.encoding.set(encoding)
     whole = push.encode()  # header, key (one byte), common head, and the length 0 of the empty payload
-    message: Posted = Posted(whole[2 : len(whole) - 1])
+    message: PreparedPush = PreparedPush(whole[2 : len(whole) - 1])
     message.flags = whole[0] & message_ids.Z
     return message
 
 
-class Post:
+class PreparedPut:
     """Puts on one key with the same settings. Usable from any thread."""
 
     def __init__(self, node, key, encoding, qos, reliable, local, remote):
@@ -116,9 +116,9 @@ class Post:
             self.route = route
             if route is None:
                 return True
-        message: Posted = self.message
+        message: PreparedPush = self.message
         if message.busy:  # in use by another thread
-            message = Posted(message.head)
+            message = PreparedPush(message.head)
         message.busy = True
         message.fill(payload)
         try:
@@ -129,7 +129,7 @@ class Post:
 
     def sent(self, message, route):
         target: Target
-        way: Way
+        way: ThreadQueueHandle
         queued: cython.bint = True
         if self.local and route.receivers:
             target = route.whole

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queries: a REQUEST is passed to the queryables that its target selects. Replies return, then exactly one RESPONSE_FINAL.
 
-A `Question` is one REQUEST of a face or of the application. It ends when every face that received it has sent its
+A `PendingQuery` is one REQUEST of a face or of the application. It ends when every face that received it has sent its
 RESPONSE_FINAL or is gone, when it times out, or when its budget of replies is used up. Request ids are allocated for each
 outgoing face within the negotiated range, and reused only when free.
 """
@@ -16,18 +16,18 @@ from zenlake.core.identifiers import EntityGlobalId, ZenohId
 from zenlake.core.keyexpr import includes
 from zenlake.core.limits import Resource
 from zenlake.network.declarations import COMPLETE, STEP, Declarations, passes
-from zenlake.network.declarations import Resource as Declared
+from zenlake.network.declarations import DeclaredKey as Declared
 from zenlake.network.face import QUERYABLE, Face
 from zenlake.network.keyexpr_tree import MAX_SIZE, MAX_STEPS, Walk
-from zenlake.network.linkstate import Routers
-from zenlake.network.remote_router import Router
-from zenlake.network.reply_fast_path import Answers
-from zenlake.network.roles import Stand
+from zenlake.network.linkstate import LinkStateRouting
+from zenlake.network.remote_router import RemoteRouter
+from zenlake.network.reply_fast_path import ReplyFastPath
+from zenlake.network.roles import FaceRole
 from zenlake.wire.cursor import Cursor
 from zenlake.wire.network import Request, Response, ResponseFinal
 from zenlake.wire.zenoh_body import Err
 
-__all__ = ["Queries", "Question"]
+__all__ = ["Queries", "PendingQuery"]
 
 ALL, ALL_COMPLETE = 1, 2
 NOT_COMPLETE = 1 << 16
@@ -39,7 +39,7 @@ Matches = list[tuple[Declared, bool]]
 """Resources that intersect a key, and whether they include it."""
 
 
-class Question:
+class PendingQuery:
     """One pending query."""
 
     __slots__ = (
@@ -58,11 +58,11 @@ class Question:
         self.is_over = False
         self.is_timed = False
         """Whether it is in the heap of deadlines."""
-        self.answers: Answers | None = None
+        self.answers: ReplyFastPath | None = None
         """Fast path of the replies, if any."""
 
 
-class Send(NamedTuple):
+class OutgoingMessage(NamedTuple):
     """A message for a face, to be sent when the node's lock is free."""
 
     face: Face
@@ -74,7 +74,9 @@ class Send(NamedTuple):
 class Queries:
     """Pending queries of all faces. Guarded by the node's lock. Methods return the messages to send."""
 
-    def __init__(self, declarations: Declarations, routers: Routers, counters: Counter[str], timeout: float) -> None:
+    def __init__(
+        self, declarations: Declarations, routers: LinkStateRouting, counters: Counter[str], timeout: float
+    ) -> None:
         self.declarations = declarations
         self.routers = routers
         self.counters = counters
@@ -83,7 +85,7 @@ class Queries:
         """Callback for a deadline that is now the earliest."""
         self.on_forward: Callable[[Face, int, Face, int], None] | None = None
         """Callback for a request passed on to another face, with both request ids."""
-        self._late: list[tuple[float, int, Question]] = []
+        self._late: list[tuple[float, int, PendingQuery]] = []
         self._ended = 0
         """Queries in `_late` that have ended."""
         self._count = itertools.count()
@@ -100,21 +102,21 @@ class Queries:
         return matches
 
     def route(
-        self, source: Face, root: Router, key: bytes, target: int, matches: Matches, local: bool = True, remote: bool = True
+        self, source: Face, root: RemoteRouter, key: bytes, target: int, matches: Matches, local: bool = True, remote: bool = True
     ) -> list[Face]:  # fmt: skip
         """Return the faces that receive a query, along the tree of a router."""
         infos: dict[Face, int] = {}  # for each face: the nearest complete queryable, otherwise any
         for resource, whole in matches if remote else ():
             for holder, ids in resource.holders.items():
                 face: Face | None = holder
-                if isinstance(holder, Router):
+                if isinstance(holder, RemoteRouter):
                     face = root.below.get(holder.zid)
                 elif not holder.is_open or not passes(source, holder):
                     continue
                 if face is None or face is source or not self.routers.elected(source, root, holder):
                     continue
                 for info in ids.values():
-                    far = int(holder.distance) if isinstance(holder, Router) else info >> 8
+                    far = int(holder.distance) if isinstance(holder, RemoteRouter) else info >> 8
                     rank = min(far, NOT_COMPLETE - 1) if info & COMPLETE and whole else NOT_COMPLETE
                     infos[face] = min(rank, infos.get(face, rank))
         for face in self.declarations.faces if remote else ():
@@ -136,7 +138,7 @@ class Queries:
     def request(
         self, source: Face, id: int, key: bytes, message: bytes, reliable: bool, now: float, matches: Matches,
         local: bool = True, remote: bool = True,
-    ) -> tuple[list[Send], list[tuple[Face, int]]]:  # fmt: skip
+    ) -> tuple[list[OutgoingMessage], list[tuple[Face, int]]]:  # fmt: skip
         """Handle a query. Return the messages to send, and the applications that receive it with the request id."""
         request = Request().decode(Cursor(message))
         if id in source.questions:
@@ -146,9 +148,9 @@ class Queries:
             self.cancel(source.questions[id])
         if not source.is_application and not source.account.charge(Resource.QUERIES, QUERY):
             self.counters[f"limit reached: {Resource.QUERIES.value}"] += 1
-            return [Send(source, ResponseFinal(id=id, qos=request.qos).encode(), request.qos, reliable)], []
+            return [OutgoingMessage(source, ResponseFinal(id=id, qos=request.qos).encode(), request.qos, reliable)], []
         timeout = min(request.timeout_ms / 1000 if request.has_timeout else self.timeout, MAX_TIMEOUT)
-        question = Question(source, id, request.qos, reliable, now + timeout, request.budget)
+        question = PendingQuery(source, id, request.qos, reliable, now + timeout, request.budget)
         sends, shown = [], []
         root = self.routers.root(source, request.node_id)
         for face in self.route(source, root, key, request.target, matches, local, remote) if root is not None else ():
@@ -164,9 +166,9 @@ class Queries:
                 if self.on_forward is not None:
                     self.on_forward(source, id, face, new)
                 request.id = new
-                request.node_id = root.psid if root is not None and face.stand is Stand.TREE else 0
+                request.node_id = root.psid if root is not None and face.stand is FaceRole.TREE else 0
                 request.key.set(_text(face.wire_key(key)))
-                sends.append(Send(face, request.encode(), question.qos, reliable))
+                sends.append(OutgoingMessage(face, request.encode(), question.qos, reliable))
         source.questions[id] = question
         if question.outstanding:
             question.is_timed = True
@@ -178,7 +180,7 @@ class Queries:
 
     # Replies
 
-    def response(self, face: Face, id: int, key: bytes | None, message: bytes) -> list[Send]:
+    def response(self, face: Face, id: int, key: bytes | None, message: bytes) -> list[OutgoingMessage]:
         """Handle a reply of a face. Return the message for the querier, with the querier's request id."""
         question = face.requests.get(id)
         if question is None:
@@ -190,21 +192,21 @@ class Queries:
         response.id = question.id
         if key is not None:
             response.key.set((0, True, key.decode()))  # always in full: 1.7.2 and older do not know our key ids here
-        sends = [Send(question.source, response.encode(), question.qos, question.reliable)]
+        sends = [OutgoingMessage(question.source, response.encode(), question.qos, question.reliable)]
         if question.budget:
             question.budget -= 1
             if not question.budget:
                 sends.append(self._over(question))
         return sends
 
-    def _allows(self, question: Question, key: bytes | None) -> bool:
+    def _allows(self, question: PendingQuery, key: bytes | None) -> bool:
         """Return whether a reply may leave to the face that sent the query. Count it if not."""
         if question.source.allows_egress("reply", key):
             return True
         self.counters["denied: reply"] += 1
         return False
 
-    def final(self, face: Face, id: int) -> list[Send]:
+    def final(self, face: Face, id: int) -> list[OutgoingMessage]:
         """Handle the end of the replies of a face."""
         question = face.requests.pop(id, None)
         if question is None:
@@ -213,12 +215,12 @@ class Queries:
         question.outstanding.pop(face, None)
         return [] if question.outstanding else [self._over(question)]
 
-    def cancel(self, question: Question) -> None:
+    def cancel(self, question: PendingQuery) -> None:
         """End a query whose source accepts no more replies."""
         if not question.is_over:
             self._over(question)
 
-    def _over(self, question: Question) -> Send:
+    def _over(self, question: PendingQuery) -> OutgoingMessage:
         question.is_over = True
         if question.is_timed:
             question.is_timed = False
@@ -235,9 +237,9 @@ class Queries:
         if question.source.questions.pop(question.id, None) is not None:
             question.source.refund(Resource.QUERIES, QUERY)
         final = ResponseFinal(id=question.id, qos=question.qos).encode()
-        return Send(question.source, final, question.qos, question.reliable)
+        return OutgoingMessage(question.source, final, question.qos, question.reliable)
 
-    def closed(self, face: Face) -> Iterator[list[Send]]:
+    def closed(self, face: Face) -> Iterator[list[OutgoingMessage]]:
         """End the queries of a face that is gone, and its replies, in steps. Yields messages to send."""
         for number, question in enumerate(list(face.questions.values())):
             self.cancel(question)
@@ -255,7 +257,7 @@ class Queries:
             self._ended -= 1
         return self._late[0][0] if self._late else None
 
-    def on_timeout(self, now: float) -> list[Send]:
+    def on_timeout(self, now: float) -> list[OutgoingMessage]:
         sends = []
         while self._late and self._late[0][0] <= now:
             question = heapq.heappop(self._late)[2]
@@ -271,7 +273,7 @@ class Queries:
                 error = Response(
                     id=question.id, key=(0, True, None), qos=question.qos, responder=silent, body=Err(payload=TIMEOUT)
                 ).encode()  # fmt: skip
-                sends.append(Send(question.source, error, question.qos, question.reliable))
+                sends.append(OutgoingMessage(question.source, error, question.qos, question.reliable))
             sends.append(self._over(question))
         return sends
 

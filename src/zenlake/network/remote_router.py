@@ -2,7 +2,7 @@
 """One router of the graph: its link state, the declarations behind it, and our position in its tree.
 
 Each router, near or far, holds declarations like a face. Messages are not sent to it directly: `below` contains the neighbour
-to use. This node has a `Router` too. It receives all declarations that are not behind other routers, as one
+to use. This node has a `RemoteRouter` too. It receives all declarations that are not behind other routers, as one
 neighbour, and passes them down its tree.
 
 A parent in a tree sends a declaration once to its children. While links change, two routers may disagree on the parent. So,
@@ -18,15 +18,15 @@ from typing import NamedTuple
 from zenlake.core.enums import WhatAmI
 from zenlake.core.limits import Resource
 from zenlake.network.face import DECLARATION, Face, Outlet, weigh_key
-from zenlake.network.roles import Stand
+from zenlake.network.roles import FaceRole
 
-__all__ = ["NOTHING", "Own", "Router"]
+__all__ = ["NOTHING", "LocalRouter", "RemoteRouter"]
 
 What = tuple[int, bytes]
 """Kind of a declaration, and its key."""
 
 
-class State(NamedTuple):
+class RouterState(NamedTuple):
     """Link state of a router."""
 
     sn: int
@@ -37,10 +37,10 @@ class State(NamedTuple):
 
 
 NO_MARKS = (False, 0)
-NOTHING = State(0, {}, None, NO_MARKS)
+NOTHING = RouterState(0, {}, None, NO_MARKS)
 
 
-class Router(Face):
+class RemoteRouter(Face):
     """A router of the graph. Guarded by the node's lock.
 
     Its memory is charged to the neighbours that announce it.
@@ -71,7 +71,7 @@ class Router(Face):
         """Declarations that former children received before they left."""
         self.parent: Face | None = None
         self.children: tuple[Face, ...] = ()
-        self.find_below: Callable[[Router], dict[bytes, Face]] = lambda root: {}
+        self.find_below: Callable[[RemoteRouter], dict[bytes, Face]] = lambda root: {}
         self.distance = 0.0
         self.payer: Face | None = None
         """Neighbour whose account is charged for it."""
@@ -101,7 +101,7 @@ class Router(Face):
 
     def lose(self) -> None:
         """Remove its state, because it is unreachable. Neighbours that still reach it may send more declarations."""
-        self.before = State(self.sn, self.links, self.locators, self.marks)
+        self.before = RouterState(self.sn, self.links, self.locators, self.marks)
         self.sn, self.links, self.locators, self.marks = NOTHING._replace(links={})
         self.stand_between(None, ())
         self.has.clear()
@@ -133,13 +133,13 @@ class Router(Face):
             child.declare(kind, 0, key, info, node_id=self.psid)
 
 
-class Own(Router):
+class LocalRouter(RemoteRouter):
     """The router of this node. It receives all declarations that are not behind other routers."""
 
     def __init__(self, zid: bytes) -> None:
         super().__init__(zid)
         self.sn = 1
-        self.stand = Stand.BESIDE
+        self.stand = FaceRole.BESIDE
 
     def declare(
         self, kind: int, id: int, key: bytes, info: int, interest_id: int | None = None, node_id: int = 0

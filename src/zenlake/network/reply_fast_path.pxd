@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 cimport cython
-from zenlake.network.forwarding cimport Listener
+from zenlake.network.forwarding cimport PushListener
 from zenlake.session.key_table cimport KeyTable
 from zenlake.wire.fields cimport WireExpr
-from zenlake.wire.batch_reader cimport Reader
-from zenlake.wire.writer cimport Writer
+from zenlake.wire.batch_reader cimport BatchReader
+from zenlake.wire.writer cimport WireWriter
 
 @cython.final
-cdef class Answers:
+cdef class ReplyFastPath:
     cdef object get
-    cdef Listener listener
+    cdef PushListener listener
     cdef object acquire
     cdef object release
     cdef public bint over
-    cdef Writer spelled
+    cdef WireWriter spelled
     cdef list whole
     cdef list own
-    cpdef bint take(self, Reader reader, KeyTable theirs, KeyTable mine) except -1
+    cpdef bint take(self, BatchReader reader, KeyTable theirs, KeyTable mine) except -1
     cdef bytes key(self, WireExpr wire, KeyTable declared)

@@ -10,21 +10,21 @@ not match the query) are passed to `queries`.
 import cython
 
 if cython.compiled:
-    from cython.cimports.zenlake.network.forwarding import Listener
+    from cython.cimports.zenlake.network.forwarding import PushListener
     from cython.cimports.zenlake.wire.raw_memory import copy, same, take
-    from cython.cimports.zenlake.wire.writer import Writer
+    from cython.cimports.zenlake.wire.writer import WireWriter
 else:
-    from zenlake.network.forwarding import Listener  # noqa: F401
+    from zenlake.network.forwarding import PushListener  # noqa: F401
     from zenlake.wire.raw_memory import copy, same, take
-    from zenlake.wire.writer import Writer
+    from zenlake.wire.writer import WireWriter
 
-__all__ = ["Answers"]
+__all__ = ["ReplyFastPath"]
 
 SLOTS = cython.declare(cython.Py_ssize_t, 1024)  # cached keys; the slot is a hash of the last bytes of the key
 FACTOR = cython.declare(cython.uint, 31)
 
 
-class Answers:
+class ReplyFastPath:
     """Fast path for the replies to one query.
 
     Threading: runs on the event loop thread, except `over`, which any thread sets to stop delivery.
@@ -36,7 +36,7 @@ class Answers:
         self.acquire = lock.acquire  # the lock of the query: no reply is delivered after its end
         self.release = lock.release
         self.over = False
-        self.spelled = Writer(64)
+        self.spelled = WireWriter(64)
         self.whole = [None] * SLOTS
         self.own = [None] * SLOTS
 
@@ -58,7 +58,7 @@ class Answers:
 
     def key(self, wire, declared):
         """Return the key of a reply as the application sees it, or None if it does not match the query."""
-        w: Writer = self.spelled
+        w: WireWriter = self.spelled
         w.clear()
         size: cython.Py_ssize_t
         if wire.scope:

@@ -15,10 +15,10 @@ from enum import Enum
 
 from zenlake.core.enums import WhatAmI
 
-__all__ = ["Stand", "group", "stand"]
+__all__ = ["FaceRole", "group", "stand"]
 
 
-class Stand(Enum):
+class FaceRole(Enum):
     NORTH = "north"
     BESIDE = "beside"
     TREE = "tree"
@@ -29,17 +29,17 @@ UP = "up"
 PEERS = "peers"
 
 
-def stand(own: WhatAmI, other: WhatAmI, is_gateway: bool = False) -> Stand:
+def stand(own: WhatAmI, other: WhatAmI, is_gateway: bool = False) -> FaceRole:
     """Return the position of the neighbour. `is_gateway`: its OPEN placed this node south of it (since 1.9)."""
     if own is WhatAmI.CLIENT or (own is WhatAmI.PEER and is_gateway):
-        return Stand.NORTH
+        return FaceRole.NORTH
     if own is other:
-        return Stand.TREE if own is WhatAmI.ROUTER else Stand.BESIDE
-    return Stand.NORTH if other is WhatAmI.ROUTER else Stand.SOUTH
+        return FaceRole.TREE if own is WhatAmI.ROUTER else FaceRole.BESIDE
+    return FaceRole.NORTH if other is WhatAmI.ROUTER else FaceRole.SOUTH
 
 
 def group(own: WhatAmI, other: WhatAmI, is_gateway: bool = False) -> str | None:
     """Return the group of a face, or None if it is a group of its own."""
-    if stand(own, other, is_gateway) is not Stand.SOUTH:
+    if stand(own, other, is_gateway) is not FaceRole.SOUTH:
         return UP
     return PEERS if other is WhatAmI.PEER else None

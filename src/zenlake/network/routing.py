@@ -16,17 +16,17 @@ from zenlake.network.face import SUBSCRIBER, Face
 from zenlake.network.forwarding import Route, Target
 from zenlake.network.interests import Interests
 from zenlake.network.keyexpr_tree import MAX_STEPS, Walk
-from zenlake.network.remote_router import Router
-from zenlake.network.roles import Stand
+from zenlake.network.remote_router import RemoteRouter
+from zenlake.network.roles import FaceRole
 from zenlake.wire import message_ids
 from zenlake.wire.cursor import Blob, Cursor
 from zenlake.wire.network import Push
-from zenlake.wire.writer import Writer
+from zenlake.wire.writer import WireWriter
 
 if TYPE_CHECKING:
     from zenlake.network.node import Node
 
-__all__ = ["Routes"]
+__all__ = ["Routing"]
 
 M, N = 0x40, 0x20
 NODE_ID = 0x33  # the NodeId extension, which selects the tree of a message
@@ -38,7 +38,7 @@ ROUTE, TARGET = 600, 200  # bytes that are charged for a route and for each of i
 WrittenKey = tuple[int, bool, bytes | None]  # id, whether the sender declared it, suffix
 
 
-class Routes:
+class Routing:
     """Route computation. Needs the node's lock only to compute a route."""
 
     def __init__(self, node: "Node") -> None:
@@ -92,18 +92,18 @@ class Routes:
         face.tree_routes.clear()
         face.account.release(Resource.ROUTES, face.account.used.get(Resource.ROUTES, 0))
 
-    def walk(self, source: Face, root: Router, key: bytes) -> Walk[Route]:
+    def walk(self, source: Face, root: RemoteRouter, key: bytes) -> Walk[Route]:
         """Find the targets of a sample on a key from a face, along the tree of a router. Each slice needs the lock."""
         if not self.node.is_guarded:
             return self._route(source, root, key)
         return self._guarded_both(source, root, key)
 
-    def _guarded_both(self, source: Face, root: Router, key: bytes) -> Walk[Route]:
+    def _guarded_both(self, source: Face, root: RemoteRouter, key: bytes) -> Walk[Route]:
         deleting = yield from self._guarded(source, root, key, "delete")
         return (yield from self._guarded(source, root, key, "put", deleting))
 
     def _guarded(
-        self, source: Face, root: Router, key: bytes, message: str, deleting: Route | None = None
+        self, source: Face, root: RemoteRouter, key: bytes, message: str, deleting: Route | None = None
     ) -> Walk[Route]:
         """Find the targets if access control is configured."""
         if source.guard is not None and not source.guard.allows(INGRESS, message, key):
@@ -115,7 +115,7 @@ class Routes:
         )  # fmt: skip
         return Route(route.epoch, key, route.receivers, targets, route.whole, deleting, shown=route.shown)
 
-    def _route(self, source: Face, root: Router, key: bytes) -> Walk[Route]:
+    def _route(self, source: Face, root: RemoteRouter, key: bytes) -> Walk[Route]:
         declarations, elected = self.node.declarations, self.node.routers.elected
         epoch = declarations.epoch.number  # a change meanwhile makes the route outdated
         faces: dict[Face, None] = {}
@@ -124,7 +124,7 @@ class Routes:
             if number % MAX_STEPS == 0:
                 yield
             for face in resource.holders:
-                if isinstance(face, Router):
+                if isinstance(face, RemoteRouter):
                     if face.zid in root.below and elected(source, root, face):
                         faces[root.below[face.zid]] = None
                 elif face.is_application or face is source or not face.is_open:
@@ -145,7 +145,7 @@ class Routes:
         }
         targets = []
         for face in faces:
-            name = face.wire_key(key), root.psid if face.stand is Stand.TREE else 0
+            name = face.wire_key(key), root.psid if face.stand is FaceRole.TREE else 0
             if name not in heads:
                 heads[name] = head(*name)
             targets.append(Target(face, *heads[name]))
@@ -245,7 +245,7 @@ def head(key: WrittenKey, node_id: int = 0) -> tuple[int, Blob, Blob]:
     """Encode a key with its flags, followed by a NodeId: as the last extension, or before others."""
     scope, sender, suffix = key
     flags = M if sender else 0
-    w = Writer(16)
+    w = WireWriter(16)
     w.z64("key_scope", scope)
     if suffix is not None:
         flags |= N

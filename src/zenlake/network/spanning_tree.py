@@ -15,7 +15,7 @@ from zenlake.network.keyexpr_tree import Walk, finish
 
 __all__ = [
     "Edges",
-    "Tree",
+    "SpanningTree",
     "edges",
     "reachable",
     "shortest",
@@ -35,7 +35,7 @@ WORD = 0xFFFFFFFFFFFFFFFF
 MAX_STEPS = 256  # edges in one slice of a computation
 
 
-class Tree(NamedTuple):
+class SpanningTree(NamedTuple):
     """The part of the tree of one root that concerns one router."""
 
     parent: bytes | None
@@ -140,7 +140,7 @@ def walk_shortest(edges: Edges, root: bytes) -> Walk[tuple[dict[bytes, float], d
     return distances, before
 
 
-def tree(before: Mapping[bytes, bytes], own: bytes) -> Tree:
+def tree(before: Mapping[bytes, bytes], own: bytes) -> SpanningTree:
     """Return our part of a tree, which is given by predecessors, the nearest first."""
     below: dict[bytes, bytes] = {}
     for router, previous in before.items():
@@ -148,4 +148,4 @@ def tree(before: Mapping[bytes, bytes], own: bytes) -> Tree:
             below[router] = router
         elif previous in below:
             below[router] = below[previous]
-    return Tree(before.get(own), below)
+    return SpanningTree(before.get(own), below)

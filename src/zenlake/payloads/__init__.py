@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zenlake.errors import InvalidValue
-from zenlake.payloads.decode_plan import FORMATS, Plan, Rows, planned
+from zenlake.payloads.decode_plan import FORMATS, DecodePlan, Rows, planned
 from zenlake.payloads.ros2 import split
 
-__all__ = ["FORMATS", "Plan", "planned", "ros_keys", "value_errors", "values"]
+__all__ = ["FORMATS", "DecodePlan", "planned", "ros_keys", "value_errors", "values"]
 
 LONGEST_BYTES = 65536  # bytes of a payload that `errors` keeps, as for batches
 ROWS = 16384

@@ -36,7 +36,7 @@ Rows = Iterable[tuple[bytes, str | None]]  # payloads and their keys
 
 
 @dataclass(frozen=True)
-class Plan:
+class DecodePlan:
     """A format with its options. `type` is the type of the values."""
 
     format: str
@@ -75,7 +75,7 @@ class Plan:
         return [None if code is None else objections[code] for code in encoded.indices.to_pylist()]
 
 
-def planned(format: str, sample: Callable[[int], Rows], options: Mapping[str, Any]) -> Plan:
+def planned(format: str, sample: Callable[[int], Rows], options: Mapping[str, Any]) -> DecodePlan:
     """Create the plan. `sample` returns the first rows if they are needed."""
     if format not in FORMATS:
         near = get_close_matches(str(format).lower(), FORMATS, 1)
@@ -89,12 +89,12 @@ def planned(format: str, sample: Callable[[int], Rows], options: Mapping[str, An
     return _PLANNERS[format](sample, **asked)
 
 
-def _document(format: str) -> Callable[..., Plan]:
-    def make(sample: Callable[[int], Rows], schema: pa.DataType | pa.Schema | None = None) -> Plan:
+def _document(format: str) -> Callable[..., DecodePlan]:
+    def make(sample: Callable[[int], Rows], schema: pa.DataType | pa.Schema | None = None) -> DecodePlan:
         documents = _documents()
         type_ = _type(schema) if schema is not None else documents.inferred(_parsed(format, sample(SAMPLE)))
         _, shape = documents.shaped(type_)
-        return Plan(format, shape.type, type_)
+        return DecodePlan(format, shape.type, type_)
 
     return make
 
@@ -122,28 +122,28 @@ def _documents() -> Any:
     return documents
 
 
-def _text(sample: Callable[[int], Rows]) -> Plan:
-    return Plan("text", pa.string())
+def _text(sample: Callable[[int], Rows]) -> DecodePlan:
+    return DecodePlan("text", pa.string())
 
 
-def _serialized(sample: Callable[[int], Rows], schema: pa.DataType | pa.Schema | None = None) -> Plan:
+def _serialized(sample: Callable[[int], Rows], schema: pa.DataType | pa.Schema | None = None) -> DecodePlan:
     if schema is None:
         raise InvalidValue(
             "schema: the z_serialize format stores no types; pass schema=, for example pa.list_(pa.int32())"
         )
     type_ = _type(schema)
     _, shape = zserialize.decoder(type_)
-    return Plan("serialized", shape.type, type_)
+    return DecodePlan("serialized", shape.type, type_)
 
 
-def _protobuf(sample: Callable[[int], Rows], type: str | None = None, descriptors: Any = None) -> Plan:
+def _protobuf(sample: Callable[[int], Rows], type: str | None = None, descriptors: Any = None) -> DecodePlan:
     if type is None or descriptors is None:
         raise InvalidValue(
             "protobuf needs type= (package.Message) and descriptors= (a file of protoc --descriptor_set_out)"
         )
     data = Path(descriptors).read_bytes() if isinstance(descriptors, str | os.PathLike) else bytes(descriptors)
     _, shape = protobuf.decoder(data, type)
-    return Plan("protobuf", shape.type, name=type, descriptors=data)
+    return DecodePlan("protobuf", shape.type, name=type, descriptors=data)
 
 
 def _cdr(
@@ -151,11 +151,11 @@ def _cdr(
     type: str | None = None,
     definitions: Mapping[str, str] | None = None,
     distro: str = ros2.DISTRO,
-) -> Plan:
+) -> DecodePlan:
     name = type if type is not None else _told_by_keys(sample(SAMPLE))
     given = tuple(sorted((definitions or {}).items()))
     _, shape = ros2.decoder(name, distro, given)
-    return Plan("cdr", shape.type, name=name, definitions=given, distro=distro)
+    return DecodePlan("cdr", shape.type, name=name, definitions=given, distro=distro)
 
 
 def _told_by_keys(rows: Rows) -> str:
@@ -167,7 +167,7 @@ def _told_by_keys(rows: Rows) -> str:
     raise InvalidValue(f"type: {found}; give type=, as in 'geometry_msgs/msg/Pose'")
 
 
-_PLANNERS: dict[str, Callable[..., Plan]] = {
+_PLANNERS: dict[str, Callable[..., DecodePlan]] = {
     "json": _document("json"),
     "cbor": _document("cbor"),
     "text": _text,
@@ -178,7 +178,7 @@ _PLANNERS: dict[str, Callable[..., Plan]] = {
 
 
 @cache
-def _decoder(plan: Plan) -> tuple[Callable[[bytes], Any], Shape]:
+def _decoder(plan: DecodePlan) -> tuple[Callable[[bytes], Any], Shape]:
     """The decoder, created once per process."""
     if plan.format in ("json", "cbor"):
         documents = _documents()

@@ -83,7 +83,7 @@ def shaped(type_: pa.DataType) -> tuple[Any, Shape]:
     if types.is_floating(type_):
         return float, Leaf(type_)
     if types.is_string(type_):
-        return Any, Text()
+        return Any, TextColumn()
     if types.is_binary(type_):
         return bytes, Leaf(type_)
     if types.is_timestamp(type_):
@@ -117,7 +117,7 @@ def shaped(type_: pa.DataType) -> tuple[Any, Shape]:
     raise InvalidValue(f"schema: documents do not support {type_}")
 
 
-class Text(Leaf):
+class TextColumn(Leaf):
     """Return texts unchanged, and other values as JSON."""
 
     def __init__(self) -> None:

@@ -87,11 +87,11 @@ def field_shape(store: Any, kind: tuple[Any, Any]) -> Shape:
     if item[0].name == "BASE" and item[1][0] in ("uint8", "octet"):
         return Leaf(pa.binary(), bytes)
     if item[0].name == "BASE" and item[1][0] != "string" and item[1][0] != "wstring":
-        return Numbers(_BASE[item[1][0]])
+        return NumberArray(_BASE[item[1][0]])
     return List(field_shape(store, item))
 
 
-class Numbers(List):
+class NumberArray(List):
     """Convert number sequences, which rosbags returns as NumPy arrays, by concatenation."""
 
     def __init__(self, type_: pa.DataType) -> None:

@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types
 
-from zenlake.core.zserialize import Reader
+from zenlake.core.zserialize import ByteReader
 from zenlake.errors import InvalidValue
 from zenlake.payloads.object_columns import Leaf, List, Map, Shape, Struct
 
-Read = Callable[[Reader], Any]
+Read = Callable[[ByteReader], Any]
 
 WIDER = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.decimal128(20, 0)}
 
@@ -31,7 +31,7 @@ def decoder(type_: pa.DataType) -> tuple[Callable[[bytes], Any], Shape]:
     read, shape, _ = reading(type_)
 
     def decode(payload: bytes) -> Any:
-        reader = Reader(payload)
+        reader = ByteReader(payload)
         value = read(reader)
         reader.close()
         return value
@@ -44,11 +44,11 @@ def reading(type_: pa.DataType) -> tuple[Read, Shape, int]:
     if type_ in _NUMBERS:
         return number(type_)
     if types.is_boolean(type_):
-        return Reader.flag, Leaf(type_), 1
+        return ByteReader.flag, Leaf(type_), 1
     if types.is_string(type_):
-        return Reader.text, Leaf(type_), 1
+        return ByteReader.text, Leaf(type_), 1
     if types.is_binary(type_):
-        return Reader.blob, Leaf(type_), 1
+        return ByteReader.blob, Leaf(type_), 1
     if types.is_list(type_):
         return sequence(type_)
     if types.is_map(type_):
@@ -62,7 +62,7 @@ def number(type_: pa.DataType) -> tuple[Read, Shape, int]:
     packed = struct.Struct(f"<{_NUMBERS[type_]}")
     size, unpack = packed.size, packed.unpack_from
 
-    def read(reader: Reader) -> Any:
+    def read(reader: ByteReader) -> Any:
         return unpack(reader.data, reader.skip(size))[0]
 
     return read, Leaf(WIDER.get(type_, type_)), size
@@ -73,12 +73,12 @@ def sequence(type_: pa.DataType) -> tuple[Read, Shape, int]:
     if type_.value_type in _NUMBERS:
         letter = _NUMBERS[type_.value_type]
 
-        def read(reader: Reader) -> Any:
+        def read(reader: ByteReader) -> Any:
             count = reader.count(least)
             return struct.unpack_from(f"<{count}{letter}", reader.data, reader.skip(count * least))
     else:
 
-        def read(reader: Reader) -> Any:
+        def read(reader: ByteReader) -> Any:
             return [item(reader) for _ in range(reader.count(least))]
 
     return read, List(shape), 1
@@ -88,7 +88,7 @@ def mapping(type_: pa.DataType) -> tuple[Read, Shape, int]:
     key, key_shape, key_least = reading(type_.key_type)
     item, item_shape, item_least = reading(type_.item_type)
 
-    def read(reader: Reader) -> Any:
+    def read(reader: ByteReader) -> Any:
         return {key(reader): item(reader) for _ in range(reader.count(key_least + item_least))}
 
     return read, Map(key_shape, item_shape), 1
@@ -103,12 +103,12 @@ def record(type_: pa.DataType) -> tuple[Read, Shape, int]:
     if all(field.type in _NUMBERS for field in type_):
         unpack = struct.Struct("<" + "".join(_NUMBERS[field.type] for field in type_)).unpack_from
 
-        def read(reader: Reader) -> Any:
+        def read(reader: ByteReader) -> Any:
             return unpack(reader.data, reader.skip(least))
     else:
         reads = [each for each, _, _ in inner]
 
-        def read(reader: Reader) -> Any:
+        def read(reader: ByteReader) -> Any:
             return [each(reader) for each in reads]
 
     return read, Struct(fields), least

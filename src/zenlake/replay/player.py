@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from zenlake.core.keyexpr import KeyExpr
 from zenlake.errors import InvalidValue
-from zenlake.replay.source import By, Moment, Rows, SentBy
+from zenlake.replay.source import By, Moment, SampleSource, SentBy
 
 if TYPE_CHECKING:
     from zenlake.api.session import Session
@@ -111,7 +111,7 @@ class Replay:
         self._speed = speed
         self._rename = tuple(prefixes(old, new) for old, new in rename)
         self._columns = SENT + (STAMPS if keep_timestamps else [])
-        self._rows = Rows(path, keys, since, until, by, sent_by)
+        self._rows = SampleSource(path, keys, since, until, by, sent_by)
         self.extent = self._rows.extent
 
     def run(

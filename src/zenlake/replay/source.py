@@ -21,7 +21,7 @@ from zenlake.tables.paths import PATHS
 from zenlake.tables.read import batches
 from zenlake.tables.schemas import chosen
 
-__all__ = ["By", "Extent", "Moment", "Rows", "SentBy"]
+__all__ = ["By", "TimeExtent", "Moment", "SampleSource", "SentBy"]
 
 By = Literal["received", "timestamp"]
 SentBy = Literal["opener", "acceptor", "all"]
@@ -33,7 +33,7 @@ ROWS = 16384
 
 
 @dataclass(frozen=True)
-class Extent:
+class TimeExtent:
     """Result of the first pass."""
 
     samples: int
@@ -48,7 +48,7 @@ class Extent:
         return (self.last - self.first) / 1e9
 
 
-class Rows:
+class SampleSource:
     """The selected samples of a recording."""
 
     def __init__(
@@ -75,7 +75,7 @@ class Rows:
             times = self._times(sendable).to_pylist()
             yield sendable.select(columns), times, batch.num_rows - sendable.num_rows
 
-    def _measure(self, sent_by: SentBy | None) -> Extent:
+    def _measure(self, sent_by: SentBy | None) -> TimeExtent:
         """Read times and directions (first pass)."""
         found = {0: _Extremes(), 1: _Extremes(), None: _Extremes()}
         for batch in self._batches(["received_ns", "timestamp", "direction", "request_id"]):
@@ -89,7 +89,7 @@ class Rows:
         extremes = found[{"opener": 0, "acceptor": 1, "all": None}[taken]]
         if not extremes.samples:
             raise InvalidValue("nothing to replay: no sample matches the keys, times and side")
-        return Extent(extremes.samples, extremes.first, extremes.last, extremes.in_order, taken)
+        return TimeExtent(extremes.samples, extremes.first, extremes.last, extremes.in_order, taken)
 
     def _wanted(self, batch: pa.RecordBatch) -> pa.Array:
         published = pc.is_null(batch.column("request_id"))

@@ -41,7 +41,7 @@ _WORDS = (
 
 
 @dataclass(frozen=True)
-class Recording:
+class Dataset:
     """One recording: a DuckDB schema with all its tables, and a display name."""
 
     engine: Any
@@ -68,7 +68,7 @@ def rows(engine: Any, sql: str, **values: Any) -> list[dict[str, Any]]:
 @contextmanager
 def recordings(
     paths: Sequence[str | Path], said: Callable[[str], None], damaged: Damaged | None = None
-) -> Iterator[tuple[Any, list[Recording]]]:
+) -> Iterator[tuple[Any, list[Dataset]]]:
     """Open DuckDB with one schema for each path (`a`, `b`) while the figures are computed."""
     with tempfile.TemporaryDirectory(prefix="zenlake-report-") as spill, connect({}, []) as engine:
         engine.execute(f"set temp_directory = {quoted(spill)}")
@@ -85,7 +85,7 @@ def recordings(
                 read_lake(engine, path)
             else:
                 read_decoded(engine, path, damaged)
-            found.append(Recording(engine, schema, called(path), kind))
+            found.append(Dataset(engine, schema, called(path), kind))
         yield engine, found
 
 

@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 cimport cython
 from zenlake.link.stream cimport Pipe
-from zenlake.network.forwarding cimport Lane
-from zenlake.runtime.event_loop cimport Engine, Served, Timer
-from zenlake._compat.rlock cimport Lock
-from zenlake.runtime.flush_policy cimport Sending
+from zenlake.network.forwarding cimport QueueHandle
+from zenlake.runtime.event_loop cimport EventLoop, PolledConnection, Timer
+from zenlake._compat.rlock cimport FastRLock
+from zenlake.runtime.flush_policy cimport FlushPolicy
 from zenlake.transport.unicast cimport Unicast
 
 @cython.final
-cdef class Face(Served):
+cdef class Connection(PolledConnection):
     cdef readonly object account
     cdef readonly object link
     cdef readonly object node
     cdef readonly bint was_open
     cdef readonly object link_error
     cdef readonly unsigned long long bytes_out
-    cdef Engine _engine
+    cdef EventLoop _engine
     cdef Pipe _pipe
-    cdef readonly Lock lock
+    cdef readonly FastRLock lock
     cdef object _room
     cdef readonly int _waiters
-    cdef readonly Sending way
-    cdef public Lane lane
+    cdef readonly FlushPolicy way
+    cdef public QueueHandle lane
     cdef bint _done
     cdef bint _paused
     cdef bint _resuming

@@ -21,32 +21,32 @@ from zenlake._compat.lazy_logging import logger
 from zenlake.core.enums import CongestionControl
 from zenlake.core.limits import Account
 from zenlake.errors import CloseReason, LinkError, RemoteError
-from zenlake.link.base import Link
+from zenlake.link.base import BaseLink
 from zenlake.link.stream import StreamLink
-from zenlake.session.state import Session
+from zenlake.session.state import SessionState
 from zenlake.transport.rx import Sink
 from zenlake.transport.unicast import Closed, Opened
 from zenlake.wire.message_base import Message
 
 if cython.compiled:
     from cython.cimports.cpython.time import monotonic
-    from cython.cimports.zenlake._compat.rlock import Lock
+    from cython.cimports.zenlake._compat.rlock import FastRLock
     from cython.cimports.zenlake.link.stream import Pipe
-    from cython.cimports.zenlake.network.forwarding import Lane
-    from cython.cimports.zenlake.runtime.event_loop import Engine, Served, Timer
-    from cython.cimports.zenlake.runtime.flush_policy import Sending
+    from cython.cimports.zenlake.network.forwarding import QueueHandle
+    from cython.cimports.zenlake.runtime.event_loop import EventLoop, PolledConnection, Timer
+    from cython.cimports.zenlake.runtime.flush_policy import FlushPolicy
     from cython.cimports.zenlake.transport.unicast import Unicast
 else:
     from time import monotonic
 
-    from zenlake._compat.rlock import Lock
+    from zenlake._compat.rlock import FastRLock
     from zenlake.link.stream import Pipe
-    from zenlake.network.forwarding import Lane
-    from zenlake.runtime.event_loop import Engine, Served, Timer
-    from zenlake.runtime.flush_policy import Sending
+    from zenlake.network.forwarding import QueueHandle
+    from zenlake.runtime.event_loop import EventLoop, PolledConnection, Timer
+    from zenlake.runtime.flush_policy import FlushPolicy
     from zenlake.transport.unicast import Unicast
 
-__all__ = ["Face", "Node"]
+__all__ = ["Connection", "ConnectionOwner"]
 
 LINGER = 1.0  # seconds to write the last bytes of a closed connection
 
@@ -55,37 +55,39 @@ DROP = CongestionControl.DROP
 log = logger("zenlake.runtime")
 
 
-class Node:
+class ConnectionOwner:
     """Owner of connections. Methods are called on the event loop thread."""
 
-    def sink(self, face: "Face") -> Sink:
+    def sink(self, face: "Connection") -> Sink:
         """Return the receiver of the messages of a connection."""
         return Sink()
 
-    def begins(self, face: "Face") -> None:
+    def begins(self, face: "Connection") -> None:
         """Handle a ready link, before the first message."""
 
-    def answered(self, link: Link, heard: bytes, said: list[bytes]) -> None:
+    def answered(self, link: BaseLink, heard: bytes, said: list[bytes]) -> None:
         """Handle a datagram of an unknown peer, with the messages sent in reply. No face was created for it."""
 
-    def opened(self, face: "Face") -> None:
+    def opened(self, face: "Connection") -> None:
         """Handle an opened session. Messages can be sent and received from now on."""
 
-    def closed(self, face: "Face", event: Closed) -> None:
+    def closed(self, face: "Connection", event: Closed) -> None:
         """Handle the end of an opened session."""
 
-    def failed(self, face: "Face", event: Closed) -> None:
+    def failed(self, face: "Connection", event: Closed) -> None:
         """Handle a session that failed to open."""
 
-    def room(self, face: "Face") -> None:
+    def room(self, face: "Connection") -> None:
         """Retry messages that were refused on the event loop thread: the link accepts bytes again."""
 
 
-class Face(Served):  # type: ignore[misc]
+class Connection(PolledConnection):  # type: ignore[misc]
     """One connection, created by the runtime. It is the `Owner` of its link."""
 
-    def __init__(self, engine: Engine, link: Link, node: Node, account: Account | None = None) -> None:
-        Served.__init__(self)
+    def __init__(
+        self, engine: EventLoop, link: BaseLink, node: ConnectionOwner, account: Account | None = None
+    ) -> None:
+        PolledConnection.__init__(self)
         self.account = account or Account()
         """Memory that the peer makes this node use."""
         link.account = self.account
@@ -96,10 +98,10 @@ class Face(Served):  # type: ignore[misc]
         self.bytes_out = 0
         self._engine = engine
         self._pipe: Pipe | None = link.pipe if isinstance(link, StreamLink) and link.direct else None
-        self.lock = Lock()
+        self.lock = FastRLock()
         self._room = threading.Condition(self.lock)  # type: ignore[arg-type]
         self._waiters = 0
-        self.way = Sending(
+        self.way = FlushPolicy(
             self.lock,
             link.direct,
             engine.ident,
@@ -107,7 +109,7 @@ class Face(Served):  # type: ignore[misc]
             self.arm,
             lambda: engine.call_soon(self._watch),
         )
-        self.lane: Lane = None  # type: ignore[assignment]  # fast path of forwarded samples, while open
+        self.lane: QueueHandle = None  # type: ignore[assignment]  # fast path of forwarded samples, while open
         self._done = False
         self._paused = False
         self._resuming = False
@@ -123,7 +125,7 @@ class Face(Served):  # type: ignore[misc]
         self.link.owner = self
 
     @property
-    def session(self) -> Session:
+    def session(self) -> SessionState:
         return self.transport.session
 
     @property
@@ -147,7 +149,7 @@ class Face(Served):  # type: ignore[misc]
         """Send a network message or encoded bytes. Return False if it was dropped because there was no room.
 
         On other threads this waits according to the congestion control. On the event loop thread it never waits. There a
-        message that must not be dropped is refused (False), and the caller keeps it. `Node.room` signals when to retry.
+        message that must not be dropped is refused (False), and the caller keeps it. `ConnectionOwner.room` signals when to retry.
         """
         with self.lock:
             queue = self.transport.queue

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 from zenlake.errors import CloseReason, LocalError
 from zenlake.network.face import Face as Neighbour
 from zenlake.network.face import Outlet
-from zenlake.runtime.connection import Face
+from zenlake.runtime.connection import Connection
 
 if TYPE_CHECKING:
-    from zenlake.runtime.interceptors import Outgoing, Sending
+    from zenlake.runtime.interceptors import OutgoingInterceptor, Sending
     from zenlake.runtime.live_node import LiveNode
 
-__all__ = ["Connected", "Screened"]
+__all__ = ["ConnectionAdapter", "InterceptedAdapter"]
 
 
-class Connected(Outlet):
+class ConnectionAdapter(Outlet):
     """A connection of the runtime as an outlet of the network layer."""
 
-    def __init__(self, face: Face, live: "LiveNode") -> None:
+    def __init__(self, face: Connection, live: "LiveNode") -> None:
         self.face = face
         self.live = live
 
@@ -52,10 +52,10 @@ class Connected(Outlet):
         return {"is_qos": bool(self.face.session.qos), "links": [about]}
 
 
-class Screened(Connected):
+class InterceptedAdapter(ConnectionAdapter):
     """An outlet with an egress filter."""
 
-    def __init__(self, face: Face, live: "LiveNode", screen: "Outgoing") -> None:
+    def __init__(self, face: Connection, live: "LiveNode", screen: "OutgoingInterceptor") -> None:
         super().__init__(face, live)
         self.screen = screen
         self.joined: Neighbour | None = None

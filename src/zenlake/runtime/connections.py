@@ -16,12 +16,12 @@ from zenlake._compat.future import Future
 from zenlake.core.endpoint import EndPoint
 from zenlake.core.limits import DEFAULT_LIMITS, Account, Resource
 from zenlake.errors import CloseReason, EndpointError, LinkError, RemoteError, ZenlakeError
-from zenlake.link.base import HANG_UP, Link, Listener
-from zenlake.runtime.connection import Face, Node
-from zenlake.runtime.event_loop import Engine, Timer
-from zenlake.transport.handshake import Acceptor, Opener, State
-from zenlake.transport.memory_budget import Budget
-from zenlake.transport.rx import Arena
+from zenlake.link.base import HANG_UP, BaseLink, LinkListener
+from zenlake.runtime.connection import Connection, ConnectionOwner
+from zenlake.runtime.event_loop import EventLoop, Timer
+from zenlake.transport.handshake import Acceptor, HandshakeState, Opener
+from zenlake.transport.memory_budget import MemoryBudget
+from zenlake.transport.rx import RxArena
 from zenlake.transport.settings import Settings
 from zenlake.transport.unicast import Closed, Unicast
 from zenlake.wire.qos_link import QosLink
@@ -29,9 +29,9 @@ from zenlake.wire.qos_link import QosLink
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-    from zenlake.runtime.multicast_connection import Group, Members
+    from zenlake.runtime.multicast_connection import MulticastConnection, MulticastListener
 
-__all__ = ["MEMORY", "Backoff", "Connection", "Runtime", "new_zid"]
+__all__ = ["MEMORY", "Backoff", "Connector", "ConnectionManager", "new_zid"]
 
 MEMORY = 1 << 31  # two messages of the maximum default size
 GRACE = 0.5  # minimum seconds of a handshake
@@ -48,18 +48,18 @@ class Backoff:
     most: float = 4.0
 
 
-class Connection:
+class Connector:
     """An outgoing connection to an endpoint, or to one of several. With a backoff it reconnects after a loss."""
 
-    def __init__(self, runtime: "Runtime", endpoint: EndPoint, backoff: Backoff | None) -> None:
+    def __init__(self, runtime: "ConnectionManager", endpoint: EndPoint, backoff: Backoff | None) -> None:
         self.endpoint = endpoint
         self.restriction = qos_link(endpoint)
         self._choices = [endpoint]
         self._round: list[EndPoint] = []
         """Endpoints of this round that have not been tried yet."""
-        self.face: Face | None = None
+        self.face: Connection | None = None
         self.error: ZenlakeError | None = None
-        self.first: Future[Face] = Future()
+        self.first: Future[Connection] = Future()
         """Completed when the first session is open; failed if that fails and there is no backoff."""
         self.tried: Future[None] = Future()
         """Completed when every address was tried once, or one has opened."""
@@ -116,7 +116,7 @@ class Connection:
             return self.failed(error)
         self._runtime.opening(link, self)
 
-    def opened(self, face: Face) -> None:
+    def opened(self, face: Connection) -> None:
         self.face = face
         self.error = None
         self._delay = self._backoff.first if self._backoff else 0.0
@@ -150,13 +150,13 @@ class Connection:
         self._delay = min(self._delay * self._backoff.factor, self._backoff.most)
 
 
-class Runtime(Node):
+class ConnectionManager(ConnectionOwner):
     """All connections of one node. `node` handles their events."""
 
     def __init__(
         self,
         settings: Settings,
-        node: Node,
+        node: ConnectionOwner,
         tls: links.Tls | None = None,
         max_sessions: int = 1000,
         max_pending: int = 100,
@@ -174,19 +174,19 @@ class Runtime(Node):
         """Allowed link protocols. None: all."""
         self.limits = limits
         """Limits in bytes for one peer, by resource."""
-        self.budget = Budget(max_memory, threading.Lock())
+        self.budget = MemoryBudget(max_memory, threading.Lock())
         """Memory limit of all connections together. At the limit, new links are refused."""
-        self.engine = Engine()
-        self.faces: dict[bytes, Face] = {}
-        self.listeners: list[Listener] = []
-        self.connections: list[Connection] = []
-        self.groups: "list[Group]" = []
+        self.engine = EventLoop()
+        self.faces: dict[bytes, Connection] = {}
+        self.listeners: list[LinkListener] = []
+        self.connections: list[Connector] = []
+        self.groups: "list[MulticastConnection]" = []
         self.refused = 0
         """Number of refused links, because of the handshake limit or the memory limit."""
-        self._arena = Arena()
+        self._arena = RxArena()
         self._secret = os.urandom(32)
-        self._handshakes: dict[Face, tuple[Listener, float]] = {}
-        self._all: dict[Face, Connection | None] = {}
+        self._handshakes: dict[Connection, tuple[LinkListener, float]] = {}
+        self._all: dict[Connection, Connector | None] = {}
         self._resolver: "ThreadPoolExecutor | None" = None
         self._gone = threading.Condition()
         self._closing = False
@@ -220,10 +220,10 @@ class Runtime(Node):
                 f"transport/link/protocols allows {allowed}: add {endpoint.protocol}, or use an allowed protocol",
             )
 
-    def connect(self, endpoint: str | EndPoint, backoff: Backoff | None = None) -> Connection:
+    def connect(self, endpoint: str | EndPoint, backoff: Backoff | None = None) -> Connector:
         """Connect once, or with a backoff repeatedly, without waiting. `first` is completed when the session is open."""
         end = EndPoint.parse(endpoint) if isinstance(endpoint, str) else endpoint
-        connection = Connection(self, end, backoff)
+        connection = Connector(self, end, backoff)
 
         def begin() -> None:
             if self._closing:
@@ -234,7 +234,7 @@ class Runtime(Node):
         self.engine.call_soon(begin)
         return connection
 
-    def open(self, endpoint: str | EndPoint, timeout: float | None = None) -> Face:
+    def open(self, endpoint: str | EndPoint, timeout: float | None = None) -> Connection:
         """Connect once and wait until the session is open."""
         connection = self.connect(endpoint)
         try:
@@ -245,7 +245,7 @@ class Runtime(Node):
 
     def connect_first(
         self, endpoints: Sequence[str | EndPoint], timeout: float, backoff: Backoff | None, retry_for: float = 0.0
-    ) -> Connection:
+    ) -> Connector:
         """Connect to the first endpoint that accepts. With a backoff, reconnect after each loss.
 
         Each endpoint is tried once, within `timeout` seconds in total. All are tried again until `retry_for` seconds have passed.
@@ -268,9 +268,7 @@ class Runtime(Node):
                     raise LinkError(error.endpoint, error.why + tried) from None
             delay = min(delay * delays.factor, delays.most)
 
-    def _connect_first(
-        self, endpoints: Sequence[str | EndPoint], timeout: float, backoff: Backoff | None
-    ) -> Connection:
+    def _connect_first(self, endpoints: Sequence[str | EndPoint], timeout: float, backoff: Backoff | None) -> Connector:
         deadline = monotonic() + timeout
         failure: ZenlakeError | None = None
         choices = [EndPoint.parse(endpoint) if isinstance(endpoint, str) else endpoint for endpoint in endpoints]
@@ -290,17 +288,17 @@ class Runtime(Node):
                 return connection
         raise failure or EndpointError("no endpoint to connect to; specify one, for example tcp/127.0.0.1:7447")
 
-    def join(self, endpoint: str | EndPoint, members: "Members") -> "Group":
+    def join(self, endpoint: str | EndPoint, members: "MulticastListener") -> "MulticastConnection":
         """Join a multicast group."""
         from zenlake.link import multicast
-        from zenlake.runtime.multicast_connection import Group
+        from zenlake.runtime.multicast_connection import MulticastConnection
 
         end = EndPoint.parse(endpoint) if isinstance(endpoint, str) else endpoint
         self.admit(end)
         link = multicast.join(end)
 
-        def begin() -> "Group":
-            group = Group(
+        def begin() -> "MulticastConnection":
+            group = MulticastConnection(
                 self.engine, link, self.settings, members, self._arena, self.budget, Account(self.limits, self.budget)
             )
             self.groups.append(group)
@@ -370,7 +368,7 @@ class Runtime(Node):
 
         self._resolver.submit(links.ask, endpoint).add_done_callback(done)
 
-    def opening(self, link: Link, connection: Connection) -> None:
+    def opening(self, link: BaseLink, connection: Connector) -> None:
         """Begin the handshake of an outgoing link."""
         opener = Opener(
             self.settings, now=monotonic(), batch_size=link.mtu, qos_link=connection.restriction, admit=self._admit
@@ -382,7 +380,7 @@ class Runtime(Node):
         """Number of pending handshakes of incoming connections."""
         return len(self._handshakes)
 
-    def _accept(self, link: Link, restriction: QosLink | None, listener: Listener) -> None:
+    def _accept(self, link: BaseLink, restriction: QosLink | None, listener: LinkListener) -> None:
         """Begin the handshake of an incoming connection. Over the limit of its listener, the oldest handshakes end.
 
         An honest handshake takes milliseconds, so the oldest ones are most likely stalled. A handshake younger than GRACE stays, up
@@ -412,7 +410,7 @@ class Runtime(Node):
             return
         self._begin(link, self._acceptor(link, restriction), None, account, listener)
 
-    def _answer(self, link: Link, data: bytes, restriction: QosLink | None) -> bool:
+    def _answer(self, link: BaseLink, data: bytes, restriction: QosLink | None) -> bool:
         """Handle a datagram of an unknown peer. Unless it is a valid OpenSyn, the peer receives only a reply."""
         if self.budget.is_full:
             self.refused += 1
@@ -420,7 +418,7 @@ class Runtime(Node):
             return True
         acceptor = self._acceptor(link, restriction)
         acceptor.receive(data, monotonic())
-        if acceptor.state is State.OPEN:
+        if acceptor.state is HandshakeState.OPEN:
             return False
         if acceptor.error is not None and not acceptor.refused_by_peer:
             self.engine.reports.report(link.remote, acceptor.error, "handshakes refused: datagrams")
@@ -429,7 +427,7 @@ class Runtime(Node):
         self.node.answered(link, data, list(acceptor.to_send))
         return True
 
-    def _acceptor(self, link: Link, restriction: QosLink | None) -> Acceptor:
+    def _acceptor(self, link: BaseLink, restriction: QosLink | None) -> Acceptor:
         return Acceptor(
             self.settings, secret=self._secret, context=link.context, now=monotonic(), batch_size=link.mtu,
             qos_link=restriction, admit=self._admit,
@@ -437,13 +435,13 @@ class Runtime(Node):
 
     def _begin(
         self,
-        link: Link,
+        link: BaseLink,
         handshake: Opener | Acceptor,
-        connection: Connection | None,
+        connection: Connector | None,
         account: Account,
-        listener: Listener | None = None,
+        listener: LinkListener | None = None,
     ) -> None:
-        face = Face(self.engine, link, self, account)
+        face = Connection(self.engine, link, self, account)
         sink = self.node.sink(face)
         face.attach(
             Unicast(handshake, stream=link.stream, sink=sink, arena=self._arena, budget=self.budget, account=account)
@@ -462,10 +460,10 @@ class Runtime(Node):
             return CloseReason.MAX_SESSIONS
         return None
 
-    def begins(self, face: Face) -> None:
+    def begins(self, face: Connection) -> None:
         self.node.begins(face)
 
-    def opened(self, face: Face) -> None:
+    def opened(self, face: Connection) -> None:
         connection = self._all[face]
         if self._handshakes.pop(face, None) is not None:
             face.account.set(Resource.HANDSHAKES, 0)
@@ -474,7 +472,7 @@ class Runtime(Node):
         if connection is not None:
             connection.opened(face)
 
-    def closed(self, face: Face, event: Closed) -> None:
+    def closed(self, face: Connection, event: Closed) -> None:
         if self.faces.get(face.zid) is face:
             del self.faces[face.zid]
         connection = self._all.pop(face)
@@ -486,7 +484,7 @@ class Runtime(Node):
                 connection.closed()
             self._notify()
 
-    def failed(self, face: Face, event: Closed) -> None:
+    def failed(self, face: Connection, event: Closed) -> None:
         connection = self._all.pop(face)
         self._handshakes.pop(face, None)
         self._report(face, event, connection is None)
@@ -497,7 +495,7 @@ class Runtime(Node):
                 connection.failed(face.link_error or event.error or LinkError(face.link.remote, "closed"))
             self._notify()
 
-    def _report(self, face: Face, event: Closed, accepted: bool) -> None:
+    def _report(self, face: Connection, event: Closed, accepted: bool) -> None:
         """Report an end caused by the peer: a protocol violation, silence, or an unusable link."""
         if face.link_error is not None:
             reason: ZenlakeError | None = face.link_error if accepted and face.link_error.why != HANG_UP else None
@@ -511,7 +509,7 @@ class Runtime(Node):
                 face.link.remote, why, f"{'sessions' if face.was_open else 'handshakes'} closed: {kind}"
             )
 
-    def room(self, face: Face) -> None:
+    def room(self, face: Connection) -> None:
         self.node.room(face)
 
     def _notify(self) -> None:

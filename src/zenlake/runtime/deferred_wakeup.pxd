@@ -6,7 +6,7 @@ cdef extern from "pythread.h" nogil:
     int PyThread_acquire_lock_timed(PyThread_type_lock lock, long long microseconds, int interruptible)
 
 @cython.final
-cdef class Bell:
+cdef class Wakeup:
     cdef PyThread_type_lock lock
     cpdef bint wait(self, double seconds) except -1
     cpdef int ring(self) except -1

@@ -25,7 +25,7 @@ if cython.compiled:
     from cython.cimports.cpython.pythread import PyThread_get_thread_ident as get_ident
     from cython.cimports.cpython.time import monotonic
 
-__all__ = ["Bell", "ring_held"]
+__all__ = ["Wakeup", "ring_held"]
 
 INTERRUPTED = cython.declare(cython.int, 2)
 
@@ -34,7 +34,7 @@ HOLDER = cython.declare(cython.ulong, 0)
 HELD = cython.declare(list, [])
 
 
-class Bell:
+class Wakeup:
     """A wake-up from one thread to another: one `ring` for each `wait`."""
 
     def __init__(self):
@@ -71,7 +71,7 @@ class Bell:
 
 if not cython.compiled:
 
-    class Bell:  # type: ignore[no-redef]
+    class Wakeup:  # type: ignore[no-redef]
         """The uncompiled version, without deferral."""
 
         def __init__(self):
@@ -97,7 +97,7 @@ def hold(me):
 def ring_held():
     """Send the deferred wake-ups and end the deferral."""
     global HOLDER
-    bell: Bell
+    bell: Wakeup
     HOLDER = 0
     while HELD:
         bell = HELD.pop(0)

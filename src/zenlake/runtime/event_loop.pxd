@@ -26,9 +26,9 @@ cdef extern from * nogil:
 
 cpdef unsigned long long wall() noexcept
 
-cdef class Served:
+cdef class PolledConnection:
     cdef bint ending
-    cdef Served behind
+    cdef PolledConnection behind
     cdef int read(self, double now) except -1
     cdef int end_turn(self) except -1
 
@@ -40,7 +40,7 @@ cdef class Timer:
     cpdef fire(self)
 
 @cython.final
-cdef class Engine:
+cdef class EventLoop:
     cdef object _poller
     cdef int _epoll
     cdef int _wake_read
@@ -54,7 +54,7 @@ cdef class Engine:
     cdef dict _by_number
     cdef dict _port_timers
     cdef dict _readers
-    cdef Served _ending
+    cdef PolledConnection _ending
     cdef bint _stopping
     cdef readonly object reports
     cdef readonly object _thread
@@ -64,8 +64,8 @@ cdef class Engine:
     cpdef Timer call_at(self, double when, call)
     cdef _update(self, port)
     cdef _forget(self, int number)
-    cpdef reads(self, int number, Served reader)
-    cpdef at_end(self, Served served)
+    cpdef reads(self, int number, PolledConnection reader)
+    cpdef at_end(self, PolledConnection served)
     cdef double _turn(self, int late) except -1
     cdef list _found(self, int late)
     cdef _serve(self, port, int mask, double now)

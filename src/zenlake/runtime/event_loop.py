@@ -21,7 +21,7 @@ import cython
 
 from zenlake._compat.future import Future
 from zenlake._compat.lazy_logging import logger
-from zenlake.link.base import Link, Port
+from zenlake.link.base import BaseLink, Port
 from zenlake.runtime.reports import Reports
 
 if cython.compiled:
@@ -30,7 +30,7 @@ if cython.compiled:
     from cython.cimports.cpython.time import monotonic
     from cython.cimports.posix.time import CLOCK_REALTIME, clock_gettime, timespec
     from cython.cimports.zenlake.core.hlc import ntp64_of
-    from cython.cimports.zenlake.runtime.deferred_wakeup import Bell, hold, ring_held, take_held
+    from cython.cimports.zenlake.runtime.deferred_wakeup import Wakeup, hold, ring_held, take_held
 else:
     from threading import get_ident
     from time import monotonic
@@ -38,7 +38,7 @@ else:
     from zenlake.core.hlc import ntp64_of
     from zenlake.runtime.deferred_wakeup import ring_held
 
-__all__ = ["Engine", "Served", "Timer", "wall"]
+__all__ = ["EventLoop", "PolledConnection", "Timer", "wall"]
 
 log = logger("zenlake.runtime")
 Result = TypeVar("Result")
@@ -79,12 +79,12 @@ class Timer:
             call()
 
 
-class Served:
+class PolledConnection:
     """A connection as the event loop sees it: read without its port, and notified at the end of a turn."""
 
     def __init__(self) -> None:
         self.ending = False
-        self.behind: Served | None = None
+        self.behind: PolledConnection | None = None
 
     def read(self, now: float) -> int:
         """Read from the port, which is readable."""
@@ -95,7 +95,7 @@ class Served:
         return 0
 
 
-class Engine:
+class EventLoop:
     """An event loop in its own thread. Call `start`, `add` ports, then `stop`."""
 
     def __init__(self, name: str = "zenlake") -> None:
@@ -113,8 +113,8 @@ class Engine:
         self._ports: dict[Port, tuple[int, int]] = {}
         self._by_number: dict[int, Port] = {}
         self._port_timers: dict[Port, Timer] = {}
-        self._readers: dict[int, Served] = {}
-        self._ending: Served | None = None  # first of the connections to notify at the end of the turn
+        self._readers: dict[int, PolledConnection] = {}
+        self._ending: PolledConnection | None = None  # first of the connections to notify at the end of the turn
         self._stopping = False
         self.reports = Reports("zenlake.runtime")
         """Reports of errors caused by peers, including internal errors that they triggered."""
@@ -191,11 +191,11 @@ class Engine:
         self._ports[port] = (-1, 0)
         self._update(port)
 
-    def reads(self, number: int, reader: Served) -> None:
+    def reads(self, number: int, reader: PolledConnection) -> None:
         """Notify a reader instead of the port when only this port is readable, until the port is removed."""
         self._readers[number] = reader
 
-    def at_end(self, served: Served) -> None:
+    def at_end(self, served: PolledConnection) -> None:
         """Notify a connection at the end of this turn."""
         if not served.ending:
             served.ending = True
@@ -298,7 +298,7 @@ class Engine:
         if bells is not None:
             for bell in bells:
                 if count < 16:
-                    locks[count] = cython.cast(Bell, bell).lock
+                    locks[count] = cython.cast(Wakeup, bell).lock
                     count += 1
                 else:
                     bell.ring()
@@ -311,7 +311,7 @@ class Engine:
         if count == 1:
             hold(self.ident)
             port = self._by_number.get(numbers[0])
-            reader = cython.declare(Served, self._readers.get(numbers[0]))
+            reader = cython.declare(PolledConnection, self._readers.get(numbers[0]))
             if reader is None or masks[0] != READ:
                 self._serve(port, masks[0], now)
             else:
@@ -346,7 +346,7 @@ class Engine:
             self._blame(port, error)
 
     def _end_turn(self) -> None:
-        served = cython.declare(Served, self._ending)
+        served = cython.declare(PolledConnection, self._ending)
         self._ending = None
         while served is not None:
             behind, served.behind = served.behind, None
@@ -382,7 +382,7 @@ class Engine:
 
         The owner of a link reports its end, with the error as the reason.
         """
-        if isinstance(port, Link):
+        if isinstance(port, BaseLink):
             log.debug("%s failed", port.remote, exc_info=error)
         else:
             self._report(getattr(port, "locator", None) or type(port).__name__, error)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 cimport cython
-from zenlake._compat.rlock cimport Lock
-from zenlake.network.prepared_put cimport Way
-from zenlake.transport.tx_queue cimport Queue
+from zenlake._compat.rlock cimport FastRLock
+from zenlake.network.prepared_put cimport ThreadQueueHandle
+from zenlake.transport.tx_queue cimport TxQueue
 
 @cython.final
-cdef class Sending(Way):
-    cdef public Queue queue
-    cdef Lock lock
+cdef class FlushPolicy(ThreadQueueHandle):
+    cdef public TxQueue queue
+    cdef FastRLock lock
     cdef bint direct
     cdef unsigned long loop
     cdef object flush

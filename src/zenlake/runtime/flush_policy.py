@@ -6,16 +6,16 @@ import cython
 if cython.compiled:
     from cython.cimports.cpython.pythread import PyThread_get_thread_ident as get_ident
     from cython.cimports.cpython.time import monotonic
-    from cython.cimports.zenlake.network.prepared_put import Way
-    from cython.cimports.zenlake.transport.tx_queue import Queue
+    from cython.cimports.zenlake.network.prepared_put import ThreadQueueHandle
+    from cython.cimports.zenlake.transport.tx_queue import TxQueue
 else:
     from threading import get_ident
     from time import monotonic
 
-    from zenlake.network.prepared_put import Way
-    from zenlake.transport.tx_queue import Queue
+    from zenlake.network.prepared_put import ThreadQueueHandle
+    from zenlake.transport.tx_queue import TxQueue
 
-__all__ = ["Sending"]
+__all__ = ["FlushPolicy"]
 
 # QUIET: seconds between two messages above which gathering does not pay (a write costs about as much).
 # GATHER: seconds for which messages of heavy traffic are gathered.
@@ -26,7 +26,7 @@ BLOCK = cython.declare(cython.int, 0x28)  # QoS bits of the two blocking congest
 EXPRESS = cython.declare(cython.int, 0x10)
 
 
-class Sending(Way):
+class FlushPolicy(ThreadQueueHandle):
     """Transmit handle of a connection. All methods except `send` and `begin` need its lock."""
 
     def __init__(self, lock, direct, loop, flush, turn, watch):
@@ -56,7 +56,7 @@ class Sending(Way):
         self.lock.acquire()
 
     def add(self, message, qos, reliable):
-        queue: Queue = self.queue
+        queue: TxQueue = self.queue
         if not queue.is_open or queue.ended:
             return True  # just closed: the node is notified separately
         return queue.push(message, qos & 7, reliable, qos & EXPRESS != 0, qos & BLOCK == 0 or not reliable)

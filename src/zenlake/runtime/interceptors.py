@@ -6,7 +6,8 @@ connection and direction. The first rule whose key expression intersects the key
 drops messages larger (payload and attachment) than the smallest limit of the rules whose key expressions include the key.
 `qos/network` overwrites QoS for all later receivers of the message. A dropped query completes immediately with no replies.
 
-A connection with such rules has a `Screen` before its door and an `Outgoing` at its outlet, and no fast paths. A connection
+A connection with such rules has a `IncomingInterceptor` before its door and an `OutgoingInterceptor` at its outlet,
+and no fast paths. A connection
 without rules has neither, at no cost.
 """
 
@@ -16,7 +17,7 @@ from typing import Any
 from zenlake._compat.fast_dataclass import dataclass
 from zenlake.core.keyexpr import includes, intersects
 from zenlake.errors import ConfigError
-from zenlake.network.access_control import EGRESS, INGRESS, Who
+from zenlake.network.access_control import EGRESS, INGRESS, Subject
 from zenlake.network.face import Face
 from zenlake.network.node import Node, raw
 from zenlake.transport.rx import RETRY, Sink
@@ -24,7 +25,7 @@ from zenlake.wire import message_ids
 from zenlake.wire.cursor import Cursor
 from zenlake.wire.network import Push, Request, Response, ResponseFinal
 
-__all__ = ["Filter", "Filters", "Outgoing", "Screen", "Seen", "Sending"]
+__all__ = ["InterceptorChain", "Interceptors", "OutgoingInterceptor", "IncomingInterceptor", "MessageView", "Sending"]
 
 DATA: dict[int, Any] = {message_ids.PUSH: Push, message_ids.REQUEST: Request, message_ids.RESPONSE: Response}
 KIND = 0x1F  # bits of a header that identify the message
@@ -38,7 +39,7 @@ Sending = tuple[bytes, int, bool, int, bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class MessageView:
     """Fields of a message that rules inspect."""
 
     message: str
@@ -50,7 +51,7 @@ class Seen:
     reliable: bool
 
 
-class Sampler:
+class Downsampler:
     """One item of `downsampling`, for one connection and direction."""
 
     def __init__(self, item: Mapping[str, Any], now: Callable[[], float]) -> None:
@@ -59,7 +60,7 @@ class Sampler:
         self._rules = [(rule["key_expr"].encode(), rule["freq"]) for rule in item["rules"]]
         self._next: list[float | None] = [None] * len(self._rules)
 
-    def passes(self, seen: Seen) -> bool:
+    def passes(self, seen: MessageView) -> bool:
         if seen.message not in self._messages:
             return True
         for number, (key, frequency) in enumerate(self._rules):
@@ -77,7 +78,7 @@ class Sampler:
         return True
 
 
-class Limit:
+class LowPassRule:
     """One item of `low_pass_filter`."""
 
     def __init__(self, item: Mapping[str, Any]) -> None:
@@ -85,12 +86,12 @@ class Limit:
         self._keys = [key.encode() for key in item["key_exprs"]]
         self._most = item["size_limit"]
 
-    def passes(self, seen: Seen) -> bool:
+    def passes(self, seen: MessageView) -> bool:
         small = seen.payload + seen.attachment <= self._most
         return small or seen.message not in self._messages or not any(includes(key, seen.key) for key in self._keys)
 
 
-class Quality:
+class QosOverwriteRule:
     """One item of `qos/network`."""
 
     def __init__(self, item: Mapping[str, Any]) -> None:
@@ -100,7 +101,7 @@ class Quality:
         self._overwrite = _quality(item["overwrite"], ("congestion_control", "priority", "express"), True)
         self._sizes = _range(item.get("payload_size"))
 
-    def of(self, seen: Seen) -> int:
+    def of(self, seen: MessageView) -> int:
         """Return the QoS of a message after the rule."""
         qos = seen.qos
         if not self._is_about(seen):
@@ -117,7 +118,7 @@ class Quality:
             qos = qos & ~EXPRESS | (EXPRESS if change["express"] else 0)
         return qos
 
-    def _is_about(self, seen: Seen) -> bool:
+    def _is_about(self, seen: MessageView) -> bool:
         is_quality: dict[str, Callable[[Any], bool]] = {
             "priority": lambda name: seen.qos & 7 == PRIORITY[name],
             "congestion_control": lambda name: seen.qos & (BLOCK | BLOCK_FIRST) == CONGESTION[name],
@@ -134,24 +135,26 @@ class Quality:
         )
 
 
-class Filter:
+class InterceptorChain:
     """All rules of one connection in one direction."""
 
-    def __init__(self, droppers: Sequence[tuple[str, Sampler | Limit]], qualities: Sequence[Quality]) -> None:
+    def __init__(
+        self, droppers: Sequence[tuple[str, Downsampler | LowPassRule]], qualities: Sequence[QosOverwriteRule]
+    ) -> None:
         self._droppers = droppers
         self._qualities = qualities
 
-    def refuses(self, seen: Seen) -> str | None:
+    def refuses(self, seen: MessageView) -> str | None:
         """Return the section that drops a message, or None if it passes."""
         return next((section for section, dropper in self._droppers if not dropper.passes(seen)), None)
 
-    def quality(self, seen: Seen) -> int:
+    def quality(self, seen: MessageView) -> int:
         for each in self._qualities:
-            seen = Seen(seen.message, seen.key, seen.payload, seen.attachment, each.of(seen), seen.reliable)
+            seen = MessageView(seen.message, seen.key, seen.payload, seen.attachment, each.of(seen), seen.reliable)
         return seen.qos
 
 
-class Filters:
+class Interceptors:
     """The three parsed sections."""
 
     def __init__(
@@ -165,7 +168,7 @@ class Filters:
             if len(known) != len(set(known)):
                 raise ConfigError(f"{name}: duplicate ids among {', '.join(sorted(known))}; each id must be unique")
         for item in quality:
-            Quality(item)  # reports invalid values early
+            QosOverwriteRule(item)  # reports invalid values early
 
     def __bool__(self) -> bool:
         return any(self._sections.values())
@@ -174,15 +177,15 @@ class Filters:
     def names_interfaces(self) -> bool:
         return any(item.get("interfaces") for items in self._sections.values() for item in items)
 
-    def of(self, who: Who, flow: str) -> Filter | None:
+    def of(self, who: Subject, flow: str) -> InterceptorChain | None:
         """Return the filter of a neighbour in one direction, or None if no rule applies."""
-        droppers: list[tuple[str, Sampler | Limit]] = []
-        droppers += [("downsampling", Sampler(item, self._now)) for item in self._about("downsampling", who, flow)]
-        droppers += [("low_pass_filter", Limit(item)) for item in self._about("low_pass_filter", who, flow)]
-        qualities = [Quality(item) for item in self._about("qos/network", who, flow)]
-        return Filter(droppers, qualities) if droppers or qualities else None
+        droppers: list[tuple[str, Downsampler | LowPassRule]] = []
+        droppers += [("downsampling", Downsampler(item, self._now)) for item in self._about("downsampling", who, flow)]
+        droppers += [("low_pass_filter", LowPassRule(item)) for item in self._about("low_pass_filter", who, flow)]
+        qualities = [QosOverwriteRule(item) for item in self._about("qos/network", who, flow)]
+        return InterceptorChain(droppers, qualities) if droppers or qualities else None
 
-    def _about(self, section: str, who: Who, flow: str) -> list[Any]:
+    def _about(self, section: str, who: Subject, flow: str) -> list[Any]:
         properties = (("zids", [who.zid]), ("link_protocols", [who.protocol]), ("interfaces", who.interfaces))
         return [
             item for item in self._sections[section]
@@ -218,7 +221,7 @@ def _range(text: str | None) -> tuple[int, int | None]:
     return int(low or 0), int(high) if high else None
 
 
-def look(message: Any, face: Face, by_us: bool, reliable: bool) -> Seen | None:
+def look(message: Any, face: Face, by_us: bool, reliable: bool) -> MessageView | None:
     """Return the fields of a Push, Request or Response from or to a face, or None if its key is unknown."""
     wire = message.key
     # The bit of a key selects the declaring side of the id: sender or receiver.
@@ -235,14 +238,14 @@ def look(message: Any, face: Face, by_us: bool, reliable: bool) -> Seen | None:
         name, body = "reply", message.err
     payload = getattr(body, "body", None) if name == "query" else getattr(body, "payload", None)
     attachment = getattr(body, "attachment", None)
-    return Seen(name, key, _size(payload), _size(attachment), message.qos, reliable)
+    return MessageView(name, key, _size(payload), _size(attachment), message.qos, reliable)
 
 
 def _size(blob: Any) -> int:
     return 0 if blob is None else max(0, blob.size)
 
 
-class Screen(Sink):
+class IncomingInterceptor(Sink):
     """Ingress filter before the door of a connection."""
 
     def __init__(self, door: Sink, node: Node, join: Callable[[], Face]) -> None:
@@ -250,11 +253,11 @@ class Screen(Sink):
         self._node = node
         self._join = join
         self._face: Face | None = None
-        self._filter: Filter | None = None
+        self._filter: InterceptorChain | None = None
         self._has_passed = False
         """Whether the next message has passed the rules already, because it is handled again after a suspension."""
 
-    def enter(self, face: Face, filter: Filter | None) -> None:
+    def enter(self, face: Face, filter: InterceptorChain | None) -> None:
         self._face, self._filter = face, filter
         face.sink = self
 
@@ -273,7 +276,7 @@ class Screen(Sink):
         self._has_passed = self.suspended == RETRY
         return result
 
-    def _screened(self, filter: Filter, kind: int, reader: Any) -> int:
+    def _screened(self, filter: InterceptorChain, kind: int, reader: Any) -> int:
         assert self._face is not None
         message: Any = DATA[kind & KIND]().decode(Cursor(raw(reader)))
         seen = look(message, self._face, False, reader.frame.reliable != 0)
@@ -298,10 +301,10 @@ class Screen(Sink):
             self._node.done(changed)
 
 
-class Outgoing:
+class OutgoingInterceptor:
     """Egress filter at the outlet of a connection."""
 
-    def __init__(self, node: Node, filter: Filter, unanswered: Callable[[int], None]) -> None:
+    def __init__(self, node: Node, filter: InterceptorChain, unanswered: Callable[[int], None]) -> None:
         self._node = node
         self._filter = filter
         self._unanswered = unanswered

@@ -25,30 +25,30 @@ from zenlake.core.identifiers import Timestamp, ZenohId
 from zenlake.core.limits import merge_limits
 from zenlake.errors import ConfigError, LinkError, ZenlakeError
 from zenlake.link import Tls
-from zenlake.link.base import Link
+from zenlake.link.base import BaseLink
 from zenlake.network import face as network
 from zenlake.network import node as nodes
-from zenlake.network.access_control import EGRESS, INGRESS, AccessControl, Who
-from zenlake.network.adminspace import Admin
-from zenlake.network.entities import Entity
-from zenlake.network.forwarding import Door, Lane
+from zenlake.network.access_control import EGRESS, INGRESS, AccessControl, Subject
+from zenlake.network.adminspace import AdminSpace
+from zenlake.network.entities import LocalEntity
+from zenlake.network.forwarding import QueueHandle, RxDispatcher
 from zenlake.network.namespace import Namespace
-from zenlake.network.roles import Stand
-from zenlake.runtime.connection import Face, Node
-from zenlake.runtime.connection_adapter import Connected, Screened
-from zenlake.runtime.connections import MEMORY, Backoff, Connection, Runtime, new_zid
+from zenlake.network.roles import FaceRole
+from zenlake.runtime.connection import Connection, ConnectionOwner
+from zenlake.runtime.connection_adapter import ConnectionAdapter, InterceptedAdapter
+from zenlake.runtime.connections import MEMORY, Backoff, ConnectionManager, Connector, new_zid
 from zenlake.runtime.event_loop import Timer, wall
-from zenlake.runtime.recording_hooks import Recording
-from zenlake.runtime.traffic_stats import Traffic
+from zenlake.runtime.recording_hooks import RecordingHooks
+from zenlake.runtime.traffic_stats import TrafficStats
 from zenlake.transport.rx import Sink
 from zenlake.transport.settings import Settings
-from zenlake.transport.tx_queue import Queue
+from zenlake.transport.tx_queue import TxQueue
 from zenlake.transport.unicast import Closed
 
 if TYPE_CHECKING:
-    from zenlake.runtime.interceptors import Filters, Screen
+    from zenlake.runtime.interceptors import IncomingInterceptor, Interceptors
 
-__all__ = ["LiveNode", "NodeConfig", "Recording", "open_node"]
+__all__ = ["LiveNode", "NodeConfig", "RecordingHooks", "open_node"]
 
 log = logger("zenlake.node")
 
@@ -88,9 +88,9 @@ class NodeConfig:
     """Limits in bytes for one neighbour, by resource (`zenlake.core.limits.Resource`). Other resources have the default limit."""
     access: AccessControl | None = None
     """Access control. None: everything is allowed."""
-    filters: "Filters | None" = None
+    filters: "Interceptors | None" = None
     """Filters of connections. None: all messages pass unchanged."""
-    recording: Recording | None = None
+    recording: RecordingHooks | None = None
     connect_timeout: float = 10.0
     """Seconds that `open_node` waits for pending connections. A client then fails, other roles continue in the background."""
     retry_for: float = 0.0
@@ -118,7 +118,7 @@ class NodeConfig:
     """Whether other nodes may query the admin space. None: only on routers."""
 
 
-class LiveNode(Node):
+class LiveNode(ConnectionOwner):
     """One node of a Zenoh network. `docs/design/network.md` lists the interface of the application."""
 
     def __init__(self, config: NodeConfig) -> None:
@@ -145,10 +145,10 @@ class LiveNode(Node):
         self.node.is_guarded = config.access is not None
         if config.recording is not None:
             self.node.queries.on_forward = self._forwarded
-        self._past = dict.fromkeys(WhatAmI, Traffic())
-        self._doors: dict[Face, Door] = {}
-        self._screens: "dict[Face, Screen]" = {}
-        self._noted: dict[Face, int] = {}
+        self._past = dict.fromkeys(WhatAmI, TrafficStats())
+        self._doors: dict[Connection, RxDispatcher] = {}
+        self._screens: "dict[Connection, IncomingInterceptor]" = {}
+        self._noted: dict[Connection, int] = {}
         self._awake = False
         self._jobs_awake = False
         self._timer: Timer | None = None
@@ -174,10 +174,10 @@ class LiveNode(Node):
         self.delete = application.delete
         self.get = application.get
         settings = Settings(self.zid, config.mode, **config.transport)
-        self.admin = Admin(
+        self.admin = AdminSpace(
             self.node, f"zenlake {__version__}", config.mode is WhatAmI.ROUTER if config.admin is None else config.admin
         )
-        self.runtime = Runtime(
+        self.runtime = ConnectionManager(
             settings, self, config.tls, config.max_sessions, config.max_pending, config.max_memory, config.protocols,
             limits,
         )  # fmt: skip
@@ -201,19 +201,19 @@ class LiveNode(Node):
         """Return the counters of dropped and refused messages, by cause."""
         return {**self.node.counters, **self.runtime.engine.reports.counts}
 
-    def traffic(self) -> dict[WhatAmI, Traffic]:
+    def traffic(self) -> dict[WhatAmI, TrafficStats]:
         """Return the traffic by role of the neighbours."""
         found = dict(self._past)
         for face, door in list(self._doors.items()):
             if door.face is not None:
-                found[door.face.whatami] += Traffic.of(face, door.face)
+                found[door.face.whatami] += TrafficStats.of(face, door.face)
         return found
 
     def new_timestamp(self) -> Timestamp:
         """Return a new timestamp of this node's hybrid logical clock."""
         return self.node.timestamp()
 
-    def undeclare(self, entity: Entity) -> None:
+    def undeclare(self, entity: LocalEntity) -> None:
         """Undeclare an entity returned by a `declare_...` method. Repeated calls have no effect."""
         entity.undeclare()
 
@@ -225,7 +225,7 @@ class LiveNode(Node):
         self._wake()
         return locator
 
-    def connect(self, endpoint: str) -> Connection:
+    def connect(self, endpoint: str) -> Connector:
         """Connect to an endpoint, and reconnect after a loss."""
         return self.runtime.connect(endpoint, self.config.backoff)
 
@@ -238,7 +238,7 @@ class LiveNode(Node):
         """Wait until every connected peer has sent its initial declarations."""
         with self._changed:
             return self._changed.wait_for(
-                lambda: all(face.initial_final for face in self.faces() if face.stand is Stand.BESIDE), timeout
+                lambda: all(face.initial_final for face in self.faces() if face.stand is FaceRole.BESIDE), timeout
             )
 
     def close(self) -> None:
@@ -282,11 +282,11 @@ class LiveNode(Node):
         if self.whatami is not WhatAmI.PEER or not endpoint.startswith("udp/"):
             return False
         from zenlake.link.udp import is_multicast
-        from zenlake.runtime.multicast_adapter import Membership
+        from zenlake.runtime.multicast_adapter import MulticastAdapter
 
         if not is_multicast(EndPoint.parse(endpoint)):
             return False
-        membership = Membership(self.node)
+        membership = MulticastAdapter(self.node)
         membership.speak(self.runtime.join(endpoint, membership))
         self._wake()
         return True
@@ -312,29 +312,29 @@ class LiveNode(Node):
 
     # Event loop thread, called by the runtime
 
-    def sink(self, face: Face) -> Sink:
-        door = self._doors[face] = Door(self.node, lambda: self._join(face))
+    def sink(self, face: Connection) -> Sink:
+        door = self._doors[face] = RxDispatcher(self.node, lambda: self._join(face))
         if self.config.filters is None:
             return door
-        from zenlake.runtime.interceptors import Screen
+        from zenlake.runtime.interceptors import IncomingInterceptor
 
-        screen = self._screens[face] = Screen(door, self.node, lambda: self._join(face))
+        screen = self._screens[face] = IncomingInterceptor(door, self.node, lambda: self._join(face))
         return screen
 
-    def answered(self, link: Link, heard: bytes, said: list[bytes]) -> None:
+    def answered(self, link: BaseLink, heard: bytes, said: list[bytes]) -> None:
         if self.config.recording is not None:
             self.config.recording.answered(link, heard, said)
 
-    def begins(self, face: Face) -> None:
+    def begins(self, face: Connection) -> None:
         if self.config.recording is not None:
             self.config.recording.begins(face)
 
-    def opened(self, face: Face) -> None:
+    def opened(self, face: Connection) -> None:
         if self._doors[face].face is None:
             self._join(face)
         self._tell()
 
-    def _join(self, face: Face) -> network.Face:
+    def _join(self, face: Connection) -> network.Face:
         """Add the connection to the node as a face."""
         session = face.session
         theirs = next(side for side in session.sides if side.zid == face.zid)
@@ -348,21 +348,21 @@ class LiveNode(Node):
             joined.guard = self.config.access.guard(_who(face))
         if self.config.filters is not None:
             self._screens.pop(face).enter(joined, self.config.filters.of(_who(face), INGRESS))
-        if isinstance(outlet, Screened):
+        if isinstance(outlet, InterceptedAdapter):
             outlet.joined = joined
-        elif isinstance(face.transport.queue, Queue):
-            joined.lane = face.lane = Lane(face.transport.queue, face.lock, face.arm)
+        elif isinstance(face.transport.queue, TxQueue):
+            joined.lane = face.lane = QueueHandle(face.transport.queue, face.lock, face.arm)
             face.way.queue = face.transport.queue
             joined.way = face.way
         self._doors[face].enter(joined)
         self.node.opened(joined)
         return joined
 
-    def _outlet(self, face: Face) -> Connected:
+    def _outlet(self, face: Connection) -> ConnectionAdapter:
         filter = None if self.config.filters is None else self.config.filters.of(_who(face), EGRESS)
         if filter is None:
-            return Connected(face, self)
-        from zenlake.runtime.interceptors import Outgoing
+            return ConnectionAdapter(face, self)
+        from zenlake.runtime.interceptors import OutgoingInterceptor
 
         def unanswered(id: int) -> None:
             joined = self._doors[face].face if face in self._doors else None
@@ -372,22 +372,24 @@ class LiveNode(Node):
                 self.node._perform(sends)
 
         soon = self.runtime.engine.call_soon
-        return Screened(face, self, Outgoing(self.node, filter, lambda id: soon(lambda: unanswered(id))))
+        return InterceptedAdapter(
+            face, self, OutgoingInterceptor(self.node, filter, lambda id: soon(lambda: unanswered(id)))
+        )
 
-    def closed(self, face: Face, event: Closed) -> None:
+    def closed(self, face: Connection, event: Closed) -> None:
         joined = self._doors.pop(face).face
         if joined is not None:
-            self._past[joined.whatami] += Traffic.of(face, joined, sessions=0)
+            self._past[joined.whatami] += TrafficStats.of(face, joined, sessions=0)
             self.node.closed(joined)
         self._ended(face, joined, event)
         self._tell()
 
-    def failed(self, face: Face, event: Closed) -> None:
+    def failed(self, face: Connection, event: Closed) -> None:
         self._doors.pop(face, None)
         self._screens.pop(face, None)
         self._ended(face, None, event)
 
-    def _ended(self, face: Face, joined: network.Face | None, event: Closed) -> None:
+    def _ended(self, face: Connection, joined: network.Face | None, event: Closed) -> None:
         if self.config.recording is not None:
             if joined is not None:
                 self._note_drops(face, joined)
@@ -400,9 +402,9 @@ class LiveNode(Node):
                 self._note_drops(face, door.face)
         self.runtime.engine.call_at(time.monotonic() + NOTED, self._note_all_drops)
 
-    def _note_drops(self, face: Face, joined: network.Face) -> None:
+    def _note_drops(self, face: Connection, joined: network.Face) -> None:
         """Record the messages dropped since the last call."""
-        dropped = Traffic.of(face, joined).dropped
+        dropped = TrafficStats.of(face, joined).dropped
         new = dropped - self._noted.get(face, 0)
         if new and self.config.recording is not None:
             self._noted[face] = dropped
@@ -410,10 +412,14 @@ class LiveNode(Node):
 
     def _forwarded(self, source: network.Face, id: int, target: network.Face, new: int) -> None:
         came, goes = source.outlet, target.outlet
-        if self.config.recording is not None and isinstance(came, Connected) and isinstance(goes, Connected):
+        if (
+            self.config.recording is not None
+            and isinstance(came, ConnectionAdapter)
+            and isinstance(goes, ConnectionAdapter)
+        ):
             self.config.recording.forwarded(came.face, id, goes.face, new)
 
-    def room(self, face: Face) -> None:
+    def room(self, face: Connection) -> None:
         if self.node.dirty:
             self._flush()
 
@@ -491,17 +497,17 @@ class LiveNode(Node):
         except ZenlakeError:
             return self._try(zid, locators)
 
-        def done(first: "Future[Face]") -> None:
+        def done(first: "Future[Connection]") -> None:
             self.runtime.engine.call_soon(lambda: self._try(zid, [] if first.exception() is None else locators))
 
         connection.first.add_done_callback(done)
 
 
-def _who(face: Face) -> Who:
+def _who(face: Connection) -> Subject:
     """Return the properties of a neighbour for access control."""
     protocol = face.link.remote.partition("/")[0]
     link = face.link
-    return Who(protocol, str(ZenohId.from_wire(face.zid)), face.transport.user, link.common_name, link.interfaces)
+    return Subject(protocol, str(ZenohId.from_wire(face.zid)), face.transport.user, link.common_name, link.interfaces)
 
 
 def open_node(config: NodeConfig) -> LiveNode:

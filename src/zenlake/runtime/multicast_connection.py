@@ -8,17 +8,17 @@ from time import monotonic
 from zenlake.core.enums import CongestionControl
 from zenlake.core.limits import Account
 from zenlake.link.multicast import GroupLink
-from zenlake.runtime.event_loop import Engine, Timer
-from zenlake.transport.memory_budget import Budget
-from zenlake.transport.multicast import Joined, Left, Multicast, Peer
-from zenlake.transport.rx import Arena, Sink
+from zenlake.runtime.event_loop import EventLoop, Timer
+from zenlake.transport.memory_budget import MemoryBudget
+from zenlake.transport.multicast import Multicast, Peer, PeerJoined, PeerLeft
+from zenlake.transport.rx import RxArena, Sink
 from zenlake.transport.settings import Settings
 from zenlake.wire.message_base import Message
 
-__all__ = ["Group", "Members"]
+__all__ = ["MulticastConnection", "MulticastListener"]
 
 
-class Members:
+class MulticastListener:
     """Callbacks for the members of a group. Called on the event loop thread."""
 
     def sink(self, peer: Peer) -> Sink:
@@ -27,15 +27,15 @@ class Members:
 
     def joined(self, peer: Peer) -> None: ...
 
-    def left(self, event: Left) -> None: ...
+    def left(self, event: PeerLeft) -> None: ...
 
 
-class Group:
+class MulticastConnection:
     """One membership, created by the runtime."""
 
     def __init__(
-        self, engine: Engine, link: GroupLink, settings: Settings, members: Members, arena: Arena,
-        budget: Budget | None = None, account: Account | None = None,
+        self, engine: EventLoop, link: GroupLink, settings: Settings, members: MulticastListener, arena: RxArena,
+        budget: MemoryBudget | None = None, account: Account | None = None,
     ) -> None:  # fmt: skip
         self.link = link
         self.members = members
@@ -99,8 +99,8 @@ class Group:
         ):  # otherwise no timeout is earlier: skip the search over all members
             self._late()
 
-    def _tell(self, event: Joined | Left) -> None:
-        if isinstance(event, Joined):
+    def _tell(self, event: PeerJoined | PeerLeft) -> None:
+        if isinstance(event, PeerJoined):
             self.members.joined(event.peer)
         else:
             self.members.left(event)

@@ -3,27 +3,27 @@
 
 from typing import Protocol
 
-from zenlake.link.base import Link
-from zenlake.runtime.connection import Face
+from zenlake.link.base import BaseLink
+from zenlake.runtime.connection import Connection
 from zenlake.transport.unicast import Closed
 
-__all__ = ["Recording"]
+__all__ = ["RecordingHooks"]
 
 
-class Recording(Protocol):
+class RecordingHooks(Protocol):
     """Recorder of the traffic on the connections of a node. Called on the event loop thread."""
 
-    def begins(self, face: Face) -> None:
+    def begins(self, face: Connection) -> None:
         """Handle a ready link, before the first message."""
 
-    def answered(self, link: Link, heard: bytes, said: list[bytes]) -> None:
+    def answered(self, link: BaseLink, heard: bytes, said: list[bytes]) -> None:
         """Handle a datagram of an unknown peer, with the messages sent in reply. No face was created for it."""
 
-    def forwarded(self, source: Face, id: int, target: Face, new: int) -> None:
+    def forwarded(self, source: Connection, id: int, target: Connection, new: int) -> None:
         """Handle a request received with `id` and passed on with `new`. Called before it is sent, on any thread."""
 
-    def dropped(self, face: Face, count: int) -> None:
+    def dropped(self, face: Connection, count: int) -> None:
         """Handle the number of messages that were dropped for this face since the last call."""
 
-    def ended(self, face: Face, event: Closed) -> None:
+    def ended(self, face: Connection, event: Closed) -> None:
         """Handle the end of a connection. No further calls follow for it."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scouting on real sockets: `Asking` finds other nodes, `Answering` replies to them, both on the event loop of a node.
+"""Scouting on real sockets: `ScoutRounds` finds other nodes, `ScoutReplies` replies to them, both on the event loop of a node.
 
 Both open their sockets in the constructor and need an event loop only from `begin`. Datagrams that arrive in between wait in
-the sockets. So a program can send scouting messages first and create a node while the replies arrive. `Lookout`
+the sockets. So a program can send scouting messages first and create a node while the replies arrive. `ScoutThread`
 scouts without a node, with its own event loop.
 """
 
@@ -19,13 +19,13 @@ from zenlake.transport.scouting import Responder, Scouter
 from zenlake.wire.scouting import Hello
 
 if TYPE_CHECKING:
-    from zenlake.runtime.event_loop import Engine, Timer
+    from zenlake.runtime.event_loop import EventLoop, Timer
 
-__all__ = ["Answering", "Asking", "Group", "Lookout"]
+__all__ = ["ScoutReplies", "ScoutRounds", "ScoutGroup", "ScoutThread"]
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ScoutGroup:
     """Scouting address and interfaces (`auto`, or names and addresses separated by commas)."""
 
     address: str = "224.0.0.224:7446"
@@ -37,13 +37,13 @@ class Group:
         return EndPoint.parse(f"udp/{self.address}")
 
 
-class Asking:
+class ScoutRounds:
     """Scouting in rounds until closed. `on_hello` receives every reply, including repeated ones."""
 
-    def __init__(self, group: Group, what: WhatAmIMatcher) -> None:
+    def __init__(self, group: ScoutGroup, what: WhatAmIMatcher) -> None:
         self._ports = sockets.asking(group.endpoint, group.interfaces, group.ttl)
         self._scouter = Scouter(what, monotonic())
-        self._engine: Engine | None = None
+        self._engine: EventLoop | None = None
         self._timer: Timer | None = None
         self.own = {port.address for port in self._ports}
         """Source addresses of our scouting messages, so that this node does not reply to itself."""
@@ -55,7 +55,7 @@ class Asking:
             for port in self._ports:
                 port.ask(datagram)
 
-    def begin(self, engine: "Engine", on_hello: Callable[[Hello], None]) -> None:
+    def begin(self, engine: "EventLoop", on_hello: Callable[[Hello], None]) -> None:
         self._engine = engine
         self._on_hello = on_hello
         for port in self._ports:
@@ -82,16 +82,16 @@ class Asking:
                 self._engine.remove(port)
 
 
-class Answering:
+class ScoutReplies:
     """Replies to scouting for the role of this node. `locators` returns the current locators."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: ScoutGroup) -> None:
         self._port = sockets.answering(group.endpoint, group.interfaces)
-        self._engine: Engine | None = None
+        self._engine: EventLoop | None = None
 
     def begin(
         self,
-        engine: "Engine",
+        engine: "EventLoop",
         zid: bytes,
         whatami: WhatAmI,
         locators: Callable[[], Sequence[str]],
@@ -115,14 +115,14 @@ class Answering:
             self._engine.remove(self._port)
 
 
-class Lookout:
+class ScoutThread:
     """Scouting on its own thread, until closed."""
 
-    def __init__(self, group: Group, what: WhatAmIMatcher, on_hello: Callable[[Hello], None]) -> None:
-        from zenlake.runtime.event_loop import Engine
+    def __init__(self, group: ScoutGroup, what: WhatAmIMatcher, on_hello: Callable[[Hello], None]) -> None:
+        from zenlake.runtime.event_loop import EventLoop
 
-        self._engine = Engine("zenlake-scout")
-        self._asking = Asking(group, what)
+        self._engine = EventLoop("zenlake-scout")
+        self._asking = ScoutRounds(group, what)
         self._engine.start()
         self._engine.call_soon(lambda: self._asking.begin(self._engine, on_hello))
 

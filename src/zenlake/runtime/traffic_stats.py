@@ -3,13 +3,13 @@
 
 from zenlake._compat.fast_dataclass import dataclass
 from zenlake.network.face import Face as Neighbour
-from zenlake.runtime.connection import Face
+from zenlake.runtime.connection import Connection
 
-__all__ = ["Traffic"]
+__all__ = ["TrafficStats"]
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
+class TrafficStats:
     """Totals since the start, except `sessions`, which is the current number."""
 
     sessions: int = 0
@@ -20,13 +20,13 @@ class Traffic:
     dropped: int = 0
     """Messages dropped because a queue had no room."""
 
-    def __add__(self, other: "Traffic") -> "Traffic":
+    def __add__(self, other: "TrafficStats") -> "TrafficStats":
         from dataclasses import astuple
 
-        return Traffic(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+        return TrafficStats(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     @classmethod
-    def of(cls, face: Face, neighbour: Neighbour, sessions: int = 1) -> "Traffic":
+    def of(cls, face: Connection, neighbour: Neighbour, sessions: int = 1) -> "TrafficStats":
         inbox, queue = face.transport.inbox, face.transport.queue
         return cls(
             sessions, inbox.messages, queue.messages, inbox.bytes_in, face.bytes_out, neighbour.dropped + queue.dropped

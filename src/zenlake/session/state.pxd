@@ -15,7 +15,7 @@ cdef class Side:
     cdef readonly Lanes lanes
 
 @cython.final
-cdef class Session:
+cdef class SessionState:
     cdef public str name
     cdef public int generation
     cdef readonly list sides

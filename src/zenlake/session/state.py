@@ -34,7 +34,7 @@ class Side:
         self.lanes = Lanes()
 
 
-class Session:
+class SessionState:
     """Both sides. Side 0 opened the session (it sent the InitSyn), side 1 accepted it.
 
     Sessions that share a `memory` share its limit. A session with `keys_dropped` accepts no key ids until its next handshake.

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from zenlake.spark import source_base as chosen
 from zenlake.spark.options import Options
-from zenlake.spark.source_base import Chosen, Pushdown, TableSource, chosen_by
+from zenlake.spark.source_base import PushdownMixin, SourceOptions, TableSource, chosen_by
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,7 +29,7 @@ OPTIONS = {
 
 
 @dataclass(frozen=True)
-class Wanted(Chosen):
+class CaptureOptions(SourceOptions):
     """Validated options. Sent to the tasks."""
 
     path: list[str]
@@ -38,12 +38,12 @@ class Wanted(Chosen):
 class CaptureSource(TableSource):
     """Source of the decoded tables of capture files."""
 
-    chosen: Wanted
+    chosen: CaptureOptions
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
         given = Options(self.name(), options, OPTIONS)
-        self.chosen = Wanted(**chosen_by(given), path=path_by(given))
+        self.chosen = CaptureOptions(**chosen_by(given), path=path_by(given))
         self.pushdown = given.flag("pushdown")
 
     @classmethod
@@ -52,14 +52,14 @@ class CaptureSource(TableSource):
 
     def reader(self, schema: "StructType") -> DataSourceReader:
         if self.chosen.needs:
-            return TogetherReader(self.chosen.path, self.chosen.needs)
-        return (PushdownReader if self.pushdown else CaptureReader)(self.with_columns(schema))
+            return MultiTableReader(self.chosen.path, self.chosen.needs)
+        return (CapturePushdownReader if self.pushdown else CaptureReader)(self.with_columns(schema))
 
 
 class CaptureReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not checked
     """Reader that decodes in a task. Only the options are sent there."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: CaptureOptions) -> None:
         self.wanted = wanted
 
     def partitions(self) -> list[InputPartition]:
@@ -86,11 +86,11 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not c
             yield pa.RecordBatch.from_arrays(batch.columns, schema=batch.schema.remove_metadata())
 
 
-class PushdownReader(Pushdown, CaptureReader):
+class CapturePushdownReader(PushdownMixin, CaptureReader):
     """Reader that applies Spark's filters."""
 
 
-class TogetherReader(DataSourceReader):  # type: ignore[misc]
+class MultiTableReader(DataSourceReader):  # type: ignore[misc]
     """Reader that decodes several tables in one pass; see `zenlake.spark.multi_table_scan`."""
 
     def __init__(self, path: list[str], needs: dict[str, list[str]]) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from zenlake.tables.paths import PATHS
 
 
-class Tables(Mapping[str, "DataFrame"]):
+class CaptureTables(Mapping[str, "DataFrame"]):
     """DataFrames by name, planned on access and computed on use, with the needed columns only.
 
     Derived tables share one pass over the capture. Spark persists its result, in memory and then on disk, as long as
@@ -98,4 +98,4 @@ def tables(spark: "SparkSession", path: "PATHS") -> Mapping[str, "DataFrame"]:
     """
     from zenlake.spark.stored_tables import stored
 
-    return stored(spark, path) or Tables(spark, path)
+    return stored(spark, path) or CaptureTables(spark, path)

@@ -40,7 +40,7 @@ class LakeSink(DataSource):  # type: ignore[misc]  # PySpark is not checked
 
 
 @dataclass
-class Landed(WriterCommitMessage):  # type: ignore[misc]
+class StagedParts(WriterCommitMessage):  # type: ignore[misc]
     """The staged files of a task, and its query."""
 
     query: str
@@ -57,28 +57,30 @@ class LakeWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         self.refuse = refuse
         self.whole = whole  # all blocks must exist
 
-    def write(self, iterator: Iterator["pa.RecordBatch"]) -> Landed:
+    def write(self, iterator: Iterator["pa.RecordBatch"]) -> StagedParts:
         from zenlake.lake import Staged, stage_rows
 
         batch, task = batch_of_task()
         if self.log is not None:
             files = [file for rows in iterator for row in rows.to_pylist() for file in json.loads(row["files"])]
-            return Landed(batch.query, [Staged(**file) for file in files])
+            return StagedParts(batch.query, [Staged(**file) for file in files])
         [table] = self.tables
         first = next(iterator, None)
         if first is None:
-            return Landed(batch.query, [])
-        return Landed(batch.query, stage_rows(self.lake, table, _chain(first, iterator), first.schema, batch, task))
+            return StagedParts(batch.query, [])
+        return StagedParts(
+            batch.query, stage_rows(self.lake, table, _chain(first, iterator), first.schema, batch, task)
+        )
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        from zenlake.lake import Batch, Lake, replanned, stage
+        from zenlake.lake import Lake, LandingBatch, replanned, stage
         from zenlake.log import Log
         from zenlake.spark.log_reader import decoded
 
-        landed = [message for message in messages if isinstance(message, Landed)]
+        landed = [message for message in messages if isinstance(message, StagedParts)]
         if not landed:
             return
-        batch = Batch(landed[0].query, batchId)
+        batch = LandingBatch(landed[0].query, batchId)
 
         def restage(table: str, parts: list[list[Any]]) -> "list[Staged]":
             assert self.log is not None

@@ -23,9 +23,9 @@ from zenlake.spark.options import Options
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from zenlake.lake import Batch
-    from zenlake.log import Log, Offsets, Range
-    from zenlake.spark.log_source import Wanted
+    from zenlake.lake import LandingBatch
+    from zenlake.log import BlockRange, Log, Offsets
+    from zenlake.spark.log_source import LogOptions
 
 __all__ = ["CHOOSING", "COUNTS", "LakeSource", "LandStream", "batch_of_task"]
 
@@ -74,14 +74,14 @@ class LandStream(LogStream):
 
     largest = LANDED
 
-    def __init__(self, wanted: "Wanted", lake: str, tables: list[str], refuse: bool) -> None:
+    def __init__(self, wanted: "LogOptions", lake: str, tables: list[str], refuse: bool) -> None:
         super().__init__(wanted)
         self.lake = lake
         self.tables = tables
         self.refuse = refuse
 
     def partitioned(
-        self, log: "Log", shares: "list[tuple[Range, ...]]", begin: "Offsets", stop: "Offsets"
+        self, log: "Log", shares: "list[tuple[BlockRange, ...]]", begin: "Offsets", stop: "Offsets"
     ) -> list[InputPartition]:
         from zenlake.lake import pieces
 
@@ -117,7 +117,7 @@ class LandStream(LogStream):
         yield row(json.dumps([file.plain() for file in files]), [counts[name] for name in COUNTS])
 
     def decode(
-        self, log: "Log", ranges: "Sequence[Range]", tables: "Mapping[str, Sequence[str] | None]"
+        self, log: "Log", ranges: "Sequence[BlockRange]", tables: "Mapping[str, Sequence[str] | None]"
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
         from zenlake.spark.log_reader import decoded
 
@@ -133,10 +133,10 @@ def row(files: str, counts: Sequence[int]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=_WRITTEN)
 
 
-def batch_of_task() -> "tuple[Batch, str]":
+def batch_of_task() -> "tuple[LandingBatch, str]":
     """Return the micro-batch and query of a task, and its name."""
-    from zenlake.lake import Batch
+    from zenlake.lake import LandingBatch
 
     context = TaskContext.get()
     query = context.getLocalProperty("sql.streaming.queryId")
-    return Batch(query, int(context.getLocalProperty("streaming.sql.batchId"))), str(context.partitionId())
+    return LandingBatch(query, int(context.getLocalProperty("streaming.sql.batchId"))), str(context.partitionId())

@@ -14,19 +14,19 @@ from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from zenlake.errors import LogError
-from zenlake.log import Log, Range, is_log
+from zenlake.log import BlockRange, Log, is_log
 from zenlake.spark.multi_table_scan import joined
 from zenlake.spark.offsets import of, planned, refuse_unknown
-from zenlake.spark.source_base import Pushdown
+from zenlake.spark.source_base import PushdownMixin
 from zenlake.tables.read import Choice
 from zenlake.tables.schemas import decode_ranges
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
 
-    from zenlake.spark.log_source import Wanted
+    from zenlake.spark.log_source import LogOptions
 
-__all__ = ["LogReader", "PushdownReader", "opened", "rows", "shares"]
+__all__ = ["LogReader", "LogPushdownReader", "opened", "rows", "shares"]
 
 logger = logging.getLogger("zenlake.spark")
 
@@ -38,7 +38,7 @@ LANE = ("session", "generation", "direction", "priority", "reliable")
 class LogReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not checked
     """Reader of a log at the time of planning."""
 
-    def __init__(self, wanted: "Wanted") -> None:
+    def __init__(self, wanted: "LogOptions") -> None:
         self.wanted = wanted
 
     def partitions(self) -> list[InputPartition]:
@@ -62,7 +62,7 @@ class LogReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not check
         return rows(self.wanted, partition.value or ())
 
 
-class PushdownReader(Pushdown, LogReader):
+class LogPushdownReader(PushdownMixin, LogReader):
     """Reader that applies Spark's filters."""
 
     def bound(self, filter_: "Filter") -> None:
@@ -80,14 +80,14 @@ class PushdownReader(Pushdown, LogReader):
         self.wanted = replace(self.wanted, since=since, until=until)
 
 
-def shares(blocks: Sequence[Range], least: int, most: int) -> list[tuple[Range, ...]]:
+def shares(blocks: Sequence[BlockRange], least: int, most: int) -> list[tuple[BlockRange, ...]]:
     """Split blocks into tasks, in order: `least` shares of similar size, or a multiple if they would exceed `most`.
 
     An idle core waits for other tasks, and a small share makes a small file. Consecutive blocks of a segment form one range.
     """
     whole = sum(block.size for block in blocks)
     count = least * max(-(-whole // (least * most)), 1)
-    found: dict[int, list[Range]] = {}
+    found: dict[int, list[BlockRange]] = {}
     before = 0
     for block in blocks:
         share = found.setdefault((2 * before + block.size) * count // (2 * whole), [])  # the offset of its middle
@@ -112,7 +112,7 @@ def opened(path: str) -> Log:
     return Log(path)
 
 
-def rows(wanted: "Wanted", ranges: Sequence[Range]) -> Iterator[pa.RecordBatch]:
+def rows(wanted: "LogOptions", ranges: Sequence[BlockRange]) -> Iterator[pa.RecordBatch]:
     """Return the rows of blocks, with Spark's schema without metadata."""
     log = opened(wanted.path)
     if wanted.fail_on_gap:
@@ -130,7 +130,7 @@ def rows(wanted: "Wanted", ranges: Sequence[Range]) -> Iterator[pa.RecordBatch]:
 
 
 def decoded(
-    log: Log, ranges: Sequence[Range], tables: Mapping[str, Sequence[str] | None], fail_on_data_loss: bool
+    log: Log, ranges: Sequence[BlockRange], tables: Mapping[str, Sequence[str] | None], fail_on_data_loss: bool
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Return the rows of blocks, without rows that depend on missing or damaged blocks, if that is allowed."""
     if fail_on_data_loss:
@@ -146,7 +146,7 @@ def decoded(
             logger.warning("zenoh: %s/%d: %s; skipped, as failOnDataLoss is false", part.writer, part.segment, error)
 
 
-def readable(log: Log, part: Range) -> list[Range]:
+def readable(log: Log, part: BlockRange) -> list[BlockRange]:
     """Return the blocks before the first missing or damaged one. Later blocks of the segment depend on it."""
     segment = log.segment(part)
     block = part.first
@@ -159,7 +159,7 @@ def readable(log: Log, part: Range) -> list[Range]:
     return [part] if part.last > part.first else []
 
 
-def refuse_gaps(log: Log, ranges: Sequence[Range]) -> None:
+def refuse_gaps(log: Log, ranges: Sequence[BlockRange]) -> None:
     """Raise if data was lost before it was recorded.
 
     Zenoh skips one sequence number after a fragmented message, which is not a loss. A single missing number whose

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from zenlake.spark import source_base as chosen
 from zenlake.spark.options import Options
-from zenlake.spark.source_base import Chosen, TableSource, chosen_by
+from zenlake.spark.source_base import SourceOptions, TableSource, chosen_by
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
     from pyspark.sql.types import StructType
 
-    from zenlake.spark.recorder_process import Recording
+    from zenlake.spark.recorder_process import RecordingOptions
 
 OPTIONS = {
     "path": "the log; given by load()",
@@ -46,7 +46,7 @@ EARLIEST, LATEST = "earliest", "latest"
 
 
 @dataclass(frozen=True)
-class Wanted(Chosen):
+class LogOptions(SourceOptions):
     """Validated options. Sent to the tasks."""
 
     path: str
@@ -57,13 +57,13 @@ class Wanted(Chosen):
     fail_on_data_loss: bool
     fail_on_gap: bool
     reader: str | None
-    recording: "Recording | None"
+    recording: "RecordingOptions | None"
 
 
 class LogSource(TableSource):
     """Source of the decoded tables of a wire log."""
 
-    chosen: Wanted
+    chosen: LogOptions
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
@@ -76,12 +76,12 @@ class LogSource(TableSource):
         return "zenoh"
 
     def reader(self, schema: "StructType") -> "DataSourceReader":
-        from zenlake.spark.log_reader import LogReader, PushdownReader
+        from zenlake.spark.log_reader import LogPushdownReader, LogReader
 
         for name in STREAM_ONLY:
             if name in self.given:
                 self.given.refuse_option(name, "only a stream (readStream) has it")
-        return (PushdownReader if self.pushdown else LogReader)(self.with_columns(schema))
+        return (LogPushdownReader if self.pushdown else LogReader)(self.with_columns(schema))
 
     def streamReader(self, schema: "StructType") -> "DataSourceStreamReader":
         from zenlake.spark.log_stream import LogStream
@@ -92,7 +92,7 @@ class LogSource(TableSource):
         return LogStream(self.with_columns(schema), trouble)
 
 
-def wanted_by(options: Options) -> Wanted:
+def wanted_by(options: Options) -> LogOptions:
     """Validate the options. Raise one line about the first error."""
     common = chosen_by(options)
     for time, offsets in (("startingTimestamp", "startingOffsets"), ("endingTimestamp", "endingOffsets")):
@@ -102,7 +102,7 @@ def wanted_by(options: Options) -> Wanted:
     if ending == EARLIEST:
         options.refuse_option("endingOffsets", "'earliest' is before every row; give latest or offsets")
     recording = recording_by(options)
-    return Wanted(
+    return LogOptions(
         **common,
         path=path_by(options, recording is not None),
         starting=starting,
@@ -164,7 +164,7 @@ def reader_by(options: Options) -> str | None:
         options.refuse_option("reader", error)
 
 
-def recording_by(options: Options) -> "Recording | None":
+def recording_by(options: Options) -> "RecordingOptions | None":
     """Return the settings of the recording, or None."""
     live = [name for name in ("connect", "subscribe") if name in options]
     if len(live) == 1 or (live and not options.paths()):
@@ -177,7 +177,7 @@ def recording_by(options: Options) -> "Recording | None":
     from zenlake.core.keyexpr import KeyExpr
     from zenlake.errors import ZenlakeError
     from zenlake.spark.network_sink import configured
-    from zenlake.spark.recorder_process import Recording
+    from zenlake.spark.recorder_process import RecordingOptions
 
     keys = options.names("subscribe") or []
     try:
@@ -190,4 +190,4 @@ def recording_by(options: Options) -> "Recording | None":
         configured(connect, config)
     except ZenlakeError as error:
         options.refuse(str(error))
-    return Recording(connect, keys, config, options.above_zero("keepHours", "hours"))
+    return RecordingOptions(connect, keys, config, options.above_zero("keepHours", "hours"))

@@ -18,13 +18,13 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from zenlake.log import Log, Offsets, Range, register
+from zenlake.log import BlockRange, Log, Offsets, register
 from zenlake.spark.log_reader import PARTITION, ns, rows, shares
 from zenlake.spark.offsets import admitted, continued, of, planned, refuse_unknown, told
 from zenlake.spark.recorder_process import began, ended, recorded
 
 if TYPE_CHECKING:
-    from zenlake.spark.log_source import Wanted
+    from zenlake.spark.log_source import LogOptions
 
 __all__ = ["LogStream"]
 
@@ -34,7 +34,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: i
 
     largest = PARTITION  # bytes of a log that one task reads
 
-    def __init__(self, wanted: "Wanted", trouble: str | None = None) -> None:
+    def __init__(self, wanted: "LogOptions", trouble: str | None = None) -> None:
         self.wanted = wanted
         self.trouble = trouble
         self._target: Offsets | None = None
@@ -90,7 +90,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: i
         return self.partitioned(log, found, begin, stop)
 
     def partitioned(
-        self, log: Log, shares: list[tuple[Range, ...]], begin: Offsets, stop: Offsets
+        self, log: Log, shares: list[tuple[BlockRange, ...]], begin: Offsets, stop: Offsets
     ) -> list[InputPartition]:
         """Return the task descriptions for the blocks between two offsets."""
         return [InputPartition(share) for share in shares]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from zenlake.api.session import Session
 
-__all__ = ["OPTIONS", "Putting", "StreamPutting", "putting_by"]
+__all__ = ["OPTIONS", "NetworkWriter", "NetworkStreamWriter", "putting_by"]
 
 OPTIONS = {
     "connect": "the endpoints to connect to, separated by commas",
@@ -39,7 +39,7 @@ OPTIONS = {
     "congestion": "drop, block or block_first, of every row, instead of a column; block if there is neither",
     "express": "true: rows do not wait for each other to share a batch",
     "identity": "names this write, so that repeating it gives the same SourceInfo; a stream has its own",
-    "pace": "when rows are put, for zenlake.spark.replay: JSON, as `Wanted.pace` says",
+    "pace": "when rows are put, for zenlake.spark.replay: JSON, as `SinkOptions.pace` says",
     "checkpointLocation": "Spark's own: where a stream remembers how far it is",
     "asyncProgressTrackingEnabled": "Spark's own",
     "asyncProgressTrackingCheckpointIntervalMs": "Spark's own",
@@ -65,7 +65,7 @@ PATIENCE = 60.0  # timeout in seconds
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SinkOptions:
     """Validated options. Sent to the tasks."""
 
     connect: list[str]
@@ -80,13 +80,13 @@ class Wanted:
 
 
 @dataclass
-class Sent(WriterCommitMessage):  # type: ignore[misc]  # PySpark is not checked
+class SentRows(WriterCommitMessage):  # type: ignore[misc]  # PySpark is not checked
     """Number of rows that a task published."""
 
     rows: int
 
 
-def putting_by(options: Options) -> Wanted:
+def putting_by(options: Options) -> SinkOptions:
     """Validate the options. Raise one line about the first error."""
     from zenlake.core.encoding import Encoding
     from zenlake.errors import ZenlakeError
@@ -114,7 +114,7 @@ def putting_by(options: Options) -> Wanted:
         fixed["express"] = options.flag("express")
     identity = options.text("identity") or uuid.uuid4().hex
     pace = json.loads(options.text("pace") or "{}")
-    wanted = Wanted(options.names("connect") or [], options.text("config"), fixed, identity, pace)
+    wanted = SinkOptions(options.names("connect") or [], options.text("config"), fixed, identity, pace)
     try:
         configured(wanted.connect, wanted.config)
     except ZenlakeError as error:
@@ -141,7 +141,7 @@ def opened(connect: list[str], config: str | None) -> "Session":
     return open(configured(connect, config))
 
 
-def check_columns(options: Options, wanted: Wanted, schema: "StructType", overwrite: bool) -> None:
+def check_columns(options: Options, wanted: SinkOptions, schema: "StructType", overwrite: bool) -> None:
     """Raise one line about the first column that is missing, unknown or of the wrong type."""
     from zenlake.tables.schemas import TABLES
 
@@ -161,14 +161,14 @@ def check_columns(options: Options, wanted: Wanted, schema: "StructType", overwr
             )
 
 
-class Putting(DataSourceArrowWriter):  # type: ignore[misc]
+class NetworkWriter(DataSourceArrowWriter):  # type: ignore[misc]
     """Writer of one `df.write`: created once, sent to every task and attempt."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: SinkOptions) -> None:
         self.wanted = wanted
 
-    def write(self, iterator: Iterator["pa.RecordBatch"]) -> Sent:
-        return Sent(put_all(self.wanted, iterator, self.wanted.identity))
+    def write(self, iterator: Iterator["pa.RecordBatch"]) -> SentRows:
+        return SentRows(put_all(self.wanted, iterator, self.wanted.identity))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         pass
@@ -177,17 +177,17 @@ class Putting(DataSourceArrowWriter):  # type: ignore[misc]
         pass
 
 
-class StreamPutting(DataSourceStreamArrowWriter):  # type: ignore[misc]
+class NetworkStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     """Writer of one micro-batch. Its identity consists of query and batch, so a repeated batch has the same."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: SinkOptions) -> None:
         self.wanted = wanted
 
-    def write(self, iterator: Iterator["pa.RecordBatch"]) -> Sent:
+    def write(self, iterator: Iterator["pa.RecordBatch"]) -> SentRows:
         context = TaskContext.get()
         query = context.getLocalProperty("sql.streaming.queryId")
         batch = context.getLocalProperty("streaming.sql.batchId")
-        return Sent(put_all(self.wanted, iterator, f"{query}/{batch}"))
+        return SentRows(put_all(self.wanted, iterator, f"{query}/{batch}"))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         pass
@@ -196,7 +196,7 @@ class StreamPutting(DataSourceStreamArrowWriter):  # type: ignore[misc]
         pass
 
 
-def put_all(wanted: Wanted, rows: Iterator["pa.RecordBatch"], identity: str) -> int:
+def put_all(wanted: SinkOptions, rows: Iterator["pa.RecordBatch"], identity: str) -> int:
     """Publish the rows of one task. Return when the node has confirmed them."""
     from zenlake.api.handlers import Callback
     from zenlake.core.enums import CongestionControl, SampleKind

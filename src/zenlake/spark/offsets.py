@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from zenlake.errors import LogError, LogRemoved
 
 if TYPE_CHECKING:
-    from zenlake.log import Log, Offsets, Range
+    from zenlake.log import BlockRange, Log, Offsets
 
 LOG = "#log"  # not a valid writer name
 
@@ -89,7 +89,7 @@ def planned(
     fail_on_data_loss: bool,
     since: int | None = None,
     until: int | None = None,
-) -> "list[Range]":
+) -> "list[BlockRange]":
     """Return the single blocks between two offsets, all or those that remain."""
     try:
         return log.plan(start, end, 1, since, until, whole=fail_on_data_loss)

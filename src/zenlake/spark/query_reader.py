@@ -30,7 +30,7 @@ CONSOLIDATIONS = ("auto", "none", "monotonic", "latest")
 
 
 @dataclass(frozen=True)
-class Question:
+class QueryOptions:
     """Validated options. Sent to the task."""
 
     connect: list[str]
@@ -48,7 +48,7 @@ class Question:
         return chosen("samples", self.columns)
 
 
-def question_by(options: Options) -> Question:
+def question_by(options: Options) -> QueryOptions:
     """Validate the options. Raise one line about the first error."""
     from zenlake.columns.live_samples import COLUMNS
     from zenlake.core.selector import Selector
@@ -65,7 +65,7 @@ def question_by(options: Options) -> Question:
         configured(connect, config)
     except ZenlakeError as error:
         options.refuse(str(error))
-    question = Question(
+    question = QueryOptions(
         connect,
         config,
         selector,
@@ -77,7 +77,7 @@ def question_by(options: Options) -> Question:
     return with_columns(options, question, options.names("columns") or list(COLUMNS))
 
 
-def with_columns(options: Options, question: Question, columns: list[str]) -> Question:
+def with_columns(options: Options, question: QueryOptions, columns: list[str]) -> QueryOptions:
     """Return the same options for other columns."""
     from zenlake.columns.live_samples import COLUMNS
 
@@ -87,10 +87,10 @@ def with_columns(options: Options, question: Question, columns: list[str]) -> Qu
     return replace(question, columns=columns)
 
 
-class Asking(DataSourceReader):  # type: ignore[misc]  # PySpark is not checked
+class QueryReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not checked
     """Reader that sends the query on an executor."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: QueryOptions) -> None:
         self.question = question
 
     def partitions(self) -> list[InputPartition]:

@@ -21,11 +21,11 @@ from zenlake.errors import LogError
 from zenlake.log import Log, Offsets, is_log
 from zenlake.log.layout import MARKER, new_marker
 
-__all__ = ["Recording", "began", "ended", "made", "recorded"]
+__all__ = ["RecordingOptions", "began", "ended", "made", "recorded"]
 
 
 @dataclass(frozen=True)
-class Recording:
+class RecordingOptions:
     """Settings of a recording."""
 
     connect: list[str]
@@ -34,10 +34,10 @@ class Recording:
     keep_hours: float | None
 
 
-class Recorder:
+class RecorderProcess:
     """The recorder process of one log, and its first offset."""
 
-    def __init__(self, path: str, recording: Recording) -> None:
+    def __init__(self, path: str, recording: RecordingOptions) -> None:
         self.path = path
         self.recording = recording
         made(path)
@@ -75,14 +75,14 @@ class Recorder:
             self._process.wait(10)
 
 
-_recorders: dict[str, Recorder] = {}  # of this process, by path of the log
+_recorders: dict[str, RecorderProcess] = {}  # of this process, by path of the log
 
 
-def recorded(path: str, recording: Recording) -> None:
+def recorded(path: str, recording: RecordingOptions) -> None:
     """Start recording into a log. Raise one line if that is not possible."""
     found = _recorders.get(path)
     if found is None:
-        _recorders[path] = Recorder(path, recording)
+        _recorders[path] = RecorderProcess(path, recording)
     else:
         found.ensure()
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from zenlake.tables.paths import PATHS
 
-__all__ = ["Replayed", "replay"]
+__all__ = ["ReplayResult", "replay"]
 
 LEAD = 3.0  # seconds until all tasks must have started
 NEXT_LEAD = 1.0  # the same with running worker processes
@@ -27,7 +27,7 @@ FASTEST = 1e12  # speed-up factor: without delays
 
 
 @dataclass(frozen=True)
-class Replayed:
+class ReplayResult:
     """Number of published samples."""
 
     samples: int
@@ -50,7 +50,7 @@ def replay(
     keep_timestamps: bool = False,
     times: float = 1,
     partitions: int | None = None,
-) -> Replayed:
+) -> ReplayResult:
     """Publish the samples of a capture, a log or a lake again, with their original timing, by several tasks.
 
     Args:
@@ -116,7 +116,7 @@ def replay(
             lead, done = NEXT_LEAD, done + 1
     finally:
         ordered.unpersist()
-    return Replayed(count * done, (last - first) / 1e9 / rate)
+    return ReplayResult(count * done, (last - first) / 1e9 / rate)
 
 
 def _direction(samples: "DataFrame", sent_by: str | None) -> int:

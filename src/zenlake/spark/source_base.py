@@ -32,7 +32,7 @@ OPTIONS = {
 
 
 @dataclass(frozen=True)
-class Chosen:
+class SourceOptions:
     """Validated options. Sent to the tasks."""
 
     table: str
@@ -45,7 +45,7 @@ class Chosen:
 
 
 def chosen_by(options: "Options") -> dict[str, Any]:
-    """Validate the options. Return arguments of `Chosen`, or raise one line about the first error."""
+    """Validate the options. Return arguments of `SourceOptions`, or raise one line about the first error."""
     from zenlake.tables.derived import DERIVED
     from zenlake.tables.schemas import TABLES, chosen
 
@@ -75,7 +75,7 @@ def chosen_by(options: "Options") -> dict[str, Any]:
 class TableSource(DataSource):  # type: ignore[misc]  # PySpark is not checked
     """Source of one decoded table, or of several at once."""
 
-    chosen: Chosen
+    chosen: SourceOptions
 
     def schema(self) -> "StructType | str":
         from zenlake.spark.multi_table_scan import schema
@@ -96,7 +96,7 @@ class TableSource(DataSource):  # type: ignore[misc]  # PySpark is not checked
         return replace(self.chosen, columns=schema.fieldNames())
 
 
-class Pushdown:
+class PushdownMixin:
     """Mixin that applies Spark's filters to the rows of a reader.
 
     It is a separate class, because Spark refuses a reader with this method unless its setting is enabled.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
     from pyspark.sql.types import StructType
 
-    from zenlake.spark.network_sink import Putting, StreamPutting
+    from zenlake.spark.network_sink import NetworkStreamWriter, NetworkWriter
 
 
 class ZenohSource(LogSource):
@@ -57,29 +57,29 @@ class ZenohSource(LogSource):
     def reader(self, schema: "StructType") -> "DataSourceReader":
         if not self.on_network:
             return super().reader(schema)
-        from zenlake.spark.query_reader import Asking, with_columns
+        from zenlake.spark.query_reader import QueryReader, with_columns
         from zenlake.spark.schema_conversion import checked
 
         self._must_ask()
         checked(self.name(), "samples", schema)
-        return Asking(with_columns(self.given, self.question, schema.fieldNames()))
+        return QueryReader(with_columns(self.given, self.question, schema.fieldNames()))
 
     def streamReader(self, schema: "StructType") -> "DataSourceStreamReader":
         if self.on_network:
             self.given.refuse("a question has one set of answers: spark.read asks; a stream reads a log")
         return super().streamReader(schema)
 
-    def writer(self, schema: "StructType", overwrite: bool) -> "Putting":
-        from zenlake.spark.network_sink import Putting
+    def writer(self, schema: "StructType", overwrite: bool) -> "NetworkWriter":
+        from zenlake.spark.network_sink import NetworkWriter
 
         self._check_writing(schema, overwrite)
-        return Putting(self.putting)
+        return NetworkWriter(self.putting)
 
-    def streamWriter(self, schema: "StructType", overwrite: bool) -> "StreamPutting":
-        from zenlake.spark.network_sink import StreamPutting
+    def streamWriter(self, schema: "StructType", overwrite: bool) -> "NetworkStreamWriter":
+        from zenlake.spark.network_sink import NetworkStreamWriter
 
         self._check_writing(schema, overwrite)
-        return StreamPutting(self.putting)
+        return NetworkStreamWriter(self.putting)
 
     def _check_writing(self, schema: "StructType", overwrite: bool) -> None:
         from zenlake.spark.network_sink import check_columns

@@ -24,7 +24,7 @@ _SPARK_WORDS = (
 _LISTS = re.compile(r"\s*show\s+(all\s+)?tables\b", re.IGNORECASE)
 
 
-class Tables(Mapping[str, pa.Table]):
+class DuckDBTables(Mapping[str, pa.Table]):
     """All tables of a recording by name. Each is computed on first access, from the columns that it needs."""
 
     def __init__(self, path: PATHS, threads: int | None = None, damaged: Damaged | None = None) -> None:
@@ -48,12 +48,12 @@ class Tables(Mapping[str, pa.Table]):
         return len(TABLES) + len(DERIVED)
 
 
-def derive(path: PATHS, threads: int | None = None, damaged: Damaged | None = None) -> Tables:
+def derive(path: PATHS, threads: int | None = None, damaged: Damaged | None = None) -> DuckDBTables:
     """Return the tables of one or more captures or logs, as in `derive("robots.pcapng")["queries"]`.
 
     Patterns are expanded.
     """
-    return Tables(path, threads, damaged)
+    return DuckDBTables(path, threads, damaged)
 
 
 def query(sql: str, path: PATHS, threads: int | None = None, damaged: Damaged | None = None) -> pa.Table:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from zenlake import capture
 from zenlake.capture.decode import notes_of
-from zenlake.capture.splits import Range, size_that_can_be_cut
+from zenlake.capture.splits import Split, size_that_can_be_cut
 from zenlake.core.keyexpr import KeyExpr
 from zenlake.errors import InvalidValue, KeyExprError
 from zenlake.log import Damaged
@@ -97,7 +97,7 @@ def batches(
 class Part(NamedTuple):
     """A part of a capture that can be decoded anywhere: a range. The last part also has the capture's notes."""
 
-    range: Range
+    range: Split
     notes: list[tuple[str, pa.RecordBatch]]
 
 

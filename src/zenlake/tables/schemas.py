@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from zenlake import log
 from zenlake.capture.decode import decode_range
 from zenlake.capture.parallel import Keep
-from zenlake.capture.splits import Range
+from zenlake.capture.splits import Split
 from zenlake.columns import schemas
 from zenlake.tables import dispatch
 
@@ -75,12 +75,12 @@ def decode(
     return _completed(plain, wanted)
 
 
-def decode_ranges(of: log.Log, ranges: Iterable[log.Range], wanted: Wanted) -> Decoded:
+def decode_ranges(of: log.Log, ranges: Iterable[log.BlockRange], wanted: Wanted) -> Decoded:
     """Decode some blocks of a log, in the same way."""
     return _completed(lambda plain: log.decode_ranges(of, ranges, plain), wanted)
 
 
-def decode_part(part: Range, notes: Iterable[tuple[str, pa.RecordBatch]], wanted: Wanted) -> Decoded:
+def decode_part(part: Split, notes: Iterable[tuple[str, pa.RecordBatch]], wanted: Wanted) -> Decoded:
     """Decode a part of a capture, in the same way, and the notes of the capture if the part has them."""
     return _completed(lambda plain: chain(decode_range(part, plain), notes), wanted)
 

@@ -4,12 +4,12 @@
 import json
 from collections.abc import Callable
 
-from zenlake.link.base import Link
+from zenlake.link.base import BaseLink
 from zenlake.log.recorder import FaceTee, Recorder
-from zenlake.runtime.connection import Face
+from zenlake.runtime.connection import Connection
 from zenlake.transport.unicast import Closed
 
-__all__ = ["Recording"]
+__all__ = ["ConnectionRecorder"]
 
 
 ANSWERED = 256
@@ -17,7 +17,7 @@ ANSWERED = 256
 LONGEST = 1024
 
 
-class Late:
+class DeferredTee:
     """Tee of a session whose datagram INITs, which were answered with a cookie, are no longer stored.
 
     The recording begins with OPEN. The negotiated parameters are known with the first sent message, and are written before
@@ -46,16 +46,16 @@ class Late:
         return self._tee
 
 
-class Recording:
+class ConnectionRecorder:
     """Recorded connections. Threading: called on the event loop thread, like a runtime's node."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
-        self._tees: dict[Face, FaceTee | Late] = {}
+        self._tees: dict[Connection, FaceTee | DeferredTee] = {}
         self._answered: dict[tuple[str, str], tuple[bytes, list[bytes]]] = {}
         """For each sender of datagrams: its last INIT before the session, and the reply."""
 
-    def answered(self, link: Link, heard: bytes, said: list[bytes]) -> None:
+    def answered(self, link: BaseLink, heard: bytes, said: list[bytes]) -> None:
         """Store a datagram. It is recorded when a session results from it."""
         if len(heard) <= LONGEST:
             self._answered.pop((link.local, link.remote), None)
@@ -63,13 +63,13 @@ class Recording:
             if len(self._answered) > ANSWERED:
                 del self._answered[next(iter(self._answered))]
 
-    def begins(self, face: Face) -> None:
+    def begins(self, face: Connection) -> None:
         """Record a connection from its first byte, including the handshake."""
         opener = face.transport.is_opener
         protocol, _, other = face.link.remote.partition("/")
         own = face.link.local.partition("/")[2]
         client, server = (own, other) if opener else (other, own)
-        tee: FaceTee | Late
+        tee: FaceTee | DeferredTee
         inits = self._answered.pop((face.link.local, face.link.remote), None)
         if opener or face.link.stream or inits is not None:
             tee = self.recorder.face(protocol, client, server, opener)
@@ -80,22 +80,22 @@ class Recording:
                     tee.sent(message, len(message), False)
         else:
             session = face.transport.session
-            tee = Late(lambda: self.recorder.face(protocol, client, server, opener, session))
+            tee = DeferredTee(lambda: self.recorder.face(protocol, client, server, opener, session))
         self._tees[face] = tee
         face.transport.record(tee)
 
-    def _tee(self, face: Face) -> FaceTee | None:
+    def _tee(self, face: Connection) -> FaceTee | None:
         tee = self._tees.get(face)
-        return tee.begun() if isinstance(tee, Late) else tee
+        return tee.begun() if isinstance(tee, DeferredTee) else tee
 
-    def ended(self, face: Face, event: Closed) -> None:
+    def ended(self, face: Connection, event: Closed) -> None:
         """Record the end of a connection. A CLOSE is already in the log."""
         tee = self._tee(face)
         if tee is not None:
             del self._tees[face]
             tee.close("" if event.error is None else str(event.error))
 
-    def forwarded(self, source: Face, id: int, target: Face, new: int) -> None:
+    def forwarded(self, source: Connection, id: int, target: Connection, new: int) -> None:
         """Add a row of `events` to the session of the request: the id and session to which it was forwarded."""
         came, goes = self._tee(source), self._tee(target)
         if came is not None and goes is not None:
@@ -105,7 +105,7 @@ class Recording:
             }  # fmt: skip
             came.note("forwarded", sn=id, detail=json.dumps(hop))
 
-    def dropped(self, face: Face, count: int) -> None:
+    def dropped(self, face: Connection, count: int) -> None:
         """Add a row of `events`: messages for this face that were dropped."""
         tee = self._tee(face)
         if tee is not None:

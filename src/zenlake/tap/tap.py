@@ -24,9 +24,9 @@ from zenlake.link import Tls
 from zenlake.log.recorder import Recorder
 from zenlake.log.retention import Retention
 from zenlake.log.writer import Writer
-from zenlake.runtime.connection import Face, Node
-from zenlake.runtime.connections import Backoff, Runtime, new_zid
-from zenlake.tap.connection_recorder import Recording
+from zenlake.runtime.connection import Connection, ConnectionOwner
+from zenlake.runtime.connections import Backoff, ConnectionManager, new_zid
+from zenlake.tap.connection_recorder import ConnectionRecorder
 from zenlake.transport.settings import Settings
 from zenlake.transport.unicast import Closed
 from zenlake.wire.declare import Declare, DeclareEntity, Interest
@@ -70,7 +70,7 @@ class Stats:
     """The clock step of the last minute, or an empty string."""
 
 
-class Tap(Node):
+class Tap(ConnectionOwner):
     """A client with one log writer.
 
     Args:
@@ -119,7 +119,7 @@ class Tap(Node):
         bounds = merge_limits(limits or {})
         self._keys = [KeyExpr(key) for key in keys]
         self._liveliness = liveliness
-        self._face: Face | None = None
+        self._face: Connection | None = None
         self._past = [0, 0]  # messages received and frames missed on earlier connections
         self._gone_since: float | None = None
         self._reconnects = 0
@@ -128,10 +128,12 @@ class Tap(Node):
             log, name, sync=sync, block_size=BLOCK_SIZE, metadata_only=metadata_only, cached=cached, direct=direct
         )  # fmt: skip
         self.recorder = Recorder(writer, when_full=when_full, retention=retention)
-        self._recording = Recording(self.recorder)
-        self._runtime: Runtime | None = None
+        self._recording = ConnectionRecorder(self.recorder)
+        self._runtime: ConnectionManager | None = None
         try:
-            self._runtime = Runtime(Settings(new_zid(), WhatAmI.CLIENT, **(transport or {})), self, tls, limits=bounds)
+            self._runtime = ConnectionManager(
+                Settings(new_zid(), WhatAmI.CLIENT, **(transport or {})), self, tls, limits=bounds
+            )
             self._runtime.connect_first(connect, timeout, backoff or Backoff())
         except BaseException:
             self.close()
@@ -172,10 +174,10 @@ class Tap(Node):
 
     # On the event loop thread
 
-    def begins(self, face: Face) -> None:
+    def begins(self, face: Connection) -> None:
         self._recording.begins(face)
 
-    def opened(self, face: Face) -> None:
+    def opened(self, face: Connection) -> None:
         self._face = face
         if self._gone_since is not None:
             away = monotonic() - self._gone_since
@@ -191,12 +193,12 @@ class Tap(Node):
                 )
                 face.send(tokens, CONTROL, True, BLOCK)
 
-    def closed(self, face: Face, event: Closed) -> None:
+    def closed(self, face: Connection, event: Closed) -> None:
         inbox = face.transport.inbox
         self._past = [self._past[0] + inbox.messages, self._past[1] + inbox.missing]
         self._face = None
         self._gone_since = face.transport.silent_since(monotonic())
         self._recording.ended(face, event)
 
-    def failed(self, face: Face, event: Closed) -> None:
+    def failed(self, face: Connection, event: Closed) -> None:
         self._recording.ended(face, event)

@@ -25,7 +25,7 @@ from enum import Enum, auto
 
 from zenlake.errors import CloseReason, DecodeError, ProtocolError, RemoteError
 from zenlake.session.lanes import mask_of
-from zenlake.session.state import Session
+from zenlake.session.state import SessionState
 from zenlake.transport import cookie as cookies
 from zenlake.transport.settings import SMALLEST_BATCH, Settings
 from zenlake.wire.auth import Auth, Credentials
@@ -33,7 +33,7 @@ from zenlake.wire.batch_reader import messages
 from zenlake.wire.handshake import Close, Init, Open
 from zenlake.wire.qos_link import QosLink
 
-__all__ = ["Acceptor", "Event", "Handshake", "Opener", "State", "TABLE", "close_reason", "initial_sn"]
+__all__ = ["Acceptor", "HandshakeEvent", "Handshake", "Opener", "HandshakeState", "TABLE", "close_reason", "initial_sn"]
 
 VERSION = 9
 
@@ -41,7 +41,7 @@ Admit = Callable[[bytes], CloseReason | None]
 """Return None if a node with this id is accepted, or the reason of the refusal."""
 
 
-class State(Enum):
+class HandshakeState(Enum):
     IDLE = auto()
     INIT_SENT = auto()
     OPEN_SENT = auto()
@@ -50,7 +50,7 @@ class State(Enum):
     CLOSED = auto()
 
 
-class Event(Enum):
+class HandshakeEvent(Enum):
     START = auto()
     INIT_SYN = auto()
     INIT_ACK = auto()
@@ -62,9 +62,9 @@ class Event(Enum):
     """Event for an unexpected message, several messages in one batch, or undecodable bytes."""
 
 
-S, E = State, Event
+S, E = HandshakeState, HandshakeEvent
 
-TABLE: dict[tuple[State, Event], tuple[str, State]] = {
+TABLE: dict[tuple[HandshakeState, HandshakeEvent], tuple[str, HandshakeState]] = {
     # state          event           action            next state
     (S.IDLE,         E.START):      ("send_init_syn",  S.INIT_SENT),
     (S.IDLE,         E.TIMEOUT):    ("give_up",        S.CLOSED),
@@ -96,10 +96,12 @@ def close_reason(code: int) -> CloseReason:
 class Handshake:
     """Common part of both roles. `to_send` collects encoded messages; each is sent in a batch of its own."""
 
-    def __init__(self, settings: Settings, state: State, batch_size: int, deadline: float, admit: Admit | None) -> None:
+    def __init__(
+        self, settings: Settings, state: HandshakeState, batch_size: int, deadline: float, admit: Admit | None
+    ) -> None:
         self.settings = settings
         self.state = state
-        self.session = Session()
+        self.session = SessionState()
         self.to_send: list[bytes] = []
         self.error: ProtocolError | None = None
         self.reason: CloseReason | None = None
@@ -123,14 +125,14 @@ class Handshake:
         self._step(_event(message), message, now)
 
     def next_timeout(self) -> float | None:
-        return self._deadline if self.state not in (State.OPEN, State.CLOSED) else None
+        return self._deadline if self.state not in (HandshakeState.OPEN, HandshakeState.CLOSED) else None
 
     def on_timeout(self, now: float) -> None:
-        if now >= self._deadline and self.state not in (State.OPEN, State.CLOSED):
-            self._step(Event.TIMEOUT, None, now)
+        if now >= self._deadline and self.state not in (HandshakeState.OPEN, HandshakeState.CLOSED):
+            self._step(HandshakeEvent.TIMEOUT, None, now)
 
-    def _step(self, event: Event, message: object, now: float) -> None:
-        action, then = TABLE.get((self.state, event), ("refuse", State.CLOSED))
+    def _step(self, event: HandshakeEvent, message: object, now: float) -> None:
+        action, then = TABLE.get((self.state, event), ("refuse", HandshakeState.CLOSED))
         try:
             getattr(self, action)(message, now)
             self.state = then
@@ -143,7 +145,7 @@ class Handshake:
             error = RemoteError(str(error), error.reason)
         self.error = error
         self.reason = error.reason
-        self.state = State.CLOSED
+        self.state = HandshakeState.CLOSED
         self._send(Close(reason=error.reason))
 
     def _send(self, message: Init | Open | Close) -> None:
@@ -191,11 +193,11 @@ class Opener(Handshake):
         qos_link: QosLink | None = None,
         admit: Admit | None = None,
     ) -> None:
-        super().__init__(settings, State.IDLE, batch_size, now + settings.open_timeout, admit)
+        super().__init__(settings, HandshakeState.IDLE, batch_size, now + settings.open_timeout, admit)
         self._qos_link = self.restriction = qos_link
 
     def start(self, now: float) -> None:
-        self._step(Event.START, None, now)
+        self._step(HandshakeEvent.START, None, now)
 
     def send_init_syn(self, message: None, now: float) -> None:
         own = self.settings
@@ -257,7 +259,7 @@ class Acceptor(Handshake):
         qos_link: QosLink | None = None,
         admit: Admit | None = None,
     ) -> None:
-        super().__init__(settings, State.LISTENING, batch_size, now + settings.accept_timeout, admit)
+        super().__init__(settings, HandshakeState.LISTENING, batch_size, now + settings.accept_timeout, admit)
         self._secret = secret
         self._context = context
         self._qos_link = qos_link
@@ -364,12 +366,12 @@ def _includes(outer: tuple[int, int], inner: tuple[int, int]) -> bool:
     return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
-def _event(message: object) -> Event:
+def _event(message: object) -> HandshakeEvent:
     match message:
         case Init(ack=ack):
-            return Event.INIT_ACK if ack else Event.INIT_SYN
+            return HandshakeEvent.INIT_ACK if ack else HandshakeEvent.INIT_SYN
         case Open(ack=ack):
-            return Event.OPEN_ACK if ack else Event.OPEN_SYN
+            return HandshakeEvent.OPEN_ACK if ack else HandshakeEvent.OPEN_SYN
         case Close():
-            return Event.CLOSE
-    return Event.OTHER
+            return HandshakeEvent.CLOSE
+    return HandshakeEvent.OTHER

@@ -8,16 +8,16 @@ than the negotiated batch size cannot be sent; the caller gets an error immediat
 from collections import deque
 
 from zenlake.errors import LocalError
-from zenlake.transport.tx_queue import Queue
+from zenlake.transport.tx_queue import TxQueue
 from zenlake.wire.message_base import Message
 
 __all__ = ["LowLatencyQueue"]
 
 
 class LowLatencyQueue:
-    """Replacement of `Queue` after low latency was negotiated. `handshake` holds the bytes that `Queue` has not sent yet."""
+    """Replacement of `TxQueue` after low latency was negotiated. `handshake` holds the bytes that `TxQueue` has not sent yet."""
 
-    def __init__(self, handshake: Queue, batch_size: int, size: int) -> None:
+    def __init__(self, handshake: TxQueue, batch_size: int, size: int) -> None:
         self.prefix = 4 if handshake.prefix else 0
         self.limit = batch_size
         self.messages = 0
@@ -31,7 +31,7 @@ class LowLatencyQueue:
         self._current: memoryview | None = None
 
     def send(self, message: Message | bytes, priority: int, reliable: bool, congestion: int, express: bool) -> bool:
-        """Queue a message as `Queue.send` does. Only the size of the message matters here."""
+        """Queue a message as `TxQueue.send` does. Only the size of the message matters here."""
         if self._ended:
             raise LocalError("the session is closed")
         data = message if isinstance(message, bytes) else message.encode()

@@ -1,7 +1,7 @@
 cimport cython
 
 @cython.final
-cdef class Budget:
+cdef class MemoryBudget:
     cdef readonly Py_ssize_t limit
     cdef readonly Py_ssize_t held
     cdef Py_ssize_t parts

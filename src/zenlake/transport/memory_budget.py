@@ -5,10 +5,10 @@ from contextlib import nullcontext
 
 import cython
 
-__all__ = ["Budget"]
+__all__ = ["MemoryBudget"]
 
 
-class Budget:
+class MemoryBudget:
     """Limit in bytes for full batches in queues and for partly received messages. The latter may use half of it.
 
     A peer that begins large messages and never completes them therefore cannot block transmission.

@@ -14,17 +14,17 @@ from zenlake.core.enums import CongestionControl
 from zenlake.core.limits import Account, Resource
 from zenlake.errors import CloseReason, DecodeError, ProtocolError
 from zenlake.session.lanes import mask_of
-from zenlake.session.state import Session
+from zenlake.session.state import SessionState
 from zenlake.transport.handshake import close_reason
-from zenlake.transport.memory_budget import Budget
-from zenlake.transport.rx import Arena, Inbox, Sink
+from zenlake.transport.memory_budget import MemoryBudget
+from zenlake.transport.rx import RxArena, RxPath, Sink
 from zenlake.transport.settings import Settings
-from zenlake.transport.tx_queue import Queue
+from zenlake.transport.tx_queue import TxQueue
 from zenlake.wire.batch_reader import messages
 from zenlake.wire.handshake import Close, Join
 from zenlake.wire.message_base import Message
 
-__all__ = ["Joined", "Left", "Multicast", "Peer"]
+__all__ = ["PeerJoined", "PeerLeft", "Multicast", "Peer"]
 
 VERSION = 9
 MTU = 65535
@@ -40,12 +40,12 @@ class Peer:
         self.source = source
         self.zid: bytes = join.zid.value
         self.whatami: int = join.whatami
-        self.session = Session()
+        self.session = SessionState()
         self.session.joined(join)
         self.session.opener.lanes.most = group.settings.max_message_size
         self.lease: float = min(join.lease_ms / 1000, MAX_LEASE)
         self.last_received = now
-        self.inbox = Inbox(group.arena, self, group.sink(self), 0)
+        self.inbox = RxPath(group.arena, self, group.sink(self), 0)
         self.inbox.budget = group.budget
         self.inbox.start(self.session.opener.lanes, MTU, self.session.qos, False, False)
         self._terms = _terms(join)
@@ -73,12 +73,12 @@ class Peer:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class PeerJoined:
     peer: Peer
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class PeerLeft:
     peer: Peer
     reason: CloseReason
 
@@ -107,28 +107,28 @@ class Multicast:
         initial_sn: int,
         now: float,
         sink: Callable[[Peer], Sink] | None = None,
-        arena: Arena | None = None,
+        arena: RxArena | None = None,
         mtu: int = MTU,
-        budget: Budget | None = None,
+        budget: MemoryBudget | None = None,
         account: Account | None = None,
     ) -> None:
         self.settings = settings
         self.budget = budget
         self.account = account or Account()
         """Memory account of all members together."""
-        self.arena = arena or Arena()
+        self.arena = arena or RxArena()
         self.sink = sink or (lambda peer: Sink())
         self.peers: dict[Hashable, Peer] = {}
         self.counters = Counters()
         self.dropped = 0
         self.is_closed = False
-        self.queue = Queue(0)
+        self.queue = TxQueue(0)
         self.queue.start(
             min(settings.multicast_batch_size, mtu), mask_of(settings.resolution_code), initial_sn,
             settings.multicast_qos, False, settings.queue_size, settings.wait_before_drop_fragments,
         )  # fmt: skip
         self._next_join = now
-        self._events: deque[Joined | Left] = deque()
+        self._events: deque[PeerJoined | PeerLeft] = deque()
 
     # Receive
 
@@ -169,7 +169,7 @@ class Multicast:
             self.counters.refused += 1
             return None
         peer = self.peers[source] = Peer(self, source, first, now)
-        self._events.append(Joined(peer))
+        self._events.append(PeerJoined(peer))
         self._next_join = min(
             self._next_join, now
         )  # send a JOIN immediately, so that the new member learns our parameters
@@ -182,7 +182,7 @@ class Multicast:
         del self.peers[peer.source]
         peer.inbox.stop()
         self.account.release(Resource.MULTICAST_MEMBERS, MEMBER_SIZE)
-        self._events.append(Left(peer, reason))
+        self._events.append(PeerLeft(peer, reason))
 
     # Transmit
 
@@ -253,7 +253,7 @@ class Multicast:
         for peer in [peer for peer in self.peers.values() if now >= peer.last_received + peer.lease]:
             self._forget(peer, CloseReason.EXPIRED)
 
-    def events(self) -> Iterator[Joined | Left]:
+    def events(self) -> Iterator[PeerJoined | PeerLeft]:
         while self._events:
             yield self._events.popleft()
 

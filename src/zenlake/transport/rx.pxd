@@ -1,28 +1,28 @@
 cimport cython
 from zenlake.session.lanes cimport Lanes
-from zenlake.transport.memory_budget cimport Budget
-from zenlake.wire.batch_reader cimport Reader
+from zenlake.transport.memory_budget cimport MemoryBudget
+from zenlake.wire.batch_reader cimport BatchReader
 
 cdef class Sink:
     cdef public bint runs
     cdef public int suspended
     cpdef int begin(self) except -1
     cpdef int finish(self) except -1
-    cpdef int on_message(self, int kind, Reader reader) except -1
-    cpdef Py_ssize_t on_run(self, Reader reader) except -1
+    cpdef int on_message(self, int kind, BatchReader reader) except -1
+    cpdef Py_ssize_t on_run(self, BatchReader reader) except -1
 
 @cython.final
-cdef class Arena:
+cdef class RxArena:
     cdef unsigned char[::1] buf
     cdef unsigned char* data
     cdef object whole
-    cdef Reader reader
-    cdef Reader joined
-    cdef Reader plain
+    cdef BatchReader reader
+    cdef BatchReader joined
+    cdef BatchReader plain
 
 @cython.final
-cdef class Inbox:
-    cdef Arena arena
+cdef class RxPath:
+    cdef RxArena arena
     cdef object owner
     cdef public Sink sink
     cdef readonly int prefix
@@ -50,7 +50,7 @@ cdef class Inbox:
     cdef readonly unsigned long long missing
     cdef readonly unsigned long long old
     cdef readonly unsigned long long lost
-    cdef public Budget budget
+    cdef public MemoryBudget budget
     cdef public object account
     cdef readonly Py_ssize_t held
     cdef Py_ssize_t most
@@ -64,12 +64,12 @@ cdef class Inbox:
     cdef int store(self, data, bint first) except -1
     cpdef int resume(self) except -1
     cdef int walk_kept(self) except -1
-    cdef int suspend(self, Reader reader) except -1
+    cdef int suspend(self, BatchReader reader) except -1
     cdef int charge(self) except -1
     cdef int batch(self, Py_ssize_t at, Py_ssize_t end) except -1
-    cdef int walk(self, Reader reader, Py_ssize_t at, Py_ssize_t end) except -1
-    cdef int walk_on(self, Reader reader) except -1
+    cdef int walk(self, BatchReader reader, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef int walk_on(self, BatchReader reader) except -1
     cdef bint accept(self, int priority, bint reliable, unsigned long long sn) except -1
     cdef int hold(self, Py_ssize_t size) except -1
-    cdef int join(self, Reader reader) except -1
+    cdef int join(self, BatchReader reader) except -1
     cdef int deliver(self, message, int priority, bint reliable) except -1

@@ -7,7 +7,7 @@ Messages are delivered in the reader's own records, which the next message overw
 A sink can suspend its inbox after any message by setting `suspended`. The inbox then stores copies of further bytes
 and delivers nothing until `resume`. With RETRY, the current message is delivered again.
 
-The receive buffer and its readers form an `Arena`. One arena serves all connections of a thread, so idle connections
+The receive buffer and its readers form an `RxArena`. One arena serves all connections of a thread, so idle connections
 hold no buffers. A connection stores only the beginning of an incomplete batch.
 """
 
@@ -22,12 +22,12 @@ from zenlake.wire.framing import decompressed, room_on_stream
 if cython.compiled:
     import cython.cimports.zenlake.wire.message_ids as message_ids
     from cython.cimports.zenlake.session.lanes import JOINED, OLD, OUT_OF_RANGE, TOO_LARGE, lane_of
-    from cython.cimports.zenlake.wire.batch_reader import Reader
+    from cython.cimports.zenlake.wire.batch_reader import BatchReader
     from cython.cimports.zenlake.wire.raw_memory import copy, take
 else:
     from zenlake.session.lanes import JOINED, OLD, OUT_OF_RANGE, TOO_LARGE, lane_of
     from zenlake.wire import message_ids
-    from zenlake.wire.batch_reader import Reader
+    from zenlake.wire.batch_reader import BatchReader
     from zenlake.wire.raw_memory import copy, take
 
 DATA = cython.declare(cython.int, 5)
@@ -47,7 +47,7 @@ class Sink:
 
     if not cython.compiled:  # compiled: an attribute, in the .pxd
         runs: bool = False  # whether `on_run` is implemented
-        suspended: int = 0  # SUSPEND or RETRY: deliver nothing until `Inbox.resume`, which sets it to 0
+        suspended: int = 0  # SUSPEND or RETRY: deliver nothing until `RxPath.resume`, which sets it to 0
 
     def begin(self):
         """Handle the start of a read: its messages follow."""
@@ -72,20 +72,20 @@ class Sink:
         return 0
 
 
-class Arena:
+class RxArena:
     """Receive buffer of links and the readers over it. Used by one thread."""
 
     def __init__(self):
         self.buf = bytearray(ROOM)
         self.data = cython.address(self.buf[0]) if cython.compiled else self.buf
         self.whole = memoryview(self.buf)
-        self.reader = Reader()
+        self.reader = BatchReader()
         self.reader.bind(self.buf)
-        self.joined = Reader()
-        self.plain = Reader()
+        self.joined = BatchReader()
+        self.plain = BatchReader()
 
 
-class Inbox:
+class RxPath:
     """Receive path of a connection.
 
     `owner` receives handshake batches (`on_batch`), CLOSE and JOIN. `sink` receives all other messages.
@@ -172,7 +172,7 @@ class Inbox:
         return 0
 
     def walk_whole(self, size):
-        arena: Arena = self.arena
+        arena: RxArena = self.arena
         end: cython.Py_ssize_t = len(self.kept) + size
         at: cython.Py_ssize_t = 0
         i: cython.int
@@ -272,7 +272,7 @@ class Inbox:
             self.deliver(message, self.priority, self.reliable)
         if self.rest is not None and self.sink.suspended == 0 and not self.stopped:
             rest, self.rest = self.rest, None
-            reader: Reader = self.arena.plain
+            reader: BatchReader = self.arena.plain
             reader.low_latency = self.low_latency
             reader.bind(rest)
             reader.begin(0, len(rest))
@@ -433,7 +433,7 @@ class Inbox:
 
     def deliver(self, message, priority, reliable):
         """Deliver a message that was reassembled from fragments."""
-        whole: Reader = self.arena.joined
+        whole: BatchReader = self.arena.joined
         whole.bind(message)
         whole.begin_network(0, len(message))
         whole.frame.priority = priority

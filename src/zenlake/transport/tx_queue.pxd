@@ -1,20 +1,20 @@
 cimport cython
-from zenlake._compat.fast_deque cimport Ring
-from zenlake.transport.memory_budget cimport Budget
-from zenlake.transport.tx_stage cimport Batch, Cut, Stage
+from zenlake._compat.fast_deque cimport FastDeque
+from zenlake.transport.memory_budget cimport MemoryBudget
+from zenlake.transport.tx_stage cimport Batch, FragmentedMessage, TxStage
 from zenlake.wire.cursor cimport Blob
 from zenlake.wire.message_base cimport Message
 from zenlake.wire.transport cimport Fragment, Frame
-from zenlake.wire.writer cimport Writer
+from zenlake.wire.writer cimport WireWriter
 
-cdef bytes joined(int header, Blob key, Writer before, Blob rest, Py_ssize_t at, Py_ssize_t end)
+cdef bytes joined(int header, Blob key, WireWriter before, Blob rest, Py_ssize_t at, Py_ssize_t end)
 
 @cython.final
-cdef class Queue:
+cdef class TxQueue:
     cdef readonly int prefix
     cdef Batch current
     cdef list urgent
-    cdef Ring spare
+    cdef FastDeque spare
     cdef list stages
     cdef public object tee
     cdef Frame frame
@@ -31,7 +31,7 @@ cdef class Queue:
     cdef readonly Py_ssize_t limit
     cdef unsigned long long mask
     cdef double patience
-    cdef public Budget budget
+    cdef public MemoryBudget budget
     cdef readonly Py_ssize_t held
     cdef readonly bint poor
     cpdef start(self, Py_ssize_t batch_size, unsigned long long mask, unsigned long long initial_sn, bint qos,
@@ -40,31 +40,31 @@ cdef class Queue:
     cpdef end(self)
     cpdef bint push(self, Message message, int priority, bint reliable, bint express, bint droppable) except -1
     cpdef bint push_encoded(self, bytes data, int priority, bint reliable, bint express, bint droppable) except -1
-    cdef int splice(self, int header, Blob key, Writer before, Blob rest, Py_ssize_t at, Py_ssize_t end, int qos,
+    cdef int splice(self, int header, Blob key, WireWriter before, Blob rest, Py_ssize_t at, Py_ssize_t end, int qos,
                     bint reliable) except -1
-    cdef Batch begin(self, Stage stage, Py_ssize_t size, int qos, bint reliable)
-    cdef int spill(self, bytes data, Stage stage, int qos, bint reliable) except -1
-    cdef bint place(self, bytes data, Stage stage, bint reliable, bint express, bint droppable) except -1
-    cdef int append(self, bytes data, Py_ssize_t size, Stage stage, Batch batch, bint reliable,
+    cdef Batch begin(self, TxStage stage, Py_ssize_t size, int qos, bint reliable)
+    cdef int spill(self, bytes data, TxStage stage, int qos, bint reliable) except -1
+    cdef bint place(self, bytes data, TxStage stage, bint reliable, bint express, bint droppable) except -1
+    cdef int append(self, bytes data, Py_ssize_t size, TxStage stage, Batch batch, bint reliable,
                     bint express, bint fresh) except -1
-    cdef int commit(self, Stage stage, Batch batch, bint reliable, bint express, bint fresh) except -1
-    cdef int shut(self, Stage stage) except -1
+    cdef int commit(self, TxStage stage, Batch batch, bint reliable, bint express, bint fresh) except -1
+    cdef int shut(self, TxStage stage) except -1
     cdef int hold(self, Py_ssize_t size) except -1
     cdef bint lacks(self, Py_ssize_t size) except -1
-    cdef Stage stage(self, int priority)
-    cdef Py_ssize_t frame_size(self, Stage stage, bint reliable) noexcept
-    cdef int write_frame(self, Writer w, Stage stage, bint reliable) except -1
-    cdef Py_ssize_t fragment_room(self, Stage stage) noexcept
-    cdef Py_ssize_t fragments(self, Py_ssize_t size, Stage stage) noexcept
-    cdef Batch next_fragment(self, Stage stage, Cut cut, double now)
-    cdef Py_ssize_t write_fragment(self, Writer w, Stage stage, Cut cut, double now) except -1
+    cdef TxStage stage(self, int priority)
+    cdef Py_ssize_t frame_size(self, TxStage stage, bint reliable) noexcept
+    cdef int write_frame(self, WireWriter w, TxStage stage, bint reliable) except -1
+    cdef Py_ssize_t fragment_room(self, TxStage stage) noexcept
+    cdef Py_ssize_t fragments(self, Py_ssize_t size, TxStage stage) noexcept
+    cdef Batch next_fragment(self, TxStage stage, FragmentedMessage cut, double now)
+    cdef Py_ssize_t write_fragment(self, WireWriter w, TxStage stage, FragmentedMessage cut, double now) except -1
     cpdef control(self, bytes message)
     cpdef data(self, double now)
     cpdef bint is_waiting(self) noexcept
     cpdef bint advance(self, Py_ssize_t size) except -1
     cdef Batch next_batch(self, double now)
     cdef Batch seal(self, Batch batch)
-    cdef int write_length(self, Writer w, Py_ssize_t start) except -1
+    cdef int write_length(self, WireWriter w, Py_ssize_t start) except -1
     cdef Batch bare(self, bytes data)
     cpdef discard(self)
     cdef Batch fresh(self)

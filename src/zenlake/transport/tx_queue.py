@@ -18,17 +18,17 @@ from zenlake.wire.framing import compressed
 if cython.compiled:
     from cython.cimports.cpython.buffer import PyBUF_READ
     from cython.cimports.cpython.memoryview import PyMemoryView_FromMemory
-    from cython.cimports.zenlake._compat.fast_deque import Ring, length
-    from cython.cimports.zenlake.transport.tx_stage import Batch, Cut, Stage
+    from cython.cimports.zenlake._compat.fast_deque import FastDeque, length
+    from cython.cimports.zenlake.transport.tx_stage import Batch, FragmentedMessage, TxStage
     from cython.cimports.zenlake.wire.raw_memory import copy, take
     from cython.cimports.zenlake.wire.transport import Fragment, Frame
-    from cython.cimports.zenlake.wire.writer import Writer, vle_size
+    from cython.cimports.zenlake.wire.writer import WireWriter, vle_size
 else:
-    from zenlake._compat.fast_deque import Ring, length
-    from zenlake.transport.tx_stage import Batch, Cut, Stage
+    from zenlake._compat.fast_deque import FastDeque, length
+    from zenlake.transport.tx_stage import Batch, FragmentedMessage, TxStage
     from zenlake.wire.raw_memory import copy, take
     from zenlake.wire.transport import Fragment, Frame
-    from zenlake.wire.writer import Writer, vle_size
+    from zenlake.wire.writer import WireWriter, vle_size
 
 PRIORITIES = cython.declare(cython.int, 8)
 DATA = cython.declare(cython.int, 5)
@@ -44,20 +44,20 @@ SHORT = cython.declare(cython.Py_ssize_t, 16)  # a last fragment of 1/16 batch o
 
 def joined(header, key, before, rest, at, end):
     """Return the pieces joined into one message."""
-    w: Writer = Writer(32 + key.size)
+    w: WireWriter = WireWriter(32 + key.size)
     w.header(header)
     w.run("key", key)
     return w.taken() + before.taken() + take(rest.data, at, end - at)
 
 
-class Queue:
+class TxQueue:
     """Transmit queue of one connection. Not thread-safe."""
 
     def __init__(self, prefix):
         self.prefix = prefix  # size of the length prefix of a batch: 2 on a stream, 0 where a datagram is a batch
         self.current = None
         self.urgent = []
-        self.spare = Ring()
+        self.spare = FastDeque()
         self.stages = []
         self.tee = None
         self.frame = Frame()
@@ -86,7 +86,7 @@ class Queue:
         self.mask = mask
         self.qos = qos
         self.patience = patience
-        self.stages = [Stage(priority, size, initial_sn & mask) for priority in range(PRIORITIES)]
+        self.stages = [TxStage(priority, size, initial_sn & mask) for priority in range(PRIORITIES)]
         self.is_open = True
 
     # Messages in
@@ -110,7 +110,7 @@ class Queue:
 
     def push(self, message, priority, reliable, express, droppable):
         """Queue a message. Return False, without any change, if the queue of its priority is full."""
-        stage: Stage = self.stage(priority)
+        stage: TxStage = self.stage(priority)
         fresh: cython.bint = stage.open is None
         if fresh and length(stage.jobs) >= stage.size:
             self.poor = False
@@ -118,7 +118,7 @@ class Queue:
         if fresh and droppable and self.lacks(0):
             return False
         batch: Batch = self.fresh() if fresh else stage.open
-        w: Writer = batch.w
+        w: WireWriter = batch.w
         start: cython.Py_ssize_t = w.at
         body: cython.Py_ssize_t = start
         try:
@@ -154,7 +154,7 @@ class Queue:
         """
         if not self.is_open or self.ended:
             return TAKEN
-        stage: Stage = self.stage(qos)
+        stage: TxStage = self.stage(qos)
         batch: Batch = stage.open
         size: cython.Py_ssize_t = 1 + key.size + before.at + end - at
         express: cython.bint = qos & EXPRESS != 0
@@ -162,7 +162,7 @@ class Queue:
             batch = self.begin(stage, size, qos, reliable)
         if batch is None or batch.lane != reliable or batch.w.at + size > self.limit:
             return self.spill(joined(header, key, before, rest, at, end), stage, qos, reliable)
-        w: Writer = batch.w
+        w: WireWriter = batch.w
         w.need(size)
         w.data[w.at] = header
         to: cython.Py_ssize_t = w.at + 1
@@ -210,7 +210,7 @@ class Queue:
     @property
     def is_over(self):
         """Return whether the queue exceeds its limit."""
-        stage: Stage
+        stage: TxStage
         for stage in self.stages:  # noqa: SIM110  compiled, a generator sees no attribute of a record
             if length(stage.jobs) > stage.size:
                 return True
@@ -237,7 +237,7 @@ class Queue:
             stage.open = self.fresh()
             self.append(data, size, stage, stage.open, reliable, express, True)
         else:
-            stage.jobs.append(Cut(data, reliable, droppable, stage.next_sn[reliable]))
+            stage.jobs.append(FragmentedMessage(data, reliable, droppable, stage.next_sn[reliable]))
             self.hold(size)
             stage.next_sn[reliable] = (stage.next_sn[reliable] + self.fragments(size, stage)) & self.mask
             self.complete += 1
@@ -245,7 +245,7 @@ class Queue:
         return True
 
     def append(self, data, size, stage, batch, reliable, express, fresh):
-        w: Writer = batch.w
+        w: WireWriter = batch.w
         if batch.lane != reliable:
             self.write_frame(w, stage, reliable)
         w.need(size)
@@ -376,7 +376,7 @@ class Queue:
 
     def next_batch(self, now):
         batch: Batch
-        stage: Stage
+        stage: TxStage
         if self.urgent:
             data, head = self.urgent.pop(0)
             if self.tee is not None:
@@ -385,7 +385,7 @@ class Queue:
         for stage in self.stages:
             if length(stage.jobs):
                 job = stage.jobs.peek()
-                if isinstance(job, Cut):
+                if isinstance(job, FragmentedMessage):
                     return self.seal(self.next_fragment(stage, job, now))
                 self.complete -= 1
                 batch = stage.jobs.popleft()
@@ -400,7 +400,7 @@ class Queue:
 
     def seal(self, batch):
         """Compress the batch if negotiated, and write its length prefix."""
-        w: Writer = batch.w
+        w: WireWriter = batch.w
         plain: cython.Py_ssize_t = self.head
         if self.compression:
             whole: bytes = take(w.data, plain, w.at - plain)
@@ -430,7 +430,7 @@ class Queue:
 
     def bare(self, data):
         batch = Batch(len(data))
-        w: Writer = batch.w
+        w: WireWriter = batch.w
         copy(w.data, 0, data, 0, len(data))
         w.at = len(data)
         return batch
@@ -440,7 +440,7 @@ class Queue:
 
         A partly sent batch and the messages queued by `control` are kept.
         """
-        stage: Stage
+        stage: TxStage
         for stage in self.stages:
             stage.jobs.clear()
             stage.open = None
@@ -478,7 +478,7 @@ class Queue:
 
     def next_sns(self):
         """Return the next sequence numbers, (reliable, best effort) for each priority, as sent in JOIN."""
-        stage: Stage
+        stage: TxStage
         numbers = []
         for stage in self.stages:
             numbers.append((stage.next_sn[1], stage.next_sn[0]))
@@ -486,7 +486,7 @@ class Queue:
 
     def backlog(self):
         """Return the number of queued batches and messages by priority, for tests and statistics."""
-        stage: Stage
+        stage: TxStage
         counts = []
         for stage in self.stages:
             counts.append(length(stage.jobs) + (stage.open is not None))

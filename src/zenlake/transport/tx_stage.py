@@ -4,11 +4,11 @@
 import cython
 
 if cython.compiled:
-    from cython.cimports.zenlake._compat.fast_deque import Ring
-    from cython.cimports.zenlake.wire.writer import Writer
+    from cython.cimports.zenlake._compat.fast_deque import FastDeque
+    from cython.cimports.zenlake.wire.writer import WireWriter
 else:
-    from zenlake._compat.fast_deque import Ring
-    from zenlake.wire.writer import Writer
+    from zenlake._compat.fast_deque import FastDeque
+    from zenlake.wire.writer import WireWriter
 
 SMALL = cython.declare(cython.Py_ssize_t, 512)
 
@@ -17,13 +17,13 @@ class Batch:
     """Bytes for the link: being filled, queued or partly sent."""
 
     def __init__(self, room=SMALL):
-        self.w = Writer(room)
+        self.w = WireWriter(room)
         self.lane = -1  # 1 if its last FRAME is reliable, 0 if best effort, -1 without a FRAME
         self.sent = 0
         self.second = 0  # start of a second batch that is sent together with the first
 
 
-class Cut:
+class FragmentedMessage:
     """A message that exceeds a batch, and its progress. Its sequence numbers are reserved."""
 
     def __init__(self, data, reliable, droppable, sn):
@@ -57,7 +57,7 @@ class Cut:
         return left if f.more else 0
 
 
-class Stage:
+class TxStage:
     """State of one priority.
 
     It consists of the queue (oldest first), the open batch, and the next sequence number of its two lanes.
@@ -66,6 +66,6 @@ class Stage:
     def __init__(self, priority, size, initial_sn):
         self.priority = priority
         self.size = size
-        self.jobs = Ring()
+        self.jobs = FastDeque()
         self.open = None
         self.next_sn = [initial_sn, initial_sn]

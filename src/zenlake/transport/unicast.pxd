@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 cimport cython
-from zenlake.transport.rx cimport Inbox
-from zenlake.transport.tx_queue cimport Queue
+from zenlake.transport.rx cimport RxPath
+from zenlake.transport.tx_queue cimport TxQueue
 
 @cython.final
 cdef class Unicast:
@@ -13,8 +13,8 @@ cdef class Unicast:
     cdef readonly bint paused
     cdef public unsigned long long dropped
     cdef readonly object queue
-    cdef Queue _plain
-    cdef readonly Inbox inbox
+    cdef TxQueue _plain
+    cdef readonly RxPath inbox
     cdef object _handshake
     cdef int _own
     cdef list _events

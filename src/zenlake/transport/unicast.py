@@ -30,21 +30,21 @@ from zenlake.core.enums import CongestionControl
 from zenlake.core.limits import Account
 from zenlake.errors import CloseReason, DecodeError, LocalError, ProtocolError, RemoteError
 from zenlake.session.lanes import mask_of
-from zenlake.session.state import Session
-from zenlake.transport.handshake import Acceptor, Opener, State, close_reason
+from zenlake.session.state import SessionState
+from zenlake.transport.handshake import Acceptor, HandshakeState, Opener, close_reason
 from zenlake.transport.low_latency import LowLatencyQueue
-from zenlake.transport.memory_budget import Budget
+from zenlake.transport.memory_budget import MemoryBudget
 from zenlake.wire.handshake import Close, Join
 from zenlake.wire.message_base import Message
 from zenlake.wire.qos_link import QosLink
 from zenlake.wire.transport import KeepAlive
 
 if cython.compiled:
-    from cython.cimports.zenlake.transport.rx import Arena, Inbox, Sink
-    from cython.cimports.zenlake.transport.tx_queue import Queue
+    from cython.cimports.zenlake.transport.rx import RxArena, RxPath, Sink
+    from cython.cimports.zenlake.transport.tx_queue import TxQueue
 else:
-    from zenlake.transport.rx import Arena, Inbox, Sink
-    from zenlake.transport.tx_queue import Queue
+    from zenlake.transport.rx import RxArena, RxPath, Sink
+    from zenlake.transport.tx_queue import TxQueue
 
 __all__ = ["Closed", "Opened", "Tee", "Unicast"]
 
@@ -55,7 +55,7 @@ KEEP_ALIVE = KeepAlive().encode()
 class Opened:
     """Event: the session is open, and messages may be sent."""
 
-    session: Session
+    session: SessionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +87,8 @@ class Unicast:
     """A connection in either role: pass an Opener or an Acceptor. `stream` selects length-prefixed batches."""
 
     def __init__(
-        self, handshake: Opener | Acceptor, *, stream: bool, sink: Sink | None = None, arena: Arena | None = None,
-        budget: Budget | None = None, account: Account | None = None,
+        self, handshake: Opener | Acceptor, *, stream: bool, sink: Sink | None = None, arena: RxArena | None = None,
+        budget: MemoryBudget | None = None, account: Account | None = None,
     ) -> None:  # fmt: skip
         self.settings = handshake.settings
         self.session = handshake.session
@@ -97,9 +97,9 @@ class Unicast:
         self.is_closed = False
         self.paused = False
         self.dropped = 0
-        self.queue: Queue | LowLatencyQueue = Queue(2 if stream else 0)
-        self._plain: Queue | None = self.queue  # the same object while it is a compiled `Queue`
-        self.inbox = Inbox(arena or Arena(), self, sink or Sink(), 2 if stream else 0)
+        self.queue: TxQueue | LowLatencyQueue = TxQueue(2 if stream else 0)
+        self._plain: TxQueue | None = self.queue  # the same object while it is a compiled `TxQueue`
+        self.inbox = RxPath(arena or RxArena(), self, sink or Sink(), 2 if stream else 0)
         self.queue.budget = self.inbox.budget = budget
         self.inbox.account = account
         self._handshake = handshake
@@ -214,9 +214,9 @@ class Unicast:
         for message in handshake.to_send:
             self.queue.control(message)
         handshake.to_send.clear()
-        if handshake.state is State.CLOSED:
+        if handshake.state is HandshakeState.CLOSED:
             self._end(Closed(handshake.reason or CloseReason.GENERIC, handshake.refused_by_peer, handshake.error))
-        elif handshake.state is State.OPEN and not self.is_open:
+        elif handshake.state is HandshakeState.OPEN and not self.is_open:
             self._open(now)
 
     def _open(self, now: float) -> None:
@@ -224,7 +224,7 @@ class Unicast:
         mine, theirs = session.sides[self._own], session.sides[1 - self._own]
         theirs.lanes.most = own.max_message_size
         self.inbox.start(theirs.lanes, session.batch_size, session.qos, session.compression, session.low_latency)
-        assert isinstance(self.queue, Queue)
+        assert isinstance(self.queue, TxQueue)
         if session.low_latency:
             self.queue = LowLatencyQueue(self.queue, session.batch_size, own.queue_size)
             self._plain = None

@@ -17,7 +17,7 @@ the HMAC. It does not encrypt or decrypt.
 from zenlake._compat.fast_dataclass import dataclass
 from zenlake.errors import DecodeError
 from zenlake.wire.cursor import Blob, Cursor
-from zenlake.wire.writer import Writer
+from zenlake.wire.writer import WireWriter
 
 __all__ = ["Auth", "Credentials", "KeyOffer", "KeyProof", "PublicKey", "password_hmac", "read"]
 
@@ -74,7 +74,7 @@ class Auth:
 
     def encode(self) -> bytes:
         """Encode, public key first, because its id is lower."""
-        w = Writer(256, "AUTH")
+        w = WireWriter(256, "AUTH")
         if self.pubkey is not None:
             w.ext_blob(PUBKEY, Blob(self.pubkey))
         if self.pubkey_ack:
@@ -84,7 +84,7 @@ class Auth:
         if self.nonce is not None:
             w.ext_z64(USRPWD_NONCE, self.nonce)
         if self.credentials is not None:
-            inner = Writer(256, "AUTH")
+            inner = WireWriter(256, "AUTH")
             inner.blob("user", Blob(self.credentials.user))
             inner.blob("hmac", Blob(self.credentials.hmac))
             w.ext_blob(USRPWD_CREDENTIALS, Blob(inner.taken()))
@@ -143,7 +143,7 @@ class KeyOffer:
         return read_offer(Cursor(payload, 0, None, "PUBKEY"))
 
     def encode(self) -> bytes:
-        w = Writer(256, "PUBKEY")
+        w = WireWriter(256, "PUBKEY")
         for name, number in (("n", self.key.n), ("e", self.key.e)):
             w.blob(name, Blob(number.to_bytes((number.bit_length() + 7) // 8, "little")))
         if self.nonce is not None:
@@ -162,7 +162,7 @@ class KeyProof:
         return read_proof(Cursor(payload, 0, None, "PUBKEY"))
 
     def encode(self) -> bytes:
-        w = Writer(256, "PUBKEY")
+        w = WireWriter(256, "PUBKEY")
         w.blob("nonce", Blob(self.nonce))
         return w.taken()
 

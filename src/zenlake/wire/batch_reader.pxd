@@ -6,7 +6,7 @@ from zenlake.wire.network cimport Oam, Push, Request, Response, ResponseFinal
 from zenlake.wire.transport cimport Fragment, Frame, KeepAlive, TransportOam
 
 @cython.final
-cdef class Reader:
+cdef class BatchReader:
     cdef Cursor c
     cdef readonly Py_ssize_t start
     cdef readonly bint in_frame

@@ -30,7 +30,7 @@ TRANSPORT_MESSAGES = (TransportOam, Init, Open, Close, KeepAlive, Frame, Fragmen
 NETWORK_MESSAGES = (Interest, ResponseFinal, Response, Request, Push, Declare, Oam)
 
 
-class Reader:
+class BatchReader:
     """Reads the messages of one batch after the other, each into the record of its kind."""
 
     def __init__(self):
@@ -160,7 +160,7 @@ class Reader:
 
 def messages(batch, low_latency=False):
     """The messages of a batch, each a fresh object, in order: a FRAME, then what it carries, then the next."""
-    reader = Reader()
+    reader = BatchReader()
     reader.low_latency = low_latency
     reader.bind(batch)
     reader.begin(0, len(batch))
@@ -172,7 +172,7 @@ def messages(batch, low_latency=False):
 
 def read_network(data):
     """The one network message in these bytes, as a fresh object."""
-    reader = Reader()
+    reader = BatchReader()
     reader.bind(data)
     reader.begin_network(0, len(data))
     kind = reader.next()
@@ -183,7 +183,7 @@ def read_network(data):
 
 def believable(batch):
     """Whether these bytes read as a whole batch: how a capture that starts midway finds its feet."""
-    reader = Reader()
+    reader = BatchReader()
     reader.bind(batch)
     reader.begin(0, len(batch))
     try:

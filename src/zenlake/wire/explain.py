@@ -15,7 +15,7 @@ from zenlake.core.identifiers import ZenohId
 from zenlake.core.ntp64 import NTP64
 from zenlake.errors import CloseReason, DecodeError, InvalidValue
 from zenlake.wire import auth, linkstate, timestamp_stack
-from zenlake.wire.batch_reader import NETWORK_MESSAGES, TRANSPORT_MESSAGES, Reader
+from zenlake.wire.batch_reader import NETWORK_MESSAGES, TRANSPORT_MESSAGES, BatchReader
 from zenlake.wire.cursor import Cursor
 from zenlake.wire.declare import DeclareEntity, DeclareFinal, DeclareKeyExpr, UndeclareEntity, UndeclareKeyExpr
 from zenlake.wire.framing import Splitter, decompressed
@@ -151,7 +151,7 @@ class _Book:
     def messages(self, at: int, end: int, low_latency: bool) -> None:
         if at == end:
             raise DecodeError("batch.header", at, "1 byte needed, 0 left")
-        reader = Reader()
+        reader = BatchReader()
         reader.low_latency = low_latency
         reader.bind(self.data)
         reader.begin(at, end)

@@ -1,6 +1,6 @@
 cimport cython
 from zenlake.wire.cursor cimport Blob, Cursor, Field
-from zenlake.wire.writer cimport Writer
+from zenlake.wire.writer cimport WireWriter
 
 @cython.final
 cdef class WireExpr(Field):
@@ -8,7 +8,7 @@ cdef class WireExpr(Field):
     cdef public bint sender
     cdef readonly Blob suffix
     cdef int flags(self) noexcept nogil
-    cdef int write(self, Writer w) except -1 nogil
+    cdef int write(self, WireWriter w) except -1 nogil
     cdef inline int read(self, Cursor c, int h) except -1 nogil:
         self.sender = h & 0x40 != 0
         self.scope = c.next_z("key_scope", 0xFFFF)
@@ -26,8 +26,8 @@ cdef class Stamp(Field):
     cdef public unsigned long long ntp64
     cdef readonly Blob id
     cdef int read_ext(self, Cursor c) except -1 nogil
-    cdef int write(self, Writer w) except -1 nogil
-    cdef int write_ext(self, Writer w, int header) except -1 nogil
+    cdef int write(self, WireWriter w) except -1 nogil
+    cdef int write_ext(self, WireWriter w, int header) except -1 nogil
     cdef inline int read(self, Cursor c) except -1 nogil:
         self.ntp64 = c.next_time("timestamp.time")
         return c.next_zid("timestamp.id", self.id, c.next_z64("timestamp.id_len"))
@@ -42,7 +42,7 @@ cdef class EncodingField(Field):
     cdef int read(self, Cursor c, const char* id, const char* schema) except -1 nogil
     cdef bint told(self) noexcept nogil
     cdef Py_ssize_t size(self) noexcept nogil
-    cdef int write(self, Writer w) except -1 nogil
+    cdef int write(self, WireWriter w) except -1 nogil
     cdef inline void clear(self) noexcept nogil:
         self.id = 0
         self.schema.clear()
@@ -54,8 +54,8 @@ cdef class Entity(Field):
     cdef int read(self, Cursor c) except -1 nogil
     cdef int read_ext(self, Cursor c) except -1 nogil
     cdef Py_ssize_t size(self) noexcept nogil
-    cdef int write(self, Writer w) except -1 nogil
-    cdef int write_ext(self, Writer w, int header) except -1 nogil
+    cdef int write(self, WireWriter w) except -1 nogil
+    cdef int write_ext(self, WireWriter w, int header) except -1 nogil
     cdef inline void clear(self) noexcept nogil:
         self.zid.clear()
         self.eid = 0
@@ -65,7 +65,7 @@ cdef class Source(Field):
     cdef readonly Entity entity
     cdef public unsigned int sn
     cdef int read_ext(self, Cursor c) except -1 nogil
-    cdef int write_ext(self, Writer w, int header) except -1 nogil
+    cdef int write_ext(self, WireWriter w, int header) except -1 nogil
     cdef inline void clear(self) noexcept nogil:
         self.entity.clear()
         self.sn = 0
@@ -77,4 +77,4 @@ cdef class OamBody(Field):
     cdef readonly Blob data
     cdef int begin(self, Cursor c, int h) except -1 nogil
     cdef int read(self, Cursor c) except -1 nogil
-    cdef int write(self, Writer w) except -1 nogil
+    cdef int write(self, WireWriter w) except -1 nogil

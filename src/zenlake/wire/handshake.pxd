@@ -1,9 +1,9 @@
 cimport cython
 from zenlake.wire.cursor cimport Blob, Cursor
 from zenlake.wire.message_base cimport Message
-from zenlake.wire.writer cimport Writer
+from zenlake.wire.writer cimport WireWriter
 
-cdef class Node(Message):
+cdef class NodeFields(Message):
     cdef public int version
     cdef public int whatami
     cdef readonly Blob zid
@@ -11,10 +11,10 @@ cdef class Node(Message):
     cdef public int resolution
     cdef public int batch_size
     cdef int read_node(self, Cursor c, int h, int batch_size) except -1 nogil
-    cdef int write_node(self, Writer w) except -1 nogil
+    cdef int write_node(self, WireWriter w) except -1 nogil
 
 @cython.final
-cdef class Init(Node):
+cdef class Init(NodeFields):
     cdef public bint ack
     cdef readonly Blob cookie
     cdef public bint qos
@@ -50,7 +50,7 @@ cdef class Close(Message):
     cdef public int reason
 
 @cython.final
-cdef class Join(Node):
+cdef class Join(NodeFields):
     cdef public bint seconds
     cdef public unsigned long long lease
     cdef public unsigned long long reliable_sn

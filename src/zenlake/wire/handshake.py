@@ -48,7 +48,7 @@ LANES = cython.declare(cython.int, 8)
 U32 = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 
 
-class Node(Message):
+class NodeFields(Message):
     """What INIT and JOIN begin with: who is speaking, and with which sizes.
 
     |    version    |   u8, 0x09
@@ -94,7 +94,7 @@ class Node(Message):
         return 0
 
 
-class Init(Node):
+class Init(NodeFields):
     """INIT: the first message of a session (InitSyn) and its answer (InitAck).
 
      7 6 5 4 3 2 1 0
@@ -140,7 +140,7 @@ class Init(Node):
         self.compression = False
         self.patch = 0
         self.region = Blob()
-        Node.__init__(self, (self.cookie, self.shm, self.auth, self.multilink, self.region))
+        NodeFields.__init__(self, (self.cookie, self.shm, self.auth, self.multilink, self.region))
         self.set(values)
 
     def read(self, c, h):
@@ -371,7 +371,7 @@ class Close(Message):
         return self.write_unknown(w)
 
 
-class Join(Node):
+class Join(NodeFields):
     """JOIN: a member of a multicast group announces itself periodically.
 
      7 6 5 4 3 2 1 0
@@ -415,7 +415,7 @@ class Join(Node):
         self.lane_sns = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
         self.shm = Blob()
         self.patch = 0
-        Node.__init__(self, (self.shm,))
+        NodeFields.__init__(self, (self.shm,))
         self.batch_size = JOIN_BATCH_SIZE
         self.set(values)
 

@@ -33,7 +33,7 @@ from zenlake.core.enums import WhatAmI
 from zenlake.core.identifiers import ZenohId
 from zenlake.errors import DecodeError, EncodeError
 from zenlake.wire.cursor import Blob, Cursor
-from zenlake.wire.writer import Writer
+from zenlake.wire.writer import WireWriter
 
 __all__ = ["OAM_ID", "LinkState", "decode", "encode", "read"]
 
@@ -116,14 +116,14 @@ def decode(body: bytes) -> tuple[LinkState, ...]:
 def encode(nodes: Iterable[LinkState]) -> bytes:
     """The body of an OAM with id 1."""
     nodes = tuple(nodes)
-    w = Writer(256, "LINKSTATE")
+    w = WireWriter(256, "LINKSTATE")
     w.z64("count", len(nodes))
     for node in nodes:
         _write_node(w, node)
     return w.taken()
 
 
-def _write_node(w: Writer, node: LinkState) -> None:
+def _write_node(w: WireWriter, node: LinkState) -> None:
     if node.weights is not None and len(node.weights) != len(node.links):
         raise EncodeError("LINKSTATE.weights", f"{len(node.weights)} weights for {len(node.links)} links")
     options = node.unknown_options & ~KNOWN

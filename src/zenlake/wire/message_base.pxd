@@ -1,5 +1,5 @@
 from zenlake.wire.cursor cimport Blob, Cursor, Field
-from zenlake.wire.writer cimport Writer
+from zenlake.wire.writer cimport WireWriter
 
 cdef class Message(Field):
     cdef readonly Blob exts
@@ -7,7 +7,7 @@ cdef class Message(Field):
     cdef tuple parts
 
     cdef int read(self, Cursor c, int h) except -1 nogil
-    cdef int write(self, Writer w) except -1 nogil
+    cdef int write(self, WireWriter w) except -1 nogil
     cdef int nowhere(self) except -1 with gil
     cdef int read_ext(self, Cursor c, int kind) except -1 nogil
     cdef int read_exts(self, Cursor c, int h) except -1 nogil
@@ -17,6 +17,6 @@ cdef class Message(Field):
         self.unknown = 0
         self.exts.clear()
         return 0
-    cdef int write_unknown(self, Writer w) except -1 nogil
-    cdef int copy_unknown(self, Writer w) except -1 with gil
+    cdef int write_unknown(self, WireWriter w) except -1 nogil
+    cdef int copy_unknown(self, WireWriter w) except -1 with gil
     cdef dict known(self)

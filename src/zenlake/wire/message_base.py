@@ -20,11 +20,11 @@ from zenlake.errors import InvalidValue
 if cython.compiled:
     import cython.cimports.zenlake.wire.message_ids as message_ids
     from cython.cimports.zenlake.wire.cursor import Blob, Cursor, Field
-    from cython.cimports.zenlake.wire.writer import Writer
+    from cython.cimports.zenlake.wire.writer import WireWriter
 else:
     from zenlake.wire import message_ids
     from zenlake.wire.cursor import Blob, Cursor, Field
-    from zenlake.wire.writer import Writer
+    from zenlake.wire.writer import WireWriter
 
 
 def rebuilt(kind, fields):
@@ -143,7 +143,7 @@ class Message(Field):
         """The extensions that this message carries unread, as a chain of their own, or None."""
         if not self.unknown:
             return None
-        w = Writer()
+        w = WireWriter()
         self.copy_unknown(w)
         return w.taken()
 
@@ -170,7 +170,7 @@ class Message(Field):
 
     def encode(self):
         """The message as bytes."""
-        w = Writer()
+        w = WireWriter()
         self.write(w)
         return w.taken()
 

@@ -3,7 +3,7 @@ from zenlake.wire.cursor cimport Blob, Cursor
 from zenlake.wire.zenoh_body cimport Del, Err, Put, Query, Reply
 from zenlake.wire.fields cimport Entity, OamBody, Stamp, WireExpr
 from zenlake.wire.message_base cimport Message
-from zenlake.wire.writer cimport Writer
+from zenlake.wire.writer cimport WireWriter
 
 cdef class NetworkMessage(Message):
     cdef public int qos
@@ -21,7 +21,7 @@ cdef class NetworkMessage(Message):
     @cython.final
     cdef int read_common_ext(self, Cursor c, int kind) except -1 nogil
     @cython.final
-    cdef int write_common_exts(self, Writer w) except -1 nogil
+    cdef int write_common_exts(self, WireWriter w) except -1 nogil
 
 @cython.final
 cdef class Push(NetworkMessage):
@@ -32,7 +32,7 @@ cdef class Push(NetworkMessage):
     cdef readonly Put put
     cdef readonly Del delete
     cdef readonly Py_ssize_t body_at
-    cpdef int write_head(self, Writer w) except -1 nogil
+    cpdef int write_head(self, WireWriter w) except -1 nogil
 
 @cython.final
 cdef class Request(NetworkMessage):
@@ -46,7 +46,7 @@ cdef class Request(NetworkMessage):
     cdef readonly Blob timestamp_stack
     cdef readonly Query query
     cdef readonly Py_ssize_t body_at
-    cpdef int write_head(self, Writer w) except -1 nogil
+    cpdef int write_head(self, WireWriter w) except -1 nogil
 
 @cython.final
 cdef class Response(NetworkMessage):
@@ -58,7 +58,7 @@ cdef class Response(NetworkMessage):
     cdef readonly Reply reply
     cdef readonly Err err
     cdef readonly Py_ssize_t body_at
-    cpdef int write_head(self, Writer w) except -1 nogil
+    cpdef int write_head(self, WireWriter w) except -1 nogil
 
 @cython.final
 cdef class ResponseFinal(NetworkMessage):

@@ -8,11 +8,11 @@ from zenlake.errors import DecodeError
 if cython.compiled:
     from cython.cimports.zenlake.wire.cursor import Blob, Cursor
     from cython.cimports.zenlake.wire.message_base import Message
-    from cython.cimports.zenlake.wire.writer import Writer
+    from cython.cimports.zenlake.wire.writer import WireWriter
 else:
     from zenlake.wire.cursor import Blob, Cursor
     from zenlake.wire.message_base import Message
-    from zenlake.wire.writer import Writer
+    from zenlake.wire.writer import WireWriter
 
 SCOUT = cython.declare(cython.int, 0x01)
 HELLO = cython.declare(cython.int, 0x02)
@@ -127,7 +127,7 @@ class Hello(Message):
         if not value:
             self.raw_locators.set(None)
             return
-        w = Writer()
+        w = WireWriter()
         w.message = "HELLO"
         w.z64("locators", len(value))
         for text in value:

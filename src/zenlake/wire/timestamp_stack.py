@@ -22,16 +22,16 @@ from zenlake.core.enums import InterceptionPoint
 from zenlake.core.identifiers import Timestamp
 from zenlake.errors import DecodeError
 from zenlake.wire.cursor import Blob, Cursor
-from zenlake.wire.writer import Writer
+from zenlake.wire.writer import WireWriter
 
-__all__ = ["Record", "TimestampStack", "read"]
+__all__ = ["StackRecord", "TimestampStack", "read"]
 
 CUSTOM = 0x80
 POINTS = 0x7F
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class StackRecord:
     """One place: its `point` (1 sent, 2 routed, 4 received) and a Timestamp, or bytes in a format of one's own."""
 
     point: int
@@ -43,7 +43,7 @@ class TimestampStack:
     """The points that were asked for, as wire bits, and what was recorded so far."""
 
     points: int
-    records: tuple[Record, ...] = ()
+    records: tuple[StackRecord, ...] = ()
 
     @classmethod
     def asking(cls, points: Iterable[InterceptionPoint]) -> "TimestampStack":
@@ -54,7 +54,7 @@ class TimestampStack:
         return read(Cursor(payload, 0, None, "TIMESTAMP_STACK"))
 
     def encode(self) -> bytes:
-        w = Writer(256, "TIMESTAMP_STACK")
+        w = WireWriter(256, "TIMESTAMP_STACK")
         w.u8("points", self.points)
         w.z8("count", len(self.records))
         for record in self.records:
@@ -78,20 +78,20 @@ def read(c: Cursor) -> TimestampStack:
         flags = c.u8("point")
         if flags & CUSTOM:
             c.blob("data", one)
-            records.append(Record(flags & POINTS, one.value))
+            records.append(StackRecord(flags & POINTS, one.value))
             continue
         outer = c.open("data")
         time = c.z64("data.time")
         c.zid("data.id", one, c.z8("data.id_len"))
         c.close("data", outer)
-        records.append(Record(flags, Timestamp.from_wire(time, one.value)))
+        records.append(StackRecord(flags, Timestamp.from_wire(time, one.value)))
     if c.at != c.end:
         raise DecodeError("TIMESTAMP_STACK.end", c.at, f"{c.end - c.at} bytes left over")
     return TimestampStack(points, tuple(records))
 
 
 def _stamp_bytes(stamp: Timestamp) -> bytes:
-    w = Writer(32, "TIMESTAMP_STACK")
+    w = WireWriter(32, "TIMESTAMP_STACK")
     w.z64("time", stamp.ntp64)
     w.blob("id", Blob(stamp.id.to_wire()))
     return w.taken()

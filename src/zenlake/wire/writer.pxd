@@ -4,7 +4,7 @@ from zenlake.wire.cursor cimport Blob, Cursor
 cpdef int vle_size(unsigned long long value) noexcept nogil
 
 @cython.final
-cdef class Writer:
+cdef class WireWriter:
     cdef unsigned char[::1] buf
     cdef unsigned char* data
     cdef readonly Py_ssize_t room

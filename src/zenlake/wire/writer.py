@@ -33,7 +33,7 @@ def vle_size(value):
     return size
 
 
-class Writer:
+class WireWriter:
     """A growing buffer and the place of the header that the next extension would chain to."""
 
     def __init__(self, room=256, message="batch"):

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from zenlake.cli.demo.processes import Told
+from zenlake.cli.demo.processes import SentCounts
 from zenlake.cli.demo.reconcile import account
 from zenlake.errors import InvalidValue
 
@@ -32,7 +32,7 @@ def lake(folder, numbers, dropped=0):
 
 
 def told(**sent):
-    return Told(
+    return SentCounts(
         Counter({f"fleet/r0/{topic}": count for topic, count in sent.items()}), Counter({"fleet/r9/imu": 3}),
         Counter(queries=2, replies=3, errors=1), 1,
     )  # fmt: skip

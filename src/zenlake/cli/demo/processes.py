@@ -16,7 +16,7 @@ from typing import Any
 
 from zenlake.errors import ZenlakeError
 
-__all__ = ["Fleet", "Told"]
+__all__ = ["Fleet", "SentCounts"]
 
 ROBOTS = 20
 LOST = 9  # the robot that is killed midway
@@ -25,7 +25,7 @@ LISTENS = re.compile(r"listens on (\S+?)[,\s]")
 
 
 @dataclass(slots=True)
-class Told:
+class SentCounts:
     """Counters that the processes of the fleet print."""
 
     sent: Counter[str] = field(default_factory=Counter)
@@ -127,9 +127,9 @@ class Fleet:
         """Kill one robot with SIGKILL."""
         self._lost.end(signal.SIGKILL)
 
-    def finish(self) -> Told:
+    def finish(self) -> SentCounts:
         """Wait until all processes have ended and the router has sealed its log, and return the counters."""
-        counters = Told(killed=Counter(self._lost.said().get("sent", {})))
+        counters = SentCounts(killed=Counter(self._lost.said().get("sent", {})))
         for program in self._parts:
             counters.sent.update(program.wait()["sent"])
         counters.asked.update(self._operator.wait()["asked"])

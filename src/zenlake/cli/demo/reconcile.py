@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from zenlake.cli.demo.processes import Told
+from zenlake.cli.demo.processes import SentCounts
 from zenlake.cli.demo.robots import DROPPABLE
 from zenlake.errors import InvalidValue
 from zenlake.tables.duckdb_engine import import_duckdb
@@ -17,7 +17,7 @@ from zenlake.tables.duckdb_engine import import_duckdb
 __all__ = ["account"]
 
 
-def account(tables: Path, counters: Told) -> Iterator[str]:
+def account(tables: Path, counters: SentCounts) -> Iterator[str]:
     """Yield one sentence for each comparison.
 
     Raises:
@@ -38,7 +38,7 @@ def account(tables: Path, counters: Told) -> Iterator[str]:
         yield _operator(engine, counters)
 
 
-def _robots(counters: Told, came: Counter[str], rows: int) -> str:
+def _robots(counters: SentCounts, came: Counter[str], rows: int) -> str:
     """Compare the samples of all robots that finished. Only camera pictures may be missing, dropped by their sender."""
     missing = {key: count - came[key] for key, count in counters.sent.items() if came[key] != count}
     dropped = sum(missing.pop(key) for key in list(missing) if key.endswith(f"/{DROPPABLE}") and missing[key] > 0)
@@ -54,7 +54,7 @@ def _many(count: int, word: str) -> str:
     return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
-def _killed(counters: Told, came: Counter[str]) -> str:
+def _killed(counters: SentCounts, came: Counter[str]) -> str:
     """Compare the samples of the killed robot.
 
     Samples in its queues were lost with it. Samples after its last printed counters may have arrived.
@@ -67,7 +67,7 @@ def _killed(counters: Told, came: Counter[str]) -> str:
     return f"{robot} was killed after {sum(counters.killed.values()):,} samples: {arrived} are in the lake, {with_it}"
 
 
-def _slow(engine: Any, counters: Told) -> str:
+def _slow(engine: Any, counters: SentCounts) -> str:
     [(sent,)] = engine.execute(
         f"select count(*) from samples where direction = 1 and request_id is null and key like '%/{DROPPABLE}'"
     ).fetchall()
@@ -78,7 +78,7 @@ def _slow(engine: Any, counters: Told) -> str:
     return f"the slow subscriber looked at {looked}; the router sent it {sent} and recorded {dropped} as dropped"
 
 
-def _operator(engine: Any, counters: Told) -> str:
+def _operator(engine: Any, counters: SentCounts) -> str:
     """Compare the queries of the operator. Robots open sessions too, but only the operator sends queries (direction 0)."""
     [(asked, replies, errors)] = engine.execute(
         "select count(*), sum(replies)::bigint, sum(errors)::bigint from queries where direction = 0"

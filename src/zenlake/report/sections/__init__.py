@@ -8,12 +8,12 @@ bounded for any recording. A list is `{"rows": [...], "total": n}`.
 from collections.abc import Callable
 from typing import Any
 
-from zenlake.report.dataset import Recording
+from zenlake.report.dataset import Dataset
 from zenlake.report.sections import liveliness, losses, overview, queries, sessions, timing, traffic
 from zenlake.report.sections.findings import findings
-from zenlake.report.sections.time_window import Window
+from zenlake.report.sections.time_window import TimeWindow
 
-CHAPTERS: dict[str, Callable[[Recording, Window], dict[str, Any]]] = {
+CHAPTERS: dict[str, Callable[[Dataset, TimeWindow], dict[str, Any]]] = {
     "overview": overview.figures,
     "traffic": traffic.figures,
     "sessions": sessions.figures,
@@ -24,9 +24,9 @@ CHAPTERS: dict[str, Callable[[Recording, Window], dict[str, Any]]] = {
 }
 
 
-def figures(recording: Recording, said: Callable[[str], None]) -> dict[str, Any]:
+def figures(recording: Dataset, said: Callable[[str], None]) -> dict[str, Any]:
     """Return all figures of a recording, by section of the page."""
-    window = Window.of(recording)
+    window = TimeWindow.of(recording)
     result: dict[str, Any] = {"name": recording.name, "kind": recording.kind, "window": window.told()}
     for name, chapter in CHAPTERS.items():
         said(f"{recording.name}: {name}")

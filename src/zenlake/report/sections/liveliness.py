@@ -9,8 +9,8 @@ visible on the leg of its own node and on those on which a router forwards it. T
 
 from typing import Any
 
-from zenlake.report.dataset import Recording
-from zenlake.report.sections.time_window import Window
+from zenlake.report.dataset import Dataset
+from zenlake.report.sections.time_window import TimeWindow
 
 TOKENS = 60
 SPANS = 1000
@@ -63,7 +63,7 @@ spans as (
 )"""
 
 
-def figures(recording: Recording, window: Window) -> dict[str, Any]:
+def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
     total = recording.row(
         """select count(distinct named(key, unresolved_key)) as n from declarations
         where kind = 'token' and action = 'declare' and id is not null"""

@@ -3,8 +3,8 @@
 
 from typing import Any
 
-from zenlake.report.dataset import Recording
-from zenlake.report.sections.time_window import Window
+from zenlake.report.dataset import Dataset
+from zenlake.report.sections.time_window import TimeWindow
 from zenlake.wire.explain import explain
 
 LANES = 200
@@ -16,7 +16,7 @@ BYTES_EXPLAINED = 1024
 LINES_EXPLAINED = 80
 
 
-def figures(recording: Recording, window: Window) -> dict[str, Any]:
+def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
     return {
         "over_time": recording.rows(
             f"""with runs as (
@@ -41,7 +41,7 @@ def figures(recording: Recording, window: Window) -> dict[str, Any]:
     }
 
 
-def lanes(recording: Recording) -> dict[str, Any]:
+def lanes(recording: Dataset) -> dict[str, Any]:
     rows = recording.rows(
         """with seen as (
             select session, generation, direction, priority, reliable, count(*) as frames
@@ -63,7 +63,7 @@ def lanes(recording: Recording) -> dict[str, Any]:
     return listed(rows)
 
 
-def sources(recording: Recording) -> dict[str, Any]:
+def sources(recording: Dataset) -> dict[str, Any]:
     rows = recording.rows(
         """with seen as (
             select session, generation, direction, source_zid, source_eid, count(distinct source_sn) as samples,
@@ -84,7 +84,7 @@ def sources(recording: Recording) -> dict[str, Any]:
     return listed(rows)
 
 
-def runs(recording: Recording) -> dict[str, Any]:
+def runs(recording: Dataset) -> dict[str, Any]:
     rows = recording.rows(
         """select ms(received) as t, scope, cut(session) as session, direction, priority, reliable, source_zid, first_sn, missing,
             count(*) over () as total
@@ -94,7 +94,7 @@ def runs(recording: Recording) -> dict[str, Any]:
     return listed(rows)
 
 
-def dropped(recording: Recording) -> dict[str, Any]:
+def dropped(recording: Dataset) -> dict[str, Any]:
     """Return the messages that a recording node dropped, by slow neighbour."""
     rows = recording.rows(
         """select ms(received) as t, cut(session) as session, 0 as direction, count, cut(detail) as detail,
@@ -105,7 +105,7 @@ def dropped(recording: Recording) -> dict[str, Any]:
     return listed(rows)
 
 
-def notes(recording: Recording) -> dict[str, Any]:
+def notes(recording: Dataset) -> dict[str, Any]:
     rows = recording.rows(
         """select case when starts_with(kind, 'capture ') then substr(kind, 9) else kind end as kind, count,
             cut(detail) as detail, cut(session) as session, cut(parse_filename(file)) as file, packet, count(*) over () as total
@@ -116,7 +116,7 @@ def notes(recording: Recording) -> dict[str, Any]:
     return listed(rows)
 
 
-def errors(recording: Recording) -> dict[str, Any]:
+def errors(recording: Dataset) -> dict[str, Any]:
     """Return undecodable bytes: one example of each kind, explained up to the error."""
     rows = recording.rows(
         f"""with kinds as (

@@ -3,15 +3,15 @@
 
 from typing import Any
 
-from zenlake.report.dataset import Recording
-from zenlake.report.sections.time_window import Window
+from zenlake.report.dataset import Dataset
+from zenlake.report.sections.time_window import TimeWindow
 
 # Frames and fragments only carry messages. The bytes of a reassembled message are counted in its fragments.
 COUNTED = "type not in ('FRAME', 'FRAGMENT')"
 ON_THE_WIRE = "fragments is null"
 
 
-def figures(recording: Recording, window: Window) -> dict[str, Any]:
+def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
     result = recording.row(
         f"""select
             count(*) filter (where {COUNTED}) as messages,

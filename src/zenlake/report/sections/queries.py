@@ -3,8 +3,8 @@
 
 from typing import Any
 
-from zenlake.report.dataset import Recording
-from zenlake.report.sections.time_window import Window
+from zenlake.report.dataset import Dataset
+from zenlake.report.sections.time_window import TimeWindow
 
 SLOWEST = 100
 KEYS = 200
@@ -14,7 +14,7 @@ BINS_A_DECADE = 5
 _QUANTILES = """quantile_disc({0}, 0.5) as p50, quantile_disc({0}, 0.9) as p90, quantile_disc({0}, 0.99) as p99, max({0}) as most"""
 
 
-def figures(recording: Recording, window: Window) -> dict[str, Any]:
+def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
     return {
         "outcomes": recording.rows(
             "select outcome, count(*) as queries from queries group by outcome order by queries desc, outcome"
@@ -56,7 +56,7 @@ def figures(recording: Recording, window: Window) -> dict[str, Any]:
     }
 
 
-def histogram(recording: Recording) -> list[dict[str, Any]]:
+def histogram(recording: Dataset) -> list[dict[str, Any]]:
     """Return a histogram of latencies with logarithmic bins. Latencies below a microsecond count as one microsecond."""
     return recording.rows(
         f"""select floor(round(log10(greatest(final_ms, 0.001)) * {BINS_A_DECADE}, 9))::int as bin, outcome, count(*) as queries

@@ -3,8 +3,8 @@
 
 from typing import Any
 
-from zenlake.report.dataset import Recording
-from zenlake.report.sections.time_window import Window
+from zenlake.report.dataset import Dataset
+from zenlake.report.sections.time_window import TimeWindow
 
 SESSIONS = 300
 NODES = 60
@@ -29,12 +29,12 @@ pairs as (
 )"""
 
 
-def figures(recording: Recording, window: Window) -> dict[str, Any]:
+def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
     total = recording.row("select count(*) as n from sessions")["n"]
     return {**topology(recording), "list": {"rows": listed(recording), "total": total}}
 
 
-def topology(recording: Recording) -> dict[str, Any]:
+def topology(recording: Dataset) -> dict[str, Any]:
     nodes = recording.rows(
         f"""{_ENDS},
         spoke as (
@@ -72,7 +72,7 @@ def topology(recording: Recording) -> dict[str, Any]:
     return {"nodes": {"rows": nodes, "total": known}, "edges": edges}
 
 
-def listed(recording: Recording) -> list[dict[str, Any]]:
+def listed(recording: Dataset) -> list[dict[str, Any]]:
     return recording.rows(
         f"""{_ENDS}
         select cut(session) as session, generation, protocol, encrypted, cut(opener) as opener, opener_is,

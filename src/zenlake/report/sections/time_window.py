@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from zenlake.report.dataset import Recording
+from zenlake.report.dataset import Dataset
 
 STEPS = 160  # maximum number of steps on a chart's time axis
 _WIDTHS: list[int] = [
@@ -15,7 +15,7 @@ _DAY = 86_400_000_000
 
 
 @dataclass(frozen=True)
-class Window:
+class TimeWindow:
     """Return the first and last message and the step width, in microseconds since 1970."""
 
     first: int
@@ -23,7 +23,7 @@ class Window:
     step: int
 
     @classmethod
-    def of(cls, recording: Recording) -> "Window":
+    def of(cls, recording: Dataset) -> "TimeWindow":
         span = recording.row(
             """select min(epoch_us(received)) as first, max(epoch_us(received)) as last
                from (select received from messages union all select received from samples)"""

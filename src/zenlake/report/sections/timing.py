@@ -8,9 +8,9 @@ publisher's sequence number is lower than an earlier one.
 
 from typing import Any
 
-from zenlake.report.dataset import Recording
+from zenlake.report.dataset import Dataset
 from zenlake.report.sections.losses import listed
-from zenlake.report.sections.time_window import Window
+from zenlake.report.sections.time_window import TimeWindow
 
 KEYS = 200
 CLOCKS = 100
@@ -35,7 +35,7 @@ judged as (
 )"""
 
 
-def figures(recording: Recording, window: Window) -> dict[str, Any]:
+def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
     result = recording.row(
         f"""{_PASSED}
         select count(timestamp) as stamped, count(*) filter (where late) as late, count(source_sn) as counted,

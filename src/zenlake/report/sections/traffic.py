@@ -3,9 +3,9 @@
 
 from typing import Any
 
-from zenlake.report.dataset import Recording
+from zenlake.report.dataset import Dataset
 from zenlake.report.sections.overview import COUNTED, ON_THE_WIRE
-from zenlake.report.sections.time_window import Window
+from zenlake.report.sections.time_window import TimeWindow
 
 KEYS = 500
 ACTIVE_KEYS = 24
@@ -19,7 +19,7 @@ CLASS = """case
     else 'session and framing' end"""
 
 
-def figures(recording: Recording, window: Window) -> dict[str, Any]:
+def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
     return {
         "over_time": over_time(recording, window),
         "keys": keys(recording),
@@ -27,7 +27,7 @@ def figures(recording: Recording, window: Window) -> dict[str, Any]:
     }
 
 
-def over_time(recording: Recording, window: Window) -> list[dict[str, Any]]:
+def over_time(recording: Dataset, window: TimeWindow) -> list[dict[str, Any]]:
     return recording.rows(
         f"""select {window.bucket()} as t, {CLASS} as class,
             count(*) filter (where {COUNTED}) as messages,
@@ -36,7 +36,7 @@ def over_time(recording: Recording, window: Window) -> list[dict[str, Any]]:
     )
 
 
-def keys(recording: Recording) -> dict[str, Any]:
+def keys(recording: Dataset) -> dict[str, Any]:
     """Count a forwarded sample on its incoming leg and on each outgoing leg."""
     rows = recording.rows(
         """with legs as (
@@ -65,7 +65,7 @@ def keys(recording: Recording) -> dict[str, Any]:
     return {"rows": rows, "total": total}
 
 
-def activity(recording: Recording, window: Window) -> dict[str, Any]:
+def activity(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
     """Return the number of samples per step for the busiest keys. Steps without samples are visible."""
     busiest = [
         row["key"]
