@@ -22,7 +22,7 @@ def openers(count):
 
 
 def test_sessions_that_are_over_are_forgotten(tmp_path, monkeypatch):
-    monkeypatch.setattr(session_registry, "MOST_FACES", 100)
+    monkeypatch.setattr(session_registry, "MAX_CLOSED_FACES", 100)
     path = tmp_path / "openers.pcap"
     path.write_bytes(forge.pcap(openers(1000)))
     source = capture.open(path, flows=50, rows=20)
@@ -40,7 +40,7 @@ def test_sessions_that_are_over_are_forgotten(tmp_path, monkeypatch):
 
 
 def test_names_of_sessions_stay_apart_when_no_more_are_remembered(tmp_path, monkeypatch):
-    monkeypatch.setattr(session_registry, "MOST_NAMES", 10)
+    monkeypatch.setattr(session_registry, "MAX_NAMES", 10)
     path = tmp_path / "openers.pcap"
     path.write_bytes(forge.pcap([*openers(30), *openers(30)]))
     found = [batch for _, batch in decode(capture.open(path, flows=8), {"messages": ["session"]})]
@@ -79,7 +79,7 @@ def test_segments_that_wait_for_ever_are_bounded_over_all_connections(tmp_path):
 
 
 def test_messages_that_never_end_are_given_up_and_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(session_registry, "MOST_HALVES", 50_000)
+    monkeypatch.setattr(session_registry, "MAX_PARTIAL_BYTES", 50_000)
     monkeypatch.setattr(session_registry, "BREATH", 1)
     packets = []
     for i in range(20):

@@ -18,7 +18,7 @@ SIZE = 5000
 def cache(tmp_path, monkeypatch):
     """A cache of the test's own, for captures of any size."""
     monkeypatch.setenv("ZENLAKE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(plan_cache, "WORTH", 0)
+    monkeypatch.setattr(plan_cache, "MIN_CAPTURE", 0)
     return tmp_path / "cache" / "captures"
 
 
@@ -111,7 +111,7 @@ def test_the_oldest_plans_make_room(cache, paths, monkeypatch):
     rows(paths[:1])
     [first] = cache.iterdir()
     changed(first)
-    monkeypatch.setattr(plan_cache, "MOST", first.stat().st_size + 100)
+    monkeypatch.setattr(plan_cache, "MAX_CACHE", first.stat().st_size + 100)
     rows(paths[1:])
     [second] = cache.iterdir()
     assert second != first

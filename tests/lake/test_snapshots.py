@@ -90,7 +90,7 @@ def test_files_that_were_replaced_stay_for_who_knows_them(lake, tmp_path, format
         assert seen(engine, table.snapshot()[1]) == 4
     monkeypatch.setattr(module, "PATIENCE", -1)
     monkeypatch.setattr(delta, "SOON", 0)
-    monkeypatch.setattr(delta, "MOST_OLD", 0)
+    monkeypatch.setattr(delta, "MAX_OLD_FILES", 0)
     table.replace({ALL: written(tmp_path, 5, 5)}, 5)
     assert [str(file) for file in table.folder.rglob("*.parquet")] == table.snapshot()[1]
 

@@ -378,7 +378,7 @@ def large(path, disk, **options):
 
 
 def test_full_blocks_that_pass_the_systems_memory_are_the_same_log(tmp_path, monkeypatch):
-    monkeypatch.setattr(write, "LEAST_DIRECT", 0)
+    monkeypatch.setattr(write, "MIN_DIRECT", 0)
     monkeypatch.setattr(write, "LARGE_HEAD", 0)
     monkeypatch.setattr(block, "LARGE", 4096)
     disk = direct_disk(tmp_path)
@@ -395,7 +395,7 @@ def test_full_blocks_that_pass_the_systems_memory_are_the_same_log(tmp_path, mon
 
 @pytest.mark.parametrize("fault", [errno.EINVAL, None], ids=["it wants it otherwise", "it knows no such way"])
 def test_a_disk_that_cannot_be_written_directly_is_written_as_others_are(tmp_path, monkeypatch, fault):
-    monkeypatch.setattr(write, "LEAST_DIRECT", 0)
+    monkeypatch.setattr(write, "MIN_DIRECT", 0)
     monkeypatch.setattr(block, "LARGE", 4096)
     disk = Direct()
     if fault is None:
@@ -409,7 +409,7 @@ def test_a_disk_that_cannot_be_written_directly_is_written_as_others_are(tmp_pat
 
 
 def test_a_disk_that_is_full_of_direct_writes_takes_the_block_when_there_is_room(tmp_path, monkeypatch):
-    monkeypatch.setattr(write, "LEAST_DIRECT", 0)
+    monkeypatch.setattr(write, "MIN_DIRECT", 0)
     monkeypatch.setattr(block, "LARGE", 4096)
     disk = direct_disk(tmp_path)
     with Writer(tmp_path, "w", block_size=10_000, disk=disk, direct=True) as writer:

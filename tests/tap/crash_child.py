@@ -26,7 +26,7 @@ def main(role, endpoint, log, sync, point, after, power):
     disk = Failing(point, int(after), power == "1")
     sync = sync if sync in ("block", "sealed") else float(sync)
     small = partial(Writer, segment_size=100_000, disk=disk)
-    writer.LEAST_DIRECT, block.LARGE = 0, 4096
+    writer.MIN_DIRECT, block.LARGE = 0, 4096
     tap_module.BLOCK_SIZE = 20_000
     if role == "tap":
         tap_module.Writer = small

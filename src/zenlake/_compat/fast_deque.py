@@ -13,14 +13,14 @@ import cython
 
 __all__ = ["FastDeque", "length"]
 
-FEWEST = cython.declare(cython.Py_ssize_t, 16)
+MIN_SLOTS = cython.declare(cython.Py_ssize_t, 16)
 
 
 class FastDeque:
     """A FIFO queue. Items must not be None."""
 
     def __init__(self):
-        self.slots = [None] * FEWEST
+        self.slots = [None] * MIN_SLOTS
         self.first = 0
         self.count = 0
 
@@ -64,7 +64,7 @@ class FastDeque:
 
     def clear(self):
         """Remove all items. Finalizers of items see an empty queue."""
-        empty: list = [None] * FEWEST
+        empty: list = [None] * MIN_SLOTS
         forgotten = self.slots
         self.slots = empty
         self.first = self.count = 0

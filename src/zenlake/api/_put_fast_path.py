@@ -24,7 +24,7 @@ else:
 
 __all__ = ["SessionLifetime", "PublisherPut", "SessionPut"]
 
-MOST_POSTS = 4096  # cached combinations of key and settings
+MAX_PREPARED_PUTS = 4096  # cached combinations of key and settings
 
 
 class SessionLifetime:
@@ -100,7 +100,7 @@ class SessionPut:
             if found is None:
                 qos = as_qos(congestion_control, priority, express, allowed_destination)
                 found = self._post(as_key(key_expr), None, qos)  # type: ignore[attr-defined]
-                if len(self._posts) >= MOST_POSTS:
+                if len(self._posts) >= MAX_PREPARED_PUTS:
                     self._posts.clear()
                 if found is not None:
                     self._posts[name] = found

@@ -33,7 +33,7 @@ __all__ = ["Channel"]
 DEFAULT_CAPACITY = 256
 FORKED = "what this receives was asked for before a fork and belongs to the parent process: ask again here"
 # A wait without limit is a sequence of these: only a wait with a limit can be interrupted on every platform.
-LONGEST_WAIT = 3600.0
+MAX_WAIT = 3600.0
 # Callback threads: they must not wait for their own puts, because other threads wait for them.
 CALLING: set[int] = set()
 
@@ -136,7 +136,7 @@ class Channel:
                     return item
                 if self.closed:
                     raise self.ended()
-                left = LONGEST_WAIT if end is None else end - time.monotonic()
+                left = MAX_WAIT if end is None else end - time.monotonic()
                 if left <= 0:
                     raise TimeoutError(f"no item arrived within {timeout:g} s")
                 if self.source is not None:

@@ -32,7 +32,7 @@ DROP, BLOCK, BLOCK_FIRST = CongestionControl.DROP, CongestionControl.BLOCK, Cong
 PRIORITIES = (Priority.REAL_TIME, *Priority)  # by number on the wire; 0 is reserved for control messages
 
 # Larger payloads were fragmented. Their reassembly buffer is kept and viewed instead of copied.
-LARGEST_COPY = cython.declare(cython.Py_ssize_t, 65535)
+MAX_COPY = cython.declare(cython.Py_ssize_t, 65535)
 
 LAST_CLOCK = cython.declare(bytes, b"")
 
@@ -176,7 +176,7 @@ def clock_of(data, at, size):
 
 def payload_of(blob):
     """Return a copy of a field whose buffer is reused, or a view of a reassembled message."""
-    if blob.size > LARGEST_COPY:
+    if blob.size > MAX_COPY:
         return ZBytes(blob.view.toreadonly())
     return zbytes_of(take(blob.data, blob.at, blob.size))
 
@@ -188,7 +188,7 @@ def sample_of(key_expr, put, delete, is_put, qos, stack):
     stamp: Stamp = put.timestamp if is_put else delete.timestamp
     source: Source = put.source if is_put else delete.source
     attachment: Blob = put.attachment if is_put else delete.attachment
-    if is_put and put.payload.size > LARGEST_COPY:
+    if is_put and put.payload.size > MAX_COPY:
         sample._payload = payload_of(put.payload)
     elif is_put and put.payload.size > 0:
         sample._payload = take(put.payload.data, put.payload.at, put.payload.size)

@@ -8,11 +8,11 @@ cdef enum:
     QOS = 0x21  # the header of the extension, if it is the last
     DEFAULT_QOS = 0x05
     MAY_BLOCK = 0x28  # the bits of "block" and "block first"
-    LARGEST_ID = 0xFFFF
+    MAX_KEY_ID = 0xFFFF
     # Readable bytes from the start of a message: no common message has more before its payload
-    AHEAD = 48
-    FEWEST = 4  # minimum number of messages of a run: fewer are faster to decode one by one
-    OTHER = -1  # instead of an offset: not a common message
+    LOOKAHEAD = 48
+    MIN_RUN = 4  # minimum number of messages of a run: fewer are faster to decode one by one
+    NOT_COMMON = -1  # instead of an offset: not a common message
 
 @cython.final
 cdef class PushView:

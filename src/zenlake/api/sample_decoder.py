@@ -34,16 +34,16 @@ else:
 
 __all__ = ["KeyExprCache", "PushView", "LazySamples", "SampleListener"]
 
-MOST_KEYS = 4096
+MAX_CACHED_KEYS = 4096
 
 if not cython.compiled:  # compiled: C constants, documented in the .pxd
     QOS = 0x21
     DEFAULT_QOS = 0x05
     MAY_BLOCK = 0x28
-    LARGEST_ID = 0xFFFF
-    AHEAD = 48
-    FEWEST = 4
-    OTHER = -1
+    MAX_KEY_ID = 0xFFFF
+    LOOKAHEAD = 48
+    MIN_RUN = 4
+    NOT_COMMON = -1
 
 # Continuation bits of the first eight bytes of a time, and the mask of the last eight for the ninth.
 GOES_ON = cython.declare(cython.ulonglong, 0x8080808080808080)
@@ -68,46 +68,46 @@ class PushView:
 
     def read(self, data, at, end):
         """Scan the message at `at`. Return the offset after it, or OTHER if it is uncommon or incomplete."""
-        if end - at < AHEAD:
-            return OTHER
+        if end - at < LOOKAHEAD:
+            return NOT_COMMON
         header: cython.int = data[at]
         number: cython.longlong = short_vle(data, at + 1)
         if (
             header & (message_ids.KIND | message_ids.SUFFIX) != message_ids.PUSH
             or number >> 3 < 1
-            or number >> 3 > LARGEST_ID
+            or number >> 3 > MAX_KEY_ID
         ):  # 0 means no key
-            return OTHER
+            return NOT_COMMON
         at += 1 + (number & 7)
         self.scope = number >> 3 if header & message_ids.SENDERS else -(number >> 3)
         self.qos = DEFAULT_QOS
         if header & message_ids.Z:
             if data[at] != QOS or data[at + 1] >= 0x80:
-                return OTHER
+                return NOT_COMMON
             self.qos = data[at + 1]
             at += 2
         header = data[at]
         at += 1
         if header & ~(message_ids.STAMPED | message_ids.ENCODED) != message_ids.PUT:
-            return OTHER
+            return NOT_COMMON
         self.clock_size = 0
         if header & message_ids.STAMPED:  # nine bytes of time (until the year 2106), then the clock id
             self.clock_size = data[at + 9]
             self.clock_at = at + 10
             if eight_bytes(data, at) & GOES_ON != GOES_ON or not 1 <= self.clock_size <= 16 or data[at + 10] == 0:
-                return OTHER
+                return NOT_COMMON
             at += 10 + self.clock_size
         self.encoding = 0
         if header & message_ids.ENCODED:
             number = short_vle(data, at)
             if number < 0 or number & 8:  # with a schema
-                return OTHER
+                return NOT_COMMON
             self.encoding = number >> 4
             at += number & 7
         number = short_vle(data, at)
         at += number & 7
         if number < 0 or number >> 3 > end - at:
-            return OTHER
+            return NOT_COMMON
         self.payload_at = at
         self.payload_size = number >> 3
         return at + self.payload_size
@@ -158,7 +158,7 @@ class KeyExprCache:
     def __call__(self, utf8: bytes) -> KeyExpr:
         found = self.known.get(utf8)
         if found is None:
-            if len(self.known) >= MOST_KEYS:
+            if len(self.known) >= MAX_CACHED_KEYS:
                 self.known.clear()
             found = self.known[utf8] = KeyExpr.from_wire(utf8)
         return found
@@ -212,7 +212,7 @@ class SampleListener(PushListener):
         last: cython.Py_ssize_t = at
         scope: cython.int = 0
         count: cython.Py_ssize_t = 0
-        if c.end - at < FEWEST * AHEAD:
+        if c.end - at < MIN_RUN * LOOKAHEAD:
             return 0
         if door is not self.door or door.epoch.number != self.epoch:
             self.door = door
@@ -220,15 +220,15 @@ class SampleListener(PushListener):
             self.names = {}
         while True:
             beyond: cython.Py_ssize_t = plain.read(c.data, at, c.end)
-            if beyond == OTHER or (plain.scope != scope and not self.is_named(plain.scope)):
+            if beyond == NOT_COMMON or (plain.scope != scope and not self.is_named(plain.scope)):
                 break
             scope = plain.scope
             last = at
             at = beyond
             count += 1
-        if count < FEWEST:
+        if count < MIN_RUN:
             return 0
-        run: LazySamples = LazySamples(take(c.data, c.at, max(at, last + AHEAD) - c.at), count, self.names)
+        run: LazySamples = LazySamples(take(c.data, c.at, max(at, last + LOOKAHEAD) - c.at), count, self.names)
         c.at = at
         self.channel.push_several(run)
         return count

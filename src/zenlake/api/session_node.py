@@ -13,7 +13,7 @@ from zenlake.core.enums import Reliability, SampleKind, WhatAmI
 from zenlake.core.identifiers import ZenohId
 from zenlake.errors import ClosedError, DeadlockError
 from zenlake.runtime.connection import Connection
-from zenlake.runtime.live_node import TOLD, LiveNode, NodeConfig
+from zenlake.runtime.live_node import DECLARE_TIMEOUT, LiveNode, NodeConfig
 from zenlake.transport.unicast import Closed
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ __all__ = ["OpenAttempt", "SessionNode", "open_node"]
 log = logger("zenlake.node")
 
 ALL = 0, 7  # the priorities of a link that accepts every message
-A_MOMENT = 0.05  # seconds in which a waiting callback is scheduled on a CPU
+CALLBACK_GRACE = 0.05  # seconds in which a waiting callback is scheduled on a CPU
 NO_ROOM = "messages dropped: no room in a channel"
 
 Watcher = Callable[[SampleKind, "Transport", "Link"], None]
@@ -110,7 +110,7 @@ class SessionNode(LiveNode):
             return settings.wait_before_close
         asyncio = sys.modules.get("asyncio")
         in_event_loop = asyncio is not None and asyncio._get_running_loop() is not None
-        return settings.wait_before_drop if in_event_loop else max(A_MOMENT, settings.wait_before_drop)
+        return settings.wait_before_drop if in_event_loop else max(CALLBACK_GRACE, settings.wait_before_drop)
 
     def forgotten(self) -> None:
         """Count an item that a full channel dropped."""
@@ -252,7 +252,7 @@ def open_node(
         if node.discovery is not None:
             node.discovery.begin(node)
             if config.get("open/return_conditions/declares") is not False:
-                node.wait_until_told(TOLD)
+                node.wait_until_told(DECLARE_TIMEOUT)
     except BaseException:
         node.close()
         raise

@@ -24,7 +24,7 @@ else:
 DEFAULT_PORT = 7447
 SCOUTING_PORT = 7446
 HTTPS_PORT = 443
-MOST_SERVERS = 1 << 16  # kept to find the listening end of sessions that were captured from the middle
+MAX_SERVERS = 1 << 16  # kept to find the listening end of sessions that were captured from the middle
 
 MASK = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
@@ -166,7 +166,7 @@ class Flow:
         )
         self.face = face
         self.book.faces.append(face)
-        if not midway and len(self.book.servers) < MOST_SERVERS:
+        if not midway and len(self.book.servers) < MAX_SERVERS:
             self.book.servers.add((server, self.udp))
         return face
 

@@ -29,7 +29,7 @@ UNDECIDED = cython.declare(cython.int, 2)
 CERTAIN = cython.declare(cython.int, 8)  # the weight at which a flow becomes a face
 BEYOND_DOUBT = cython.declare(cython.int, 64)
 
-MOST = cython.declare(cython.Py_ssize_t, 65535)  # maximum size of a batch, in any framing
+MAX_BATCH = cython.declare(cython.Py_ssize_t, 65535)  # maximum size of a batch, in any framing
 
 
 class Framing:
@@ -242,7 +242,7 @@ def lz4_size(p, at, end):
         at += n
         size += n
         if at == end:  # the last sequence has literals only
-            return size if size <= MOST else -1
+            return size if size <= MAX_BATCH else -1
         if at + 2 > end:
             return -1
         n = p[at] | p[at + 1] << 8
@@ -259,7 +259,7 @@ def lz4_size(p, at, end):
             n += p[at]
             at += 1
         size += n
-        if size > MOST:
+        if size > MAX_BATCH:
             return -1
     return -1
 

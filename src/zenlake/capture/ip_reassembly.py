@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 Key = tuple[int, int, int, int, int, int]
 
-MOST_PACKETS = 1024
-MOST_BYTES = 1 << 24
-LARGEST = 1 << 16
+MAX_PACKETS = 1024
+MAX_BYTES = 1 << 24
+MAX_PACKET = 1 << 16
 PATIENCE = 2_000_000_000  # ns
 
 
@@ -43,10 +43,10 @@ class IpReassembly:
             self._give_up(key)
             whole = None
         if whole is None:
-            while len(self._wholes) >= MOST_PACKETS or self._bytes > MOST_BYTES:
+            while len(self._wholes) >= MAX_PACKETS or self._bytes > MAX_BYTES:
                 self._give_up(next(iter(self._wholes)))
             whole = self._wholes[key] = PartialPacket(received, file, packet)
-        if offset in whole.parts or offset + len(data) > LARGEST:
+        if offset in whole.parts or offset + len(data) > MAX_PACKET:
             return None
         whole.parts[offset] = data
         whole.have += len(data)

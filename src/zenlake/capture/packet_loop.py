@@ -6,7 +6,7 @@ from array import array
 import cython
 
 from zenlake.capture.diagnostics import Address, CapturedFace, Diagnostics
-from zenlake.capture.flows import MOST_SERVERS, Flow, ends_of
+from zenlake.capture.flows import MAX_SERVERS, Flow, ends_of
 from zenlake.capture.ip_reassembly import IpReassembly
 from zenlake.capture.pcap import FileError
 
@@ -265,11 +265,11 @@ class PacketLoop:
             if found > FRAGMENT:
                 ends = ends_of(h.src_hi, h.src_lo, h.dst_hi, h.dst_lo, h.ports)
                 pairs.append((ends, found != TCP))
-                if h.flags & SYN and len(self.servers) < MOST_SERVERS:
+                if h.flags & SYN and len(self.servers) < MAX_SERVERS:
                     self.servers.add((ends[0 if h.flags & ACK else 1], False))
         for (one, other), udp in pairs:
             for end, partner in ((one, other), (other, one)):
-                if partners.setdefault((end, udp), partner) != partner and len(self.servers) < MOST_SERVERS:
+                if partners.setdefault((end, udp), partner) != partner and len(self.servers) < MAX_SERVERS:
                     self.servers.add((end, udp))
 
     def see_more(self, packets):

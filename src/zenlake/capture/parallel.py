@@ -28,10 +28,10 @@ from zenlake.columns import Decoder
 from zenlake.columns.buffer_pool import Pool
 
 LARGE = 64 << 20  # minimum size in bytes of a capture for a second thread
-MOST_THREADS = 4  # more threads would wait for the pass
-ENOUGH = 2  # planned ranges that are not started
-AHEAD = ENOUGH + 1  # ranges that are not consumed, besides those in progress
-LONGEST = 8  # record batches per lane
+MAX_THREADS = 4  # more threads would wait for the pass
+MIN_PENDING_SPLITS = 2  # planned ranges that are not started
+AHEAD = MIN_PENDING_SPLITS + 1  # ranges that are not consumed, besides those in progress
+MAX_QUEUED = 8  # record batches per lane
 
 Keep = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Found = tuple[str, pa.RecordBatch] | BaseException
@@ -43,7 +43,7 @@ def threads_for(files: list[str]) -> int:
     if not are_files(files) or sum(map(os.path.getsize, files)) < LARGE:
         return 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, MOST_THREADS)
+    return min(cores, MAX_THREADS)
 
 
 def are_files(paths: list[str]) -> bool:
@@ -157,7 +157,7 @@ class DecodeThreads:
             if over:
                 self._lanes.popleft()
                 self._room += 1
-            if over or len(some) >= LONGEST:
+            if over or len(some) >= MAX_QUEUED:
                 self._asked.notify_all()
             return some
 
@@ -191,11 +191,11 @@ class DecodeThreads:
     def _can_do(self, work: "SplitDecoder") -> bool:
         if work.done:
             return self._may_find() or bool(self._found)
-        return len(work.lane) < LONGEST
+        return len(work.lane) < MAX_QUEUED
 
     def _may_find(self) -> bool:
         """Choose the next work. The pass comes first, because the other threads depend on it, but it must not run far ahead."""
-        return not self._finding and not self._over and self._room > 0 and len(self._found) < ENOUGH
+        return not self._finding and not self._over and self._room > 0 and len(self._found) < MIN_PENDING_SPLITS
 
     def _is_over(self, work: "SplitDecoder") -> bool:
         return work.done and self._over and not self._found

@@ -45,11 +45,11 @@ STATISTICS = cython.declare(cython.uint, 5)
 ENHANCED = cython.declare(cython.uint, 6)
 JOURNAL = cython.declare(cython.uint, 9)
 
-LARGEST = cython.declare(cython.Py_ssize_t, 1 << 24)  # a longer record or block is treated as damage
+MAX_RECORD = cython.declare(cython.Py_ssize_t, 1 << 24)  # a longer record or block is treated as damage
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
-MOST_OPTIONS = 1000  # of a block; further options are ignored
-MOST_INTERFACES = 1 << 16
+MAX_OPTIONS = 1000  # of a block; further options are ignored
+MAX_INTERFACES = 1 << 16
 WINDOW = 1 << 18  # bytes per read: they are still in the core's own cache when the packets are parsed
 
 
@@ -261,7 +261,7 @@ class Packets:
         if self.end - at < 16:
             return MORE
         size: cython.Py_ssize_t = u32(self.p, at + 8, self.big)
-        if size > LARGEST:
+        if size > MAX_RECORD:
             with cython.gil:
                 return self.stop(f"packet {self.number + 1} claims {size} bytes: the file is damaged from here on")
         if self.end - at - 16 < size:
@@ -343,7 +343,7 @@ class Packets:
                     if self.section(at) == ENDED:
                         return ENDED
             size = u32(p, at + 4, self.big)
-            if size < 12 or size > LARGEST or size & 3:
+            if size < 12 or size > MAX_RECORD or size & 3:
                 with cython.gil:
                     return self.stop(f"after packet {self.number}, a block claims {size} bytes: the file is damaged")
             if self.end - at < size:
@@ -408,8 +408,8 @@ class Packets:
         """Parse an interface: link type, snap length, unit of its clock."""
         resolution: cython.int = 6
         offset: cython.longlong = 0
-        if self.interface_count >= MOST_INTERFACES:
-            return self.stop(f"after packet {self.number}, more than {MOST_INTERFACES} interfaces: the file is damaged")
+        if self.interface_count >= MAX_INTERFACES:
+            return self.stop(f"after packet {self.number}, more than {MAX_INTERFACES} interfaces: the file is damaged")
         for code, value in self.options(at + 8, end):
             if code == 9:
                 resolution = value & 0xFF
@@ -448,7 +448,7 @@ class Packets:
     def options(self, at, end):
         """Parse options into (code, integer)."""
         found = []
-        while end - at >= 4 and len(found) < MOST_OPTIONS:
+        while end - at >= 4 and len(found) < MAX_OPTIONS:
             code = u16(self.p, at, self.big)
             size: cython.Py_ssize_t = u16(self.p, at + 2, self.big)
             if code == 0 or size > end - at - 4:

@@ -33,8 +33,8 @@ from zenlake.capture.splits import Limits, Split, SplitPlan, size_that_can_be_cu
 
 __all__ = ["CachedPlan", "folder"]
 
-WORTH = 64 << 20  # minimum size in bytes of a capture whose plan is cached
-MOST = 1 << 30  # limit in bytes of all plans together; the oldest are removed
+MIN_CAPTURE = 64 << 20  # minimum size in bytes of a capture whose plan is cached
+MAX_CACHE = 1 << 30  # limit in bytes of all plans together; the oldest are removed
 SETTLED = 2.0  # seconds: a file modified within this time may change again with the same modification time
 CODE = ("capture", "columns", "session", "wire")
 
@@ -95,7 +95,7 @@ class CachedPlan:
         files, limits, size = self._made
         try:
             where = folder()
-            if where is None or size_that_can_be_cut(files) < WORTH:
+            if where is None or size_that_can_be_cut(files) < MIN_CAPTURE:
                 return None
             stats = [os.stat(file) for file in files]
             if max(stat.st_mtime for stat in stats) > time.time() - SETTLED:
@@ -129,7 +129,7 @@ class PlanWriter:
             plain = pickle.dumps(piece, protocol=5)
             packed = ZSTD.compress(plain, asbytes=True)
             self._write(HEAD.pack(len(packed), len(plain), crc32(packed)) + packed)
-            if self._file is not None and self._file.tell() > MOST:
+            if self._file is not None and self._file.tell() > MAX_CACHE:
                 self._give_up()
 
     def finish(self, path: Path) -> None:
@@ -190,7 +190,7 @@ def _make_room(kept: Path) -> None:
         total = sum(size for _, size, _ in found)
         for changed, size, each in found:
             abandoned = each.name.startswith(".") and changed < time.time() - 86400
-            if each != kept and (total > MOST or abandoned):
+            if each != kept and (total > MAX_CACHE or abandoned):
                 each.unlink(missing_ok=True)
                 total -= size
 

@@ -10,7 +10,9 @@ from collections.abc import Generator
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
-MOST = 4  # steps produced but not consumed: enough that neither thread waits for long, and still in the CPU caches
+MAX_QUEUED = (
+    4  # steps produced but not consumed: enough that neither thread waits for long, and still in the CPU caches
+)
 END = object()
 
 T = TypeVar("T")
@@ -28,7 +30,7 @@ class Prefetcher(Generic[T]):
         self._steps = steps
         self._made: SimpleQueue[Any] = SimpleQueue()  # steps, or the exception; then END
         self._room: SimpleQueue[None] = SimpleQueue()  # one item for each step that may be produced ahead
-        for _ in range(MOST):
+        for _ in range(MAX_QUEUED):
             self._room.put(None)
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="zenlake-capture", daemon=True)

@@ -15,9 +15,9 @@ from zenlake.session import SessionState
 if TYPE_CHECKING:
     from zenlake.capture.packet_loop import PacketLoop
 
-MOST_NAMES = 1 << 18
-MOST_FACES = 1 << 16  # limit of ended sessions
-MOST_HALVES = 1 << 30  # limit of the bytes of incomplete messages in all sessions together
+MAX_NAMES = 1 << 18
+MAX_CLOSED_FACES = 1 << 16  # limit of ended sessions
+MAX_PARTIAL_BYTES = 1 << 30  # limit of the bytes of incomplete messages in all sessions together
 BREATH = 1 << 27  # bytes of batches between checks of that limit
 
 
@@ -61,11 +61,11 @@ class SessionRegistry:
                 known[id].drop_keys()
             known[id] = None
             self._gone.append(id)
-        if len(self._gone) > MOST_FACES:
-            for id in self._gone[:-MOST_FACES]:
+        if len(self._gone) > MAX_CLOSED_FACES:
+            for id in self._gone[:-MAX_CLOSED_FACES]:
                 reader.faces[id] = None
                 self._told.pop(id, None)
-            del self._gone[:-MOST_FACES]
+            del self._gone[:-MAX_CLOSED_FACES]
 
     def meet(self, faces: Sequence[CapturedFace | None]) -> None:
         """Register further faces with the decoder."""
@@ -94,7 +94,7 @@ class SessionRegistry:
         ]
         total = sum(held for held, _, _ in halves)
         for held, face, lanes in sorted(halves, key=lambda half: -half[0]):
-            if total <= MOST_HALVES:
+            if total <= MAX_PARTIAL_BYTES:
                 break
             total -= held
             lanes.restore({**lanes.save(), "parts": {}})
@@ -126,7 +126,7 @@ class SessionRegistry:
     def _name(self, face: CapturedFace) -> str:
         """Name a session by protocol and addresses, with a counter for repeated addresses."""
         name = f"{face.protocol}/{address(face.client)}->{address(face.server)}"
-        if name not in self._counts and len(self._counts) >= MOST_NAMES:
+        if name not in self._counts and len(self._counts) >= MAX_NAMES:
             return f"{name}#face{face.id}"  # as unique as a counter, without memory
         self._counts[name] = self._counts.get(name, 0) + 1
         return name if self._counts[name] == 1 else f"{name}#{self._counts[name]}"

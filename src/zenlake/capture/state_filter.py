@@ -22,7 +22,7 @@ SHM = cython.declare(cython.int, 0x12)
 
 # A lane accepts a number less than half its space ahead, and the smallest space has 128. For any earlier state, the last
 # of this many consecutive numbers leaves the lane in the same state as all of them.
-LONGEST_RUN = cython.declare(cython.int, 32)
+MAX_RUN = cython.declare(cython.int, 32)
 
 
 def skip_number(p, at, end):
@@ -165,7 +165,7 @@ class StateFilter(BatchBuilder):
             lane |= p[at + size - 2] << 16 | p[at + size - 1] << 8
         after: cython.Py_ssize_t = skip_number(p, at + 1, end) + (2 if lane & 0x80 else 0)
         if (
-            0 < self.run < LONGEST_RUN
+            0 < self.run < MAX_RUN
             and sn == self.run_number + 1
             and lane == self.run_lane
             and face == self.run_face

@@ -24,7 +24,7 @@ HALF = cython.declare(cython.longlong, 1 << 31)
 WRAP = cython.declare(cython.longlong, 1 << 32)
 
 WINDOW = cython.declare(cython.longlong, 1 << 26)  # no receiver accepts a segment further ahead
-MOST_HELD = cython.declare(cython.Py_ssize_t, 1 << 20)  # bytes; a segment counts for at least 256
+MAX_HELD = cython.declare(cython.Py_ssize_t, 1 << 20)  # bytes; a segment counts for at least 256
 ACKNOWLEDGED = cython.declare(cython.longlong, 100_000_000)  # ns to wait for bytes that the receiver has acknowledged
 OVERDUE = cython.declare(cython.longlong, 10_000_000_000)  # ns to wait for bytes that it may not have
 
@@ -124,7 +124,7 @@ class TcpDirection:
         self.stream.rows.held += max(n, 256)
         waited: cython.longlong = self.received - self.gap_since
         known: cython.bint = waited > ACKNOWLEDGED and self.flow.delivered(self.side)
-        full: cython.bint = self.held_size > MOST_HELD or self.stream.rows.held > self.stream.rows.most_held
+        full: cython.bint = self.held_size > MAX_HELD or self.stream.rows.held > self.stream.rows.most_held
         if full or waited > OVERDUE or known:
             self.pass_gap()
         return 0

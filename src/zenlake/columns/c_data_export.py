@@ -22,7 +22,7 @@ if cython.compiled:
 else:
     from zenlake.columns.buffer_pool import Block
 
-MOST_BUFFERS = cython.declare(cython.int, 3)  # buffers of a column: bitmap, offsets, bytes
+MAX_BUFFERS = cython.declare(cython.int, 3)  # buffers of a column: bitmap, offsets, bytes
 
 
 class RecordBatchExport:
@@ -44,7 +44,7 @@ class RecordBatchExport:
             free(self.freight)  # if it was not exported
 
     def allot(self, columns):
-        each: cython.size_t = cython.sizeof(ArrowArray) + (1 + MOST_BUFFERS) * cython.sizeof(cython.p_void)
+        each: cython.size_t = cython.sizeof(ArrowArray) + (1 + MAX_BUFFERS) * cython.sizeof(cython.p_void)
         self.freight = cython.cast(
             cython.pointer(ExportedBuffers), calloc(1, cython.sizeof(ExportedBuffers) + columns * each)
         )
@@ -65,7 +65,7 @@ class RecordBatchExport:
         each: cython.pointer(ArrowArray) = self.freight.columns + self.count - 1
         each.length = self.rows
         each.null_count = nulls
-        each.buffers = self.freight.buffers + (self.count - 1) * MOST_BUFFERS
+        each.buffers = self.freight.buffers + (self.count - 1) * MAX_BUFFERS
         each.release = release_column
         self.freight.children[self.count - 1] = each
         return 0

@@ -39,8 +39,8 @@ else:
     from zenlake.wire.message_base import Message
 
 
-LONGEST_ERROR = 65536
-MOST_NAMES = 65536
+MAX_ERROR_BYTES = 65536
+MAX_NAMES = 65536
 
 
 class Decoder:
@@ -94,7 +94,7 @@ class Decoder:
         """Return the name of a session as bytes, cached for interleaved sessions."""
         known = self.names.get(face)
         if known is None or known[0] is not session.name:
-            if len(self.names) >= MOST_NAMES:
+            if len(self.names) >= MAX_NAMES:
                 self.names.clear()
             known = self.names[face] = (session.name, Blob(session.name.encode()))
         return known[1]
@@ -508,7 +508,7 @@ class Decoder:
         if not self.errors.on:
             return
         start, end = self.offsets[row], self.offsets[row + 1]
-        data = bytes(memoryview(self.reader.c.buf)[start : min(end, start + LONGEST_ERROR)])
+        data = bytes(memoryview(self.reader.c.buf)[start : min(end, start + MAX_ERROR_BYTES)])
         self.place.index = max(self.place.index, 0)
         self.errors.add(
             self.place, {"field": error.field, "at": error.at - self.origin, "why": error.why, "bytes": data}

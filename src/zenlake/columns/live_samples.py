@@ -31,8 +31,8 @@ COLUMNS = [
 
 STAGE = cython.declare(cython.Py_ssize_t, 65536)
 LONG = cython.declare(cython.Py_ssize_t, 16384)  # minimum bytes of a run that is gathered in place, without a copy
-MOST_KEYS = cython.declare(cython.int, 16384)  # cached keys, and their bytes
-MOST_SPELLED = cython.declare(cython.Py_ssize_t, 1 << 20)
+MAX_KEYS = cython.declare(cython.int, 16384)  # cached keys, and their bytes
+MAX_KEY_BYTES = cython.declare(cython.Py_ssize_t, 1 << 20)
 SLOTS = cython.declare(cython.Py_ssize_t, 1024)
 NONE = cython.declare(cython.longlong, 1 << 30)  # not a valid id
 
@@ -221,7 +221,7 @@ class LiveSamples:
         self.samples.gather(self.keys, self.keys)
         self.used = 0
         self.spelled = 0
-        if len(self.numbers) > MOST_KEYS or self.keys.used > MOST_SPELLED:
+        if len(self.numbers) > MAX_KEYS or self.keys.used > MAX_KEY_BYTES:
             self.keys = KeyTable()
             self.numbers = {}
             self.forget_ids()

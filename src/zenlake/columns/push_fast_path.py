@@ -16,11 +16,11 @@ import cython
 if cython.compiled:
     import cython.cimports.zenlake.wire.message_ids as message_ids
     from cython.cimports.zenlake.columns.push_template import note_alike, stamped
-    from cython.cimports.zenlake.columns.samples_builder import MOST_BYTES, SamplesBuilder
+    from cython.cimports.zenlake.columns.samples_builder import MAX_STAGED_BYTES, SamplesBuilder
     from cython.cimports.zenlake.wire.raw_memory import copy, eight_bytes, short_vle
 else:
     from zenlake.columns.push_template import note_alike, stamped
-    from zenlake.columns.samples_builder import MOST_BYTES, SamplesBuilder
+    from zenlake.columns.samples_builder import MAX_STAGED_BYTES, SamplesBuilder
     from zenlake.wire import message_ids
     from zenlake.wire.raw_memory import eight_bytes, short_vle
 
@@ -45,7 +45,7 @@ def note_usual(samples, data, at, end, direction, most):
     beyond: cython.Py_ssize_t
     lead: cython.Py_ssize_t
     begin: cython.Py_ssize_t = at
-    crowded: cython.Py_ssize_t = min(end, at + MOST_BYTES - samples.bytes)
+    crowded: cython.Py_ssize_t = min(end, at + MAX_STAGED_BYTES - samples.bytes)
     looked_at: cython.p_const_uchar = data
     safe: cython.Py_ssize_t = end - AHEAD
     tail = cython.declare(cython.uchar[240])  # TAIL + AHEAD

@@ -2,7 +2,7 @@ from zenlake.columns.samples_builder cimport SamplesBuilder, as_signed
 from zenlake.wire.raw_memory cimport joined_sevens
 
 cdef enum:
-    LONGEST = 120  # bytes
+    MAX_TEMPLATE = 120  # bytes
     SCOPE = 1
     SOON = 2048  # bytes
 

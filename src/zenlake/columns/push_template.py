@@ -17,7 +17,7 @@ else:
     from zenlake.wire.raw_memory import eight_bytes, fetch_ahead, joined_sevens, short_vle
 
 if not cython.compiled:  # compiled: C constants and an inline function, in the .pxd
-    LONGEST = 120  # maximum bytes of a message before its payload
+    MAX_TEMPLATE = 120  # maximum bytes of a message before its payload
     SCOPE = 1  # offset of the key id
     SOON = 2048  # prefetch distance in bytes
 
@@ -36,7 +36,7 @@ def note_alike(samples, first, last, data, model, lead, end, bound):
     m: cython.Py_ssize_t = first - 1
     i: cython.Py_ssize_t = first
     at: cython.Py_ssize_t = samples.notes.payload.at[m] + samples.notes.payload.size[m]
-    if lead > LONGEST or i >= last or at >= bound:
+    if lead > MAX_TEMPLATE or i >= last or at >= bound:
         return i
     masks = cython.declare(cython.uchar[128])  # LONGEST, and one word more
     if not cython.compiled:

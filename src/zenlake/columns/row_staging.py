@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import cython
 
-MOST_WAITING = 1024  # the staging area stays in the nearer caches
+MAX_STAGED_ROWS = 1024  # the staging area stays in the nearer caches
 
 if not cython.compiled:  # compiled: C constants and structs, documented in the .pxd
     NONE = 0
@@ -17,12 +17,12 @@ if not cython.compiled:  # compiled: C constants and structs, documented in the 
     ALL = 2
 
     def runs():
-        return SimpleNamespace(at=[0] * MOST_WAITING, size=[0] * MOST_WAITING)
+        return SimpleNamespace(at=[0] * MAX_STAGED_ROWS, size=[0] * MAX_STAGED_ROWS)
 
     def notes():
         made = SimpleNamespace()
         for name in ("message", "scope", "manner", "encoding", "ntp64", "time", "eid", "sn"):
-            setattr(made, name, [0] * MOST_WAITING)
+            setattr(made, name, [0] * MAX_STAGED_ROWS)
         for name in ("suffix", "payload", "slices", "schema", "stamp", "source", "attachment", "responder"):
             setattr(made, name, runs())
         return made
@@ -39,7 +39,7 @@ class SpanStaging:
         self.at = at
         self.size = size
         self.noted = True
-        self.forget(0, MOST_WAITING)
+        self.forget(0, MAX_STAGED_ROWS)
         self.noted = False
         return self
 

@@ -10,7 +10,7 @@ from zenlake.wire.fields cimport Source, Stamp, WireExpr
 from zenlake.wire.network cimport Push, Response
 
 cdef enum:
-    MOST_BYTES = 131072
+    MAX_STAGED_BYTES = 131072
 
 @cython.final
 cdef class SamplesBuilder(TableBuilder):
@@ -65,7 +65,7 @@ cdef class SamplesBuilder(TableBuilder):
     cdef void forget(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil
     cdef void move(self, Py_ssize_t by, const unsigned char* data) noexcept nogil
     cdef inline bint is_crowded(self) noexcept nogil:
-        return self.row - self.gathered >= self.most or self.bytes >= MOST_BYTES
+        return self.row - self.gathered >= self.most or self.bytes >= MAX_STAGED_BYTES
     cdef inline Py_ssize_t held(self) noexcept nogil:
         return self.payload.used + self.attachment.used + self.key.used
     cdef int settle(self, RowPosition p) except -1 nogil

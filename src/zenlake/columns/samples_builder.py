@@ -16,7 +16,7 @@ else:
     from zenlake.columns.table_builders import TableBuilder
     from zenlake.columns.text_encoders import EncodingText, EnumText, ZenohIdText
 
-from zenlake.columns.row_staging import MOST_WAITING
+from zenlake.columns.row_staging import MAX_STAGED_ROWS
 
 PUT = cython.declare(cython.int, 0)
 DEL = cython.declare(cython.int, 0x100)  # besides the QoS bits
@@ -27,7 +27,7 @@ EXPRESS = cython.declare(cython.int, 0x10)
 BLOCK_FIRST = cython.declare(cython.int, 0x20)
 
 if not cython.compiled:  # compiled: in the .pxd
-    MOST_BYTES = 131072  # maximum staged bytes: a table may exceed its size by this
+    MAX_STAGED_BYTES = 131072  # maximum staged bytes: a table may exceed its size by this
 
     def as_signed(value):
         """Return the same 64 bits as a signed number: Parquet, DuckDB and Spark share no unsigned one."""
@@ -68,7 +68,7 @@ class SamplesBuilder(TableBuilder):
         self.kinds = EnumText(["put", "del"])
         self.congestions = EnumText(["drop", "block", "block_first"])
         # Staged rows
-        self.most = min(MOST_WAITING, max(rows, 1))
+        self.most = min(MAX_STAGED_ROWS, max(rows, 1))
         self.gathered = 0
         self.bytes = 0
         self.sized = 0  # offset of the payload size in the last common publication
@@ -189,7 +189,7 @@ class SamplesBuilder(TableBuilder):
 
         def is_crowded(self):
             """Return whether the staged rows must be gathered before the next is added."""
-            return self.row - self.gathered >= self.most or self.bytes >= MOST_BYTES
+            return self.row - self.gathered >= self.most or self.bytes >= MAX_STAGED_BYTES
 
         def held(self):
             return self.payload.used + self.attachment.used + self.key.used

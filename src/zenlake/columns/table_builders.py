@@ -40,7 +40,7 @@ from zenlake.columns.buffer_pool import Pool
 SLACK = cython.declare(cython.int, 4)
 
 FOREVER = cython.declare(cython.ulonglong, 0x7FFFFFFFFFFFFFFF)  # maximum of a signed column
-LONGEST_ERR = cython.declare(cython.Py_ssize_t, 4096)
+MAX_ERR_BYTES = cython.declare(cython.Py_ssize_t, 4096)
 
 
 class RowPosition:
@@ -251,7 +251,7 @@ class MessagesBuilder(TableBuilder):
         """Write the size of an error payload, and its text if it is text: a router's "Timeout", an exception."""
         if err.payload.size >= 0:
             self.payload_size.put(self.row, err.payload.size)
-            if err.payload.size <= LONGEST_ERR and utf8_fault(data, err.payload.at, err.payload.size) < 0:
+            if err.payload.size <= MAX_ERR_BYTES and utf8_fault(data, err.payload.at, err.payload.size) < 0:
                 self.detail.put(self.row, data, err.payload.at, err.payload.size)
         return 0
 

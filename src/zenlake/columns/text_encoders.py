@@ -24,8 +24,8 @@ if not cython.compiled:  # compiled: C constants, in the .pxd
     TEXT_SIZE = 49
 
 CUSTOM = cython.declare(cython.int, 65535)
-LONGEST_SCHEMA = 255
-LONGEST_NAME = 128
+MAX_SCHEMA = 255
+MAX_NAME = 128
 
 
 class EnumText:
@@ -59,7 +59,7 @@ class EncodingText:
         self.column = column
         self.schemas = schemas
         self.size = 0
-        self.memory = bytearray(LONGEST_NAME + 1 + LONGEST_SCHEMA)
+        self.memory = bytearray(MAX_NAME + 1 + MAX_SCHEMA)
         self.text = cython.address(self.memory[0]) if cython.compiled else self.memory
 
     def gather(self, first, ids, schemas, count, data):
@@ -98,7 +98,7 @@ class EncodingText:
         return 0
 
     def spell_unknown(self, id):
-        text = str(Encoding.from_wire(id, None)).encode()[:LONGEST_NAME]
+        text = str(Encoding.from_wire(id, None)).encode()[:MAX_NAME]
         self.size = len(text)
         copy(self.text, 0, text, 0, len(text))
         return 0

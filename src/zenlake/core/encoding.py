@@ -15,7 +15,7 @@ from zenlake.errors import InvalidValue
 __all__ = ["Encoding"]
 
 CUSTOM = 0xFFFF
-LONGEST_SCHEMA = 255  # the length is one byte; a longer schema makes the 1.10.2 sender panic
+MAX_SCHEMA = 255  # the length is one byte; a longer schema makes the 1.10.2 sender panic
 
 
 def _registered(number: int, name: str) -> Any:
@@ -155,8 +155,8 @@ class Encoding:
 
 
 def _checked(schema: bytes) -> bytes:
-    if len(schema) > LONGEST_SCHEMA:
-        raise InvalidValue(f"schema of an encoding has {len(schema)} bytes; expected at most {LONGEST_SCHEMA}")
+    if len(schema) > MAX_SCHEMA:
+        raise InvalidValue(f"schema of an encoding has {len(schema)} bytes; expected at most {MAX_SCHEMA}")
     return schema
 
 

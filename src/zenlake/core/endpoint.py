@@ -27,7 +27,7 @@ PROTOCOLS = {  # each with an example
     "memory": "memory/name",
 }
 HOST_AND_PORT = ("tcp", "tls", "quic", "udp", "ws", "wss")
-LONGEST = 255  # maximum bytes of a locator on the wire
+MAX_LOCATOR = 255  # maximum bytes of a locator on the wire
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -64,8 +64,8 @@ class Locator:
 
     def to_wire(self) -> bytes:
         utf8 = str(self).encode()
-        if len(utf8) > LONGEST:
-            raise EndpointError(f"locator `{self}` has {len(utf8)} bytes; expected at most {LONGEST}")
+        if len(utf8) > MAX_LOCATOR:
+            raise EndpointError(f"locator `{self}` has {len(utf8)} bytes; expected at most {MAX_LOCATOR}")
         return utf8
 
     @property

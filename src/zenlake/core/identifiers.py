@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 U32 = 0xFFFFFFFF
-LONGEST_ID = 16
+MAX_ID_BYTES = 16
 
 
 @total_ordering
@@ -42,9 +42,9 @@ class _Identifier:
     def from_wire(cls, data: bytes | bytearray | memoryview) -> Self:
         """Create from wire bytes or random bytes. High zero bytes are removed."""
         wire = bytes(data).rstrip(b"\0")
-        if not wire or len(data) > LONGEST_ID:
+        if not wire or len(data) > MAX_ID_BYTES:
             why = "it is zero" if data and not wire else f"it has {len(data)}"
-            raise InvalidValue(f"a {cls.__name__} has 1 to {LONGEST_ID} bytes that are not all zero, and {why}")
+            raise InvalidValue(f"a {cls.__name__} has 1 to {MAX_ID_BYTES} bytes that are not all zero, and {why}")
         self = cls.__new__(cls)
         self._wire = wire
         return self
@@ -52,13 +52,13 @@ class _Identifier:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Parse hexadecimal digits without leading zeros, the format of `str`."""
-        if not 1 <= len(text) <= 2 * LONGEST_ID or text.startswith("0") or not text.isascii() or not text.isalnum():
+        if not 1 <= len(text) <= 2 * MAX_ID_BYTES or text.startswith("0") or not text.isascii() or not text.isalnum():
             raise InvalidValue(f"invalid {cls.__name__} {text!r}; expected 1 to 32 hex digits without leading zeros")
         try:
             number = int(text, 16)
         except ValueError:
             raise InvalidValue(f"invalid {cls.__name__} {text!r}; it has digits that are not hexadecimal") from None
-        return cls.from_wire(number.to_bytes(LONGEST_ID, "little"))
+        return cls.from_wire(number.to_bytes(MAX_ID_BYTES, "little"))
 
     def to_wire(self) -> bytes:
         return self._wire
@@ -91,7 +91,7 @@ class ZenohId(_Identifier):
 
     def __bytes__(self) -> bytes:
         """Return sixteen bytes, little-endian. `to_wire` omits high zero bytes."""
-        return self._wire.ljust(LONGEST_ID, b"\0")
+        return self._wire.ljust(MAX_ID_BYTES, b"\0")
 
 
 class TimestampId(_Identifier):

@@ -9,7 +9,7 @@ from zenlake.errors import DecodeError
 
 __all__ = ["ByteReader", "write_length"]
 
-LONGEST = 10  # maximum bytes of a length: 64 bits, seven per byte
+MAX_LENGTH_BYTES = 10  # maximum bytes of a length: 64 bits, seven per byte
 
 
 class ByteReader:
@@ -37,7 +37,7 @@ class ByteReader:
     def length(self) -> int:
         start = self.at
         value = shift = 0
-        for byte in self.data[start : start + LONGEST]:
+        for byte in self.data[start : start + MAX_LENGTH_BYTES]:
             value |= (byte & 0x7F) << shift
             self.at += 1
             if byte < 0x80:

@@ -23,7 +23,7 @@ __all__ = ["add", "files", "last_entry", "optimize", "replace"]
 
 APPLICATION = "zenlake"
 SOON = 1  # retention in hours of files that `replace` replaced: it may run every few seconds
-MOST_OLD = 20  # minimum number of such files for a vacuum
+MAX_OLD_FILES = 20  # minimum number of such files for a vacuum
 TIME = pa.timestamp("us", "UTC")
 
 
@@ -77,7 +77,7 @@ def replace(table: Path, fresh: Mapping[str, str | None], entry: int) -> None:
         partition_filters=[(DAY, "in", days)] if days else None,
         commit_properties=_noted(entry),
     )
-    if sum(1 for _ in table.rglob("*.parquet")) > len(files(table)) + MOST_OLD:
+    if sum(1 for _ in table.rglob("*.parquet")) > len(files(table)) + MAX_OLD_FILES:
         opened(table).vacuum(SOON, dry_run=False, enforce_retention_duration=False)
 
 

@@ -29,8 +29,8 @@ __all__ = ["ROW_GROUP", "SOURCE", "File", "clustered", "stage", "stage_rows"]
 SOURCE = b"zenlake.source"  # in a file's metadata: the part of the log with its rows
 
 ROW_GROUP = 64 << 20  # bytes in memory, of one table
-MOST_ROWS = 1 << 20
-MOST_BYTES = 1 << 30  # a column chunk must have less than 2 GB, and one batch of large messages may be large alone
+MAX_ROWS = 1 << 20
+MAX_BYTES = 1 << 30  # a column chunk must have less than 2 GB, and one batch of large messages may be large alone
 NO_DAY = "__HIVE_DEFAULT_PARTITION__"  # name that Spark and Hive give to the folder of rows without a value
 DAY_NS = 86_400 * 1_000_000_000
 
@@ -131,12 +131,12 @@ class File:
 
     def add(self, rows: pa.RecordBatch) -> None:
         size = rows.nbytes
-        if self._size + size > MOST_BYTES:
+        if self._size + size > MAX_BYTES:
             self.flush()
         self._held.append(rows)
         self._size += size
         self._count += rows.num_rows
-        if self._size >= ROW_GROUP or self._count >= MOST_ROWS:
+        if self._size >= ROW_GROUP or self._count >= MAX_ROWS:
             self.flush()
 
     def flush(self) -> None:
@@ -148,7 +148,7 @@ class File:
         self._note_times(table)
         self._held.clear()
         self.rows += table.num_rows
-        self._writer.write_table(clustered(table).cast(self.schema), row_group_size=MOST_ROWS)
+        self._writer.write_table(clustered(table).cast(self.schema), row_group_size=MAX_ROWS)
         self._size = self._count = 0
 
     def _note_times(self, table: pa.Table) -> None:

@@ -26,7 +26,7 @@ from zenlake.link.tls_config import Tls
 
 __all__ = ["WebSocketLayer", "connect", "listen"]
 
-LARGEST = 65535
+MAX_MESSAGE = 65535
 
 # The package logs a line for each connection, and a traceback for some requests. The owner of a link reports its end.
 QUIET = logging.getLogger("zenlake.link.websocket")
@@ -126,7 +126,9 @@ def connect(endpoint: EndPoint, address: Address, tls: Tls) -> BaseLink:
     name = str(endpoint.locator)
     host = endpoint.host_and_port()[0]
     below = TlsLayer(tls.client(endpoint), host) if endpoint.protocol == "wss" else None
-    protocol = ClientProtocol(parse_uri(f"{endpoint.protocol}://{endpoint.address}/"), max_size=LARGEST, logger=QUIET)
+    protocol = ClientProtocol(
+        parse_uri(f"{endpoint.protocol}://{endpoint.address}/"), max_size=MAX_MESSAGE, logger=QUIET
+    )
     layer = WebSocketLayer(protocol, below)
     sock = dial(endpoint, *address)
     return LayeredLink(sock, endpoint.protocol, name, True, layer, False)
@@ -137,7 +139,7 @@ def listen(endpoint: EndPoint, tls: Tls) -> LinkListener:
 
     def make(sock: socket.socket, remote: str) -> BaseLink:
         below = TlsLayer(context, None) if context is not None else None
-        layer = WebSocketLayer(ServerProtocol(max_size=LARGEST, logger=QUIET), below)
+        layer = WebSocketLayer(ServerProtocol(max_size=MAX_MESSAGE, logger=QUIET), below)
         return LayeredLink(sock, endpoint.protocol, remote, False, layer, False)
 
     return StreamListener(bind(endpoint), endpoint.protocol, make)

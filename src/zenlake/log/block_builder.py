@@ -20,9 +20,9 @@ __all__ = ["BlockBuilder"]
 
 RECEIVED = ROWS.field("received").type
 BATCH = 1 << 16  # maximum bytes of a batch
-MOST_ROWS = 1 << 16
+MAX_ROWS = 1 << 16
 MAX_FACES = 1 << 13  # per block: bounds the changes of the block
-MOST_AT_FIRST = 16 << 20  # bytes of memory; untouched pages are not allocated by the system
+MAX_INITIAL_BYTES = 16 << 20  # bytes of memory; untouched pages are not allocated by the system
 
 
 class BlockBuilder:
@@ -72,7 +72,7 @@ class BlockBuilder:
         self._compressed.append(compressed)
         if direction == NOTE:
             self.notes += 1
-        return end >= self._block_size or len(self.times) >= MOST_ROWS or len(self._known) >= MAX_FACES
+        return end >= self._block_size or len(self.times) >= MAX_ROWS or len(self._known) >= MAX_FACES
 
     def _first_of(self, face: LogFace | None) -> int:
         place = self._places[id(face)] = len(self._known)
@@ -80,7 +80,7 @@ class BlockBuilder:
         return place
 
     def _grow(self, size: int) -> None:
-        room = max(min(self._block_size, MOST_AT_FIRST) + BATCH, 1 << (size - 1).bit_length())
+        room = max(min(self._block_size, MAX_INITIAL_BYTES) + BATCH, 1 << (size - 1).bit_length())
         fresh = mmap.mmap(-1, room, mmap.MAP_PRIVATE)
         # Performance: one page fault and one TLB entry for 2 MiB instead of 4 KiB
         with suppress(OSError, AttributeError):

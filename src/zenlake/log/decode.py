@@ -27,7 +27,7 @@ from zenlake.session.state import SessionState
 __all__ = ["Damaged", "decode", "decode_ranges"]
 
 ROWS = 16384
-MOST_WITHHELD = 1 << 16
+MAX_REDACTED = 1 << 16
 Found = Iterator[tuple[str, pa.RecordBatch]]
 Damaged = Callable[[LogError], object]
 """Callback for each unreadable part of a log. Reading then continues after it."""
@@ -171,7 +171,7 @@ class LogDecoder:
                     raise LogError(f"{segment.where}, block {block}: invalid note: {error}") from None
                 yield from self._told_with(events)
             yield from self._told(self.decoder.take())
-            if self._shown is not None and len(self._shown) > MOST_WITHHELD:
+            if self._shown is not None and len(self._shown) > MAX_REDACTED:
                 yield from self.finish()
 
     def finish(self) -> Found:

@@ -12,7 +12,7 @@ from zenlake.errors import ZenlakeError
 
 __all__ = ["PAGE", "Disk", "inside", "is_inside"]
 
-MOST_PIECES = 64  # per call; systems allow 1,024, POSIX guarantees 16
+MAX_BUFFERS = 64  # per call; systems allow 1,024, POSIX guarantees 16
 PAGE = 4096  # alignment of direct writes
 
 
@@ -58,7 +58,7 @@ class Disk:
             return self.write(file, b"".join(pieces), at)
         left = list(pieces)
         while left:
-            done = os.pwritev(file, left[:MOST_PIECES], at)
+            done = os.pwritev(file, left[:MAX_BUFFERS], at)
             at += done
             while left and done >= len(left[0]):
                 done -= len(left.pop(0))

@@ -26,8 +26,8 @@ from zenlake.log.session_tracker import SessionTracker
 __all__ = ["ExportResult", "export"]
 
 RAW_IP = 101
-MANY = 1000  # packets between two progress messages
-LARGEST = 65000  # bytes of TCP payload in a packet
+PROGRESS_INTERVAL = 1000  # packets between two progress messages
+MAX_PAYLOAD = 65000  # bytes of TCP payload in a packet
 SYN, ACK, PUSH = 0x02, 0x10, 0x08
 DATAGRAMS = ("udp", "multicast", "scouting")
 
@@ -53,7 +53,7 @@ def export(log: Log, out: Path, said: Callable[[str], None] = lambda _: None) ->
             head = struct.pack("<IIIII", 0, received >> 32, received & 0xFFFFFFFF, len(packet), len(packet))
             file.write(_block(6, head + packet + bytes(-len(packet) % 4)))
             count += 1
-            if count % MANY == 0:
+            if count % PROGRESS_INTERVAL == 0:
                 said(f"{count:,} packets")
     return ExportResult(count, removal.count)
 
@@ -129,8 +129,8 @@ class ExportFlow:
             (_, source), (_, target) = self.ends[direction], self.ends[1 - direction]
             yield self._ip(direction, 17, struct.pack(">HHHH", source, target, 8 + len(payload), 0) + payload)
             return
-        for at in range(0, len(payload), LARGEST):
-            yield self._tcp(direction, payload[at : at + LARGEST], PUSH | ACK)
+        for at in range(0, len(payload), MAX_PAYLOAD):
+            yield self._tcp(direction, payload[at : at + MAX_PAYLOAD], PUSH | ACK)
 
     def _tcp(self, direction: int, payload: bytes, flags: int) -> bytes:
         (_, source), (_, target) = self.ends[direction], self.ends[1 - direction]

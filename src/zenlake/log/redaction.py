@@ -34,9 +34,9 @@ __all__ = ["Removal", "RedactedView", "Redactor"]
 HASH = hashlib.sha256
 HASH_SIZE = 32
 LENGTH = bytes([HASH_SIZE])  # as VLE
-LONGEST_VLE = 9
+MAX_VLE = 9
 JOINED, WAITING = 1, 0
-MOST_KEYS = 1 << 16
+MAX_KEYS = 1 << 16
 MAX_CACHED_KEY = 512  # characters; longer keys are not cached
 
 Lane = tuple[int, int, int]  # face, direction, lane
@@ -176,13 +176,13 @@ class Redactor:
             reader.bind(b"")
         if key is None or not self._is_wanted(key):
             return None
-        length, size = _vle(data[head : head + LONGEST_VLE])
+        length, size = _vle(data[head : head + MAX_VLE])
         return head, size, PartialValue(length)
 
     def _is_wanted(self, key: str) -> bool:
         wanted = self._wanted.get(key)
         if wanted is None:
-            if len(self._wanted) >= MOST_KEYS:
+            if len(self._wanted) >= MAX_KEYS:
                 self._wanted.clear()
             try:
                 given = KeyExpr(key)
@@ -302,14 +302,14 @@ def _with(batch: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
 
 def _whole(size: int) -> int:
     """Return the size of a value with its length."""
-    return size + max(1, min((size.bit_length() + 6) // 7, LONGEST_VLE))
+    return size + max(1, min((size.bit_length() + 6) // 7, MAX_VLE))
 
 
 def _vle(data: memoryview) -> tuple[int, int]:
     """Decode a VLE number. Return it with its encoded size."""
     value = 0
     for i, byte in enumerate(data):
-        if i == LONGEST_VLE - 1:
+        if i == MAX_VLE - 1:
             return value | byte << 7 * i, i + 1
         value |= (byte & 0x7F) << 7 * i
         if byte < 0x80:
@@ -319,4 +319,4 @@ def _vle(data: memoryview) -> tuple[int, int]:
 
 def _length_size(data: memoryview, end: int, size: int) -> int:
     """Return the encoded size of a length that ends there. A sender may have used more bytes than necessary."""
-    return next(n for n in range(1, LONGEST_VLE + 1) if _vle(data[end - n : end]) == (size, n))
+    return next(n for n in range(1, MAX_VLE + 1) if _vle(data[end - n : end]) == (size, n))

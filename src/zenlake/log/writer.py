@@ -50,8 +50,8 @@ __all__ = ["Writer", "note_text"]
 
 Offset = tuple[int, int]
 
-LEAST_DIRECT = 1 << 20  # minimum bytes of a block for a direct write
-FEW_CHANGES = 4 << 20  # bytes of changes below which a segment is not sealed for them
+MIN_DIRECT = 1 << 20  # minimum bytes of a block for a direct write
+MIN_CHANGES_TO_SEAL = 4 << 20  # bytes of changes below which a segment is not sealed for them
 LARGE_HEAD = 20  # a segment has at least this many times the size of its head before it is sealed for its size
 NOTED = {"direction": int, "priority": int, "reliable": bool, "sn": int, "count": int, "detail": str}
 CLOCK_STEP = (
@@ -449,7 +449,7 @@ class Writer:
         A full block means fast traffic. Other blocks go through the page cache, which costs little and helps readers.
         Blocks that were rebuilt for redaction are not page-aligned, and also go through the page cache.
         """
-        large = data.size >= max(self.block_size, LEAST_DIRECT)
+        large = data.size >= max(self.block_size, MIN_DIRECT)
         return self._direct and self._plain and large and data.address % PAGE == 0
 
     def _write_block(self) -> None:
@@ -537,7 +537,7 @@ class Writer:
         self._index_size += len(records)
 
     def _is_over(self) -> bool:
-        if self._changed > max(self._head_size, FEW_CHANGES) or self._followed.memory.refused:
+        if self._changed > max(self._head_size, MIN_CHANGES_TO_SEAL) or self._followed.memory.refused:
             return True
         return self._size >= max(self.segment_size, LARGE_HEAD * self._head_size) or self._is_old()
 

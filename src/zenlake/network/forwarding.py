@@ -37,7 +37,7 @@ else:
     from zenlake.wire.writer import WireWriter
 
 # PUSH is Z|M|N|id, PUT is Z|E|T|id
-SHORTEST = cython.declare(cython.Py_ssize_t, 5)  # bytes: a header and the longest id that `short_vle` decodes
+MIN_MESSAGE = cython.declare(cython.Py_ssize_t, 5)  # bytes: a header and the longest id that `short_vle` decodes
 NODE_ID = cython.declare(cython.ulonglong, 1 << 0x33)  # header byte of the extension, as a bit
 FULL = cython.declare(cython.int, 0)  # results of a queue
 OVER = cython.declare(cython.int, 2)
@@ -353,7 +353,7 @@ class RxDispatcher(Sink):
     def on_run(self, reader):
         """Deliver consecutive publications if the first is for one listener only, which implements `take_run`."""
         c: Cursor = reader.c
-        if c.end - c.at < SHORTEST:
+        if c.end - c.at < MIN_MESSAGE:
             return 0
         self.runs = False
         header: cython.int = c.data[c.at]

@@ -38,7 +38,7 @@ MAX_LINK_STATES = 1 << 18  # bytes of one message
 ROUTER, LINK, PSID = 11_000, 120, 200  # bytes that are charged for a router, a link or locator, and a number
 MAX_TREES = 64  # roots with a cached set of routers below this node
 MAX_AT_ONCE = 64  # routers whose trees are computed without slices
-MOST_GONE = 1024
+MAX_GONE = 1024
 SETTLED = 10.0  # seconds without a change, after which connected routers know the same graph
 
 
@@ -290,7 +290,7 @@ class LinkStateRouting:
             router.lose()
             self.node.jobs.start(router, self.node.declarations.forget(router), suspend=False)
             self._unsettle()
-        while len(self._gone) > MOST_GONE:
+        while len(self._gone) > MAX_GONE:
             self._gone.pop(next(iter(self._gone))).settle()
 
     # The trees

@@ -31,7 +31,7 @@ __all__ = ["Routing"]
 M, N = 0x40, 0x20
 NODE_ID = 0x33  # the NodeId extension, which selects the tree of a message
 BLOCK = 0x28  # QoS bits of the two blocking congestion controls
-MOST = 1 << 16  # cached routes of one face
+MAX_CACHED_ROUTES = 1 << 16  # cached routes of one face
 MAX_UNUSED = 256  # bytes of a key whose route is cached even if it has no targets
 ROUTE, TARGET = 600, 200  # bytes that are charged for a route and for each of its targets, besides keys
 
@@ -78,7 +78,7 @@ class Routing:
         if len(key) > MAX_UNUSED and not route.targets and not route.receivers:
             return route  # no targets: not worth its memory
         size = weigh(route)
-        if len(routes) >= MOST or not face.account.charge(Resource.ROUTES, size):
+        if len(routes) >= MAX_CACHED_ROUTES or not face.account.charge(Resource.ROUTES, size):
             self.forget(face)
             if not face.account.charge(Resource.ROUTES, size):
                 return route

@@ -19,7 +19,7 @@ from zenlake.payloads.ros2 import split
 
 __all__ = ["FORMATS", "DecodePlan", "planned", "ros_keys", "value_errors", "values"]
 
-LONGEST_BYTES = 65536  # bytes of a payload that `errors` keeps, as for batches
+MAX_ERROR_BYTES = 65536  # bytes of a payload that `errors` keeps, as for batches
 ROWS = 16384
 
 
@@ -67,7 +67,7 @@ def value_errors(table: pa.Table, *, column: str = "payload", into: str = "value
     known = {
         "field": pa.array([into] * bad.num_rows, pa.string()),
         "why": bad[why],
-        "bytes": pc.binary_slice(bad[column], 0, LONGEST_BYTES),
+        "bytes": pc.binary_slice(bad[column], 0, MAX_ERROR_BYTES),
     }
     where = {
         name: bad[name]

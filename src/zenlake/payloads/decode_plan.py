@@ -20,7 +20,7 @@ from zenlake.payloads import protobuf, ros2, zserialize
 from zenlake.payloads.object_columns import Shape
 
 SAMPLE = 1000  # rows for schema inference
-LONGEST_WHY = 300
+MAX_REASON = 300
 
 # The options of each format, besides the common ones.
 FORMATS: dict[str, tuple[str, ...]] = {
@@ -232,7 +232,7 @@ def _why(error: BaseException) -> str:
         return "nested too deep"
     cause = f": {error.__cause__}" if error.__cause__ is not None else ""
     reason = " ".join(f"{error}{cause}".split()) or type(error).__name__
-    return reason if len(reason) <= LONGEST_WHY else f"{reason[:LONGEST_WHY]}..."
+    return reason if len(reason) <= MAX_REASON else f"{reason[:MAX_REASON]}..."
 
 
 def _type(schema: pa.DataType | pa.Schema) -> pa.DataType:

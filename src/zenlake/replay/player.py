@@ -25,7 +25,7 @@ __all__ = ["Outcome", "Pace", "Replay", "prefixes", "publish", "renamed", "usual
 
 SENT = ["key", "payload", "kind", "encoding", "schema", "attachment", "priority", "congestion", "express", "reliable"]
 STAMPS = ["ntp64", "timestamp_id"]
-LONGEST = 4096  # rows per put_table call, so that an interrupt is handled soon
+MAX_ROWS = 4096  # rows per put_table call, so that an interrupt is handled soon
 GROWTH = math.log(1.1)  # delays are counted in classes, each a tenth wider than the previous one
 
 
@@ -154,7 +154,7 @@ def publish(
             if stop.wait(due - now):
                 return
             now = time.monotonic()
-        end = min(bisect_right(times, pace.reached(now), at), at + LONGEST)
+        end = min(bisect_right(times, pace.reached(now), at), at + MAX_ROWS)
         end = max(end, at + 1)  # rounding of the clock must not stop it
         sent = put(rows.slice(at, end - at))
         outcome.sent += sent

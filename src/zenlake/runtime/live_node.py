@@ -54,7 +54,7 @@ log = logger("zenlake.node")
 
 # Default endpoints: only on this machine.
 LISTEN = {WhatAmI.ROUTER: ("tcp/127.0.0.1:7447",), WhatAmI.PEER: ("tcp/127.0.0.1:0",), WhatAmI.CLIENT: ()}
-TOLD = 0.5  # seconds that a peer waits for the declarations of connected peers
+DECLARE_TIMEOUT = 0.5  # seconds that a peer waits for the declarations of connected peers
 MOMENT = 0.02  # seconds that a 1.10.2 peer needs to start connecting to discovered nodes
 SOUTH = 1  # RemoteBound of OPEN: the sender is our gateway
 # Seconds to let another peer connect first: a 1.10.2 peer, which never waits, and a Zenlake peer with the greater id.
@@ -275,7 +275,7 @@ class LiveNode(ConnectionOwner):
                 if not connection.first.done():
                     raise connection.error or LinkError(str(connection.endpoint), "session not open in time")
         if connections and config.mode is WhatAmI.PEER:
-            self.wait_until_told(TOLD)
+            self.wait_until_told(DECLARE_TIMEOUT)
 
     def _is_joined(self, endpoint: str) -> bool:
         """Join a multicast group that a peer has as endpoint. Return False for other endpoints."""

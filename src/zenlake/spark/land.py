@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["cores", "land"]
 
-MOST_BYTES = 1 << 30  # of a log, in one micro-batch, by default
+MAX_BYTES = 1 << 30  # of a log, in one micro-batch, by default
 
 
 def land(
@@ -97,7 +97,7 @@ def land(
     if checkpoint is None:
         kind = f"{'-'.join(names)}{'-transformed' if transform is not None else ''}"
         checkpoint = folder / CHECKPOINTS / f"{log.id[:12]}-{kind}"
-    defaults = {"maxbytespertrigger": str(MOST_BYTES), "minpartitions": str(cores(spark))}
+    defaults = {"maxbytespertrigger": str(MAX_BYTES), "minpartitions": str(cores(spark))}
     if "startingtimestamp" not in given:
         defaults["startingoffsets"] = "earliest"
     if os.access(path, os.W_OK):

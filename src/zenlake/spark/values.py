@@ -61,7 +61,7 @@ def value_errors(df: "DataFrame", *, column: str = "payload", into: str = "value
 
     from zenlake.columns.schemas import ERRORS
     from zenlake.errors import InvalidValue
-    from zenlake.payloads import LONGEST_BYTES
+    from zenlake.payloads import MAX_ERROR_BYTES
     from zenlake.spark.schema_conversion import spark_schema
 
     why = f"{into}_error"
@@ -71,7 +71,7 @@ def value_errors(df: "DataFrame", *, column: str = "payload", into: str = "value
         "field": functions.lit(into),
         "at": functions.lit(None),
         "why": functions.col(why),
-        "bytes": functions.substring(column, 1, LONGEST_BYTES),
+        "bytes": functions.substring(column, 1, MAX_ERROR_BYTES),
     }
     columns = {**{name: functions.col(name) for name in df.columns}, **known}
     return df.where(functions.col(why).isNotNull()).select([

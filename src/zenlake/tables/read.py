@@ -20,7 +20,7 @@ from zenlake.tables.duckdb_engine import derive
 from zenlake.tables.paths import PATHS, files
 from zenlake.tables.schemas import TABLES, chosen, decode, decode_part
 
-SMALLEST = 1 << 16  # bytes of a part
+MIN_PART = 1 << 16  # bytes of a part
 Time = datetime | date | str
 """A point in time: UTC if it has no time zone. Strings are ISO 8601."""
 
@@ -104,7 +104,7 @@ class Part(NamedTuple):
 def parts(path: PATHS, table: str, count: int) -> list[Part]:
     """Split a capture into about `count` parts of equal size. A small or compressed capture has fewer parts."""
     found = files(path)
-    plan = capture.open(found).plan(max(size_that_can_be_cut(found) // count, SMALLEST))
+    plan = capture.open(found).plan(max(size_that_can_be_cut(found) // count, MIN_PART))
     ranges = list(plan.ranges())
     notes = list(notes_of(plan, {table: None}))
     return [*(Part(each, []) for each in ranges[:-1]), Part(ranges[-1], notes)]

@@ -12,9 +12,9 @@ from zenlake.transport.unicast import Closed
 __all__ = ["ConnectionRecorder"]
 
 
-ANSWERED = 256
+INIT_TIMEOUT = 256
 """Limit of datagram INITs that wait for their OPEN. They cost the sender nothing, and the source address may be forged."""
-LONGEST = 1024
+MAX_PENDING = 1024
 
 
 class DeferredTee:
@@ -57,10 +57,10 @@ class ConnectionRecorder:
 
     def answered(self, link: BaseLink, heard: bytes, said: list[bytes]) -> None:
         """Store a datagram. It is recorded when a session results from it."""
-        if len(heard) <= LONGEST:
+        if len(heard) <= MAX_PENDING:
             self._answered.pop((link.local, link.remote), None)
             self._answered[link.local, link.remote] = heard, said
-            if len(self._answered) > ANSWERED:
+            if len(self._answered) > INIT_TIMEOUT:
                 del self._answered[next(iter(self._answered))]
 
     def begins(self, face: Connection) -> None:

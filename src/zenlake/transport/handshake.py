@@ -27,7 +27,7 @@ from zenlake.errors import CloseReason, DecodeError, ProtocolError, RemoteError
 from zenlake.session.lanes import mask_of
 from zenlake.session.state import SessionState
 from zenlake.transport import cookie as cookies
-from zenlake.transport.settings import SMALLEST_BATCH, Settings
+from zenlake.transport.settings import MIN_BATCH, Settings
 from zenlake.wire.auth import Auth, Credentials
 from zenlake.wire.batch_reader import messages
 from zenlake.wire.handshake import Close, Init, Open
@@ -344,9 +344,9 @@ class Acceptor(Handshake):
 
 def _check_batch_size(init: Init) -> None:
     """Refuse batches so small that a message would become thousands of them."""
-    if init.batch_size < SMALLEST_BATCH:
+    if init.batch_size < MIN_BATCH:
         raise RemoteError(
-            f"batch size {init.batch_size} is too small; expected at least {SMALLEST_BATCH}", CloseReason.INVALID
+            f"batch size {init.batch_size} is too small; expected at least {MIN_BATCH}", CloseReason.INVALID
         )
 
 

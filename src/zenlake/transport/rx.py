@@ -34,7 +34,7 @@ DATA = cython.declare(cython.int, 5)
 PARTIAL_MESSAGES = Resource.PARTIAL_MESSAGES
 
 
-LARGEST = 65535 + 4
+MAX_BATCH = 65535 + 4
 ROOM = cython.declare(cython.Py_ssize_t, 4 * 65536)
 MAX_WAITING = cython.declare(cython.Py_ssize_t, 4 * 65536)  # maximum bytes of datagrams that a suspended inbox stores
 
@@ -96,8 +96,8 @@ class RxPath:
         self.owner = owner
         self.sink = sink
         self.prefix = prefix
-        self.limit = LARGEST
-        self.batch_size = LARGEST
+        self.limit = MAX_BATCH
+        self.batch_size = MAX_BATCH
         self.kept = b""
         # While the sink is suspended: the rest of the current batch, a reassembled message to retry, later bytes.
         self.rest = None

@@ -14,7 +14,7 @@ from zenlake.wire.scouting import Hello, Scout, read_scouting
 __all__ = ["Responder", "Scouter"]
 
 FIRST_PERIOD = 1.0
-LONGEST_PERIOD = 8.0
+MAX_PERIOD = 8.0
 
 
 class Scouter:
@@ -31,7 +31,7 @@ class Scouter:
         if now < self._next:
             return None
         self._next = now + self._period
-        self._period = min(2 * self._period, LONGEST_PERIOD)
+        self._period = min(2 * self._period, MAX_PERIOD)
         scout: bytes = self._scout
         return scout
 

@@ -14,8 +14,8 @@ from zenlake.errors import ConfigError
 __all__ = ["Settings"]
 
 RESOLUTIONS = {8: 0, 16: 1, 32: 2}
-SMALLEST_BATCH = 64  # space for the header of a fragment and part of its message
-LARGEST_BATCH = 65535
+MIN_BATCH = 64  # space for the header of a fragment and part of its message
+MAX_BATCH = 65535
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Settings:
     lease: float = 10.0
     resolution: int = 32
     """Width of sequence numbers in bits: 8, 16 or 32. (The protocol also defines 64, which is never negotiated.)"""
-    batch_size: int = LARGEST_BATCH
+    batch_size: int = MAX_BATCH
     qos: bool = True
     low_latency: bool = False
     compression: bool = False
@@ -72,8 +72,8 @@ class Settings:
             refuse("zid", "expected 1 to 16 bytes without a zero byte at the high end")
         if self.resolution not in RESOLUTIONS:
             refuse("resolution", "expected 8, 16 or 32 bits")
-        if not SMALLEST_BATCH <= self.batch_size <= LARGEST_BATCH:
-            refuse("batch_size", f"expected {SMALLEST_BATCH} to {LARGEST_BATCH} bytes")
+        if not MIN_BATCH <= self.batch_size <= MAX_BATCH:
+            refuse("batch_size", f"expected {MIN_BATCH} to {MAX_BATCH} bytes")
         if self.low_latency and (self.qos or self.compression):
             refuse("low_latency", "low latency excludes QoS and compression; set `qos` and `compression` to False")
         if not self.lease > 0:

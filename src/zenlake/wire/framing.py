@@ -9,9 +9,9 @@ batches.
 
 from zenlake.errors import DecodeError, EncodeError
 
-__all__ = ["LARGEST_BATCH", "Splitter", "compressed", "decompressed", "prefixed", "room_on_stream"]
+__all__ = ["MAX_BATCH", "Splitter", "compressed", "decompressed", "prefixed", "room_on_stream"]
 
-LARGEST_BATCH = 65535
+MAX_BATCH = 65535
 
 LZ4 = 0x01
 
@@ -32,7 +32,7 @@ class Splitter:
     known: batches are cut one at a time, when asked for.
     """
 
-    def __init__(self, batch_size: int = LARGEST_BATCH, low_latency: bool = False) -> None:
+    def __init__(self, batch_size: int = MAX_BATCH, low_latency: bool = False) -> None:
         self.batch_size = batch_size
         self.low_latency = low_latency
         self.at = 0  # where in the stream the next batch's prefix begins
@@ -66,7 +66,7 @@ class Splitter:
         return batch
 
 
-def prefixed(batch: bytes, batch_size: int = LARGEST_BATCH, low_latency: bool = False) -> bytes:
+def prefixed(batch: bytes, batch_size: int = MAX_BATCH, low_latency: bool = False) -> bytes:
     """The batch with its length before it, ready for a stream."""
     room = room_on_stream(batch_size, low_latency)
     if len(batch) > room:
@@ -82,7 +82,7 @@ def compressed(batch: bytes) -> bytes:
     return bytes((LZ4,)) + block if len(block) < len(batch) else b"\0" + batch
 
 
-def decompressed(batch: bytes, batch_size: int = LARGEST_BATCH) -> bytes:
+def decompressed(batch: bytes, batch_size: int = MAX_BATCH) -> bytes:
     """Return the batch without its header. A block that exceeds `batch_size` is refused before it is decompressed."""
     if not batch:
         raise DecodeError("compression.header", 0, "1 byte needed, 0 left")
