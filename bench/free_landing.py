@@ -27,7 +27,7 @@ def free_land(spark: Any, log: Path, lake: Path, prepared: Path, cores: int) -> 
     from zenlake.lake import Lake
     from zenlake.spark.lake_sink import LakeSink
     from zenlake.spark.lake_source import LakeSource, LandStream
-    from zenlake.spark.land import registered
+    from zenlake.spark.land import register_sources
 
     class FreeStream(LandStream):
         def decode(self, log: Log, ranges: Any, tables: Any) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -50,7 +50,7 @@ def free_land(spark: Any, log: Path, lake: Path, prepared: Path, cores: int) -> 
 
     shutil.rmtree(lake, ignore_errors=True)
     Lake(lake, create="parquet")
-    registered(spark, FreeSource, LakeSink)
+    register_sources(spark, FreeSource, LakeSink)
     rows = spark.readStream.format("zenlake_free").option("startingOffsets", "earliest").option("minPartitions", cores)
     writer = rows.load(str(log)).writeStream.format(LakeSink.name()).option("log", str(log))
     writer = writer.option("tables", "samples").option("checkpointLocation", str(lake / "_checkpoints"))

@@ -6,12 +6,12 @@
 from tests.vectors import batches
 
 from zenlake.errors import DecodeError
-from zenlake.wire.framing import Splitter, compressed, decompressed, prefixed
+from zenlake.wire.framing import Splitter, add_prefix, compress, decompress
 
 AGREED = 1024
 
 PLAIN = [batch.data for batch in batches() if len(batch.data) < 500]
-CORPUS = [prefixed(one) + prefixed(compressed(two)) for one, two in zip(PLAIN, reversed(PLAIN), strict=True)]
+CORPUS = [add_prefix(one) + add_prefix(compress(two)) for one, two in zip(PLAIN, reversed(PLAIN), strict=True)]
 
 
 def split(pieces: list[bytes], low_latency: bool) -> tuple[list[bytes], tuple[object, ...], int]:
@@ -32,14 +32,14 @@ def check(data: bytes) -> None:
     whole = split([data], low_latency)
     found, refusal, left = whole
     assert split([data[i : i + 1] for i in range(len(data))], low_latency) == whole
-    size = sum(len(prefixed(batch, AGREED, low_latency)) for batch in found)
-    assert b"".join(prefixed(batch, AGREED, low_latency) for batch in found) == data[:size]
+    size = sum(len(add_prefix(batch, AGREED, low_latency)) for batch in found)
+    assert b"".join(add_prefix(batch, AGREED, low_latency) for batch in found) == data[:size]
     assert refusal or size + left == len(data)
     for batch in found:
         try:
-            plain = decompressed(batch, AGREED)
+            plain = decompress(batch, AGREED)
         except DecodeError as error:
             assert 0 <= error.at <= len(batch)
         else:
             assert len(plain) <= AGREED
-            assert decompressed(compressed(plain), AGREED) == plain
+            assert decompress(compress(plain), AGREED) == plain

@@ -8,7 +8,7 @@ import os as _os
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from zenlake._compat.import_without_gc import loaded as _loaded
+from zenlake._compat.import_without_gc import import_module_without_gc as _loaded
 
 if _os.environ.get("ZENLAKE_PURE"):  # run the .py files even where compiled ones lie beside them
     from zenlake._compat import source_only_finder as _source_only_finder

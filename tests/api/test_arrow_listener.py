@@ -18,7 +18,7 @@ from zenlake.api.arrow import get_table
 from zenlake.api.arrow_listener import ArrowListener
 from zenlake.api.handlers import Handler
 from zenlake.columns.live_samples import LiveSamples
-from zenlake.columns.schemas import chosen
+from zenlake.columns.schemas import select_schema
 from zenlake.core.encoding import Encoding
 from zenlake.core.enums import Locality
 from zenlake.core.identifiers import EntityGlobalId, SourceInfo, Timestamp, ZenohId
@@ -37,7 +37,7 @@ from zenlake.wire.message_base import Message
 from zenlake.wire.network import Push, Response
 from zenlake.wire.zenoh_body import Del, Put, Reply
 
-COLUMNS = [name for name in chosen("samples", None).names if not name.startswith("received")]
+COLUMNS = [name for name in select_schema("samples", None).names if not name.startswith("received")]
 KEYS = ["a/1", "a/2", "b/1", "n/a/1", "n/é", "a/*", "c/secret", "a//wrong"]
 MINE = {1: b"a/1", 2: b"b/1", 3: b"n/a/2"}
 LIMIT = 3000  # bytes of a batch: what is larger comes in fragments

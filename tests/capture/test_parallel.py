@@ -143,6 +143,6 @@ def test_an_interrupt_ends_all_threads(tmp_path, threads):
 
 def test_small_captures_and_pipes_are_read_by_one_thread(tmp_path):
     paths = written(tmp_path, packets_of(13), 2, 13)
-    assert parallel.threads_for([str(path) for path in paths]) == 1
-    assert parallel.threads_for(["-"]) == 1
+    assert parallel.count_threads([str(path) for path in paths]) == 1
+    assert parallel.count_threads(["-"]) == 1
     assert not parallel.are_files([str(paths[0]), "-"])

@@ -9,7 +9,7 @@ import pytest
 from tests.capture.test_splits import EVERYTHING, gathered, packets_of, written
 from zenlake import capture
 from zenlake.capture import plan_cache
-from zenlake.capture.decode import decode, decode_range, notes_of
+from zenlake.capture.decode import decode, decode_range, select_diagnostics
 
 SIZE = 5000
 
@@ -48,7 +48,7 @@ def changed(path, seconds=100):
 def rows(paths):
     plan = capture.open(paths).plan(SIZE)
     found = [batch for each in plan.ranges() for batch in decode_range(each, EVERYTHING)]
-    return gathered([*found, *notes_of(plan, EVERYTHING)])
+    return gathered([*found, *select_diagnostics(plan, EVERYTHING)])
 
 
 def test_the_second_reading_makes_no_pass_and_tells_the_same(cache, passes, paths):

@@ -15,10 +15,10 @@ from tests.capture.forge import Connection, datagram, prefixed
 from tests.columns.traffic import Traffic
 from zenlake import capture
 from zenlake.capture import splits as module
-from zenlake.capture.decode import decode, decode_range, notes_of
+from zenlake.capture.decode import decode, decode_range, select_diagnostics
 from zenlake.capture.splits import SplitPlan
 from zenlake.capture.state_filter import kept_of
-from zenlake.columns import TABLES, Decoder, chosen
+from zenlake.columns import TABLES, Decoder, select_schema
 from zenlake.errors import DecodeError
 from zenlake.session import SessionState
 from zenlake.wire.batch_reader import messages
@@ -31,14 +31,16 @@ def gathered(found):
     batches = {name: [] for name in TABLES}
     for table, batch in found:
         batches[table].append(batch)
-    return {name: pa.Table.from_batches(batches[name], schema=chosen(name)) for name in TABLES}
+    return {name: pa.Table.from_batches(batches[name], schema=select_schema(name)) for name in TABLES}
 
 
 def in_ranges(paths, size):
     plan = capture.open(paths).plan(size)
     ranges = [pickle.loads(pickle.dumps(each)) for each in plan.ranges()]
     parts = [list(decode_range(each, EVERYTHING, rows=100)) for each in reversed(ranges)]
-    return [batch for part in reversed(parts) for batch in part] + list(notes_of(plan, EVERYTHING)), len(ranges)
+    return [batch for part in reversed(parts) for batch in part] + list(select_diagnostics(plan, EVERYTHING)), len(
+        ranges
+    )
 
 
 def packets_of(seed, sessions=3):

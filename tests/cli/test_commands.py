@@ -11,7 +11,7 @@ from typer.main import get_command
 
 from tests.cli.test_tables_commands import run  # noqa: F401
 from zenlake.cli import COMMANDS, PANELS, app, main
-from zenlake.cli.formatting import escaped, one_line, payload_text
+from zenlake.cli.formatting import escape, one_line, payload_text
 from zenlake.cli.lazy_group import LazyCommands
 from zenlake.cli.table_output import text as cell
 from zenlake.core.encoding import Encoding
@@ -135,7 +135,7 @@ def test_completion_knows_commands_options_and_tables(typed, offered):
 
 
 def test_nothing_from_the_network_moves_the_cursor():
-    assert escaped("a\x1b[2Jb\r\n\u202e") == r"a\x1b[2Jb\r\n\u202e"
+    assert escape("a\x1b[2Jb\r\n\u202e") == r"a\x1b[2Jb\r\n\u202e"
     assert cell("a\x1b[2J\n") == r"a\x1b[2J\n"
     assert one_line(b"\xff\x00") == "ff00"
     assert one_line(b"a\tb\n") == r"a\tb\n"

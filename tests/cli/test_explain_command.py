@@ -7,7 +7,7 @@ import pytest
 
 from zenlake import __version__
 from zenlake.cli import main
-from zenlake.cli.explain import parsed
+from zenlake.cli.explain import parse_hex
 from zenlake.errors import InvalidValue
 from zenlake.wire.raw_memory import COMPILED
 
@@ -65,7 +65,7 @@ def test_a_dash_reads_from_stdin(zenlake, monkeypatch):
 
 @pytest.mark.parametrize("text", ["0309", "03 09", "0x03 0x09", "03:09", "0X0309", " 03\n09 "])
 def test_hex_as_people_paste_it(text):
-    assert parsed(text) == b"\x03\x09"
+    assert parse_hex(text) == b"\x03\x09"
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_hex_as_people_paste_it(text):
 )
 def test_hex_that_is_none(text, hint):
     with pytest.raises(InvalidValue, match=hint):
-        parsed(text)
+        parse_hex(text)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@
 import pyarrow as pa
 
 from tests.columns.traffic import as_rows
-from zenlake.columns import TABLES, Decoder, chosen
+from zenlake.columns import TABLES, Decoder, select_schema
 from zenlake.wire.network import Push
 from zenlake.wire.transport import Frame
 from zenlake.wire.zenoh_body import Put
@@ -23,7 +23,7 @@ def test_every_column_is_whole_and_of_the_schemas_type():
     decoder.files = ["-"]
     for batch, name in zip(decoded(decoder, 0, b"x" * 100), ("samples", "messages"), strict=True):
         batch.validate(full=True)
-        assert batch.schema.equals(chosen(name), check_metadata=True)
+        assert batch.schema.equals(select_schema(name), check_metadata=True)
         assert pa.ipc.read_record_batch(batch.serialize(), batch.schema) == batch
         for column in batch.columns:
             assert column.null_count == column.to_pylist().count(None)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.columns.traffic import COMPARED, Traffic, as_rows, expected_samples
-from zenlake.columns import TABLES, Decoder, chosen
+from zenlake.columns import TABLES, Decoder, select_schema
 from zenlake.session import SessionState
 from zenlake.wire.handshake import Init, Open
 from zenlake.wire.network import Push, Request, Response
@@ -28,7 +28,7 @@ def decoded(batches, tables=EVERYTHING, cut=1 << 30, **limits) -> dict[str, pa.T
     rest = decoder.finish()
     whole = {}
     for table, columns in tables.items():
-        whole[table] = pa.Table.from_batches(done[table] + rest[table], schema=chosen(table, columns))
+        whole[table] = pa.Table.from_batches(done[table] + rest[table], schema=select_schema(table, columns))
         whole[table].validate(full=True)
     return whole
 
@@ -63,7 +63,7 @@ def test_a_saved_session_goes_on_where_it_stood(seed, at):
     parts, rest = first.finish(), second.finish()
     whole = decoded(batches)
     for table in TABLES:
-        assert pa.Table.from_batches(parts[table] + rest[table], schema=chosen(table)) == whole[table]
+        assert pa.Table.from_batches(parts[table] + rest[table], schema=select_schema(table)) == whole[table]
 
 
 @given(seeds, st.data())

@@ -13,7 +13,7 @@ import pytest
 from tests.interop.nodes import Ours, Theirs
 from zenlake.wire.batch_reader import messages
 from zenlake.wire.declare import Declare, DeclareEntity, DeclareFinal, DeclareKeyExpr, Interest, UndeclareEntity
-from zenlake.wire.framing import Splitter, prefixed
+from zenlake.wire.framing import Splitter, add_prefix
 from zenlake.wire.handshake import Init, Open
 from zenlake.wire.message_base import Message
 from zenlake.wire.network import Request, Response
@@ -43,7 +43,7 @@ class Raw:
         self._socket.close()
 
     def _write(self, *parts: Message) -> None:
-        self._socket.sendall(prefixed(b"".join(part.encode() for part in parts)))
+        self._socket.sendall(add_prefix(b"".join(part.encode() for part in parts)))
 
     def _read(self) -> list[Any]:
         while True:

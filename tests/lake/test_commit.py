@@ -19,7 +19,7 @@ from zenlake.lake import (
     commit,
     layout,
     pieces,
-    replanned,
+    replan,
     stage,
     stage_rows,
     staging,
@@ -56,7 +56,7 @@ def land(lake, log, batch, start=None, end=None, tables=NAMES, size=6000, refuse
         meanwhile()
 
     def restage(table, parts):
-        return stage(lake.path, log, replanned(log, parts), [table], batch, f"again-{random.randrange(1 << 30)}")
+        return stage(lake.path, log, replan(log, parts), [table], batch, f"again-{random.randrange(1 << 30)}")
 
     return lake.commit(staged, batch, restage, refuse=refuse)
 
@@ -123,7 +123,7 @@ def test_what_a_task_holds_does_not_grow_with_what_it_lands(tmp_path, monkeypatc
         def look(point, most=most, before=before):
             most[0] = max(most[0], pa.total_allocated_bytes() - before)
 
-        monkeypatch.setattr(staging, "reached", look)
+        monkeypatch.setattr(staging, "fault_point", look)
         lake = Lake(tmp_path / f"lake-{rows_there}", create="parquet")
         assert land(lake, log, LandingBatch("q", 0), tables=["samples"], size=1 << 30) == rows_there
         held[rows_there] = most[0]
@@ -132,7 +132,7 @@ def test_what_a_task_holds_does_not_grow_with_what_it_lands(tmp_path, monkeypatc
 
 def test_equal_keys_stay_in_the_order_of_receipt():
     table = pa.table({"key": ["b", None, "a", "b", "a", None], "n": range(6)})
-    assert staging.clustered(table)["n"].to_pylist() == [2, 4, 0, 3, 1, 5]
+    assert staging.cluster_rows(table)["n"].to_pylist() == [2, 4, 0, 3, 1, 5]
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -150,7 +150,7 @@ def test_a_batch_that_is_killed_anywhere_lands_once_when_it_comes_again(tmp_path
 
     land(lake, log, LandingBatch("q", 0), end=middle)
     for module in (commit, staging):
-        monkeypatch.setattr(module, "reached", killer)
+        monkeypatch.setattr(module, "fault_point", killer)
     killed = False
     try:
         land(lake, log, LandingBatch("q", 1), start=middle)
@@ -158,7 +158,7 @@ def test_a_batch_that_is_killed_anywhere_lands_once_when_it_comes_again(tmp_path
         killed = True
     assert killed or times
     for module in (commit, staging):
-        monkeypatch.setattr(module, "reached", layout.reached)
+        monkeypatch.setattr(module, "fault_point", layout.fault_point)
     land(Lake(lake.path), log, LandingBatch("q", 1), start=middle)
     assert_landed_once(lake, log)
     assert not list((lake.path / layout.STAGING).rglob("*.parquet"))
@@ -174,7 +174,7 @@ def test_what_a_kill_left_undone_is_finished_by_whoever_comes(tmp_path, path, mo
         if reached == "rename":
             raise Killed
 
-    monkeypatch.setattr(commit, "reached", killer)
+    monkeypatch.setattr(commit, "fault_point", killer)
     with pytest.raises(Killed):
         land(lake, log, LandingBatch("q", 0))
     monkeypatch.undo()

@@ -83,11 +83,11 @@ def test_compaction_that_is_killed_anywhere_leaves_every_row_once(tmp_path, log,
                 raise Killed
 
     for module in (commit, staging, compaction):
-        monkeypatch.setattr(module, "reached", killer)
+        monkeypatch.setattr(module, "fault_point", killer)
     with pytest.raises(Killed):
         compact(lake)
     for module in (commit, staging, compaction):
-        monkeypatch.setattr(module, "reached", layout.reached)
+        monkeypatch.setattr(module, "fault_point", layout.fault_point)
     Lake(lake.path).recover()
     assert_landed_once(lake, log)
     compact(Lake(lake.path))

@@ -11,7 +11,7 @@ import pytest
 
 from zenlake.lake import Lake, delta
 from zenlake.lake import snapshots as module
-from zenlake.lake.snapshots import ALL, kept
+from zenlake.lake.snapshots import ALL, list_snapshots
 
 FORMATS = pytest.mark.parametrize("format", ["parquet", "delta"])
 DAYS = ["2026-02-01", "2026-02-02"]
@@ -45,7 +45,7 @@ def lake(tmp_path, format):
 
 @FORMATS
 def test_whoever_reads_sees_one_whole_snapshot(lake, tmp_path, format):
-    table = kept(lake, "latest")
+    table = list_snapshots(lake, "latest")
     table.replace({ALL: written(tmp_path, 1, size(1))}, 1)
     last, wrong, reads = 40, [], {"asked": [], "resolved": []}
     done = threading.Event()
@@ -80,7 +80,7 @@ def test_whoever_reads_sees_one_whole_snapshot(lake, tmp_path, format):
 
 @FORMATS
 def test_files_that_were_replaced_stay_for_who_knows_them(lake, tmp_path, format, monkeypatch):
-    table = kept(lake, "latest")
+    table = list_snapshots(lake, "latest")
     table.replace({ALL: written(tmp_path, 1, 5)}, 1)
     before = table.snapshot()[1]
     for version in range(2, 5):
@@ -97,7 +97,7 @@ def test_files_that_were_replaced_stay_for_who_knows_them(lake, tmp_path, format
 
 @FORMATS
 def test_days_are_replaced_together_and_others_stay(lake, tmp_path, format):
-    table = kept(lake, "rates")
+    table = list_snapshots(lake, "rates")
     table.replace({day: written(tmp_path, i, 10 + i) for i, day in enumerate(DAYS)}, 1)
     first = table.snapshot()[1]
     assert [f"day={day}" in file for day, file in zip(DAYS, first, strict=True)] == [True, True]
@@ -113,7 +113,7 @@ def test_days_are_replaced_together_and_others_stay(lake, tmp_path, format):
 @FORMATS
 @pytest.mark.parametrize("point", ["kept written", "kept"])
 def test_killed_anywhere_it_is_the_old_or_the_new_and_goes_on(lake, tmp_path, format, point, monkeypatch):
-    table = kept(lake, "latest")
+    table = list_snapshots(lake, "latest")
     table.replace({ALL: written(tmp_path, 1, 10)}, 1)
 
     def end(reached):
@@ -121,7 +121,7 @@ def test_killed_anywhere_it_is_the_old_or_the_new_and_goes_on(lake, tmp_path, fo
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(module, "reached", end)
+        patched.setattr(module, "fault_point", end)
         with pytest.raises(KeyboardInterrupt):
             table.replace({ALL: written(tmp_path, 2, 20)}, 2)
     with duckdb.connect() as engine:
@@ -134,7 +134,7 @@ def test_killed_anywhere_it_is_the_old_or_the_new_and_goes_on(lake, tmp_path, fo
 def test_what_an_earlier_version_wrote_is_made_again(lake, tmp_path, format):
     (lake.path / "latest").mkdir()
     written(tmp_path, 0, 10).rename(lake.path / "latest" / "latest.parquet")
-    table = kept(lake, "latest")
+    table = list_snapshots(lake, "latest")
     assert table.made() == 0
     table.replace({ALL: written(tmp_path, 1, 5)}, 1)
     with duckdb.connect() as engine:
@@ -144,7 +144,7 @@ def test_what_an_earlier_version_wrote_is_made_again(lake, tmp_path, format):
 def test_a_delta_table_is_read_by_its_log(tmp_path):
     from deltalake import DeltaTable
 
-    table = kept(Lake(tmp_path / "lake", create="delta"), "latest")
+    table = list_snapshots(Lake(tmp_path / "lake", create="delta"), "latest")
     for version in range(1, 4):
         table.replace({ALL: written(tmp_path, version, version * 10)}, version)
     found = DeltaTable(str(table.folder)).to_pyarrow_table()

@@ -10,7 +10,7 @@ from zenlake.core.endpoint import EndPoint
 from zenlake.errors import EndpointError, LinkError
 from zenlake.link import Tls, inproc, tcp
 from zenlake.link.base import BaseLink, addresses
-from zenlake.link.interfaces import having
+from zenlake.link.interfaces import find_by_address
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="interfaces are told apart on Linux only")
 
@@ -29,7 +29,7 @@ LOOPBACK = next(name for _, name in socket.if_nameindex() if name.startswith("lo
     ],
 )
 def test_who_has_an_address(address: str, names: tuple[str, ...]) -> None:
-    assert having(address) == names
+    assert find_by_address(address) == names
 
 
 def test_a_link_knows_its_interface() -> None:

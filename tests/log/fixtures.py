@@ -6,7 +6,7 @@ import random
 import pyarrow as pa
 
 from tests.columns.traffic import Traffic
-from zenlake.columns import TABLES, Decoder, chosen
+from zenlake.columns import TABLES, Decoder, select_schema
 from zenlake.core.batch_schema import BATCHES_SCHEMA
 from zenlake.log import Log, Writer, decode_ranges
 from zenlake.log.disk import Disk
@@ -68,7 +68,9 @@ def tables(log, ranges, wanted=EVERYTHING):
     found = {name: [] for name in wanted}
     for name, batch in decode_ranges(log, ranges, wanted, rows=100):  # few: most ranges here have no more
         found[name].append(batch)
-    return {name: pa.Table.from_batches(parts, schema=chosen(name, wanted[name])) for name, parts in found.items()}
+    return {
+        name: pa.Table.from_batches(parts, schema=select_schema(name, wanted[name])) for name, parts in found.items()
+    }
 
 
 def directly(batches, names):
@@ -87,4 +89,4 @@ def directly(batches, names):
     ]
     decoder.decode(pa.record_batch(columns, names=["received", "face", "direction", "batch", "packet"]))
     done, rest = decoder.take(), decoder.finish()
-    return {name: pa.Table.from_batches(done[name] + rest[name], schema=chosen(name)) for name in TABLES}
+    return {name: pa.Table.from_batches(done[name] + rest[name], schema=select_schema(name)) for name in TABLES}

@@ -15,7 +15,7 @@ from zenlake.errors import LogError
 from zenlake.log import Log, Writer
 from zenlake.log.layout import INDEX_HEAD, RECORD
 from zenlake.log.verify import repair, verify
-from zenlake.spark.offsets import continued
+from zenlake.spark.offsets import continue_from
 
 ROOT = Path(__file__).parent.parent.parent
 SYNCS = ["block", "0.02", "sealed"]
@@ -110,17 +110,17 @@ def test_a_reader_ahead_of_an_index_that_a_power_cut_shortened_waits_and_reads_n
     else:
         index.write_bytes(index.read_bytes()[: len(INDEX_HEAD) + (3 if lost == "records" else 0) * RECORD.size])
     assert log.latest()["w"] < read["w"]
-    assert continued(log, read, log.latest(), fail_on_data_loss=True) == read
+    assert continue_from(log, read, log.latest(), fail_on_data_loss=True) == read
     assert log.plan(read, read, whole=True) == []
     with pytest.raises(LogError, match=r"\[1, 5\].*a power cut truncated its index: start the writer, or run"):
         log.plan(start, read)
     with Writer(tmp_path, "w"):
         pass
-    assert continued(log, read, log.latest(), fail_on_data_loss=True) == read
+    assert continue_from(log, read, log.latest(), fail_on_data_loss=True) == read
     assert log.plan(start, read) == blocks
     assert log.latest()["w"] > read["w"]
     for beyond in ([1, 999], [99, 1]):
         with pytest.raises(LogError, match="this is the log that was read before"):
             log.plan(start, {"w": beyond})
         with pytest.raises(LogError, match="it was emptied or replaced"):
-            continued(log, {"w": beyond}, log.latest() if beyond[0] > 1 else {"w": [1, 5]}, fail_on_data_loss=True)
+            continue_from(log, {"w": beyond}, log.latest() if beyond[0] > 1 else {"w": [1, 5]}, fail_on_data_loss=True)

@@ -5,7 +5,7 @@ import pytest
 
 from tests.network.mesh import CLIENT, PEER, ROUTER, Hand, Mesh
 from zenlake.core.enums import WhatAmI
-from zenlake.network.roles import FaceRole, stand
+from zenlake.network.roles import FaceRole, role_of
 from zenlake.session import SessionState
 from zenlake.wire.cursor import Cursor
 from zenlake.wire.declare import Declare, DeclareEntity, Interest
@@ -32,9 +32,9 @@ def test_open_says_on_which_side_the_sender_places_the_other_end() -> None:
 
 
 def test_only_a_peer_is_placed_by_it() -> None:
-    assert [stand(PEER, other, True) for other in (PEER, CLIENT, ROUTER)] == [FaceRole.NORTH] * 3
-    assert stand(ROUTER, ROUTER, True) is FaceRole.TREE
-    assert stand(CLIENT, PEER, True) is FaceRole.NORTH
+    assert [role_of(PEER, other, True) for other in (PEER, CLIENT, ROUTER)] == [FaceRole.NORTH] * 3
+    assert role_of(ROUTER, ROUTER, True) is FaceRole.TREE
+    assert role_of(CLIENT, PEER, True) is FaceRole.NORTH
 
 
 def test_a_peer_lists_and_marks_its_gateway_and_ends_nothing() -> None:

@@ -26,7 +26,7 @@ from tests.payloads.fixtures import (
 )
 from zenlake.columns.schemas import ERRORS
 from zenlake.errors import InvalidValue
-from zenlake.payloads import planned
+from zenlake.payloads import make_plan
 from zenlake.tables import ros_keys, value_errors, values
 
 ext = pytest.importorskip("zenoh.ext")
@@ -381,7 +381,7 @@ def test_a_mistake_is_told_in_one_line(format, options, line):
 
 
 def test_a_plan_travels():
-    plan = planned("protobuf", lambda rows: [], {"type": "fleet.State", "descriptors": DESCRIPTORS})
+    plan = make_plan("protobuf", lambda rows: [], {"type": "fleet.State", "descriptors": DESCRIPTORS})
     again = pickle.loads(pickle.dumps(plan))
     assert again == plan
     assert again.decode(pa.array([b""]))[0].to_pylist()[0]["mode"] == "IDLE"

@@ -16,7 +16,7 @@ from zenlake.errors import InvalidValue
 from zenlake.lake import Lake, LandingBatch
 from zenlake.log import Log
 from zenlake.replay import Outcome, Replay
-from zenlake.replay.player import renamed, usual
+from zenlake.replay.player import default_mapping, rename_key
 
 FAST = float("inf")
 
@@ -112,12 +112,12 @@ def test_by_the_senders_clocks(two_writers):
 )
 def test_renaming_is_by_whole_chunks(rename, before, after):
     rows = pa.record_batch({"n": [1, 2], "key": [before, before]})
-    assert renamed(rows, [rename]).to_pydict() == {"n": [1, 2], "key": [after, after]}
+    assert rename_key(rows, [rename]).to_pydict() == {"n": [1, 2], "key": [after, after]}
 
 
 def test_a_priority_that_only_zenoh_itself_may_use_is_left_out():
     rows = pa.record_batch({"key": ["a", "b"], "priority": pa.array([0, 7], pa.int8())})
-    assert usual(rows).to_pylist() == [{"key": "a", "priority": None}, {"key": "b", "priority": 7}]
+    assert default_mapping(rows).to_pylist() == [{"key": "a", "priority": None}, {"key": "b", "priority": 7}]
 
 
 def test_time_goes_by_the_speed(tmp_path):

@@ -19,7 +19,7 @@ from tests.tables.fixtures import PCAPS, at
 from zenlake import report
 from zenlake.errors import InvalidValue
 from zenlake.log import Writer
-from zenlake.report.html import embedded
+from zenlake.report.html import embed
 from zenlake.report.sections import losses, queries, timing, traffic
 from zenlake.sample_captures import sample
 from zenlake.tables import DERIVED
@@ -272,12 +272,12 @@ def test_the_page_is_no_larger_for_more_keys_sessions_and_queries(monkeypatch):
     assert short["traffic"]["keys"]["total"] == 26
     assert (len(short["losses"]["lanes"]["rows"]), short["losses"]["lanes"]["total"]) == (3, 35)
     assert (len(short["queries"]["slowest"]["rows"]), short["queries"]["slowest"]["total"]) == (3, 118)
-    assert len(embedded(short)) < 90_000
+    assert len(embed(short)) < 90_000
 
 
 def test_embedded_json_has_no_character_that_ends_its_element():
     value = {"key": "</script><!--&\u2028\u2029"}
-    text = embedded(value)
+    text = embed(value)
     assert not set("<>&\u2028\u2029") & set(text)
     assert json.loads(text) == value
 

@@ -112,7 +112,7 @@ def test_a_stream_goes_on_where_it_stopped_also_with_a_writer_that_is_new(spark,
 def test_tasks_have_shares_alike_in_size_of_all_blocks_in_their_order(blocks, least, most):
     blocks = sorted(blocks, key=lambda block: block[0])
     planned = [BlockRange("tap-1", segment, i, i + 1, size, 1, i, i + 1) for i, (segment, size) in enumerate(blocks)]
-    found = log_reader.shares(planned, least, most)
+    found = log_reader.plan_shares(planned, least, most)
     told = [(each.segment, block) for share in found for each in share for block in range(each.first, each.last)]
     assert told == [(part.segment, part.first) for part in planned]
     sizes = [sum(each.size for each in share) for share in found]

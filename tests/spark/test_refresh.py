@@ -11,7 +11,7 @@ from tests.lake.fixtures import MIDNIGHT, add, rows
 from tests.lake.test_commit import land
 from zenlake.errors import InvalidValue, LakeError
 from zenlake.lake import Lake, LandingBatch
-from zenlake.lake.snapshots import kept
+from zenlake.lake.snapshots import list_snapshots
 from zenlake.log import Log, Writer
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -29,7 +29,7 @@ def landed(path, lake, seed, since=MIDNIGHT, size=20):
 
 def by_duckdb(lake, table, expected):
     """As another engine reads the snapshot's files."""
-    found = duckdb.sql(f"from read_parquet({kept(lake, table).snapshot()[1]}, hive_partitioning=false)")
+    found = duckdb.sql(f"from read_parquet({list_snapshots(lake, table).snapshot()[1]}, hive_partitioning=false)")
     return found.to_arrow_table().cast(expected.schema)
 
 

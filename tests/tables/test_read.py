@@ -96,9 +96,9 @@ def test_what_is_no_path_and_no_time_is_refused_by_name(given, wrong, why):
 def test_a_question_sees_all_tables_and_computes_those_it_names(monkeypatch):
     module = sys.modules[derive_function.__module__]
     asked = []
-    decoded = module.decoded
+    decoded = module.decode_inputs
     monkeypatch.setattr(
-        module, "decoded", lambda of, wanted, *how: asked.append(set(wanted)) or decoded(of, wanted, *how)
+        module, "decode_inputs", lambda of, wanted, *how: asked.append(set(wanted)) or decoded(of, wanted, *how)
     )
     assert query("select count(*) as n from samples", QUERIES).to_pylist() == [{"n": 500}]
     [row] = query("select (select count(*) from queries) as q, (select count(*) from gaps) as g", QUERIES).to_pylist()

@@ -326,7 +326,7 @@ class TestCookies:
 
     def test_the_context_cannot_be_moved_into_the_body(self) -> None:
         agreed = Init(whatami=2, zid=OPENER)
-        one = cookies.bake(SECRET, b"ab", agreed, NOW)
+        one = cookies.make_cookie(SECRET, b"ab", agreed, NOW)
         with pytest.raises(RemoteError, match="not issued for this link"):
             cookies.open_cookie(SECRET, b"a", one[:16] + b"b" + one[16:], NOW, 10)
 

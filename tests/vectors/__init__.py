@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from zenlake.wire.batch_reader import messages
-from zenlake.wire.framing import decompressed
+from zenlake.wire.framing import decompress
 from zenlake.wire.message_base import Message
 from zenlake.wire.scouting import read_scouting
 
@@ -54,7 +54,7 @@ def batches(*files: str) -> Iterator[Batch]:
             data = bytes.fromhex(row["hex"])
             open_ = row["n"] >= HANDSHAKE
             if file == "compression" and open_:
-                data = decompressed(data)
+                data = decompress(data)
             flow = (row.get("case", row["scenario"]), row.get("link", ""), row["dir"])
             yield Batch(file, line, flow, data, file == "lowlatency" and open_)
 

@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from zenlake.errors import DecodeError
-from zenlake.wire.batch_reader import BatchReader, believable, messages, read_network
+from zenlake.wire.batch_reader import BatchReader, is_plausible, messages, read_network
 from zenlake.wire.cursor import Blob, Cursor
 from zenlake.wire.network import Push, Request, Response
 from zenlake.wire.scouting import read_scouting
@@ -84,7 +84,7 @@ def test_a_bad_batch_is_refused_at_the_right_byte(wire, field, at, why):
         messages(wire)
     assert (caught.value.field, caught.value.at) == (field, at)
     assert why in caught.value.why
-    assert not believable(wire)
+    assert not is_plausible(wire)
 
 
 SCOUTING = [

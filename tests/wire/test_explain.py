@@ -8,7 +8,7 @@ import pytest
 from tests.vectors import batches
 from zenlake.errors import DecodeError
 from zenlake.wire.explain import explain
-from zenlake.wire.framing import compressed, prefixed
+from zenlake.wire.framing import add_prefix, compress
 
 REFUSED = {14, 26, 113, 126, 139, 157, 163}  # lines of `probe`: see test_vectors
 
@@ -159,12 +159,12 @@ def test_a_number_that_does_not_end_is_shown():
 
 def test_a_stream_that_ends_in_a_length_shows_none_of_its_compressed_batches_twice():
     plain = b"\x25\x00" + b"\x04" * 200
-    told = explain(prefixed(compressed(plain)) + b"\x01", stream=True, compressed=True)
+    told = explain(add_prefix(compress(plain)) + b"\x01", stream=True, compressed=True)
     assert [row.name for row in told.rows[-2:]] == ["KEEP_ALIVE", "error"]
 
 
 def test_a_stream_is_explained_batch_by_batch():
-    told = explain(prefixed(b"\x04") + prefixed(b"\x03\x00"), stream=True)
+    told = explain(add_prefix(b"\x04") + add_prefix(b"\x03\x00"), stream=True)
     assert [row[0::3] for row in rows(told)] == [
         (0, "length"),
         (2, "KEEP_ALIVE"),
@@ -172,24 +172,24 @@ def test_a_stream_is_explained_batch_by_batch():
         (5, "CLOSE"),
         (6, "reason"),
     ]
-    cut = explain(prefixed(b"\x04") + b"\x05\x00\x04", stream=True)
+    cut = explain(add_prefix(b"\x04") + b"\x05\x00\x04", stream=True)
     assert (cut.error.at, cut.error.why) == (3, "5 bytes declared, 1 left")
     assert explain(b"\x05", stream=True).error.why == "2 bytes needed, 1 left"
 
 
 def test_low_latency_has_longer_lengths_and_bare_messages():
-    told = explain(prefixed(b"\x1d\x05\x02", low_latency=True), stream=True, low_latency=True)
+    told = explain(add_prefix(b"\x1d\x05\x02", low_latency=True), stream=True, low_latency=True)
     assert [row.name for row in told.rows] == ["length", "PUSH", "key_scope", "DEL"]
     assert explain(b"\x05\x00", low_latency=True).error is not None
 
 
 def test_a_compressed_batch_is_explained_as_what_it_holds():
     plain = bytes.fromhex("25007d0001610140") + b"a" * 64
-    told = explain(compressed(plain), compressed=True)
+    told = explain(compress(plain), compressed=True)
     assert told.rows[0].words == "LZ4 block of 72 bytes; the rows below count from its first"
     assert b"".join(row.data for row in told.rows[1:]) == plain
     assert [row.name for row in explain(b"\x00\x04", compressed=True).rows] == ["compression", "KEEP_ALIVE"]
-    bad = explain(prefixed(b"\x00\x04") + prefixed(b"\x01\xff"), stream=True, compressed=True)
+    bad = explain(add_prefix(b"\x00\x04") + add_prefix(b"\x01\xff"), stream=True, compressed=True)
     assert (bad.error.field, bad.error.at) == ("compression.block", 7)
 
 

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zenlake.errors import DecodeError, EncodeError
-from zenlake.wire.framing import Splitter, compressed, decompressed, prefixed, room_on_stream
+from zenlake.wire.framing import Splitter, add_prefix, compress, decompress, room_on_stream
 
 
 @given(st.lists(st.binary(max_size=300), max_size=6), st.booleans(), st.lists(st.integers(1, 50), min_size=1))
 def test_a_stream_in_any_pieces_gives_the_batches_that_went_in(wanted, low_latency, sizes):
-    stream = b"".join(prefixed(batch, low_latency=low_latency) for batch in wanted)
+    stream = b"".join(add_prefix(batch, low_latency=low_latency) for batch in wanted)
     splitter = Splitter(low_latency=low_latency)
     found, at, turn = [], 0, 0
     while at < len(stream):
@@ -28,14 +28,14 @@ def test_a_stream_in_any_pieces_gives_the_batches_that_went_in(wanted, low_laten
 
 
 def test_the_prefix_is_two_bytes_and_four_in_low_latency():
-    assert prefixed(b"abc") == b"\x03\x00abc"
-    assert prefixed(b"abc", low_latency=True) == b"\x03\x00\x00\x00abc"
+    assert add_prefix(b"abc") == b"\x03\x00abc"
+    assert add_prefix(b"abc", low_latency=True) == b"\x03\x00\x00\x00abc"
 
 
 def test_what_was_agreed_on_holds_from_the_next_batch_on():
     """The four bytes of low latency may already lie behind the OpenAck when it is read."""
     splitter = Splitter()
-    splitter.feed(prefixed(b"OpenAck") + prefixed(b"first", low_latency=True))
+    splitter.feed(add_prefix(b"OpenAck") + add_prefix(b"first", low_latency=True))
     assert next(splitter) == b"OpenAck"
     splitter.low_latency = True
     assert next(splitter) == b"first"
@@ -44,9 +44,9 @@ def test_what_was_agreed_on_holds_from_the_next_batch_on():
 def test_the_agreed_size_counts_the_prefix_except_in_low_latency():
     assert room_on_stream(300) == 298
     assert room_on_stream(300, low_latency=True) == 300
-    assert len(prefixed(bytes(298), 300)) == 300
+    assert len(add_prefix(bytes(298), 300)) == 300
     with pytest.raises(EncodeError, match="299 bytes where 298"):
-        prefixed(bytes(299), 300)
+        add_prefix(bytes(299), 300)
 
 
 def test_a_length_above_the_agreed_size_is_refused_before_its_bytes_come():
@@ -59,14 +59,14 @@ def test_a_length_above_the_agreed_size_is_refused_before_its_bytes_come():
 
 
 def test_what_does_not_shrink_is_sent_as_it_is():
-    assert compressed(b"ab") == b"\x00ab"
-    assert compressed(b"a" * 100)[0] == 1
-    assert len(compressed(b"a" * 100)) < 100
+    assert compress(b"ab") == b"\x00ab"
+    assert compress(b"a" * 100)[0] == 1
+    assert len(compress(b"a" * 100)) < 100
 
 
 @given(st.binary(max_size=400) | st.binary(max_size=8).map(lambda some: some * 100))
 def test_what_was_compressed_comes_back(batch):
-    assert decompressed(compressed(batch)) == batch
+    assert decompress(compress(batch)) == batch
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_what_was_compressed_comes_back(batch):
 )
 def test_a_bad_header_or_block_is_refused(batch, field, at):
     with pytest.raises(DecodeError) as caught:
-        decompressed(batch)
+        decompress(batch)
     assert (caught.value.field, caught.value.at) == (field, at)
 
 
@@ -92,10 +92,10 @@ def test_a_bomb_is_refused_without_being_unpacked():
     tracemalloc.start()
     try:
         with pytest.raises(DecodeError, match="more than the 65535 bytes"):
-            decompressed(bomb)
+            decompress(bomb)
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
         tracemalloc.stop()
-    assert decompressed(compressed(bytes(300)), 300) == bytes(300)
+    assert decompress(compress(bytes(300)), 300) == bytes(300)
     with pytest.raises(DecodeError, match="more than the 299 bytes"):
-        decompressed(compressed(bytes(300)), 299)
+        decompress(compress(bytes(300)), 299)

@@ -41,7 +41,7 @@ else:
         if eq:
             methods |= {"__eq__": _eq, "__hash__": _hash if frozen else None}
         if frozen:
-            methods |= {"__setattr__": _refused, "__delattr__": _refused}
+            methods |= {"__setattr__": _refuse, "__delattr__": _refuse}
         if slots:
             methods |= {"__slots__": names, "__getstate__": _getstate, "__setstate__": _setstate}
         made = type(cls)(cls.__name__, cls.__bases__, {**methods, **own})
@@ -96,7 +96,7 @@ else:
     def _hash(self):
         return hash(_values(self))
 
-    def _refused(self, name, value=None):
+    def _refuse(self, name, value=None):
         from dataclasses import FrozenInstanceError
 
         raise FrozenInstanceError(f"cannot assign to field {name!r}")

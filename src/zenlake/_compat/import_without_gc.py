@@ -9,10 +9,10 @@ import sys
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["loaded"]
+__all__ = ["import_module_without_gc"]
 
 
-def loaded(name: str) -> ModuleType:
+def import_module_without_gc(name: str) -> ModuleType:
     if name in sys.modules or not gc.isenabled():
         return import_module(name)
     gc.disable()

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from zenlake.aio.handlers import Handler, as_handler, readable
 from zenlake.api import handlers
 from zenlake.api import session as blocking
-from zenlake.api._open import checked
+from zenlake.api._open import check_config
 from zenlake.api.cancellation import CancellationToken
 from zenlake.api.session_node import OpenAttempt
 from zenlake.config import Config
@@ -394,7 +394,7 @@ class Opening:
     async def _open(self) -> Session:
         loop, attempt = asyncio.get_running_loop(), OpenAttempt()
         opened: asyncio.Future[blocking.Session] = loop.create_future()
-        make = partial(blocking.Session, checked(self._config), attempt=attempt, **self._options)
+        make = partial(blocking.Session, check_config(self._config), attempt=attempt, **self._options)
 
         def work() -> None:
             try:

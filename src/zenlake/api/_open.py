@@ -3,7 +3,7 @@
 
 from typing import TYPE_CHECKING
 
-from zenlake._compat.import_without_gc import loaded
+from zenlake._compat.import_without_gc import import_module_without_gc
 from zenlake.config import Config
 
 if TYPE_CHECKING:
@@ -36,19 +36,19 @@ def open(
             session.put("robots/7/goal", "home")
         ```
     """
-    config = checked(config)
+    config = check_config(config)
     discovery = None
     if config.get("scouting/multicast/enabled") is not False:
-        discovery = loaded("zenlake.api.scouting_service").ScoutingService(config)
+        discovery = import_module_without_gc("zenlake.api.scouting_service").ScoutingService(config)
     try:
-        return loaded("zenlake.api.session").Session(config, timestamp_callback, discovery=discovery)
+        return import_module_without_gc("zenlake.api.session").Session(config, timestamp_callback, discovery=discovery)
     except BaseException:
         if discovery is not None:
             discovery.close()
         raise
 
 
-def checked(config: Config | None) -> Config:
+def check_config(config: Config | None) -> Config:
     if config is not None and not isinstance(config, Config):
         raise TypeError(f"open takes a zenlake.Config, not {type(config).__name__}")
     return config if config is not None else Config()

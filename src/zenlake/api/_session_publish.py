@@ -4,7 +4,7 @@
 from typing import TYPE_CHECKING, Any, cast
 
 from zenlake.api._put_fast_path import SessionPut
-from zenlake.api._validation import as_encoding, as_key, as_qos, as_told, given
+from zenlake.api._validation import as_encoding, as_key, as_qos, as_wire_encoding, require_type
 from zenlake.api.entities import Publisher
 from zenlake.api.qos_overwrite import QosOverwrites
 from zenlake.api.timestamp_stack import TimestampInstrumentation, TimestampStamper
@@ -119,9 +119,9 @@ class PublishMixin(SessionPut):
         """Send a put or delete with any fields. Return False if it was dropped. `_put_fast_path` has the fast path
         for plain bytes."""
         node = self._live()
-        given("timestamp", timestamp, Timestamp, None)
-        given("timestamp_instrumentation", instrumentation, TimestampInstrumentation, None)
-        given("source_info", source, SourceInfo, None)
+        require_type("timestamp", timestamp, Timestamp, None)
+        require_type("timestamp_instrumentation", instrumentation, TimestampInstrumentation, None)
+        require_type("source_info", source, SourceInfo, None)
         if self._overwrites:
             fixed = self._overwrites.of(key, fixed)
         if attachment is not None:
@@ -133,7 +133,7 @@ class PublishMixin(SessionPut):
             sent = node.put(
                 key,
                 payload,
-                encoding=as_told(encoding),
+                encoding=as_wire_encoding(encoding),
                 attachment=attachment,
                 timestamp=timestamp,
                 source=source,
@@ -145,7 +145,7 @@ class PublishMixin(SessionPut):
         """Return the prepared put for plain bytes, or None if the node adds a timestamp to each sample."""
         if self._overwrites:
             qos = self._overwrites.of(key_expr.utf8, qos)
-        return self._live().post(key_expr.utf8, encoding=as_told(encoding), **qos)
+        return self._live().post(key_expr.utf8, encoding=as_wire_encoding(encoding), **qos)
 
     def declare_publisher(
         self,
@@ -179,7 +179,7 @@ class PublishMixin(SessionPut):
         """
         key = as_key(key_expr)
         qos = as_qos(congestion_control, priority, express, allowed_destination)
-        reliability = given("reliability", reliability, Reliability, Reliability.RELIABLE)
+        reliability = require_type("reliability", reliability, Reliability, Reliability.RELIABLE)
         qos = self._overwrites.of(key.utf8, {**qos, "reliable": reliability is Reliability.RELIABLE})
         node = self._live()
         entity = node.declare_publisher(key.utf8, qos["destination"])
@@ -210,7 +210,7 @@ class PublishMixin(SessionPut):
             InvalidValue: A column or value is invalid. No row was sent.
             ClosedError: The session is closed.
         """
-        given("source_info", source_info, SourceInfo, None)
+        require_type("source_info", source_info, SourceInfo, None)
         from zenlake.api.arrow import put_table
 
         return put_table(

@@ -3,7 +3,7 @@
 
 from typing import TYPE_CHECKING, Any, cast
 
-from zenlake.api._validation import as_encoding, as_flag, as_key, as_locality, as_seconds, given
+from zenlake.api._validation import as_encoding, as_flag, as_key, as_locality, as_seconds, require_type
 from zenlake.api.entities import Querier
 from zenlake.api.handlers import Receiver
 from zenlake.api.sample_decoder import KeyExprCache
@@ -193,14 +193,16 @@ class QueryMixin:
         destination: Locality | None,
     ) -> dict[str, Any]:
         mode = consolidation.mode if isinstance(consolidation, QueryConsolidation) else consolidation
-        accepts = given("accept_replies", accept_replies, ReplyKeyExpr, ReplyKeyExpr.DEFAULT)
+        accepts = require_type("accept_replies", accept_replies, ReplyKeyExpr, ReplyKeyExpr.DEFAULT)
         return {
-            "target": given("target", target, QueryTarget, QueryTarget.DEFAULT),
-            "consolidation": given("consolidation", mode, ConsolidationMode, ConsolidationMode.AUTO),
+            "target": require_type("target", target, QueryTarget, QueryTarget.DEFAULT),
+            "consolidation": require_type("consolidation", mode, ConsolidationMode, ConsolidationMode.AUTO),
             "accept_any": accepts is ReplyKeyExpr.ANY,
             "timeout": self._default_timeout if timeout is None else as_seconds("timeout", timeout),
-            "congestion": given("congestion_control", congestion_control, CongestionControl, CongestionControl.BLOCK),
-            "priority": given("priority", priority, Priority, Priority.DATA),
+            "congestion": require_type(
+                "congestion_control", congestion_control, CongestionControl, CongestionControl.BLOCK
+            ),
+            "priority": require_type("priority", priority, Priority, Priority.DATA),
             "express": as_flag("express", express),
             "destination": as_locality("allowed_destination", destination),
         }
@@ -224,12 +226,12 @@ class QueryMixin:
         if budget is not None and budget < 1:
             raise InvalidValue(f"invalid budget={budget}; expected at least 1, or None for no limit")
         node = self._live()
-        given("source_info", source, SourceInfo, None)
-        given("timestamp_instrumentation", instrumentation, TimestampInstrumentation, None)
+        require_type("source_info", source, SourceInfo, None)
+        require_type("timestamp_instrumentation", instrumentation, TimestampInstrumentation, None)
         if token is not None:
             from zenlake.api.cancellation import CancellationToken
 
-            given("cancellation_token", token, CancellationToken, token).check()
+            require_type("cancellation_token", token, CancellationToken, token).check()
         if fixed["accept_any"] and "_anyke" not in parameters:
             parameters = f"{parameters};_anyke" if parameters else "_anyke"
         target: Receiver[Reply] = self._receiver(handler)

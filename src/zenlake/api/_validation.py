@@ -23,8 +23,8 @@ __all__ = [
     "as_period",
     "as_qos",
     "as_seconds",
-    "as_told",
-    "given",
+    "as_wire_encoding",
+    "require_type",
 ]
 
 T = TypeVar("T")
@@ -39,16 +39,16 @@ USUAL = {  # options of a put with their default values
 }
 
 
-def given(name: str, value: T | None, kind: type[T], usual: D) -> T | D:
+def require_type(name: str, value: T | None, kind: type[T], usual: D) -> T | D:
     """Return the argument, or `usual` if it is None. Raise TypeError if it has another type."""
     if value is None:
         return usual
     if isinstance(value, kind):
         return value
-    raise TypeError(f"invalid {name}={value!r}; expected {_described(kind)}")
+    raise TypeError(f"invalid {name}={value!r}; expected {_describe(kind)}")
 
 
-def _described(kind: type[Any]) -> str:
+def _describe(kind: type[Any]) -> str:
     if kind is bool:
         return "True or False"
     article = "an" if kind.__name__[0] in "AEIO" else "a"
@@ -57,7 +57,7 @@ def _described(kind: type[Any]) -> str:
 
 
 def as_flag(name: str, value: bool | None) -> bool:
-    return given(name, value, bool, False)
+    return require_type(name, value, bool, False)
 
 
 def as_seconds(name: str, value: Any) -> float:
@@ -96,13 +96,13 @@ def as_encoding(encoding: Encoding | str | None) -> Encoding | None:
     return encoding if encoding is None or isinstance(encoding, Encoding) else Encoding(encoding)
 
 
-def as_told(encoding: Encoding | None) -> Encoding | None:
+def as_wire_encoding(encoding: Encoding | None) -> Encoding | None:
     """Return the encoding, or None for the default: bytes without a schema."""
     return None if encoding is not None and encoding.id == 0 and encoding.schema is None else encoding
 
 
 def as_locality(name: str, locality: Locality | None) -> Locality:
-    return given(name, locality, Locality, Locality.ANY)
+    return require_type(name, locality, Locality, Locality.ANY)
 
 
 def as_qos(
@@ -115,8 +115,8 @@ def as_qos(
     if congestion_control is None and priority is None and express is None and destination is None:
         return USUAL
     return {
-        "priority": given("priority", priority, Priority, Priority.DATA),
-        "congestion": given("congestion_control", congestion_control, CongestionControl, CongestionControl.DROP),
+        "priority": require_type("priority", priority, Priority, Priority.DATA),
+        "congestion": require_type("congestion_control", congestion_control, CongestionControl, CongestionControl.DROP),
         "express": as_flag("express", express),
         "reliable": True,
         "destination": as_locality("allowed_destination", destination),

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from zenlake._compat.fast_dataclass import dataclass
-from zenlake.api._validation import as_count, as_flag, as_period, as_qos, given
+from zenlake.api._validation import as_count, as_flag, as_period, as_qos, require_type
 from zenlake.api.entities import Declared, Publisher
 from zenlake.api.handlers import Callback
 from zenlake.api.reply import Sample
@@ -71,7 +71,7 @@ class CacheConfig:
 
     def __init__(self, max_samples: int | None = None, *, replies_config: RepliesConfig | None = None) -> None:
         self.max_samples = 1 if max_samples is None else as_count("max_samples", max_samples)
-        self.replies_config = given("replies_config", replies_config, RepliesConfig, None)
+        self.replies_config = require_type("replies_config", replies_config, RepliesConfig, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,8 +334,8 @@ def declare_advanced_publisher(
         ConfigError: The cache needs timestamps, which the configuration disables.
         ClosedError: The session is closed.
     """
-    given("cache", cache, CacheConfig, None)
-    given("sample_miss_detection", sample_miss_detection, MissDetectionConfig, None)
+    require_type("cache", cache, CacheConfig, None)
+    require_type("sample_miss_detection", sample_miss_detection, MissDetectionConfig, None)
     is_detected = as_flag("publisher_detection", publisher_detection)
     publisher = session.declare_publisher(
         key_expr,

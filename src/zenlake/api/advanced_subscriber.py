@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic
 
 from zenlake._compat.fast_dataclass import dataclass
-from zenlake.api._validation import as_count, as_flag, as_key, as_locality, as_period, as_seconds, given
+from zenlake.api._validation import as_count, as_flag, as_key, as_locality, as_period, as_seconds, require_type
 from zenlake.api.entities import Declared, H, Listening, Receiving, Subscriber
 from zenlake.api.handlers import Callback, Receiver
 from zenlake.api.reorder_buffer import Miss, ReorderBuffer
@@ -283,8 +283,8 @@ def declare_advanced_subscriber(
         ClosedError: The session is closed.
     """
     key, origin = as_key(key_expr), as_locality("allowed_origin", allowed_origin)
-    given("history", history, HistoryConfig, None)
-    given("recovery", recovery, RecoveryConfig, None)
+    require_type("history", history, HistoryConfig, None)
+    require_type("recovery", recovery, RecoveryConfig, None)
     is_detected = as_flag("subscriber_detection", subscriber_detection)
     session._live()
     target = session._receiver(handler)

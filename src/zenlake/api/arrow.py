@@ -16,13 +16,13 @@ from zenlake.api.handlers import Handler, Receiver
 from zenlake.api.table_input import as_rows
 from zenlake.api.table_publisher import TablePublisher
 from zenlake.columns.live_samples import LiveSamples
-from zenlake.columns.schemas import chosen
+from zenlake.columns.schemas import select_schema
 from zenlake.core.encoding import Encoding
 from zenlake.core.enums import ConsolidationMode, Locality
 from zenlake.core.identifiers import SourceInfo
 from zenlake.core.keyexpr import KeyExpr
 from zenlake.errors import QueryError
-from zenlake.network.local_face import quality
+from zenlake.network.local_face import qos_byte
 
 if TYPE_CHECKING:
     from zenlake.api.session import Session
@@ -66,7 +66,7 @@ class ArrowChannel:
         self.columns = columns
         if isinstance(columns, str):
             raise TypeError(f"invalid columns={columns!r}; expected a list of names")
-        chosen("samples", columns)  # validates the names
+        select_schema("samples", columns)  # validates the names
 
     def _receiver(self) -> Receiver[Any]:
         channel: Handler[pa.RecordBatch] = Handler(self.capacity)
@@ -88,13 +88,13 @@ def get_table(session: "Session", selector: Any, **options: Any) -> pa.Table:
     session.get(selector, _Given(target), **options)
     found = pa.Table.from_batches([*channel, samples.finish()])
     if filling.mode is ConsolidationMode.LATEST:
-        found = newest(found)
+        found = select_newest(found)
     if filling.errors:
         raise QueryError(tuple(filling.errors), found)
     return found
 
 
-def newest(samples: pa.Table) -> pa.Table:
+def select_newest(samples: pa.Table) -> pa.Table:
     """Return the newest sample of each key, by the rule of `network.consolidation`."""
     keys = samples["key"].combine_chunks().dictionary_encode()
     count = len(keys)
@@ -151,7 +151,7 @@ def put_table(
     rows = TablePublisher(node, destination is not Locality.REMOTE, destination is not Locality.SESSION_LOCAL)
     usual = {
         "priority": int(fixed["priority"]),
-        "congested": quality(0, fixed["congestion"], False),
+        "congested": qos_byte(0, fixed["congestion"], False),
         "express": fixed["express"],
         "reliable": fixed["reliable"],
         "encoding": encoding,
@@ -160,7 +160,7 @@ def put_table(
     number = 0 if first is None else first.source_sn
     for batch in taken.to_batches():
         if first is not None:
-            batch = _numbered(batch, first, number)
+            batch = _number_rows(batch, first, number)
             number += batch.num_rows
         if key_expr is not None:
             sent += rows.send(batch, None, key_expr.utf8, **usual)
@@ -169,7 +169,7 @@ def put_table(
     return sent
 
 
-def _numbered(batch: pa.RecordBatch, first: SourceInfo, number: int) -> pa.RecordBatch:
+def _number_rows(batch: pa.RecordBatch, first: SourceInfo, number: int) -> pa.RecordBatch:
     """Add the source columns of each row."""
     count = batch.num_rows
     source = {

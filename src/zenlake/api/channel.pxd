@@ -39,4 +39,4 @@ cdef class Channel:
     cdef int let_go(self) except -1
     cdef int discard(self) except -1
 
-cdef int ring_first(FastDeque bells) except -1
+cdef int wake_first(FastDeque bells) except -1

@@ -38,7 +38,7 @@ MAX_WAIT = 3600.0
 CALLING: set[int] = set()
 
 
-def ring_first(bells):
+def wake_first(bells):
     """Wake the longest-waiting thread."""
     if length(bells):
         try:
@@ -155,7 +155,7 @@ class Channel:
 
     def notify(self):
         """Wake one waiting thread after a push."""
-        return ring_first(self.waiting)
+        return wake_first(self.waiting)
 
     def _feed(self, callback: Any, failed: Any) -> None:
         """Call `callback` with every item until the channel is closed. Call `failed()` whenever it raises."""
@@ -297,7 +297,7 @@ class Channel:
 
     def let_in(self):
         """Wake the thread that waits longest for space."""
-        return ring_first(self.held) if self.count < self.capacity else 0
+        return wake_first(self.held) if self.count < self.capacity else 0
 
     def let_go(self):
         self.let_in()
@@ -320,7 +320,7 @@ class Channel:
         while length(self.waiting):
             self.notify()
         while length(self.held):
-            ring_first(self.held)
+            wake_first(self.held)
         if self.paused:
             self.paused = False
             if self.source is not None:

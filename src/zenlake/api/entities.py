@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from zenlake.api._put_fast_path import PublisherPut
 from zenlake.api._validation import as_encoding
-from zenlake.api.handlers import Receiver, receiver
+from zenlake.api.handlers import Receiver, make_receiver
 from zenlake.api.zbytes import as_buffer
 from zenlake.core.encoding import Encoding
 from zenlake.core.enums import CongestionControl, Priority, Reliability, ReplyKeyExpr
@@ -238,7 +238,7 @@ class Matching(Declared):
             ClosedError: This entity is undeclared.
         """
         entity = self._alive()
-        target: Receiver[MatchingStatus] = receiver(handler)
+        target: Receiver[MatchingStatus] = make_receiver(handler)
         target.source(self._session._node)
         listeners = self._listeners
         listeners.append(target)

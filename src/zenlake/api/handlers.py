@@ -16,9 +16,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 from zenlake._compat.lazy_logging import logger
 from zenlake.api.channel import DEFAULT_CAPACITY, Channel
 from zenlake.errors import InvalidValue
-from zenlake.runtime.deferred_wakeup import ring_held
+from zenlake.runtime.deferred_wakeup import release_wakeups
 
-__all__ = ["Handler", "DefaultHandler", "FifoChannel", "RingChannel", "Callback", "Receiver", "Threaded", "receiver"]
+__all__ = [
+    "Handler",
+    "DefaultHandler",
+    "FifoChannel",
+    "RingChannel",
+    "Callback",
+    "Receiver",
+    "Threaded",
+    "make_receiver",
+]
 
 log = logger("zenlake.handlers")
 
@@ -318,7 +327,7 @@ class Direct(Generic[T]):
         self._within: dict[int, deque[Any]] = {}  # queued items by thread, while the callback runs on it
 
     def push(self, item: Any) -> None:
-        ring_held()  # before a callback of unknown duration
+        release_wakeups()  # before a callback of unknown duration
         me = threading.get_ident()
         waiting = self._within.get(me)
         if waiting is not None:
@@ -360,7 +369,7 @@ def _call_drop(drop: Callable[[], Any] | None) -> None:
             log.exception("callback error")
 
 
-def receiver(handler: Any, own: Callable[[Any], Receiver[T] | None] = lambda handler: None) -> Receiver[T]:
+def make_receiver(handler: Any, own: Callable[[Any], Receiver[T] | None] = lambda handler: None) -> Receiver[T]:
     """Return the receiver for a user's `handler` argument. `own` handles channels of certain entities only."""
     if handler is None or isinstance(handler, DefaultHandler):
         return _channel(Handler())

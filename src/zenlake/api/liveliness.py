@@ -3,7 +3,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from zenlake.api._validation import as_flag, as_key, as_seconds, given
+from zenlake.api._validation import as_flag, as_key, as_seconds, require_type
 from zenlake.api.cancellation import CancellationToken
 from zenlake.api.entities import LivelinessToken, Subscriber
 from zenlake.api.handlers import Receiver
@@ -71,7 +71,7 @@ class Liveliness:
         node = session._live()
         patience = session._default_timeout if timeout is None else as_seconds("timeout", timeout)
         if cancellation_token is not None:
-            given("cancellation_token", cancellation_token, CancellationToken, cancellation_token).check()
+            require_type("cancellation_token", cancellation_token, CancellationToken, cancellation_token).check()
         target: Receiver[Reply] = session._receiver(handler)
         keys, push = session._keys, target.push
         asking: Any = None

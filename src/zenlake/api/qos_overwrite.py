@@ -22,7 +22,7 @@ class QosOverwrites:
 
     def __init__(self, entries: list[dict[str, Any]]) -> None:
         self._rules = [
-            (key.encode(), _changes(each["config"])) for each in reversed(entries) for key in each["key_exprs"]
+            (key.encode(), _parse_changes(each["config"])) for each in reversed(entries) for key in each["key_exprs"]
         ]
 
     def __bool__(self) -> bool:
@@ -36,7 +36,7 @@ class QosOverwrites:
         return qos
 
 
-def _changes(config: dict[str, Any]) -> dict[str, Any]:
+def _parse_changes(config: dict[str, Any]) -> dict[str, Any]:
     """Return the overrides with the names of the node's `put`."""
     read: dict[str, tuple[str, Callable[[Any], Any]]] = {
         "priority": ("priority", lambda name: Priority[name.upper()]),

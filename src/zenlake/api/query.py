@@ -4,8 +4,8 @@
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from zenlake.api._validation import as_encoding, as_flag, as_key, given
-from zenlake.api.sample import Sample, payload_of
+from zenlake.api._validation import as_encoding, as_flag, as_key, require_type
+from zenlake.api.sample import Sample, read_payload
 from zenlake.api.timestamp_stack import TimestampStack
 from zenlake.api.zbytes import ZBytes, as_buffer
 from zenlake.core.encoding import Encoding
@@ -50,7 +50,7 @@ class Query:
         self._open = True
         self._key_expr = key_expr
         self._parameters = (question.parameters.value or b"").decode(errors="replace")
-        self._payload = payload_of(question.body) if has_body else None
+        self._payload = read_payload(question.body) if has_body else None
         self._encoding = question.encoding.value if has_body else None
         self._attachment = None if attachment is None else ZBytes(attachment)
         self._source_info = question.source.value
@@ -149,13 +149,13 @@ class Query:
             ClosedError: The query was dropped, or the session is closed.
         """
         asked = self._answerable()
-        _ignored("reply", congestion_control, priority)
+        _ignore("reply", congestion_control, priority)
         asked.reply(
             self._key(key_expr),
             bytes(as_buffer(payload)),
             encoding=as_encoding(encoding),
             attachment=None if attachment is None else bytes(as_buffer(attachment)),
-            timestamp=given("timestamp", timestamp, Timestamp, None),
+            timestamp=require_type("timestamp", timestamp, Timestamp, None),
             express=as_flag("express", express),
             stack=self._answered(),
         )
@@ -178,11 +178,11 @@ class Query:
             ClosedError: The query was dropped, or the session is closed.
         """
         asked = self._answerable()
-        _ignored("reply_del", congestion_control, priority)
+        _ignore("reply_del", congestion_control, priority)
         asked.reply_del(
             self._key(key_expr),
             attachment=None if attachment is None else bytes(as_buffer(attachment)),
-            timestamp=given("timestamp", timestamp, Timestamp, None),
+            timestamp=require_type("timestamp", timestamp, Timestamp, None),
             express=as_flag("express", express),
             stack=self._answered(),
         )
@@ -249,9 +249,9 @@ class Query:
         raise TypeError("a Query belongs to its session and cannot be copied or pickled")
 
 
-def _ignored(name: str, congestion_control: CongestionControl | None, priority: Priority | None) -> None:
-    given("congestion_control", congestion_control, CongestionControl, None)
-    given("priority", priority, Priority, None)
+def _ignore(name: str, congestion_control: CongestionControl | None, priority: Priority | None) -> None:
+    require_type("congestion_control", congestion_control, CongestionControl, None)
+    require_type("priority", priority, Priority, None)
     for argument, value in (("congestion_control", congestion_control), ("priority", priority)):
         if value is not None:
             warnings.warn(

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from zenlake.api.sample import Sample, payload_of, sample_of
+from zenlake.api.sample import Sample, make_sample, read_payload
 from zenlake.api.timestamp_stack import TimestampStack, TimestampStamper
 from zenlake.api.zbytes import ZBytes
 from zenlake.core.encoding import Encoding
@@ -70,8 +70,8 @@ def reply_from_response(key_expr: KeyExpr | None, response: Any, stamper: Timest
     result: Sample | ReplyError
     if response.is_reply and key_expr is not None:
         reply = response.reply
-        result = sample_of(key_expr, reply.put, reply.delete, reply.is_put, response.qos, stack)
+        result = make_sample(key_expr, reply.put, reply.delete, reply.is_put, response.qos, stack)
     else:
         err = response.err
-        result = ReplyError(payload_of(err.payload), err.encoding.value or BYTES, stack)
+        result = ReplyError(read_payload(err.payload), err.encoding.value or BYTES, stack)
     return Reply(result, response.responder.value)

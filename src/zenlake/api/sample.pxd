@@ -18,13 +18,13 @@ cdef class Sample:
     cdef readonly object source_info
     cdef readonly object timestamp_stack
 
-cdef bytes clock_of(const unsigned char* data, Py_ssize_t at, Py_ssize_t size)
-cpdef ZBytes payload_of(Blob blob)
-cpdef Sample sample_of(key_expr, Put put, Del delete, bint is_put, int qos, stack)
+cdef bytes read_clock(const unsigned char* data, Py_ssize_t at, Py_ssize_t size)
+cpdef ZBytes read_payload(Blob blob)
+cpdef Sample make_sample(key_expr, Put put, Del delete, bint is_put, int qos, stack)
 
 # Inline, because every sample is created here; sample.py has the uncompiled form.
 
-cdef inline Sample begun(key_expr, bint is_put, int qos):
+cdef inline Sample new_sample(key_expr, bint is_put, int qos):
     cdef Sample sample = Sample.__new__(Sample)
     sample.key_expr = key_expr
     sample.is_put = is_put

@@ -12,19 +12,19 @@ from zenlake.core.enums import CongestionControl, Priority, SampleKind
 from zenlake.core.identifiers import Timestamp
 
 if cython.compiled:
-    from cython.cimports.zenlake.api.zbytes import ZBytes, zbytes_of
+    from cython.cimports.zenlake.api.zbytes import ZBytes, make_zbytes
     from cython.cimports.zenlake.wire.cursor import Blob
     from cython.cimports.zenlake.wire.fields import Source, Stamp
-    from cython.cimports.zenlake.wire.raw_memory import same, take
+    from cython.cimports.zenlake.wire.raw_memory import equal_bytes, take
     from cython.cimports.zenlake.wire.zenoh_body import Del, Put
 else:
-    from zenlake.api.zbytes import ZBytes, zbytes_of
+    from zenlake.api.zbytes import ZBytes, make_zbytes
     from zenlake.wire.cursor import Blob
     from zenlake.wire.fields import Source, Stamp
-    from zenlake.wire.raw_memory import same, take
+    from zenlake.wire.raw_memory import equal_bytes, take
     from zenlake.wire.zenoh_body import Del, Put  # noqa: F401
 
-__all__ = ["Sample", "payload_of", "sample_of"]
+__all__ = ["Sample", "read_payload", "make_sample"]
 
 PUT, DELETE = SampleKind.PUT, SampleKind.DELETE
 BYTES = Encoding.ZENOH_BYTES
@@ -94,7 +94,7 @@ class Sample:
     def payload(self) -> ZBytes:
         """The payload. Empty for a deletion."""
         if isinstance(self._payload, bytes):
-            self._payload = zbytes_of(self._payload)
+            self._payload = make_zbytes(self._payload)
         return self._payload
 
     @property
@@ -138,7 +138,7 @@ class Sample:
     def attachment(self) -> ZBytes | None:
         """Attachment of the sample, or None."""
         if isinstance(self._attachment, bytes):
-            self._attachment = zbytes_of(self._attachment)
+            self._attachment = make_zbytes(self._attachment)
         return self._attachment
 
     def __repr__(self) -> str:
@@ -154,7 +154,7 @@ class Sample:
 
 if not cython.compiled:  # compiled: inline, in the .pxd
 
-    def begun(key_expr, is_put, qos):
+    def new_sample(key_expr, is_put, qos):
         """Return a new sample without optional fields."""
         sample = Sample.__new__(Sample)
         sample.key_expr = key_expr
@@ -166,30 +166,30 @@ if not cython.compiled:  # compiled: inline, in the .pxd
         return sample
 
 
-def clock_of(data, at, size):
+def read_clock(data, at, size):
     """Return the clock id. Few clocks issue most timestamps, so the previous id is reused if equal."""
     global LAST_CLOCK
-    if size != len(LAST_CLOCK) or not same(data, at, LAST_CLOCK, 0, size):
+    if size != len(LAST_CLOCK) or not equal_bytes(data, at, LAST_CLOCK, 0, size):
         LAST_CLOCK = take(data, at, size)
     return LAST_CLOCK
 
 
-def payload_of(blob):
+def read_payload(blob):
     """Return a copy of a field whose buffer is reused, or a view of a reassembled message."""
     if blob.size > MAX_COPY:
         return ZBytes(blob.view.toreadonly())
-    return zbytes_of(take(blob.data, blob.at, blob.size))
+    return make_zbytes(take(blob.data, blob.at, blob.size))
 
 
-def sample_of(key_expr, put, delete, is_put, qos, stack):
+def make_sample(key_expr, put, delete, is_put, qos, stack):
     """Create a sample from the records of a message's body."""
-    sample: Sample = begun(key_expr, is_put, qos)
+    sample: Sample = new_sample(key_expr, is_put, qos)
     sample.timestamp_stack = stack
     stamp: Stamp = put.timestamp if is_put else delete.timestamp
     source: Source = put.source if is_put else delete.source
     attachment: Blob = put.attachment if is_put else delete.attachment
     if is_put and put.payload.size > MAX_COPY:
-        sample._payload = payload_of(put.payload)
+        sample._payload = read_payload(put.payload)
     elif is_put and put.payload.size > 0:
         sample._payload = take(put.payload.data, put.payload.at, put.payload.size)
     else:
@@ -198,7 +198,7 @@ def sample_of(key_expr, put, delete, is_put, qos, stack):
         sample._encoding = (put.encoding.id, put.encoding.schema.value)
     if stamp.id.size >= 0:
         sample.ntp64 = stamp.ntp64
-        sample.clock = clock_of(stamp.id.data, stamp.id.at, stamp.id.size)
+        sample.clock = read_clock(stamp.id.data, stamp.id.at, stamp.id.size)
     if attachment.size >= 0:
         sample._attachment = take(attachment.data, attachment.at, attachment.size)
     if source.entity.zid.size >= 0:

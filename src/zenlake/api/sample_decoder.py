@@ -18,19 +18,19 @@ from zenlake.errors import KeyExprError
 if cython.compiled:
     import cython.cimports.zenlake.wire.message_ids as message_ids
     from cython.cimports.zenlake.api.channel import LazyItems
-    from cython.cimports.zenlake.api.sample import Sample, begun, clock_of, sample_of
+    from cython.cimports.zenlake.api.sample import Sample, make_sample, new_sample, read_clock
     from cython.cimports.zenlake.network.forwarding import PushListener
     from cython.cimports.zenlake.wire.cursor import Cursor
     from cython.cimports.zenlake.wire.network import Push
-    from cython.cimports.zenlake.wire.raw_memory import eight_bytes, joined_sevens, short_vle, take
+    from cython.cimports.zenlake.wire.raw_memory import eight_bytes, join_sevens, short_vle, take
 else:
     from zenlake.api.channel import LazyItems
-    from zenlake.api.sample import Sample, begun, clock_of, sample_of
+    from zenlake.api.sample import Sample, make_sample, new_sample, read_clock
     from zenlake.network.forwarding import PushListener
     from zenlake.wire import message_ids
     from zenlake.wire.cursor import Cursor
     from zenlake.wire.network import Push
-    from zenlake.wire.raw_memory import eight_bytes, joined_sevens, short_vle, take
+    from zenlake.wire.raw_memory import eight_bytes, join_sevens, short_vle, take
 
 __all__ = ["KeyExprCache", "PushView", "LazySamples", "SampleListener"]
 
@@ -115,7 +115,7 @@ class PushView:
     def time(self, data):
         """Return the timestamp as NTP64."""
         at: cython.Py_ssize_t = self.clock_at - 10
-        return joined_sevens(eight_bytes(data, at)) | eight_bytes(data, at + 1) & NINTH
+        return join_sevens(eight_bytes(data, at)) | eight_bytes(data, at + 1) & NINTH
 
 
 class LazySamples(LazyItems):
@@ -137,10 +137,10 @@ class LazySamples(LazyItems):
         if plain.scope != self.scope:
             self.scope = plain.scope
             self.key_expr = self.names[plain.scope]
-        sample: Sample = begun(self.key_expr, True, plain.qos)
+        sample: Sample = new_sample(self.key_expr, True, plain.qos)
         if plain.clock_size:
             sample.ntp64 = plain.time(self.data)
-            sample.clock = clock_of(self.data, plain.clock_at, plain.clock_size)
+            sample.clock = read_clock(self.data, plain.clock_at, plain.clock_size)
         sample._payload = take(self.data, plain.payload_at, plain.payload_size)
         if (
             plain.encoding
@@ -196,7 +196,7 @@ class SampleListener(PushListener):
             stack = None
             if message.timestamp_stack.size >= 0:
                 stack = self.stamper.received(message.timestamp_stack.value)
-            sample: Sample = sample_of(key_expr, message.put, message.delete, message.is_put, message.qos, stack)
+            sample: Sample = make_sample(key_expr, message.put, message.delete, message.is_put, message.qos, stack)
             if self.channel is None:
                 self.push(sample)
             elif not self.channel.admits(message.qos & MAY_BLOCK != 0):

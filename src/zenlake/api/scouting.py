@@ -7,8 +7,8 @@ from types import GenericAlias
 from typing import Any, Generic, TypeVar
 
 from zenlake._compat.fast_dataclass import dataclass
-from zenlake.api._validation import given
-from zenlake.api.handlers import Receiver, receiver
+from zenlake.api._validation import require_type
+from zenlake.api.handlers import Receiver, make_receiver
 from zenlake.api.scouting_service import group
 from zenlake.config import Config
 from zenlake.core.enums import WhatAmI, WhatAmIMatcher
@@ -143,7 +143,7 @@ def scout(
     if isinstance(what, WhatAmI):
         what = WhatAmIMatcher.from_wire(int(what))
     matcher = what if isinstance(what, WhatAmIMatcher) else WhatAmIMatcher(what or "router|peer|client")
-    return Scout(receiver(handler), matcher, given("config", config, Config, None) or Config())
+    return Scout(make_receiver(handler), matcher, require_type("config", config, Config, None) or Config())
 
 
 def _after_fork() -> None:

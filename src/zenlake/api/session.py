@@ -16,7 +16,7 @@ from zenlake.api._session_query import QueryMixin
 from zenlake.api._validation import as_flag, as_key, as_locality
 from zenlake.api.config_mapping import QUERY_TIMEOUT
 from zenlake.api.entities import Queryable, Subscriber
-from zenlake.api.handlers import Receiver, Threaded, receiver
+from zenlake.api.handlers import Receiver, Threaded, make_receiver
 from zenlake.api.qos_overwrite import QosOverwrites
 from zenlake.api.sample import Sample
 from zenlake.api.sample_decoder import KeyExprCache, SampleListener
@@ -283,7 +283,7 @@ class Session(PublishMixin, QueryMixin):
     # Declared entities
 
     def _receiver(self, handler: Any) -> Receiver[Any]:
-        target: Receiver[Any] = receiver(handler, _own)
+        target: Receiver[Any] = make_receiver(handler, _own)
         target.source(self._node)
         self._receivers.add(target)
         return target

@@ -150,7 +150,7 @@ class SessionNode(LiveNode):
     # Connections
 
     def connections(self) -> list[tuple["Transport", "Link"]]:
-        return [_described(face) for face in list(self.runtime.faces.values())]
+        return [_describe(face) for face in list(self.runtime.faces.values())]
 
     def watch(self, watcher: Watcher, history: bool) -> Callable[[], None]:
         """Add a listener for connection events. Return a function that removes it."""
@@ -175,12 +175,12 @@ class SessionNode(LiveNode):
 
     def _report(self, kind: SampleKind, face: Connection) -> None:
         if self._watchers:
-            transport, link = _described(face)
+            transport, link = _describe(face)
             for watcher in list(self._watchers.values()):
                 watcher(kind, transport, link)
 
 
-def _described(face: Connection) -> tuple["Transport", "Link"]:
+def _describe(face: Connection) -> tuple["Transport", "Link"]:
     from zenlake.api.info import Link, Transport  # rarely used
 
     zid = ZenohId.from_wire(face.zid)

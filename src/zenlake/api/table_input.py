@@ -53,7 +53,7 @@ def as_rows(given: Any, key_expr: KeyExpr | None, zid: str) -> pa.Table:
     if "priority" in names:
         _check_priorities(taken["priority"])
     if "timestamp" in names and "ntp64" not in names:
-        taken = _stamped(taken, table["timestamp"], zid)
+        taken = _check_timestamps(taken, table["timestamp"], zid)
     if key_expr is None:
         if taken["key"].null_count:
             raise InvalidValue(f"{taken['key'].null_count} rows have no key")
@@ -125,7 +125,7 @@ def _check_keys(column: pa.ChunkedArray, key: str) -> None:
         )
 
 
-def _stamped(taken: pa.Table, times: pa.ChunkedArray, zid: str) -> pa.Table:
+def _check_timestamps(taken: pa.Table, times: pa.ChunkedArray, zid: str) -> pa.Table:
     """Return the table with times as NTP64, and the clock id of rows that have a time."""
     kind = times.type
     if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_null(kind)):

@@ -14,14 +14,14 @@ if cython.compiled:
     from cython.cimports.zenlake.columns.column_readers import EnumReader
     from cython.cimports.zenlake.columns.encoder import Encoder
     from cython.cimports.zenlake.network.forwarding import Route, Target
-    from cython.cimports.zenlake.network.prepared_put import PreparedPush, ThreadQueueHandle, posted
+    from cython.cimports.zenlake.network.prepared_put import PreparedPush, ThreadQueueHandle, encode_prepared
     from cython.cimports.zenlake.wire.fields import WireExpr
     from cython.cimports.zenlake.wire.network import Push
 else:
     from zenlake.columns.column_readers import EnumReader
     from zenlake.columns.encoder import Encoder
     from zenlake.network.forwarding import Route, Target
-    from zenlake.network.prepared_put import PreparedPush, ThreadQueueHandle, posted
+    from zenlake.network.prepared_put import PreparedPush, ThreadQueueHandle, encode_prepared
     from zenlake.wire.fields import WireExpr
     from zenlake.wire.network import Push
 
@@ -78,9 +78,9 @@ class TablePublisher:
         own: bytes = KeyExpr(key).utf8 if isinstance(key, str) else key
         route: Route = self.node.routes.published(self.node.application.namespace.whole(own))
         target: Target
-        wires = [wire_key((0, True, route.key))]
+        wires = [encode_key((0, True, route.key))]
         for target in route.targets:
-            wires.append(wire_key(target.face.wire_key(route.key)))
+            wires.append(encode_key(target.face.wire_key(route.key)))
         self.routes.append(route)
         self.keys.append(wires)
         return len(self.routes) - 1
@@ -167,7 +167,7 @@ class TablePublisher:
         if message is None:
             route: Route = self.routes[code]
             target: Target = route.targets[0]
-            message = self.posts[code, qos] = posted(self.encoding, qos)
+            message = self.posts[code, qos] = encode_prepared(self.encoding, qos)
             message.flags |= target.flags
             message.key = target.key
         return message
@@ -204,7 +204,7 @@ class TablePublisher:
         return sent
 
 
-def wire_key(key):
+def encode_key(key):
     scope, sender, suffix = key
     wire = WireExpr()
     wire.set((scope, sender, None if suffix is None else suffix.decode()))

@@ -9,7 +9,7 @@ cdef class ZBytes:
 
 # Inline, because every sample whose payload is read has one; zbytes.py has the uncompiled form.
 
-cdef inline ZBytes zbytes_of(bytes data):
+cdef inline ZBytes make_zbytes(bytes data):
     cdef ZBytes made = ZBytes.__new__(ZBytes)
     made._data = data
     return made

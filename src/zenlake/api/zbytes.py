@@ -36,7 +36,7 @@ class ZBytes:
     __slots__ = ("_data",)
 
     def __init__(self, bytes=None):
-        self._data = b"" if bytes is None else _kept(bytes)
+        self._data = b"" if bytes is None else _keep_alive(bytes)
 
     def to_bytes(self, /):
         """Return the bytes. Copies only large payloads that are part of a larger buffer."""
@@ -103,14 +103,14 @@ class ZBytes:
 
 if not cython.compiled:  # compiled: inline, in the .pxd
 
-    def zbytes_of(data):
+    def make_zbytes(data):
         """Return ZBytes(data) for `bytes`."""
         made = ZBytes.__new__(ZBytes)
         made._data = data
         return made
 
 
-def _kept(data):
+def _keep_alive(data):
     """Return immutable bytes. Views of mutable objects are copied."""
     if isinstance(data, _bytes):
         return data

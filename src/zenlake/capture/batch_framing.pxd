@@ -3,7 +3,7 @@ from zenlake.capture.resync_buffer cimport ResyncBuffer
 from zenlake.capture.heuristics cimport ProtocolDetector
 from zenlake.capture.batch_builder cimport BatchBuilder
 
-cdef bytes copied(const unsigned char* p, Py_ssize_t at, Py_ssize_t end)
+cdef bytes copy_bytes(const unsigned char* p, Py_ssize_t at, Py_ssize_t end)
 
 cdef class BatchStream:
     cdef BatchBuilder rows

@@ -20,10 +20,10 @@ if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
     from cython.cimports.libc.stdlib import free, malloc
     from cython.cimports.libc.string import memcpy
-    from cython.cimports.zenlake.capture.heuristics import begins, lz4_size, quic, tls
+    from cython.cimports.zenlake.capture.heuristics import lz4_size, quic, starts_message, tls
     from cython.cimports.zenlake.capture.resync_buffer import ResyncBuffer
 else:
-    from zenlake.capture.heuristics import begins, lz4_size, quic, tls
+    from zenlake.capture.heuristics import lz4_size, quic, starts_message, tls
     from zenlake.capture.resync_buffer import ResyncBuffer
     from zenlake.wire import message_ids
 
@@ -46,7 +46,7 @@ PATIENCE = cython.declare(
 )  # limit of the bytes held in SEEK: more than two of the largest batches
 
 
-def copied(p, at, end):
+def copy_bytes(p, at, end):
     if cython.compiled:
         return PyBytes_FromStringAndSize(cython.cast(cython.p_const_char, p + at), end - at)
     else:
@@ -181,7 +181,7 @@ class BatchStream:
     def batch(self, p, at, end):
         """Append a whole batch to the rows."""
         wire_size: cython.Py_ssize_t = end - at + self.width
-        if self.certain == 0 and begins(p, at, end, self.framing) == 0:
+        if self.certain == 0 and starts_message(p, at, end, self.framing) == 0:
             with cython.gil:  # not synchronised: search from here
                 self.seek()
                 self.hold(p, at - self.width, end)
@@ -208,7 +208,7 @@ class BatchStream:
             return 0
         with cython.gil:
             if self.mode != SEEK:
-                self.judge.point(copied(p, at, end))
+                self.judge.point(copy_bytes(p, at, end))
                 if self.judge.weigh(0, end - at, PLAIN) >= CERTAIN:
                     self.flow.again()  # INIT or JOIN: a new session between the same ports
             if self.mode == SPLIT:
@@ -225,7 +225,7 @@ class BatchStream:
         plain: bytes = b""
         if size > 0:
             try:
-                plain = lz4_block.decompress(copied(p, at + 1, end), uncompressed_size=size)
+                plain = lz4_block.decompress(copy_bytes(p, at + 1, end), uncompressed_size=size)
             except lz4_block.LZ4BlockError:
                 size = 0
         if size <= 0:
@@ -242,7 +242,7 @@ class BatchStream:
             return 0
         kind: cython.int = p[at] & 0x1F
         if kind == message_ids.INIT:
-            self.judge.point(copied(p, at, end))
+            self.judge.point(copy_bytes(p, at, end))
             self.flow.offered(p[at] & 0x20 != 0, self.judge.features())
         elif kind == message_ids.OPEN:
             self.opening = False
@@ -299,7 +299,7 @@ class BatchStream:
         return 0
 
     def hold(self, p, at, end):
-        self.aside.add(copied(p, at, end), self.received, self.packet, self.file)
+        self.aside.add(copy_bytes(p, at, end), self.received, self.packet, self.file)
         self.rows.held += end - at
         full: cython.bint = self.aside.size > PATIENCE or self.rows.held > self.rows.most_held
         if self.feeding or (self.aside.size < self.look_at and full == 0):
@@ -453,7 +453,7 @@ class BatchStream:
     # Save and restore, to continue in another process.
 
     def save(self):
-        part = copied(self.part, 0, self.have) if self.have > 0 else b""
+        part = copy_bytes(self.part, 0, self.have) if self.have > 0 else b""
         return (
             (self.face, self.direction, self.mode, self.framing, self.received, self.packet, self.file),
             (self.anchored, self.certain, self.opening, self.skip, self.look_at),

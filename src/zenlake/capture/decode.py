@@ -15,7 +15,7 @@ from zenlake.capture.session_registry import SessionRegistry
 from zenlake.capture.splits import Split
 from zenlake.columns import Decoder
 from zenlake.columns.buffer_pool import Pool
-from zenlake.columns.schemas import chosen
+from zenlake.columns.schemas import select_schema
 from zenlake.errors import InvalidValue
 
 logger = logging.getLogger("zenlake.capture")
@@ -41,16 +41,16 @@ def decode(source: Capture, tables: Tables, rows: int = ROWS, ahead: bool = Fals
             sessions.hear(news, source.reader)
             if batches is not None:  # otherwise there are only sessions without batches: encrypted ones
                 decoder.decode(batches)
-                sessions.decoded(batches.get_total_buffer_size(), given_up, place_of(batches))
+                sessions.decoded(batches.get_total_buffer_size(), given_up, position_of(batches))
                 del batches
-            yield from told(decoder.take())
+            yield from iterate_tables(decoder.take())
     notes = source.notes() + given_up.rows()
-    tell_what_is_unreadable(source.files, notes)
-    yield from told(decoder.finish())
-    yield from noted(source.files, notes, sessions.name, tables)
+    log_unreadable(source.files, notes)
+    yield from iterate_tables(decoder.finish())
+    yield from make_error_rows(source.files, notes, sessions.name, tables)
 
 
-def place_of(batches: pa.RecordBatch) -> tuple[int, int]:
+def position_of(batches: pa.RecordBatch) -> tuple[int, int]:
     """Return the file and packet of the last row."""
     return batches["file"][-1].as_py(), batches["packet"][-1].as_py()
 
@@ -65,18 +65,18 @@ def decode_range(
     """
     decoder = decoder or Decoder(tables, rows)
     for _ in of.decode(decoder, pool):
-        yield from told(decoder.take())
-    yield from told(decoder.finish())
+        yield from iterate_tables(decoder.take())
+    yield from iterate_tables(decoder.finish())
 
 
-def notes_of(plan: CachedPlan, tables: Tables) -> Decoded:
+def select_diagnostics(plan: CachedPlan, tables: Tables) -> Decoded:
     """Return the capture's notes as events. The plan must be complete."""
     notes = plan.notes()
-    tell_what_is_unreadable(plan.files, notes)
-    return noted(plan.files, notes, plan.name, tables)
+    log_unreadable(plan.files, notes)
+    return make_error_rows(plan.files, notes, plan.name, tables)
 
 
-def tell_what_is_unreadable(files: list[str], notes: list[Diagnostic]) -> None:
+def log_unreadable(files: list[str], notes: list[Diagnostic]) -> None:
     """Log a warning for each truncated or damaged file, and raise if no file has a readable packet.
 
     A truncated file is decoded up to the damage, and an event records it. The log line is for users who do not query events.
@@ -88,13 +88,13 @@ def tell_what_is_unreadable(files: list[str], notes: list[Diagnostic]) -> None:
         logger.warning("%s: read up to packet %d: %s", files[note.file], note.packet, note.why)
 
 
-def told(done: Mapping[str, list[pa.RecordBatch]]) -> Decoded:
+def iterate_tables(done: Mapping[str, list[pa.RecordBatch]]) -> Decoded:
     for table, batches in done.items():
         for batch in batches:
             yield table, batch
 
 
-def noted(files: list[str], notes: list[Diagnostic], name: Callable[[int], str], tables: Tables) -> Decoded:
+def make_error_rows(files: list[str], notes: list[Diagnostic], name: Callable[[int], str], tables: Tables) -> Decoded:
     """Yield the capture's notes as rows of `events`, so that no bytes are dropped silently."""
     if "events" not in tables or not notes:
         return
@@ -112,5 +112,5 @@ def noted(files: list[str], notes: list[Diagnostic], name: Callable[[int], str],
         }
         for note in notes
     ]
-    batch = pa.RecordBatch.from_pylist(rows, schema=chosen("events"))
-    yield "events", batch.select(chosen("events", list(columns) if columns is not None else None).names)
+    batch = pa.RecordBatch.from_pylist(rows, schema=select_schema("events"))
+    yield "events", batch.select(select_schema("events", list(columns) if columns is not None else None).names)

@@ -14,10 +14,10 @@ cdef class ProtocolDetector:
     cdef int features(self) except -1
     cdef int scouts(self) except -1
 
-cdef bint begins(const unsigned char* p, Py_ssize_t at, Py_ssize_t end, int framing) noexcept nogil
+cdef bint starts_message(const unsigned char* p, Py_ssize_t at, Py_ssize_t end, int framing) noexcept nogil
 cdef long long number(const unsigned char* p, Py_ssize_t at, Py_ssize_t end, int framing) noexcept nogil
 cdef Py_ssize_t lz4_size(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
-cdef int weigh_packed(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
+cdef int score_compressed(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 cdef Py_ssize_t skip(Py_ssize_t at, Py_ssize_t end, Py_ssize_t n) noexcept nogil
 cdef int tls(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 cdef bint quic(const unsigned char* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil

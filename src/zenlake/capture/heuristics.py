@@ -56,11 +56,11 @@ class ProtocolDetector:
 
     def weigh(self, at, end, framing):
         """Return the weight of data[at:end] as a whole Zenoh batch. 0 = it cannot be a batch."""
-        if begins(self.p, at, end, framing) == 0:
+        if starts_message(self.p, at, end, framing) == 0:
             return 0
         if framing == COMPRESSED:
             if self.p[at] == 1:
-                return weigh_packed(self.p, at + 1, end)
+                return score_compressed(self.p, at + 1, end)
             at += 1
         self.reader.low_latency = framing == LOWLATENCY
         try:
@@ -127,7 +127,7 @@ class ProtocolDetector:
                 return REJECTED
             at += width
             if at + n > end:
-                if begins(p, at, end, framing) == 0:
+                if starts_message(p, at, end, framing) == 0:
                     return REJECTED
                 break
             weight = self.weigh(at, at + n, framing)
@@ -177,7 +177,7 @@ class ProtocolDetector:
         return kind
 
 
-def begins(p, at, end, framing):
+def starts_message(p, at, end, framing):
     """Return whether a batch may begin like this. This check works while the end of the batch is unknown."""
     if at >= end:
         return False
@@ -264,7 +264,7 @@ def lz4_size(p, at, end):
     return -1
 
 
-def weigh_packed(p, at, end):
+def score_compressed(p, at, end):
     """Like `begins`, for a batch in an LZ4 block: its first byte is the first literal. Small batches are not compressed."""
     if lz4_size(p, at, end) <= 0 or p[at] < 0x10:
         return 0

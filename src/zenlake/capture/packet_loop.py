@@ -15,7 +15,7 @@ if cython.compiled:
     from cython.cimports.libc.stdlib import calloc, free
     from cython.cimports.libc.string import memcpy
     from cython.cimports.zenlake.capture.batch_builder import BatchBuilder
-    from cython.cimports.zenlake.capture.batch_framing import copied
+    from cython.cimports.zenlake.capture.batch_framing import copy_bytes
     from cython.cimports.zenlake.capture.flows import FlowTable
     from cython.cimports.zenlake.capture.headers import Headers, u64
     from cython.cimports.zenlake.capture.heuristics import ProtocolDetector
@@ -23,7 +23,7 @@ if cython.compiled:
     from cython.cimports.zenlake.capture.tcp_reassembly import TcpDirection
 else:
     from zenlake.capture.batch_builder import BatchBuilder
-    from zenlake.capture.batch_framing import copied
+    from zenlake.capture.batch_framing import copy_bytes
     from zenlake.capture.flows import FlowTable
     from zenlake.capture.headers import Headers, u64
     from zenlake.capture.heuristics import ProtocolDetector
@@ -226,7 +226,7 @@ class PacketLoop:
         else:
             key = (h.src_hi, h.src_lo, h.dst_hi, h.dst_lo, h.id, h.protocol)
             payload: bytes = self.fragments.add(
-                key, h.offset, h.more, copied(p, h.at, h.end), self.packets.received, self.file, number
+                key, h.offset, h.more, copy_bytes(p, h.at, h.end), self.packets.received, self.file, number
             )
             if payload is not None:
                 q: cython.p_const_uchar = payload

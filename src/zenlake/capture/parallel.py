@@ -20,10 +20,10 @@ import pyarrow as pa
 
 from zenlake import capture
 from zenlake.capture import PATH, Capture
-from zenlake.capture.decode import ROWS, Decoded, Tables, decode_range, notes_of
+from zenlake.capture.decode import ROWS, Decoded, Tables, decode_range, select_diagnostics
 from zenlake.capture.decode import decode as decode_here
 from zenlake.capture.plan_cache import CachedPlan
-from zenlake.capture.splits import SIZE, Split, size_that_can_be_cut
+from zenlake.capture.splits import SIZE, Split, splittable_size
 from zenlake.columns import Decoder
 from zenlake.columns.buffer_pool import Pool
 
@@ -38,7 +38,7 @@ Found = tuple[str, pa.RecordBatch] | BaseException
 Lane = deque[Found | None]  # rows of a range; None: the range is complete
 
 
-def threads_for(files: list[str]) -> int:
+def count_threads(files: list[str]) -> int:
     """Return the number of threads for a capture: one, unless it is large and the machine has several cores."""
     if not are_files(files) or sum(map(os.path.getsize, files)) < LARGE:
         return 1
@@ -72,13 +72,13 @@ def decode(
     """
     source = capture.open(paths)
     if threads is None:
-        threads = threads_for(source.files)
-    if threads > 2 and are_files(source.files) and size_that_can_be_cut(source.files) > 0:
+        threads = count_threads(source.files)
+    if threads > 2 and are_files(source.files) and splittable_size(source.files) > 0:
         return decode_by_threads(source, tables, threads, keep, rows, size)
-    return kept(decode_here(source, tables, rows, ahead=threads > 1 and are_files(source.files)), keep)
+    return hold_results(decode_here(source, tables, rows, ahead=threads > 1 and are_files(source.files)), keep)
 
 
-def kept(found: Decoded, keep: Keep | None) -> Decoded:
+def hold_results(found: Decoded, keep: Keep | None) -> Decoded:
     for table, batch in found:
         for each in [batch] if keep is None else keep(iter([batch])):
             yield table, each
@@ -94,7 +94,7 @@ def decode_by_threads(
         yield from crew.results()
     finally:
         crew.stop()
-    yield from kept(notes_of(plan, tables), keep)
+    yield from hold_results(select_diagnostics(plan, tables), keep)
 
 
 class DecodeThreads:
@@ -237,7 +237,7 @@ class SplitDecoder:
         self.done = True
 
     def begin(self, each: Split, lane: Lane) -> None:
-        self._steps = kept(decode_range(each, self._tables, decoder=self._decoder, pool=self._pool), self._keep)
+        self._steps = hold_results(decode_range(each, self._tables, decoder=self._decoder, pool=self._pool), self._keep)
         self.lane = lane
         self.done = False
 

@@ -57,7 +57,7 @@ class FileError(Exception):
     """The reason why a file cannot be read further."""
 
 
-def lies_in_place(path):
+def is_contiguous(path):
     """Return whether a file can be read at any offset: it is not a pipe and not compressed."""
     if path == "-" or not os.path.isfile(path):
         return False

@@ -29,9 +29,9 @@ import pyarrow as pa
 
 from zenlake import __version__
 from zenlake.capture.diagnostics import Diagnostic
-from zenlake.capture.splits import Limits, Split, SplitPlan, size_that_can_be_cut
+from zenlake.capture.splits import Limits, Split, SplitPlan, splittable_size
 
-__all__ = ["CachedPlan", "folder"]
+__all__ = ["CachedPlan", "cache_folder"]
 
 MIN_CAPTURE = 64 << 20  # minimum size in bytes of a capture whose plan is cached
 MAX_CACHE = 1 << 30  # limit in bytes of all plans together; the oldest are removed
@@ -94,8 +94,8 @@ class CachedPlan:
         """Return the path of this plan in the cache, or None if it is not cached."""
         files, limits, size = self._made
         try:
-            where = folder()
-            if where is None or size_that_can_be_cut(files) < MIN_CAPTURE:
+            where = cache_folder()
+            if where is None or splittable_size(files) < MIN_CAPTURE:
                 return None
             stats = [os.stat(file) for file in files]
             if max(stat.st_mtime for stat in stats) > time.time() - SETTLED:
@@ -159,7 +159,7 @@ class PlanWriter:
                 file.close()
 
 
-def folder() -> Path | None:
+def cache_folder() -> Path | None:
     """Return the cache folder, or None if the cache is off or another user could have written to it."""
     given = os.environ.get("ZENLAKE_CACHE")
     if given == "off":

@@ -23,7 +23,7 @@ from zenlake.capture.batch_builder import BatchBuilder
 from zenlake.capture.diagnostics import CapturedFace, Diagnostic
 from zenlake.capture.file_cursor import Cut, FileCursor
 from zenlake.capture.packet_loop import PacketLoop
-from zenlake.capture.pcap import lies_in_place
+from zenlake.capture.pcap import is_contiguous
 from zenlake.capture.session_registry import SessionRegistry
 from zenlake.capture.state_filter import StateFilter
 from zenlake.columns import Decoder
@@ -36,9 +36,9 @@ INFLATED = 4  # rows that exceed the range's size by this factor (they were comp
 Limits = tuple[int, int, int, int]  # rows and bytes of a record batch, bytes held, flows
 
 
-def size_that_can_be_cut(files: list[str]) -> int:
+def splittable_size(files: list[str]) -> int:
     """Return the total size in bytes of the files with random access."""
-    return sum(os.path.getsize(file) if lies_in_place(file) else 0 for file in files)
+    return sum(os.path.getsize(file) if is_contiguous(file) else 0 for file in files)
 
 
 class DecodedSplit(NamedTuple):
@@ -119,7 +119,7 @@ class SplitPlan:
             file = walk.file
             if at == 0:
                 size = os.path.getsize(self.files[file])
-                in_place = lies_in_place(self.files[file])
+                in_place = is_contiguous(self.files[file])
             if not in_place:
                 self.skim.gather_no_more()  # of unknown size
             stop = at + self.size - seen

@@ -15,9 +15,9 @@ from bisect import bisect_left
 import cython
 
 if cython.compiled:
-    from cython.cimports.zenlake.capture.batch_framing import BatchStream, copied
+    from cython.cimports.zenlake.capture.batch_framing import BatchStream, copy_bytes
 else:
-    from zenlake.capture.batch_framing import BatchStream, copied
+    from zenlake.capture.batch_framing import BatchStream, copy_bytes
 
 MASK = cython.declare(cython.uint, 0xFFFFFFFF)
 HALF = cython.declare(cython.longlong, 1 << 31)
@@ -119,7 +119,7 @@ class TcpDirection:
         if i < len(self.held) and self.held[i][0] == place and len(self.held[i][2]) >= n:
             return self.note("duplicated" if twin else "retransmitted", n)
         self.note("out-of-order", n)
-        self.held.insert(i, (place, self.packet, copied(p, at, end), missing, self.received, self.file))
+        self.held.insert(i, (place, self.packet, copy_bytes(p, at, end), missing, self.received, self.file))
         self.held_size += max(n, 256)
         self.stream.rows.held += max(n, 256)
         waited: cython.longlong = self.received - self.gap_since

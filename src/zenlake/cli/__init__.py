@@ -110,7 +110,7 @@ def _protect_output() -> None:
     import codecs
     import logging
 
-    from zenlake.cli.formatting import escaped, json_escape
+    from zenlake.cli.formatting import escape, json_escape
     from zenlake.redact import redact
 
     def replace(error: UnicodeError) -> tuple[str, int]:
@@ -123,7 +123,7 @@ def _protect_output() -> None:
 
     class SafeFormatter(logging.Formatter):
         def formatMessage(self, record: logging.LogRecord) -> str:
-            return escaped(redact(super().formatMessage(record)))
+            return escape(redact(super().formatMessage(record)))
 
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(SafeFormatter())

@@ -9,14 +9,14 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from zenlake.cli.formatting import SkippedParts, escaped
-from zenlake.cli.progress import counted, working
+from zenlake.cli.formatting import SkippedParts, escape
+from zenlake.cli.progress import show_count, show_work
 from zenlake.cli.table_output import Format, write
 from zenlake.errors import InvalidValue
 from zenlake.sample_captures import or_sample
 from zenlake.tables import DERIVED, batches, read
-from zenlake.tables.read import checked
-from zenlake.tables.schemas import TABLES, chosen
+from zenlake.tables.read import check_columns
+from zenlake.tables.schemas import TABLES, select_schema
 
 NAMES = [*TABLES, *DERIVED]
 SUFFIXES = {
@@ -38,7 +38,7 @@ Out = Annotated[Path | None, typer.Option("--out", "-o", metavar="OUT", help="Ou
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per row, like --format jsonl.")]
 
 
-def as_what(format: Format | None, as_json: bool, out: Path | None) -> Format:
+def select_format(format: Format | None, as_json: bool, out: Path | None) -> Format:
     """Return the output format: from the options, else from the extension of `out`, else a table."""
     if as_json and format not in (None, Format.jsonl):
         raise typer.BadParameter(f"--json conflicts with --format {format}; use one of them")
@@ -91,11 +91,11 @@ def decode(
     $ zenlake decode lake/log --table queries -o queries.parquet
     $ zenlake decode robots.pcap --json | jq .key
     """
-    format = as_what(format, as_json, out)
+    format = select_format(format, as_json, out)
     paths = or_sample(paths)
     wanted = None if columns is None else [name.strip() for name in columns.split(",")]
     try:
-        checked(table, wanted, key, since, until, once)
+        check_columns(table, wanted, key, since, until, once)
     except InvalidValue as error:
         raise typer.BadParameter(str(error)) from None
     damaged = SkippedParts()
@@ -103,9 +103,9 @@ def decode(
         rows = batches(
             paths, table, columns=wanted, keys=key, since=since, until=until, threads=threads, damaged=damaged
         )
-        schema = chosen(table, wanted)
+        schema = select_schema(table, wanted)
     else:
-        with working(f"reading {table}"):
+        with show_work(f"reading {table}"):
             whole: pa.Table = read(
                 paths, table, columns=wanted, keys=key, since=since, until=until, threads=threads, once=once,
                 damaged=damaged,
@@ -115,8 +115,8 @@ def decode(
         rows, schema = iter(whole.to_batches()), whole.schema
     # Rows that scroll by, or go into a pipe, need no progress display.
     if out is not None or (format is Format.table and sys.stdout.isatty()):
-        rows = counted(rows, f"reading {table}")
+        rows = show_count(rows, f"reading {table}")
     count = write(schema, rows, format, out)
     if out is not None:
-        typer.echo(escaped(f"{count} rows of {table} written to {out}"), err=True)
+        typer.echo(escape(f"{count} rows of {table} written to {out}"), err=True)
     return damaged.status

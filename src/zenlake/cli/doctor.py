@@ -20,7 +20,7 @@ import typer
 from rich.text import Text
 
 from zenlake import __version__
-from zenlake.cli.formatting import escaped
+from zenlake.cli.formatting import escape
 from zenlake.cli.progress import Printer
 from zenlake.wire.raw_memory import COMPILED
 
@@ -60,9 +60,9 @@ def doctor(
             typer.echo(json.dumps(asdict(finding)))
             continue
         console.print(f"{MARKS[finding.state]} {finding.check:<17} ", end="")
-        console.print(Text(escaped(finding.found)), soft_wrap=True)
+        console.print(Text(escape(finding.found)), soft_wrap=True)
         if finding.mend:
-            console.print(Text(escaped(f"  {'':<17} → {finding.mend}"), style="dim"), soft_wrap=True)
+            console.print(Text(escape(f"  {'':<17} → {finding.mend}"), style="dim"), soft_wrap=True)
     return 1 if "missing" in states else 0
 
 
@@ -148,18 +148,18 @@ def worker() -> Finding:
     fix = f"export PYSPARK_PYTHON={sys.executable}"
     if named is None:
         taken = shutil.which("python3") or "python3"
-        why = unlike(taken)
+        why = compare_versions(taken)
         if why is None:
             return Finding("spark's python", "ok", f"{taken}, from the PATH")
         found = f"{taken}, the default of Spark, {why}; reading `zenoh` fails there with DATA_SOURCE_NOT_FOUND"
         return Finding("spark's python", "advice", found, f"use zenlake.spark.session(), or {fix}")
-    why = unlike(named)
+    why = compare_versions(named)
     if why is not None:
         return Finding("spark's python", "missing", f"PYSPARK_PYTHON={named} {why}", fix)
     return Finding("spark's python", "ok", named)
 
 
-def unlike(python: str) -> str | None:
+def compare_versions(python: str) -> str | None:
     """Return why Spark workers cannot use this Python, or None if they can."""
     ask = "import sys, zenlake; print('%d.%d' % sys.version_info[:2], zenlake.__version__)"
     try:

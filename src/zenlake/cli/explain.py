@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from zenlake.cli.formatting import escaped
+from zenlake.cli.formatting import escape
 from zenlake.cli.progress import Printer
 from zenlake.errors import InvalidValue
 from zenlake.wire.explain import Explanation
@@ -54,13 +54,13 @@ def explain(
     if file is not None:
         data = file.read_bytes()
     else:
-        data = parsed(sys.stdin.read() if batch == "-" else batch or "")
+        data = parse_hex(sys.stdin.read() if batch == "-" else batch or "")
     explanation = explained(data, stream=stream, scouting=scouting, low_latency=low_latency, compressed=compressed)
     show(explanation)
     return 1 if explanation.error else 0
 
 
-def parsed(text: str) -> bytes:
+def parse_hex(text: str) -> bytes:
     """Return the bytes of hexadecimal text, ignoring spaces, colons and 0x."""
     digits = re.sub(r"0[xX]|[\s:]", "", text)
     wrong = re.search(r"[^0-9a-fA-F]", digits)
@@ -79,6 +79,6 @@ def show(explanation: Explanation) -> None:
             line = Text(f"{at:>6}  ", style="dim")
             line.append(f"{data:<23}  ", style="not dim")
             line.append(f"{name:<26}  ", style=f"not dim {STYLES[row.kind]}")
-            line.append(escaped(words), style="not dim bold red" if row.kind == "error" else "not dim green")
+            line.append(escape(words), style="not dim bold red" if row.kind == "error" else "not dim green")
             line.rstrip()
             console.print(line)

@@ -26,20 +26,20 @@ __all__ = [
     "SkippedParts",
     "as_json",
     "complain",
-    "described",
-    "escaped",
+    "describe_encoding",
+    "escape",
     "json_escape",
     "json_line",
     "json_text",
     "one_line",
     "payload_text",
-    "writing",
+    "open_output",
 ]
 
 LINE = 16  # bytes in a line of hexadecimal
 
 
-def escaped(text: str, keep: str = "") -> str:
+def escape(text: str, keep: str = "") -> str:
     """Return `text` with escapes instead of every character that can change a terminal or the order of its text.
 
     These are C0 and C1 controls, line and paragraph separators, bidirectional overrides, other format characters and lone
@@ -84,7 +84,7 @@ def one_line(data: bytes) -> str:
         text = data.decode()
     except UnicodeDecodeError:
         return data.hex()
-    return escaped(text) if _mostly_text(text) else data.hex()
+    return escape(text) if _mostly_text(text) else data.hex()
 
 
 def _mostly_text(text: str) -> bool:
@@ -104,8 +104,8 @@ def payload_text(data: bytes, encoding: "Encoding", most: int) -> str:
     except UnicodeDecodeError:
         return _hexadecimal(data, most)
     if name.startswith("text/") or name in ("zenoh/string", "application/json", "application/yaml", "application/xml"):
-        return escaped(text, keep="\n\t")
-    return escaped(text, keep="\n\t") if _mostly_text(text) else _hexadecimal(data, most)
+        return escape(text, keep="\n\t")
+    return escape(text, keep="\n\t") if _mostly_text(text) else _hexadecimal(data, most)
 
 
 def _refuse(constant: str) -> None:
@@ -143,7 +143,7 @@ def as_json(value: Any) -> Any:
 
 
 @contextmanager
-def writing(path: "Path | None", by_way_of: "Path | None" = None) -> Iterator[None]:
+def open_output(path: "Path | None", by_way_of: "Path | None" = None) -> Iterator[None]:
     """Add the name of the output file to errors of the system that lack one, such as a full disk."""
     try:
         yield
@@ -171,10 +171,10 @@ def json_line(value: dict[str, Any]) -> str:
 
 def complain(problem: str) -> None:
     """Print an error as one line of the standard error."""
-    typer.echo(f"zenlake: {escaped(redact(' '.join(problem.split())))}", err=True)
+    typer.echo(f"zenlake: {escape(redact(' '.join(problem.split())))}", err=True)
 
 
-def described(sample: "Sample") -> dict[str, Any]:
+def describe_encoding(sample: "Sample") -> dict[str, Any]:
     """Return the fields of a sample under the column names of the table `samples`, without missing fields."""
     put = sample.kind is SampleKind.PUT
     found: dict[str, Any] = {"key": str(sample.key_expr), "kind": "put" if put else "del"}

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
 
-from zenlake.cli.decode import as_what
-from zenlake.cli.formatting import escaped
+from zenlake.cli.decode import select_format
+from zenlake.cli.formatting import escape
 from zenlake.cli.network_options import Json
 from zenlake.cli.table_output import write
 from zenlake.lake import Lake, compact
@@ -49,7 +49,7 @@ def info(path: PATH, as_json: Json = False) -> int:
             }
         )
     table = pa.Table.from_pylist(rows)
-    write(table.schema, table.to_batches(), as_what(None, as_json, None), None)
+    write(table.schema, table.to_batches(), select_format(None, as_json, None), None)
     return 0
 
 
@@ -75,5 +75,5 @@ def compact_command(
     names = None if tables is None else [name.strip() for name in tables.split(",")]
     for done in compact(Lake(path), names, before):
         result = f"merged {done.files} files into {done.into}" if done.files else "nothing to compact"
-        typer.echo(escaped(f"{done.table}: {result}"))
+        typer.echo(escape(f"{done.table}: {result}"))
     return 0

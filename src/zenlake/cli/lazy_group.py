@@ -43,7 +43,7 @@ class LazyCommands(MutableMapping[str, Any]):
                 single = typer.Typer(add_completion=False)
                 single.command(name=name)(found)
                 found = single
-            command: Any = _readable(get_command(found))
+            command: Any = _format_help(get_command(found))
             command.rich_help_panel = panel
             self._loaded[name] = command
         return self._loaded[name]
@@ -55,7 +55,7 @@ class LazyCommands(MutableMapping[str, Any]):
         if name in self._loaded or spec is None or not (spec.origin or "").endswith(".py"):
             return self[name]
         assert spec.origin is not None
-        return TyperCommand(name, help=_told(Path(spec.origin), name), rich_help_panel=panel)
+        return TyperCommand(name, help=_read_help(Path(spec.origin), name), rich_help_panel=panel)
 
     def __setitem__(self, name: str, command: Any) -> None:
         self._loaded[name] = command
@@ -110,10 +110,10 @@ def group(where: Mapping[str, tuple[str, str]]) -> type[TyperGroup]:
     return LazyGroup
 
 
-def _readable(command: Any) -> Any:
+def _format_help(command: Any) -> Any:
     """Return the command with paragraphs joined to the width of the terminal and examples moved to the end."""
     for each in getattr(command, "commands", {}).values():
-        _readable(each)
+        _format_help(each)
     paragraphs = (command.help or "").strip().split("\n\n")
     examples = [text for text in paragraphs if text.lstrip().startswith(EXAMPLE)]
     command.help = "\n\n".join(" ".join(text.split()) for text in paragraphs if text not in examples)
@@ -133,7 +133,7 @@ def without_types(parameters: list[Any]) -> list[Any]:
     return parameters
 
 
-def _told(source: Path, name: str) -> str:
+def _read_help(source: Path, name: str) -> str:
     """Return the docstring of the function, or the `help` of the group, with this name."""
     for node in ast.parse(source.read_bytes()).body:
         if isinstance(node, ast.FunctionDef) and node.name == name:

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from zenlake.cli.formatting import escaped, json_line
-from zenlake.cli.network_options import Count, Json, NetworkOptions, Seconds, following, on_network, until_stopped
+from zenlake.cli.formatting import escape, json_line
+from zenlake.cli.network_options import Count, Json, NetworkOptions, Seconds, follow, on_network, until_stopped
 from zenlake.cli.publish import Key
 from zenlake.core.enums import SampleKind
 
@@ -29,13 +29,13 @@ def get_command(
     """
     alive = 0
     with until_stopped() as stop, network.open() as node:
-        for reply in following(node.liveliness().get(key, timeout=timeout), stop):
+        for reply in follow(node.liveliness().get(key, timeout=timeout), stop):
             if reply.ok is None:
                 typer.echo(f"timeout after {timeout:g} s; the list may be incomplete", err=True)
                 continue
             alive += 1
             name = str(reply.ok.key_expr)
-            print(json_line({"key": name, "alive": True}) if as_json else escaped(name))
+            print(json_line({"key": name, "alive": True}) if as_json else escape(name))
     return 0 if alive else 1
 
 
@@ -57,12 +57,12 @@ def sub_command(
     """
     with until_stopped() as stop, network.join() as node:
         declared = node.liveliness().declare_subscriber(key, history=history)
-        for sample in following(declared, stop, count, seconds):
+        for sample in follow(declared, stop, count, seconds):
             name, alive = str(sample.key_expr), sample.kind is SampleKind.PUT
             if as_json:
                 print(json_line({"key": name, "alive": alive}))
             else:
-                print(f"{'alive' if alive else 'gone '}  {escaped(name)}")
+                print(f"{'alive' if alive else 'gone '}  {escape(name)}")
     return 0
 
 
@@ -79,7 +79,7 @@ def token_command(
     """
     with until_stopped() as stop, network.join() as node:
         token = node.liveliness().declare_token(key)
-        typer.echo(f"{escaped(key)} is alive (Ctrl-C to stop)", err=True)
+        typer.echo(f"{escape(key)} is alive (Ctrl-C to stop)", err=True)
         stop.wait(seconds)
         token.undeclare()
     return 0

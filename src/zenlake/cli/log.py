@@ -8,10 +8,10 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from zenlake.cli.decode import as_what
-from zenlake.cli.formatting import escaped
+from zenlake.cli.decode import select_format
+from zenlake.cli.formatting import escape
 from zenlake.cli.network_options import Json
-from zenlake.cli.progress import waited, working
+from zenlake.cli.progress import show_wait, show_work
 from zenlake.cli.table_output import write
 from zenlake.log import Log, export, readers
 from zenlake.log.verify import SegmentCheck, repair, verify
@@ -48,9 +48,9 @@ def info(path: PATH, as_json: Json = False) -> int:
             }
         )
     table = pa.Table.from_pylist(rows)
-    write(table.schema, table.to_batches(), as_what(None, as_json, None), None)
+    write(table.schema, table.to_batches(), select_format(None, as_json, None), None)
     for name, offsets in readers(path).items() if found.files.local and not as_json else ():
-        typer.echo(escaped(f"reader {name} has read up to {offsets}"))
+        typer.echo(escape(f"reader {name} has read up to {offsets}"))
     return 0
 
 
@@ -63,9 +63,9 @@ def verify_command(path: PATH) -> int:
     $ zenlake log verify lake/log
     """
     wrong = 0
-    for one in waited(verify(Log(path)), f"reading {path}"):
+    for one in show_wait(verify(Log(path)), f"reading {path}"):
         wrong += bool(one.wrong)
-        typer.echo(escaped(_line(one) + (one.wrong or "ok")))
+        typer.echo(escape(_line(one) + (one.wrong or "ok")))
     typer.echo(
         "no damage found" if not wrong else f"{wrong} damaged; `zenlake log repair` recovers the readable blocks"
     )
@@ -82,9 +82,9 @@ def repair_command(path: FOLDER) -> int:
     $ zenlake log repair lake/log
     """
     done = 0
-    for one in waited(repair(path), f"repairing {path}"):
+    for one in show_wait(repair(path), f"repairing {path}"):
         done += 1
-        typer.echo(escaped(_line(one) + one.wrong))
+        typer.echo(escape(_line(one) + one.wrong))
     typer.echo("nothing to repair" if not done else f"{done} repaired")
     return 0
 
@@ -99,10 +99,10 @@ def export_command(
 
     $ zenlake log export lake/log --pcapng lake.pcapng
     """
-    with working(f"writing {pcapng}") as say:
+    with show_work(f"writing {pcapng}") as say:
         done = export(Log(path), pcapng, say)
     left_out = f"; samples left out because their payloads are redacted: {done.left_out}" if done.left_out else ""
-    typer.echo(escaped(f"{done.packets} packets in {pcapng}{left_out}"), err=True)
+    typer.echo(escape(f"{done.packets} packets in {pcapng}{left_out}"), err=True)
     return 0
 
 

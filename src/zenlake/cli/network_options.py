@@ -34,9 +34,9 @@ __all__ = [
     "PasswordFile",
     "Seconds",
     "Set",
-    "alone",
+    "expect_one",
     "configuration",
-    "following",
+    "follow",
     "limits",
     "on_network",
     "until_stopped",
@@ -218,7 +218,7 @@ class NetworkOptions:
     def join(self) -> "Session":
         """Open a session for a command that waits for other nodes, and print a line if no node is connected yet."""
         session = self.open()
-        if alone(session):
+        if expect_one(session):
             typer.echo("waiting: no node is connected yet; name one with -e tcp/HOST:7447", err=True)
         return session
 
@@ -245,14 +245,14 @@ def on_network(verb: Callable[Concatenate[NetworkOptions, P], int]) -> Callable[
     return command
 
 
-def alone(session: "Session") -> LinkError | None:
+def expect_one(session: "Session") -> LinkError | None:
     """Return the error to raise if the session has no transport, or None."""
     if session.info.transports():
         return None
     return LinkError("the network", "no node found; name one with -e tcp/HOST:7447, or run `zenlake scout`")
 
 
-def following(
+def follow(
     channel: Any, stop: threading.Event, count: int | None = None, seconds: float | None = None
 ) -> Iterator[Any]:
     """Yield the items of a channel or subscriber until it closes, `count` or `seconds` is reached, or `stop` is set.

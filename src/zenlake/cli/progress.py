@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, TypeVar
 from rich.console import Console
 from rich.text import Text
 
-from zenlake.cli.formatting import escaped
+from zenlake.cli.formatting import escape
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Printer", "counted", "done", "status_line", "waited", "working"]
+__all__ = ["Printer", "show_count", "done", "status_line", "show_wait", "show_work"]
 
 T = TypeVar("T")
 REFRESH = 0.25  # seconds between two updates
@@ -30,16 +30,16 @@ class Printer(Console):
 
 def status_line(words: Iterable[str], problems: Iterable[str] = ()) -> Text:
     """Return the line of a command that runs: problems in red, then the figures."""
-    return Text(" · ").join([*(Text(escaped(each), "bold red") for each in problems if each), *map(Text, words)])
+    return Text(" · ").join([*(Text(escape(each), "bold red") for each in problems if each), *map(Text, words)])
 
 
 def done(text: str, seconds: str = "") -> Text:
     """Return a line for a step that is complete, and how long it took."""
-    return Text.assemble(("✓", "green"), f" {escaped(text)}", *([("  " + seconds, "dim")] if seconds else []))
+    return Text.assemble(("✓", "green"), f" {escape(text)}", *([("  " + seconds, "dim")] if seconds else []))
 
 
 @contextmanager
-def working(what: str) -> Iterator[Callable[[str], None]]:
+def show_work(what: str) -> Iterator[Callable[[str], None]]:
     """Show a progress line on the standard error if it is a terminal, and yield a function that updates it.
 
     Do not print inside this context: Rich redirects the standard output there, too.
@@ -47,21 +47,21 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    with Console(stderr=True, highlight=False).status(Text(escaped(what))) as status:
+    with Console(stderr=True, highlight=False).status(Text(escape(what))) as status:
         shown = 0.0
 
         def say(text: str) -> None:
             nonlocal shown
             if time.monotonic() - shown > REFRESH:
                 shown = time.monotonic()
-                status.update(Text(escaped(f"{what}: {text}")))
+                status.update(Text(escape(f"{what}: {text}")))
 
         yield say
 
 
-def counted(batches: Iterable["pa.RecordBatch"], what: str) -> Iterator["pa.RecordBatch"]:
+def show_count(batches: Iterable["pa.RecordBatch"], what: str) -> Iterator["pa.RecordBatch"]:
     """Yield record batches, and show the number of rows so far."""
-    with working(what) as say:
+    with show_work(what) as say:
         rows = 0
         for batch in batches:
             rows += batch.num_rows
@@ -69,11 +69,11 @@ def counted(batches: Iterable["pa.RecordBatch"], what: str) -> Iterator["pa.Reco
             yield batch
 
 
-def waited(things: Iterable[T], what: str) -> Iterator[T]:
+def show_wait(things: Iterable[T], what: str) -> Iterator[T]:
     """Yield items with a progress line while waiting for each. The caller may print between items."""
     left = iter(things)
     while True:
-        with working(what):
+        with show_work(what):
             try:
                 found = next(left)
             except StopIteration:

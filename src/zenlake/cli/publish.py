@@ -9,13 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
-from zenlake.cli.network_options import Count, NetworkOptions, alone, on_network, until_stopped
+from zenlake.cli.network_options import Count, NetworkOptions, expect_one, on_network, until_stopped
 from zenlake.core.encoding import Encoding
 from zenlake.core.enums import CongestionControl, Priority
 from zenlake.core.keyexpr import KeyExpr
 from zenlake.errors import KeyExprError
 
-__all__ = ["Attachment", "EncodingName", "File", "Key", "Value", "checked_key", "given_value", "pub", "put"]
+__all__ = ["Attachment", "EncodingName", "File", "Key", "Value", "check_key", "read_value", "pub", "put"]
 
 NUMBER = "{n}"
 
@@ -31,7 +31,7 @@ def _priority(text: str) -> Priority:
     return chosen
 
 
-def checked_key(text: str) -> str:
+def check_key(text: str) -> str:
     """Validate a key expression or selector, as the callback of an option."""
     try:
         KeyExpr(text.partition("?")[0])
@@ -40,7 +40,7 @@ def checked_key(text: str) -> str:
     return text
 
 
-Key = Annotated[str, typer.Argument(metavar="KEY", help="Key expression.", callback=checked_key, show_default=False)]
+Key = Annotated[str, typer.Argument(metavar="KEY", help="Key expression.", callback=check_key, show_default=False)]
 Value = Annotated[str | None, typer.Argument(metavar="VALUE", help="Value, as text.", show_default=False)]
 File = Annotated[
     Path | None, typer.Option("--file", "-f", help="Read the value from this file. `-` reads the standard input.")
@@ -64,7 +64,7 @@ Express = Annotated[
 Drop = Annotated[bool, typer.Option("--drop", help="Drop the message if a queue is full. Default: wait.")]
 
 
-def given_value(value: str | None, file: Path | None, encoding: str | None) -> tuple[bytes, Encoding]:
+def read_value(value: str | None, file: Path | None, encoding: str | None) -> tuple[bytes, Encoding]:
     """Return the value of the command line, from text or a file, and its encoding."""
     if (value is None) == (file is None):
         raise typer.BadParameter("expected either VALUE or --file")
@@ -97,7 +97,7 @@ def put(
     """
     if delete and (value is not None or file is not None):
         raise typer.BadParameter("--delete conflicts with VALUE and --file")
-    payload, kind = (b"", Encoding()) if delete else given_value(value, file, encoding)
+    payload, kind = (b"", Encoding()) if delete else read_value(value, file, encoding)
     quality: dict[str, Any] = {
         "priority": priority,
         "express": express,
@@ -105,7 +105,7 @@ def put(
         "attachment": attachment,
     }
     with network.open() as node:
-        error = alone(node)
+        error = expect_one(node)
         if error is not None:
             raise error
         if delete:

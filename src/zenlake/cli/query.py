@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from zenlake.cli.formatting import described, escaped, json_line, one_line
-from zenlake.cli.network_options import Count, Json, NetworkOptions, Seconds, following, on_network, until_stopped
-from zenlake.cli.publish import Attachment, EncodingName, File, Key, Value, checked_key, given_value
+from zenlake.cli.formatting import describe_encoding, escape, json_line, one_line
+from zenlake.cli.network_options import Count, Json, NetworkOptions, Seconds, follow, on_network, until_stopped
+from zenlake.cli.publish import Attachment, EncodingName, File, Key, Value, check_key, read_value
 from zenlake.cli.subscribe import line
 from zenlake.core.enums import ConsolidationMode, QueryTarget
 
@@ -38,7 +38,7 @@ def get(
         typer.Argument(
             metavar="SELECTOR",
             help="Key expression, with optional ?parameters.",
-            callback=checked_key,
+            callback=check_key,
             show_default=False,
         ),
     ],
@@ -61,7 +61,7 @@ def get(
     $ zenlake get 'fleet/*/status' -e tcp/localhost:7447
     $ zenlake get 'fleet/r1/status?verbose=1' --target all --timeout 2
     """
-    payload, kind = (None, None) if value is None else given_value(value, None, encoding)
+    payload, kind = (None, None) if value is None else read_value(value, None, encoding)
     answers = 0
     with until_stopped() as stop, network.open() as node:
         replies = node.get(
@@ -74,15 +74,15 @@ def get(
             timeout=timeout,
         )
         has_error = False
-        for reply in following(replies, stop, count):
+        for reply in follow(replies, stop, count):
             if reply.ok is None:
                 has_error = True
                 _error(reply.err, as_json)
                 continue
             answers += 1
-            print(json_line(described(reply.ok)) if as_json else line(reply.ok))
+            print(json_line(describe_encoding(reply.ok)) if as_json else line(reply.ok))
         if not answers and not has_error and not stop.is_set():
-            typer.echo(f"no replies to {escaped(selector)}; `zenlake info` lists the connected nodes", err=True)
+            typer.echo(f"no replies to {escape(selector)}; `zenlake info` lists the connected nodes", err=True)
     return 0 if answers else 1
 
 
@@ -112,18 +112,18 @@ def queryable(
 
     $ zenlake queryable fleet/r1/status ready -e tcp/localhost:7447
     """
-    payload, kind = given_value(value, file, encoding)
+    payload, kind = read_value(value, file, encoding)
     with until_stopped() as stop, network.join() as node:
         asked = node.declare_queryable(key, complete=complete)
-        for query in following(asked, stop, count, seconds):
+        for query in follow(asked, stop, count, seconds):
             with query:
                 on = key if "*" in str(query.key_expr) else query.key_expr
                 query.reply(on, payload, encoding=kind, attachment=attachment)
-                print(json_line(_asked(query)) if as_json else _question(query))
+                print(json_line(_open_query(query)) if as_json else _parse_question(query))
     return 0
 
 
-def _asked(query: "Query") -> dict[str, object]:
+def _open_query(query: "Query") -> dict[str, object]:
     found: dict[str, object] = {"key": str(query.key_expr), "parameters": str(query.parameters)}
     if query.payload is not None:
         found |= {"payload": bytes(query.payload), "encoding": str(query.encoding)}
@@ -132,5 +132,5 @@ def _asked(query: "Query") -> dict[str, object]:
     return found
 
 
-def _question(query: "Query") -> str:
-    return escaped(str(query.selector)) + ("" if query.payload is None else f" {one_line(bytes(query.payload))}")
+def _parse_question(query: "Query") -> str:
+    return escape(str(query.selector)) + ("" if query.payload is None else f" {one_line(bytes(query.payload))}")

@@ -20,8 +20,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from zenlake.cli.formatting import escaped, json_line
-from zenlake.cli.network_options import Json, NetworkOptions, Seconds, following, on_network, until_stopped
+from zenlake.cli.formatting import escape, json_line
+from zenlake.cli.network_options import Json, NetworkOptions, Seconds, follow, on_network, until_stopped
 from zenlake.cli.publish import Key
 
 AGE = 0.05  # seconds that a sample waits for others of its record batch
@@ -133,7 +133,7 @@ def _watch(
         ends = None if seconds is None else time.monotonic() + seconds
         while not stop.is_set() and left != 0 and (ends is None or time.monotonic() < ends):
             turn = every if ends is None else min(every, max(0.0, ends - time.monotonic()))
-            for batch in following(declared, stop, None, turn):
+            for batch in follow(declared, stop, None, turn):
                 if left is not None:
                     batch = batch.slice(0, left)
                     left -= batch.num_rows
@@ -186,7 +186,7 @@ class RateLines:
                 print(json_line({"key": name, **rounded, "samples": samples}))
             else:
                 text = "  ".join(f"{HEADS[figure]} {_text(figure, value)}" for figure, value in figures.items())
-                print(f"{escaped(name)}  {text}  samples {samples}")
+                print(f"{escape(name)}  {text}  samples {samples}")
         sys.stdout.flush()
 
 
@@ -216,7 +216,7 @@ class RatesTable:
         table.add_column("samples", justify="right", no_wrap=True)
         for name, samples, figures in busiest[:fitting]:
             cells = [_text(figure, value) for figure, value in figures.items()]
-            table.add_row(Text(escaped(name)), *cells, str(samples))
+            table.add_row(Text(escape(name)), *cells, str(samples))
         if len(busiest) > fitting:
             table.caption = f"and {len(busiest) - fitting} more keys"
         self._live.update(table, refresh=True)

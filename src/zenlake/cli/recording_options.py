@@ -10,9 +10,9 @@ import typer
 
 from zenlake.errors import InvalidValue
 from zenlake.log import Mirror
-from zenlake.log.layout import checked_name
+from zenlake.log.layout import check_name
 
-__all__ = ["Metrics", "MirrorTo", "lagging", "local", "mirror", "named"]
+__all__ = ["Metrics", "MirrorTo", "describe_lag", "local", "mirror", "default_name"]
 
 ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/(?!/)")  # `s3://bucket` as a pathlib.Path
 
@@ -26,10 +26,10 @@ def local(log: Path | None) -> Path | None:
     return log
 
 
-def named(name: str) -> str:
+def default_name(name: str) -> str:
     """Validate a writer name, as the callback of an option."""
     try:
-        return checked_name(name)
+        return check_name(name)
     except InvalidValue as error:
         raise typer.BadParameter(str(error)) from None
 
@@ -65,6 +65,6 @@ def mirror(log: Path, name: str, address: str | None) -> Mirror | None:
         raise typer.BadParameter(f"{address}: {error}", param_hint="--mirror") from None
 
 
-def lagging(copy: Mirror | None) -> str:
+def describe_lag(copy: Mirror | None) -> str:
     """Return why the mirror is not copying, or an empty text."""
     return "" if copy is None or copy.trouble is None else f"not copied to {copy.there.path}: {copy.trouble}"

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 
 from zenlake.cli.formatting import json_line
-from zenlake.cli.network_options import Json, NetworkOptions, alone, on_network, until_stopped
+from zenlake.cli.network_options import Json, NetworkOptions, expect_one, on_network, until_stopped
 from zenlake.sample_captures import or_sample
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def replay(
     begins = datetime.fromtimestamp(extent.first / 1e9, UTC)
     console.print(f"{extent.samples} samples of {extent.seconds:.1f} s, from {begins:%Y-%m-%d %H:%M:%S} UTC")
     with until_stopped() as stop, network.open() as node:
-        error = alone(node)
+        error = expect_one(node)
         if error is not None and not network.listen:
             raise error
         with Live(console=console, auto_refresh=False, transient=True) as live:

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from zenlake.cli.formatting import SkippedParts, escaped, writing
+from zenlake.cli.formatting import SkippedParts, escape, open_output
 from zenlake.sample_captures import or_sample
 
 
@@ -57,23 +57,23 @@ def report(
     console = Console(stderr=True, highlight=False)
     damaged = SkippedParts()
     with console.status("reading") as status:
-        text = page(found[0], found[1] if found[1:] else None, lambda said: status.update(Text(escaped(said))), damaged)
+        text = page(found[0], found[1] if found[1:] else None, lambda said: status.update(Text(escape(said))), damaged)
     fresh = out.with_name(f".{out.name}.{os.getpid()}")
     try:
-        with writing(out, by_way_of=fresh):
+        with open_output(out, by_way_of=fresh):
             fresh.write_text(text, encoding="utf-8")
             fresh.replace(out)  # atomic: readers never see a partial page
     finally:
         fresh.unlink(missing_ok=True)
-    typer.echo(f"{escaped(str(out))}  {len(text.encode()) / 1e6:.1f} MB  {out.resolve().as_uri()}", err=True)
-    if open_it or (open_it is None and _somebody_looks()):
+    typer.echo(f"{escape(str(out))}  {len(text.encode()) / 1e6:.1f} MB  {out.resolve().as_uri()}", err=True)
+    if open_it or (open_it is None and _has_display()):
         opened = webbrowser.open(out.resolve().as_uri())
         if open_it and not opened:
             typer.echo("no browser found; open the file manually", err=True)
     return damaged.status
 
 
-def _somebody_looks() -> bool:
+def _has_display() -> bool:
     """Return whether the command runs on a terminal with a desktop, not in a script or over SSH."""
     desktop = sys.platform == "darwin" or "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
     return sys.stdout.isatty() and sys.stderr.isatty() and desktop and "SSH_CONNECTION" not in os.environ

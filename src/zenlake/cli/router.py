@@ -29,7 +29,7 @@ from zenlake.cli.network_options import (
     until_stopped,
 )
 from zenlake.cli.progress import status_line
-from zenlake.cli.recording_options import Metrics, MirrorTo, lagging, local, mirror, named
+from zenlake.cli.recording_options import Metrics, MirrorTo, default_name, describe_lag, local, mirror
 from zenlake.core.keyexpr import KeyExpr
 from zenlake.log.recorder import Recorder
 from zenlake.log.writer import Writer
@@ -77,7 +77,7 @@ def router(
         str,
         typer.Option(
             "--name",
-            callback=named,
+            callback=default_name,
             help="Writer name in the log. Unique per router; do not change it later.",
             show_default=True,
         ),
@@ -127,7 +127,9 @@ def router(
                 metrics,
                 lambda: figures(running, recorder),
                 lambda: (
-                    "" if recorder is None else str(recorder.trouble or "") or lagging(copy) or recorder.clock_warning
+                    ""
+                    if recorder is None
+                    else str(recorder.trouble or "") or describe_lag(copy) or recorder.clock_warning
                 ),
             )
             stack.callback(page.close)
@@ -142,7 +144,7 @@ def router(
             while not stop.wait(REFRESH):
                 if sys.stderr.isatty():
                     now, at = total(running), time.monotonic()
-                    trouble = "" if recorder is None else str(recorder.trouble or "") or lagging(copy)
+                    trouble = "" if recorder is None else str(recorder.trouble or "") or describe_lag(copy)
                     live.update(line(now, before, at - then, trouble), refresh=True)
                     before, then = now, at
         done = total(running)

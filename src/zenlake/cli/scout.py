@@ -5,16 +5,16 @@ from typing import Annotated
 
 import typer
 
-from zenlake.cli.formatting import escaped, json_line
+from zenlake.cli.formatting import escape, json_line
 from zenlake.cli.network_options import (
     ConfigFile,
     Count,
     Json,
     NetworkOptions,
     Set,
-    alone,
     configuration,
-    following,
+    expect_one,
+    follow,
     on_network,
     until_stopped,
 )
@@ -39,7 +39,7 @@ def scout(
 
     seen: dict[str, object] = {}
     with until_stopped() as stop, begin(what=what, config=configuration(config, None, None, None, set)) as scouting:
-        for hello in following(scouting, stop, None, seconds or None):
+        for hello in follow(scouting, stop, None, seconds or None):
             zid = str(hello.zid)
             if zid in seen:
                 continue  # SCOUT messages are repeated, and nodes reply to each
@@ -47,7 +47,7 @@ def scout(
             if as_json:
                 typer.echo(json_line({"zid": zid, "whatami": str(hello.whatami), "locators": hello.locators}))
             else:
-                typer.echo(f"{hello.whatami!s:<6}  {zid}  {escaped(' '.join(hello.locators))}")
+                typer.echo(f"{hello.whatami!s:<6}  {zid}  {escape(' '.join(hello.locators))}")
             if count is not None and len(seen) >= count:
                 break
         interrupted = stop.is_set()
@@ -85,14 +85,14 @@ def info(
             for transport, link in zip(node.info.transports(), node.info.links(), strict=True)
         ]
         own = {"zid": str(node.zid()), "whatami": str(node._node.whatami), "locators": list(node._node.locators)}
-        error = alone(node)
+        error = expect_one(node)
     if as_json:
         typer.echo(json_line({**own, "connected": around}))
     else:
-        typer.echo(escaped(f"this node  {own['whatami']!s:<6}  {own['zid']}  {' '.join(own['locators'])}".rstrip()))
+        typer.echo(escape(f"this node  {own['whatami']!s:<6}  {own['zid']}  {' '.join(own['locators'])}".rstrip()))
         for each in around:
             lanes = "one lane per priority" if each["qos"] else "one lane"
-            where = escaped(f"{each['src']} -> {each['dst']}")
+            where = escape(f"{each['src']} -> {each['dst']}")
             typer.echo(
                 f"with       {each['whatami']!s:<6}  {each['zid']}  {where}  batches of {each['mtu']} bytes, {lanes}"
             )

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from zenlake.cli.decode import NAMES, AsFormat, Json, Out, Threads, as_what
+from zenlake.cli.decode import NAMES, AsFormat, Json, Out, Threads, select_format
 from zenlake.cli.formatting import SkippedParts
-from zenlake.cli.progress import working
+from zenlake.cli.progress import show_work
 from zenlake.cli.table_output import write
 from zenlake.errors import InvalidValue
 from zenlake.sample_captures import or_sample
@@ -33,10 +33,10 @@ def sql(
     """
     if not text.strip():
         raise typer.BadParameter("empty query; expected a SELECT or FROM statement", param_hint="SQL")
-    shown = as_what(format, as_json, out)
+    shown = select_format(format, as_json, out)
     damaged = SkippedParts()
     try:
-        with working("reading"):
+        with show_work("reading"):
             answer = query(text, or_sample(paths), threads, damaged)
     except InvalidValue as error:
         unknown = re.match(r"Catalog Error: Table with name (.+) does not exist", str(error))

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from zenlake.cli.formatting import described, escaped, json_line, one_line, payload_text
-from zenlake.cli.network_options import Count, Json, NetworkOptions, Seconds, following, on_network, until_stopped
+from zenlake.cli.formatting import describe_encoding, escape, json_line, one_line, payload_text
+from zenlake.cli.network_options import Count, Json, NetworkOptions, Seconds, follow, on_network, until_stopped
 from zenlake.cli.publish import Key
 from zenlake.core.enums import SampleKind
 
@@ -32,8 +32,8 @@ def sub(
     $ zenlake sub 'fleet/*/pose' --count 10 --json
     """
     with until_stopped() as stop, network.join() as node:
-        for sample in following(_channel(node, key), stop, count, seconds):
-            print(json_line(described(sample)) if as_json else line(sample))
+        for sample in follow(_channel(node, key), stop, count, seconds):
+            print(json_line(describe_encoding(sample)) if as_json else line(sample))
     return 0
 
 
@@ -51,8 +51,8 @@ def echo(
     """
     with until_stopped() as stop, network.join() as node:
         bold = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() else ("", "")
-        for sample in following(_channel(node, key), stop, count, seconds):
-            print(f"{bold[0]}{escaped(str(sample.key_expr))}{bold[1]}")
+        for sample in follow(_channel(node, key), stop, count, seconds):
+            print(f"{bold[0]}{escape(str(sample.key_expr))}{bold[1]}")
             print(_about(sample))
             if sample.kind is SampleKind.PUT:
                 print(payload_text(bytes(sample.payload), sample.encoding, most))
@@ -67,7 +67,7 @@ def _channel(node: "Session", key: str) -> Any:
 
 
 def line(sample: "Sample") -> str:
-    key = escaped(str(sample.key_expr))
+    key = escape(str(sample.key_expr))
     return f"{key} {one_line(bytes(sample.payload))}" if sample.kind is SampleKind.PUT else f"{key} (deleted)"
 
 
@@ -79,4 +79,4 @@ def _about(sample: "Sample") -> str:
         words.append(f"priority {int(sample.priority)}")
     if sample.attachment is not None:
         words.append(f"attachment {one_line(bytes(sample.attachment))}")
-    return escaped(" · ".join(words))
+    return escape(" · ".join(words))

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from zenlake.cli.formatting import escaped, json_line, writing
+from zenlake.cli.formatting import escape, json_line, open_output
 from zenlake.cli.progress import Printer
 
 __all__ = ["Format", "rich_table", "write"]
@@ -49,7 +49,7 @@ def write(schema: pa.Schema, batches: Iterable[pa.RecordBatch], format: Format, 
     """Write record batches to a file or the standard output, and return the number of rows."""
     if out is None and format in BINARY and sys.stdout.isatty():
         raise typer.BadParameter(f"{format} is a binary format and cannot be printed on a terminal; use -o FILE")
-    with writing(out):
+    with open_output(out):
         return _print(schema, batches, out) if format is Format.table else _write(schema, batches, format, out)
 
 
@@ -89,7 +89,7 @@ def _plain(batch: pa.RecordBatch, seen: bool) -> pa.RecordBatch:
         if pa.types.is_binary(array.type):
             array = pa.array([None if value is None else value.hex() for value in array.to_pylist()], pa.string())
         elif seen and pa.types.is_string(array.type):
-            array = pa.array([None if value is None else escaped(value) for value in array.to_pylist()], pa.string())
+            array = pa.array([None if value is None else escape(value) for value in array.to_pylist()], pa.string())
         arrays.append(array)
     return pa.RecordBatch.from_arrays(arrays, names)
 
@@ -129,7 +129,7 @@ def _print_all(console: Console, schema: pa.Schema, batches: Iterable[pa.RecordB
     table = pa.Table.from_batches(batches, schema=schema)
     empty = [name for name in table.column_names if table.num_rows and table[name].null_count == table.num_rows]
     console.print(rich_table(table.drop_columns(empty)))
-    console.print(Text("; ".join(_counted(table.num_rows, empty)), style="dim"))
+    console.print(Text("; ".join(_count_rows(table.num_rows, empty)), style="dim"))
     return int(table.num_rows)
 
 
@@ -144,9 +144,9 @@ def _print_some(console: Console, schema: pa.Schema, batches: Iterable[pa.Record
         nulls = [count + column.null_count for count, column in zip(nulls, batch.columns, strict=True)]
     empty = [name for name, count in zip(schema.names, nulls, strict=True) if rows and count == rows]
     table = pa.Table.from_batches(first, schema=schema).drop_columns(empty)
-    widths = fitting(table, console.width)
+    widths = fit_columns(table, console.width)
     console.print(rich_table(table.select(list(widths)), widths))
-    notes = _counted(rows, empty)
+    notes = _count_rows(rows, empty)
     left = table.num_columns - len(widths)
     if rows > SCREEN:
         notes.append(f"the first {SCREEN} are shown")
@@ -158,14 +158,14 @@ def _print_some(console: Console, schema: pa.Schema, batches: Iterable[pa.Record
     return rows
 
 
-def _counted(rows: int, empty: list[str]) -> list[str]:
+def _count_rows(rows: int, empty: list[str]) -> list[str]:
     return [
         f"{rows} row{'' if rows == 1 else 's'}",
-        *([f"without values: {', '.join(map(escaped, empty))}"] if empty else []),
+        *([f"without values: {', '.join(map(escape, empty))}"] if empty else []),
     ]
 
 
-def fitting(table: pa.Table, width: int) -> dict[str, int]:
+def fit_columns(table: pa.Table, width: int) -> dict[str, int]:
     """Return the columns that fit side by side in `width`, with their widths.
 
     Preferred columns are selected first. The last column may be truncated.
@@ -192,7 +192,7 @@ def rich_table(rows: pa.Table, widest: int | Mapping[str, int] | None = None) ->
     table = Table(box=box.SIMPLE_HEAD, header_style="bold cyan", pad_edge=False)
     for name, type_ in zip(rows.column_names, rows.schema.types, strict=True):
         table.add_column(
-            Text(escaped(name)), no_wrap=True, max_width=widest[name] if isinstance(widest, Mapping) else widest
+            Text(escape(name)), no_wrap=True, max_width=widest[name] if isinstance(widest, Mapping) else widest
         )
         column = table.columns[-1]
         if pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_):
@@ -216,4 +216,4 @@ def text(value: Any) -> str:
         short = value[:32]
         value = short.decode() if short.isascii() and short.decode().isprintable() else short.hex(" ", 4)
         value += "…" if len(short) == 32 else ""
-    return escaped(str(value))
+    return escape(str(value))

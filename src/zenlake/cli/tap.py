@@ -17,7 +17,7 @@ from rich.text import Text
 from zenlake.api.config_mapping import node_config
 from zenlake.cli.network_options import ConfigFile, Limit, PasswordFile, Set, configuration, limits, until_stopped
 from zenlake.cli.progress import status_line
-from zenlake.cli.recording_options import Metrics, MirrorTo, lagging, local, mirror, named
+from zenlake.cli.recording_options import Metrics, MirrorTo, default_name, describe_lag, local, mirror
 from zenlake.log.retention import Retention
 from zenlake.redact import redact
 from zenlake.runtime.metrics import Figure, MetricsPage
@@ -41,7 +41,9 @@ def tap(
     mirror_to: MirrorTo = None,
     name: Annotated[
         str,
-        typer.Option("--name", callback=named, help="Writer name in the log. Unique per tap; do not change it later."),
+        typer.Option(
+            "--name", callback=default_name, help="Writer name in the log. Unique per tap; do not change it later."
+        ),
     ] = "tap",
     sync: Annotated[
         str,
@@ -134,7 +136,9 @@ def tap(
             copy.follow(running.recorder.writer)
         if metrics is not None:
             page = MetricsPage(
-                metrics, lambda: _figures(running.stats(), name), lambda: _trouble(running.stats()) or lagging(copy)
+                metrics,
+                lambda: _figures(running.stats(), name),
+                lambda: _trouble(running.stats()) or describe_lag(copy),
             )
             stack.callback(page.close)
         copied = "" if copy is None else f", copied to {copy.there.path}"
@@ -146,7 +150,7 @@ def tap(
             while not stop.wait(REFRESH):
                 stats, now = running.stats(), time.monotonic()
                 if sys.stderr.isatty():
-                    live.update(_line(stats, before, now - then, lagging(copy)), refresh=True)
+                    live.update(_line(stats, before, now - then, describe_lag(copy)), refresh=True)
                 before, then = stats, now
                 if stats.failed:  # closing the tap raises the error
                     break

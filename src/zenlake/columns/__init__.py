@@ -3,6 +3,6 @@
 
 from zenlake.columns.decoder import Decoder
 from zenlake.columns.encoder import Encoder
-from zenlake.columns.schemas import TABLES, chosen
+from zenlake.columns.schemas import TABLES, select_schema
 
-__all__ = ["TABLES", "Decoder", "Encoder", "chosen"]
+__all__ = ["TABLES", "Decoder", "Encoder", "select_schema"]

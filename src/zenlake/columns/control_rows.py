@@ -9,7 +9,15 @@ from zenlake.core.identifiers import ZenohId
 from zenlake.errors import CloseReason
 from zenlake.wire import message_ids
 
-__all__ = ["agreed", "declared", "interested", "name_of", "node", "reason", "told"]
+__all__ = [
+    "describe_terms",
+    "describe_declaration",
+    "describe_interest",
+    "name_of",
+    "node",
+    "reason",
+    "describe_message",
+]
 
 ENTITIES = {2: "subscriber", 4: "queryable", 6: "token"}
 MODES = {1: "current", 2: "future", 3: "both"}
@@ -26,7 +34,7 @@ def node(message: Any) -> str:
     return f"{role} {zid_text(message.zid.value)} version {message.version}"
 
 
-def told(message: Any) -> str:
+def describe_message(message: Any) -> str:
     """Describe a scouting message."""
     if message.NAME == "HELLO":
         return f"{node(message)} at {', '.join(message.locators) or 'no address'}"
@@ -38,7 +46,7 @@ def reason(code: int) -> str:
     return CloseReason(code).name if code in list(CloseReason) else f"reason {code}"
 
 
-def agreed(session: Any) -> str:
+def describe_terms(session: Any) -> str:
     """Return the negotiated parameters as JSON. A side whose INIT was not recorded has no id and role."""
     ends = [
         {
@@ -64,7 +72,7 @@ def agreed(session: Any) -> str:
     )
 
 
-def declared(session: Any, direction: int, declare: Any) -> dict[str, Any]:
+def describe_declaration(session: Any, direction: int, declare: Any) -> dict[str, Any]:
     """Return a DECLARE as a row of `declarations`."""
     body = declare.body
     row = {"action": "final", "kind": None, "interest_id": declare.interest_id}
@@ -93,7 +101,7 @@ def name_of(row: dict[str, Any]) -> str:
     return ("D_" if row["action"] == "declare" else "U_") + entity
 
 
-def interested(session: Any, direction: int, interest: Any) -> dict[str, Any]:
+def describe_interest(session: Any, direction: int, interest: Any) -> dict[str, Any]:
     """Return an INTEREST as a row of `declarations`."""
     if not interest.mode:
         return {"action": "end", "id": interest.id}

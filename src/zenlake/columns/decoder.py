@@ -11,13 +11,21 @@ Undecodable bytes are a row of `errors`. Decoding continues with the next batch.
 import cython
 
 from zenlake.columns.column_readers import ends, integers
-from zenlake.columns.control_rows import agreed, declared, interested, name_of, node, reason, told
+from zenlake.columns.control_rows import (
+    describe_declaration,
+    describe_interest,
+    describe_message,
+    describe_terms,
+    name_of,
+    node,
+    reason,
+)
 from zenlake.errors import DecodeError
 from zenlake.wire.scouting import read_scouting
 
 if cython.compiled:
     import cython.cimports.zenlake.wire.message_ids as message_ids
-    from cython.cimports.zenlake.columns.push_fast_path import list_usual, note_usual
+    from cython.cimports.zenlake.columns.push_fast_path import decode_push, decode_push_messages
     from cython.cimports.zenlake.columns.samples_builder import SamplesBuilder
     from cython.cimports.zenlake.columns.table_builders import ControlTableBuilder, MessagesBuilder, RowPosition
     from cython.cimports.zenlake.session.key_table import KeyMemory
@@ -27,7 +35,7 @@ if cython.compiled:
     from cython.cimports.zenlake.wire.cursor import Blob
     from cython.cimports.zenlake.wire.message_base import Message
 else:
-    from zenlake.columns.push_fast_path import list_usual, note_usual
+    from zenlake.columns.push_fast_path import decode_push, decode_push_messages
     from zenlake.columns.samples_builder import SamplesBuilder
     from zenlake.columns.table_builders import ControlTableBuilder, MessagesBuilder, RowPosition
     from zenlake.session.key_table import KeyMemory
@@ -252,7 +260,7 @@ class Decoder:
     def take_usual(self, session):
         """Return the number of messages."""
         before: cython.Py_ssize_t = self.samples.row
-        self.reader.c.at = note_usual(
+        self.reader.c.at = decode_push(
             self.samples, self.reader.c.data, self.reader.c.at, self.reader.c.end, self.place.direction,
             self.rows - max(self.samples.row, self.messages.row),
         )  # fmt: skip
@@ -260,7 +268,7 @@ class Decoder:
         if count:
             self.samples.index.count(before, self.samples.row, self.place.index + 1)
             if self.messages.on:
-                list_usual(
+                decode_push_messages(
                     self.messages, self.samples, count, self.place.index + 1, session.opener.keys, session.acceptor.keys
                 )
             self.place.index += count
@@ -424,7 +432,7 @@ class Decoder:
             unknown = reader.open.unknown
             detail = f"{'OpenAck' if reader.open.ack else 'OpenSyn'} lease {reader.open.lease_ms} ms"
             if session.opened(p.direction, reader.open) and self.events.on:
-                self.event("opened", detail=agreed(session))
+                self.event("opened", detail=describe_terms(session))
         elif kind == message_ids.CLOSE:
             unknown = reader.close.unknown
             session.closed()
@@ -437,7 +445,7 @@ class Decoder:
             first = session.joined(reader.join)
             p.generation = session.generation
             if first and self.events.on:
-                self.event("joined", detail=agreed(session))
+                self.event("joined", detail=describe_terms(session))
         if self.messages.on:
             self.messages.begin(p, kind, reader.c.at - reader.start, unknown)
             self.messages.put_words(None, detail)
@@ -450,13 +458,13 @@ class Decoder:
         self.complete()
         row, body, detail = {}, None, None
         if kind == message_ids.DECLARE:
-            row = declared(session, p.direction, reader.declare)
+            row = describe_declaration(session, p.direction, reader.declare)
             body = name_of(row)
             if p.accepted:
                 self.remember(session, reader.declare)
             record: Message = reader.declare
         elif kind == message_ids.INTEREST:
-            row = interested(session, p.direction, reader.interest)
+            row = describe_interest(session, p.direction, reader.interest)
             record = reader.interest
         else:
             record = reader.oam
@@ -500,7 +508,7 @@ class Decoder:
         message = read_scouting(bytes(memoryview(self.reader.c.buf)[start:end]))
         self.place.index += 1
         if self.messages.on:
-            self.messages.add_scouting(message, end - start, told(message))
+            self.messages.add_scouting(message, end - start, describe_message(message))
             self.flush_full()
 
     def error(self, error, row):

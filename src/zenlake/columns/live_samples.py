@@ -10,13 +10,13 @@ from array import array
 import cython
 
 if cython.compiled:
-    from cython.cimports.zenlake.columns.push_fast_path import AHEAD, note_usual
+    from cython.cimports.zenlake.columns.push_fast_path import AHEAD, decode_push
     from cython.cimports.zenlake.columns.samples_builder import SamplesBuilder
     from cython.cimports.zenlake.columns.table_builders import RowPosition
     from cython.cimports.zenlake.session.key_table import KeyTable
     from cython.cimports.zenlake.wire.raw_memory import copy
 else:
-    from zenlake.columns.push_fast_path import AHEAD, note_usual
+    from zenlake.columns.push_fast_path import AHEAD, decode_push
     from zenlake.columns.samples_builder import SamplesBuilder
     from zenlake.columns.table_builders import RowPosition
     from zenlake.session.key_table import KeyTable
@@ -121,10 +121,10 @@ class LiveSamples:
             self.gather()
         self.first = before - samples.gathered
         if self.in_place:
-            note_usual(samples, reader.c.data, reader.c.at, reader.c.at + size, False, self.rows - before)
+            decode_push(samples, reader.c.data, reader.c.at, reader.c.at + size, False, self.rows - before)
         else:
             copy(self.data, self.used, reader.c.data, reader.c.at, size)
-            note_usual(samples, self.data, self.used, self.used + size, False, self.rows - before)
+            decode_push(samples, self.data, self.used, self.used + size, False, self.rows - before)
         count: cython.Py_ssize_t = 0
         while before + count < samples.row and samples.notes.suffix.size[self.first + count] < 0:
             count += 1

@@ -14,7 +14,7 @@ cdef enum:
     DEFAULT_QOS = 0x05
 
 # What it consists of is declared where it stands, so that it becomes one function of C.
-cdef Py_ssize_t note_usual(SamplesBuilder samples, const unsigned char* data, Py_ssize_t at, Py_ssize_t end, bint direction,
+cdef Py_ssize_t decode_push(SamplesBuilder samples, const unsigned char* data, Py_ssize_t at, Py_ssize_t end, bint direction,
                            Py_ssize_t most) noexcept nogil
-cdef int list_usual(MessagesBuilder messages, SamplesBuilder samples, Py_ssize_t count, int index, KeyTable opener,
+cdef int decode_push_messages(MessagesBuilder messages, SamplesBuilder samples, Py_ssize_t count, int index, KeyTable opener,
                     KeyTable acceptor) except -1 nogil

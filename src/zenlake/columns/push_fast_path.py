@@ -15,11 +15,11 @@ import cython
 
 if cython.compiled:
     import cython.cimports.zenlake.wire.message_ids as message_ids
-    from cython.cimports.zenlake.columns.push_template import note_alike, stamped
+    from cython.cimports.zenlake.columns.push_template import has_timestamp, match_template
     from cython.cimports.zenlake.columns.samples_builder import MAX_STAGED_BYTES, SamplesBuilder
     from cython.cimports.zenlake.wire.raw_memory import copy, eight_bytes, short_vle
 else:
-    from zenlake.columns.push_template import note_alike, stamped
+    from zenlake.columns.push_template import has_timestamp, match_template
     from zenlake.columns.samples_builder import MAX_STAGED_BYTES, SamplesBuilder
     from zenlake.wire import message_ids
     from zenlake.wire.raw_memory import eight_bytes, short_vle
@@ -37,7 +37,7 @@ else:
 HIGHEST = cython.declare(cython.ulonglong, 0x8080808080808080)
 
 
-def note_usual(samples, data, at, end, direction, most):
+def decode_push(samples, data, at, end, direction, most):
     """Stage at most `most` common messages from `at` on. Return the offset of the first other message."""
     first: cython.Py_ssize_t = samples.row - samples.gathered
     i: cython.Py_ssize_t = first
@@ -52,13 +52,13 @@ def note_usual(samples, data, at, end, direction, most):
     samples.payloads.noted = True
     samples.stamps.noted = True
     while i < last and at < crowded:
-        beyond = note_push(samples, i, looked_at, at, end, safe, direction)
+        beyond = stage_push(samples, i, looked_at, at, end, safe, direction)
         if beyond != OTHER:
             samples.notes.message[i] = beyond - at
             lead = samples.sized - at
             i += 1
             if lead == samples.lead:  # the layout of the previous one, so the next may have it too
-                i = note_alike(samples, i, last, looked_at, at, lead, end, min(crowded, safe + AHEAD - lead - 16))
+                i = match_template(samples, i, last, looked_at, at, lead, end, min(crowded, safe + AHEAD - lead - 16))
             samples.lead = lead
             at = samples.notes.payload.at[i - 1] + samples.notes.payload.size[i - 1]
         elif safe < end and end - at <= TAIL:
@@ -76,7 +76,7 @@ def note_usual(samples, data, at, end, direction, most):
     return at
 
 
-def list_usual(messages, samples, count, index, opener, acceptor):
+def decode_push_messages(messages, samples, count, index, opener, acceptor):
     """Write rows of `messages` for the last staged ones, numbered from `index` on."""
     row: cython.Py_ssize_t = messages.row
     i: cython.Py_ssize_t = samples.row - samples.gathered - count
@@ -119,7 +119,7 @@ def copy_tail(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def note_push(
+def stage_push(
     samples: SamplesBuilder,
     i: cython.Py_ssize_t,
     data: cython.p_const_uchar,
@@ -139,7 +139,7 @@ def note_push(
     acceptors: cython.bint = (direction != 0) == (header & message_ids.SENDERS != 0)
     samples.notes.scope[i] = -(scope >> 3) if acceptors else scope >> 3
     if header & message_ids.SUFFIX:
-        at = note_suffix(samples, i, data, at, end)
+        at = stage_suffix(samples, i, data, at, end)
         if at == OTHER or at > safe:
             return OTHER
     if header & message_ids.Z:
@@ -154,7 +154,7 @@ def note_push(
     header = data[at]
     at += 1
     if header & message_ids.STAMPED:
-        at = note_stamp(samples, i, data, at)
+        at = stage_timestamp(samples, i, data, at)
         if at == OTHER:
             return OTHER
     else:
@@ -162,7 +162,7 @@ def note_push(
         samples.notes.stamp.size[i] = -1
     samples.notes.encoding[i] = 0
     if header & (message_ids.ENCODED | message_ids.Z):
-        at = note_more(samples, i, data, at, end, safe, header)
+        at = stage_body(samples, i, data, at, end, safe, header)
         if at == OTHER:
             return OTHER
     samples.sized = at
@@ -181,7 +181,7 @@ def note_push(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def note_suffix(
+def stage_suffix(
     samples: SamplesBuilder,
     i: cython.Py_ssize_t,
     data: cython.p_const_uchar,
@@ -213,7 +213,7 @@ def note_suffix(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def note_stamp(
+def stage_timestamp(
     samples: SamplesBuilder, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
     """Scan a timestamp of nine VLE bytes (until 2106) and its node id."""
@@ -221,7 +221,7 @@ def note_stamp(
     size: cython.int = data[at + 9]
     if word & HIGHEST != HIGHEST or size < 1 or size > 16 or data[at + 10] == 0:
         return OTHER
-    samples.notes.ntp64[i] = stamped(word, eight_bytes(data, at + 1))
+    samples.notes.ntp64[i] = has_timestamp(word, eight_bytes(data, at + 1))
     samples.notes.stamp.at[i] = at + 10
     samples.notes.stamp.size[i] = size
     return at + 10 + size
@@ -230,22 +230,22 @@ def note_stamp(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def note_more(
+def stage_body(
     samples: SamplesBuilder, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t,
     safe: cython.Py_ssize_t, header: cython.int,
 ) -> cython.Py_ssize_t:  # fmt: skip
     """Scan encoding, extensions, or both."""
     if header & message_ids.ENCODED:
-        at = note_encoding(samples, i, data, at)
+        at = stage_encoding(samples, i, data, at)
     if at == OTHER or at > safe:
         return OTHER
-    return note_exts(samples, i, data, at, end, safe) if header & message_ids.Z else at
+    return stage_extensions(samples, i, data, at, end, safe) if header & message_ids.Z else at
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def note_encoding(
+def stage_encoding(
     samples: SamplesBuilder, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
     word: cython.longlong = short_vle(data, at)
@@ -267,7 +267,7 @@ def note_encoding(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def note_exts(
+def stage_extensions(
     samples: SamplesBuilder, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t,
     safe: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:  # fmt: skip
@@ -284,7 +284,7 @@ def note_exts(
         if size > end - at:
             return OTHER
         if header & 0x7F == SOURCE:
-            if note_source(samples, i, data, at) != at + size:
+            if stage_source(samples, i, data, at) != at + size:
                 return OTHER
         elif header & 0x7F == ATTACHMENT:
             samples.attachments.noted = True
@@ -301,7 +301,7 @@ def note_exts(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def note_source(
+def stage_source(
     samples: SamplesBuilder, i: cython.Py_ssize_t, data: cython.p_const_uchar, at: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
     size: cython.int = 1 + (data[at] >> 4)

@@ -14,19 +14,19 @@ if cython.compiled:
     from cython.cimports.zenlake.wire.raw_memory import eight_bytes, fetch_ahead, short_vle
 else:
     from zenlake.columns.samples_builder import SamplesBuilder, as_signed
-    from zenlake.wire.raw_memory import eight_bytes, fetch_ahead, joined_sevens, short_vle
+    from zenlake.wire.raw_memory import eight_bytes, fetch_ahead, join_sevens, short_vle
 
 if not cython.compiled:  # compiled: C constants and an inline function, in the .pxd
     MAX_TEMPLATE = 120  # maximum bytes of a message before its payload
     SCOPE = 1  # offset of the key id
     SOON = 2048  # prefetch distance in bytes
 
-    def stamped(first, last):
+    def has_timestamp(first, last):
         """Decode a timestamp of nine VLE bytes, from its first and last eight bytes."""
-        return as_signed(joined_sevens(first) | last & 0xFF << 56)
+        return as_signed(join_sevens(first) | last & 0xFF << 56)
 
 
-def note_alike(samples, first, last, data, model, lead, end, bound):
+def match_template(samples, first, last, data, model, lead, end, bound):
     """Stage the messages behind the model that match it, in rows from `first` on. Return the first row that is not staged.
 
     The model starts at `model`, is the last staged message, and has `lead` bytes before the size of its payload.
@@ -81,20 +81,20 @@ def note_alike(samples, first, last, data, model, lead, end, bound):
         samples.notes.time[i] = eight_bytes(data, at + clock + 1)
         at += stride
         i += 1
-    note_even(samples, m, i, stride)
+    match_equal_length(samples, m, i, stride)
 
     while i < last and at < bound:
         fetch_ahead(data, at + SOON)
         if eight_bytes(data, at) & first_mask != first_word or eight_bytes(data, at + 8) & next_mask != next_word:
             break
-        if data[at + node] == 0 or (words > 2 and are_others(data, at, model, masks, words)):
+        if data[at + node] == 0 or (words > 2 and differs(data, at, model, masks, words)):
             break
         scope = data[at + SCOPE]
         if scope_size > 1:
             scope = short_vle(data, at + SCOPE) >> 3
             if scope > 0xFFFF:
                 break
-        if more and not note_more_alike(samples, i, m, at - model, data):
+        if more and not match_run(samples, i, m, at - model, data):
             break
         beyond = at + lead + 1
         size = data[beyond - 1]
@@ -113,14 +113,14 @@ def note_alike(samples, first, last, data, model, lead, end, bound):
         samples.notes.message[i] = beyond + size - at
         at = beyond + size
         i += 1
-    note_shared(samples, m, i)
+    stage_shared(samples, m, i)
     return i
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def note_even(
+def match_equal_length(
     samples: SamplesBuilder, m: cython.Py_ssize_t, last: cython.Py_ssize_t, stride: cython.Py_ssize_t
 ) -> cython.void:
     """Fill the offsets of messages with the model's length.
@@ -144,7 +144,7 @@ def note_even(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def note_shared(samples: SamplesBuilder, m: cython.Py_ssize_t, last: cython.Py_ssize_t) -> cython.void:
+def stage_shared(samples: SamplesBuilder, m: cython.Py_ssize_t, last: cython.Py_ssize_t) -> cython.void:
     """Fill the fields that all messages share with the model, and their timestamps."""
     i: cython.Py_ssize_t
     node: cython.longlong = samples.notes.stamp.size[m]
@@ -162,7 +162,7 @@ def note_shared(samples: SamplesBuilder, m: cython.Py_ssize_t, last: cython.Py_s
             samples.notes.ntp64[i] = 0
         return
     for i in range(m + 1, last):
-        samples.notes.ntp64[i] = stamped(samples.notes.ntp64[i], samples.notes.time[i])
+        samples.notes.ntp64[i] = has_timestamp(samples.notes.ntp64[i], samples.notes.time[i])
 
 
 @cython.cfunc
@@ -228,7 +228,7 @@ def number_size(data: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.Py_
 @cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
-def are_others(
+def differs(
     data: cython.p_const_uchar,
     at: cython.Py_ssize_t,
     model: cython.Py_ssize_t,
@@ -247,7 +247,7 @@ def are_others(
 @cython.nogil
 @cython.inline
 @cython.exceptval(check=False)
-def note_more_alike(
+def match_run(
     samples: SamplesBuilder,
     i: cython.Py_ssize_t,
     m: cython.Py_ssize_t,

@@ -16,15 +16,15 @@ if not cython.compiled:  # compiled: C constants and structs, documented in the 
     SOME = 1
     ALL = 2
 
-    def runs():
+    def staged_runs():
         return SimpleNamespace(at=[0] * MAX_STAGED_ROWS, size=[0] * MAX_STAGED_ROWS)
 
-    def notes():
+    def make_staging():
         made = SimpleNamespace()
         for name in ("message", "scope", "manner", "encoding", "ntp64", "time", "eid", "sn"):
             setattr(made, name, [0] * MAX_STAGED_ROWS)
         for name in ("suffix", "payload", "slices", "schema", "stamp", "source", "attachment", "responder"):
-            setattr(made, name, runs())
+            setattr(made, name, staged_runs())
         return made
 
 

@@ -12,7 +12,7 @@ if cython.compiled:
     from cython.cimports.zenlake.columns.table_builders import TableBuilder
     from cython.cimports.zenlake.columns.text_encoders import EncodingText, EnumText, ZenohIdText
 else:
-    from zenlake.columns.row_staging import ALL, NONE, SpanStaging, notes
+    from zenlake.columns.row_staging import ALL, NONE, SpanStaging, make_staging
     from zenlake.columns.table_builders import TableBuilder
     from zenlake.columns.text_encoders import EncodingText, EnumText, ZenohIdText
 
@@ -74,7 +74,7 @@ class SamplesBuilder(TableBuilder):
         self.sized = 0  # offset of the payload size in the last common publication
         self.lead = 0  # and the bytes before it
         if not cython.compiled:  # compiled: a part of this object
-            self.notes = notes()
+            self.notes = make_staging()
         self.suffixes = SpanStaging().over(self.notes.suffix.at, self.notes.suffix.size)
         self.payloads = SpanStaging().over(self.notes.payload.at, self.notes.payload.size)
         self.slices = SpanStaging().over(self.notes.slices.at, self.notes.slices.size)

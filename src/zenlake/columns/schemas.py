@@ -156,7 +156,7 @@ TABLES: dict[str, pa.Schema] = {
 }
 
 
-def chosen(table: str, columns: list[str] | None = None) -> pa.Schema:
+def select_schema(table: str, columns: list[str] | None = None) -> pa.Schema:
     """Return the schema of a table, or of some columns in this order. Raise with the valid names."""
     if table not in TABLES:
         raise ValueError(f"unknown decoded table {table!r}; expected one of {', '.join(TABLES)}")

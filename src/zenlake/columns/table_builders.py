@@ -11,7 +11,7 @@ Many columns have one value in all rows of a batch or lane. These are written fo
 import cython
 import pyarrow as pa
 
-from zenlake.columns.schemas import chosen
+from zenlake.columns.schemas import select_schema
 
 if cython.compiled:
     from cython.cimports.zenlake.columns.array_builders import (
@@ -69,8 +69,8 @@ class TableBuilder:
     """Builder of one decoded table."""
 
     def __init__(self, name, columns, rows):
-        self.schema = chosen(name, columns)
-        whole = chosen(name, None)
+        self.schema = select_schema(name, columns)
+        whole = select_schema(name, None)
         self.on = True
         self.room = rows
         self.row = 0

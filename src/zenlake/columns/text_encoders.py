@@ -10,10 +10,10 @@ from zenlake.core.encoding import Encoding
 
 if cython.compiled:
     from cython.cimports.zenlake.columns.row_staging import NONE, SpanStaging
-    from cython.cimports.zenlake.wire.raw_memory import copy, same, utf8_fault
+    from cython.cimports.zenlake.wire.raw_memory import copy, equal_bytes, utf8_fault
 else:
-    from zenlake.columns.row_staging import NONE, SpanStaging, runs
-    from zenlake.wire.raw_memory import copy, same, utf8_fault
+    from zenlake.columns.row_staging import NONE, SpanStaging, staged_runs
+    from zenlake.wire.raw_memory import copy, equal_bytes, utf8_fault
 
 # Slot of a node: 16 bytes of the raw id, 32 bytes of its text, and their used lengths.
 if not cython.compiled:  # compiled: C constants, in the .pxd
@@ -72,7 +72,7 @@ class EncodingText:
             size = schemas.size[row]
             last = row + 1
             while last < count and ids[last] == ids[row] and schemas.size[last] == size:
-                if size > 0 and not same(data, schemas.at[last], data, schemas.at[row], size):
+                if size > 0 and not equal_bytes(data, schemas.at[last], data, schemas.at[row], size):
                     break
                 last += 1
             if ids[row] >= 0:
@@ -113,7 +113,7 @@ class ZenohIdText:
     def __init__(self, column):
         self.column = column
         if not cython.compiled:  # compiled: a part of this object
-            self.runs = runs()
+            self.runs = staged_runs()
         self.spelled = SpanStaging().over(self.runs.at, self.runs.size)
         self.memory = bytearray(SLOT * (SLOTS if column.on else 1))  # per slot: the raw id, its text, their sizes
         self.data = cython.address(self.memory[0]) if cython.compiled else self.memory
@@ -130,7 +130,7 @@ class ZenohIdText:
                 self.spelled.skip(row)
                 continue
             slot = SLOT * ((data[nodes.at[row]] ^ data[nodes.at[row] + nodes.size[row] - 1] << 2) & (SLOTS - 1))
-            if self.data[slot + RAW_SIZE] != nodes.size[row] or not same(
+            if self.data[slot + RAW_SIZE] != nodes.size[row] or not equal_bytes(
                 self.data, slot, data, nodes.at[row], nodes.size[row]
             ):
                 self.put_spelled(first, done, row)  # some rows may refer to the previous node of the slot

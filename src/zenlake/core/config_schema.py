@@ -40,7 +40,7 @@ def _is(wants: str, test: Callable[[Any], bool]) -> Kind:
     return Kind(wants, lambda value: None if test(value) else f"is not {wants}")
 
 
-def _parsed(wants: str, parse: Callable[[str], object]) -> Kind:
+def _parse(wants: str, parse: Callable[[str], object]) -> Kind:
     def check(value: Any) -> str | None:
         if not isinstance(value, str):
             return f"is not {wants}"
@@ -53,7 +53,7 @@ def _parsed(wants: str, parse: Callable[[str], object]) -> Kind:
     return Kind(wants, check)
 
 
-def _that(found: str, why: str, joint: str = " that ") -> str:
+def _describe_kind(found: str, why: str, joint: str = " that ") -> str:
     """Combine a value with its error, as one clause or as two."""
     return f"{found}{joint if why.startswith(('is ', 'has ', 'lacks ')) else ': '}{why}"
 
@@ -81,7 +81,7 @@ def list_of(kind: Kind, least: int = 0) -> Kind:
             return f"is not a list, of which each is {kind.wants}"
         if len(value) < least:
             return "is empty"
-        return next((_that(f"has an item {item!r}", why) for item in value if (why := kind.check(item))), None)
+        return next((_describe_kind(f"has an item {item!r}", why) for item in value if (why := kind.check(item))), None)
 
     return Kind(f"a list, of which each is {kind.wants}", check)
 
@@ -96,7 +96,7 @@ def by_role(kind: Kind) -> Kind:
             if role not in ROLES:
                 return f"has a key {role!r}: only {', '.join(ROLES)} can have their own value"
             if each is not None and (why := kind.check(each)):
-                return _that(f"has {each!r} for {role}", why, ", which ")
+                return _describe_kind(f"has {each!r} for {role}", why, ", which ")
         return None
 
     return Kind(f"{kind.wants}, or an object with one for each of router, peer and client", check)
@@ -116,7 +116,7 @@ def record(needed: dict[str, Kind], optional: dict[str, Kind]) -> Kind:
             if kind is None:
                 return f"has an unknown entry `{name}`: {_nearest(name, [*needed, *optional])}"
             if (each is not None or name in needed) and (why := kind.check(each)):
-                return _that(f"has `{name}`: {each!r}", why, ", which ")
+                return _describe_kind(f"has `{name}`: {each!r}", why, ", which ")
         return None
 
     return Kind(f"an object with {', '.join([*needed, *optional])}", check)
@@ -170,13 +170,13 @@ text = _is("a text in quotes", lambda value: isinstance(value, str))
 whole = _is("a whole number", _whole)
 number = _is("a number", lambda value: _whole(value) or isinstance(value, float))
 an_object = _is("an object", lambda value: isinstance(value, dict))
-zid = _parsed("an id of hex digits", ZenohId.parse)
-role = _parsed("a role (router, peer or client)", WhatAmI)
+zid = _parse("an id of hex digits", ZenohId.parse)
+role = _parse("a role (router, peer or client)", WhatAmI)
 roles = list_of(role)
-key_expr = _parsed("a key expression", KeyExpr)
-key = _parsed("a key without wildcards", _literal)
-endpoint = _parsed("an endpoint like tcp/localhost:7447", EndPoint.parse)
-address = _parsed("an address like 224.0.0.224:7446", _address)
+key_expr = _parse("a key expression", KeyExpr)
+key = _parse("a key without wildcards", _literal)
+endpoint = _parse("an endpoint like tcp/localhost:7447", EndPoint.parse)
+address = _parse("an address like 224.0.0.224:7446", _address)
 u8, u32 = unsigned(0xFF), unsigned(0xFFFFFFFF)
 
 endpoints = by_role(list_of(endpoint))

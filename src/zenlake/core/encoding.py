@@ -18,7 +18,7 @@ CUSTOM = 0xFFFF
 MAX_SCHEMA = 255  # the length is one byte; a longer schema makes the 1.10.2 sender panic
 
 
-def _registered(number: int, name: str) -> Any:
+def _find_registered(number: int, name: str) -> Any:
     """Placeholder of a constant that the loop below creates."""
     return number, name
 
@@ -34,59 +34,61 @@ class Encoding:
 
     __slots__ = ("_id", "_schema")
 
-    ZENOH_BYTES: ClassVar[Encoding] = _registered(0, "zenoh/bytes")
-    ZENOH_STRING: ClassVar[Encoding] = _registered(1, "zenoh/string")
-    ZENOH_SERIALIZED: ClassVar[Encoding] = _registered(2, "zenoh/serialized")
-    APPLICATION_OCTET_STREAM: ClassVar[Encoding] = _registered(3, "application/octet-stream")
-    TEXT_PLAIN: ClassVar[Encoding] = _registered(4, "text/plain")
-    APPLICATION_JSON: ClassVar[Encoding] = _registered(5, "application/json")
-    TEXT_JSON: ClassVar[Encoding] = _registered(6, "text/json")
-    APPLICATION_CDR: ClassVar[Encoding] = _registered(7, "application/cdr")
-    APPLICATION_CBOR: ClassVar[Encoding] = _registered(8, "application/cbor")
-    APPLICATION_YAML: ClassVar[Encoding] = _registered(9, "application/yaml")
-    TEXT_YAML: ClassVar[Encoding] = _registered(10, "text/yaml")
-    TEXT_JSON5: ClassVar[Encoding] = _registered(11, "text/json5")
-    APPLICATION_PYTHON_SERIALIZED_OBJECT: ClassVar[Encoding] = _registered(12, "application/python-serialized-object")
-    APPLICATION_PROTOBUF: ClassVar[Encoding] = _registered(13, "application/protobuf")
-    APPLICATION_JAVA_SERIALIZED_OBJECT: ClassVar[Encoding] = _registered(14, "application/java-serialized-object")
-    APPLICATION_OPENMETRICS_TEXT: ClassVar[Encoding] = _registered(15, "application/openmetrics-text")
-    IMAGE_PNG: ClassVar[Encoding] = _registered(16, "image/png")
-    IMAGE_JPEG: ClassVar[Encoding] = _registered(17, "image/jpeg")
-    IMAGE_GIF: ClassVar[Encoding] = _registered(18, "image/gif")
-    IMAGE_BMP: ClassVar[Encoding] = _registered(19, "image/bmp")
-    IMAGE_WEBP: ClassVar[Encoding] = _registered(20, "image/webp")
-    APPLICATION_XML: ClassVar[Encoding] = _registered(21, "application/xml")
-    APPLICATION_X_WWW_FORM_URLENCODED: ClassVar[Encoding] = _registered(22, "application/x-www-form-urlencoded")
-    TEXT_HTML: ClassVar[Encoding] = _registered(23, "text/html")
-    TEXT_XML: ClassVar[Encoding] = _registered(24, "text/xml")
-    TEXT_CSS: ClassVar[Encoding] = _registered(25, "text/css")
-    TEXT_JAVASCRIPT: ClassVar[Encoding] = _registered(26, "text/javascript")
-    TEXT_MARKDOWN: ClassVar[Encoding] = _registered(27, "text/markdown")
-    TEXT_CSV: ClassVar[Encoding] = _registered(28, "text/csv")
-    APPLICATION_SQL: ClassVar[Encoding] = _registered(29, "application/sql")
-    APPLICATION_COAP_PAYLOAD: ClassVar[Encoding] = _registered(30, "application/coap-payload")
-    APPLICATION_JSON_PATCH_JSON: ClassVar[Encoding] = _registered(31, "application/json-patch+json")
-    APPLICATION_JSON_SEQ: ClassVar[Encoding] = _registered(32, "application/json-seq")
-    APPLICATION_JSONPATH: ClassVar[Encoding] = _registered(33, "application/jsonpath")
-    APPLICATION_JWT: ClassVar[Encoding] = _registered(34, "application/jwt")
-    APPLICATION_MP4: ClassVar[Encoding] = _registered(35, "application/mp4")
-    APPLICATION_SOAP_XML: ClassVar[Encoding] = _registered(36, "application/soap+xml")
-    APPLICATION_YANG: ClassVar[Encoding] = _registered(37, "application/yang")
-    AUDIO_AAC: ClassVar[Encoding] = _registered(38, "audio/aac")
-    AUDIO_FLAC: ClassVar[Encoding] = _registered(39, "audio/flac")
-    AUDIO_MP4: ClassVar[Encoding] = _registered(40, "audio/mp4")
-    AUDIO_OGG: ClassVar[Encoding] = _registered(41, "audio/ogg")
-    AUDIO_VORBIS: ClassVar[Encoding] = _registered(42, "audio/vorbis")
-    VIDEO_H261: ClassVar[Encoding] = _registered(43, "video/h261")
-    VIDEO_H263: ClassVar[Encoding] = _registered(44, "video/h263")
-    VIDEO_H264: ClassVar[Encoding] = _registered(45, "video/h264")
-    VIDEO_H265: ClassVar[Encoding] = _registered(46, "video/h265")
-    VIDEO_H266: ClassVar[Encoding] = _registered(47, "video/h266")
-    VIDEO_MP4: ClassVar[Encoding] = _registered(48, "video/mp4")
-    VIDEO_OGG: ClassVar[Encoding] = _registered(49, "video/ogg")
-    VIDEO_RAW: ClassVar[Encoding] = _registered(50, "video/raw")
-    VIDEO_VP8: ClassVar[Encoding] = _registered(51, "video/vp8")
-    VIDEO_VP9: ClassVar[Encoding] = _registered(52, "video/vp9")
+    ZENOH_BYTES: ClassVar[Encoding] = _find_registered(0, "zenoh/bytes")
+    ZENOH_STRING: ClassVar[Encoding] = _find_registered(1, "zenoh/string")
+    ZENOH_SERIALIZED: ClassVar[Encoding] = _find_registered(2, "zenoh/serialized")
+    APPLICATION_OCTET_STREAM: ClassVar[Encoding] = _find_registered(3, "application/octet-stream")
+    TEXT_PLAIN: ClassVar[Encoding] = _find_registered(4, "text/plain")
+    APPLICATION_JSON: ClassVar[Encoding] = _find_registered(5, "application/json")
+    TEXT_JSON: ClassVar[Encoding] = _find_registered(6, "text/json")
+    APPLICATION_CDR: ClassVar[Encoding] = _find_registered(7, "application/cdr")
+    APPLICATION_CBOR: ClassVar[Encoding] = _find_registered(8, "application/cbor")
+    APPLICATION_YAML: ClassVar[Encoding] = _find_registered(9, "application/yaml")
+    TEXT_YAML: ClassVar[Encoding] = _find_registered(10, "text/yaml")
+    TEXT_JSON5: ClassVar[Encoding] = _find_registered(11, "text/json5")
+    APPLICATION_PYTHON_SERIALIZED_OBJECT: ClassVar[Encoding] = _find_registered(
+        12, "application/python-serialized-object"
+    )
+    APPLICATION_PROTOBUF: ClassVar[Encoding] = _find_registered(13, "application/protobuf")
+    APPLICATION_JAVA_SERIALIZED_OBJECT: ClassVar[Encoding] = _find_registered(14, "application/java-serialized-object")
+    APPLICATION_OPENMETRICS_TEXT: ClassVar[Encoding] = _find_registered(15, "application/openmetrics-text")
+    IMAGE_PNG: ClassVar[Encoding] = _find_registered(16, "image/png")
+    IMAGE_JPEG: ClassVar[Encoding] = _find_registered(17, "image/jpeg")
+    IMAGE_GIF: ClassVar[Encoding] = _find_registered(18, "image/gif")
+    IMAGE_BMP: ClassVar[Encoding] = _find_registered(19, "image/bmp")
+    IMAGE_WEBP: ClassVar[Encoding] = _find_registered(20, "image/webp")
+    APPLICATION_XML: ClassVar[Encoding] = _find_registered(21, "application/xml")
+    APPLICATION_X_WWW_FORM_URLENCODED: ClassVar[Encoding] = _find_registered(22, "application/x-www-form-urlencoded")
+    TEXT_HTML: ClassVar[Encoding] = _find_registered(23, "text/html")
+    TEXT_XML: ClassVar[Encoding] = _find_registered(24, "text/xml")
+    TEXT_CSS: ClassVar[Encoding] = _find_registered(25, "text/css")
+    TEXT_JAVASCRIPT: ClassVar[Encoding] = _find_registered(26, "text/javascript")
+    TEXT_MARKDOWN: ClassVar[Encoding] = _find_registered(27, "text/markdown")
+    TEXT_CSV: ClassVar[Encoding] = _find_registered(28, "text/csv")
+    APPLICATION_SQL: ClassVar[Encoding] = _find_registered(29, "application/sql")
+    APPLICATION_COAP_PAYLOAD: ClassVar[Encoding] = _find_registered(30, "application/coap-payload")
+    APPLICATION_JSON_PATCH_JSON: ClassVar[Encoding] = _find_registered(31, "application/json-patch+json")
+    APPLICATION_JSON_SEQ: ClassVar[Encoding] = _find_registered(32, "application/json-seq")
+    APPLICATION_JSONPATH: ClassVar[Encoding] = _find_registered(33, "application/jsonpath")
+    APPLICATION_JWT: ClassVar[Encoding] = _find_registered(34, "application/jwt")
+    APPLICATION_MP4: ClassVar[Encoding] = _find_registered(35, "application/mp4")
+    APPLICATION_SOAP_XML: ClassVar[Encoding] = _find_registered(36, "application/soap+xml")
+    APPLICATION_YANG: ClassVar[Encoding] = _find_registered(37, "application/yang")
+    AUDIO_AAC: ClassVar[Encoding] = _find_registered(38, "audio/aac")
+    AUDIO_FLAC: ClassVar[Encoding] = _find_registered(39, "audio/flac")
+    AUDIO_MP4: ClassVar[Encoding] = _find_registered(40, "audio/mp4")
+    AUDIO_OGG: ClassVar[Encoding] = _find_registered(41, "audio/ogg")
+    AUDIO_VORBIS: ClassVar[Encoding] = _find_registered(42, "audio/vorbis")
+    VIDEO_H261: ClassVar[Encoding] = _find_registered(43, "video/h261")
+    VIDEO_H263: ClassVar[Encoding] = _find_registered(44, "video/h263")
+    VIDEO_H264: ClassVar[Encoding] = _find_registered(45, "video/h264")
+    VIDEO_H265: ClassVar[Encoding] = _find_registered(46, "video/h265")
+    VIDEO_H266: ClassVar[Encoding] = _find_registered(47, "video/h266")
+    VIDEO_MP4: ClassVar[Encoding] = _find_registered(48, "video/mp4")
+    VIDEO_OGG: ClassVar[Encoding] = _find_registered(49, "video/ogg")
+    VIDEO_RAW: ClassVar[Encoding] = _find_registered(50, "video/raw")
+    VIDEO_VP8: ClassVar[Encoding] = _find_registered(51, "video/vp8")
+    VIDEO_VP9: ClassVar[Encoding] = _find_registered(52, "video/vp9")
 
     def __init__(self, encoding: str | None = None) -> None:
         if not (encoding is None or isinstance(encoding, str)):
@@ -96,7 +98,7 @@ class Encoding:
         if number == CUSTOM:
             schema = encoding or ""
         self._id = number
-        self._schema = _checked(schema.encode()) if schema else None  # `text/plain;` has no schema
+        self._schema = _check(schema.encode()) if schema else None  # `text/plain;` has no schema
 
     @classmethod
     def from_wire(cls, id: int, schema: bytes | None = None) -> Encoding:
@@ -124,8 +126,8 @@ class Encoding:
         """
         if self._id == CUSTOM:
             name = (self._schema or b"").partition(b";")[0]
-            return Encoding.from_wire(CUSTOM, _checked(b";".join(filter(None, (name, schema.encode())))))
-        return Encoding.from_wire(self._id, _checked(schema.encode()))
+            return Encoding.from_wire(CUSTOM, _check(b";".join(filter(None, (name, schema.encode())))))
+        return Encoding.from_wire(self._id, _check(schema.encode()))
 
     def __str__(self) -> str:
         name = _NAMES[self._id] if self._id < len(_NAMES) else f"unknown({self._id})"
@@ -154,7 +156,7 @@ class Encoding:
         return Encoding.from_wire, (self._id, self._schema)
 
 
-def _checked(schema: bytes) -> bytes:
+def _check(schema: bytes) -> bytes:
     if len(schema) > MAX_SCHEMA:
         raise InvalidValue(f"schema of an encoding has {len(schema)} bytes; expected at most {MAX_SCHEMA}")
     return schema

@@ -103,7 +103,7 @@ class _Json5Reader:
         kind, text, _ = self._next
         if kind == "string":
             self._take()
-            return _unquoted(text)
+            return _unquote(text)
         if kind == "number":
             self._take()
             return _number(text)
@@ -128,7 +128,7 @@ class _Json5Reader:
                 raise self._error("a key or `}`")
             self._take()
             self._mark(":")
-            entries[_unquoted(text) if kind == "string" else text] = self._value()
+            entries[_unquote(text) if kind == "string" else text] = self._value()
             if self._next[1] != "}":
                 self._mark(",")
         self._take()
@@ -150,7 +150,7 @@ class _Json5Reader:
         self._take()
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     def character(found: re.Match[str]) -> str:
         if number := found[1] or found[2]:
             return chr(int(number, 16))

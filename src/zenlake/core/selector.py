@@ -28,7 +28,7 @@ class Parameters:
 
     def __init__(self, parameters: "Parameters | Mapping[str, str] | str | None" = None) -> None:
         if isinstance(parameters, Mapping):
-            self._text = _joined([_checked(key, value) for key, value in parameters.items()])
+            self._text = _join([_check(key, value) for key, value in parameters.items()])
         elif isinstance(parameters, Parameters):
             self._text = parameters._text
         elif parameters is None or isinstance(parameters, str):
@@ -60,19 +60,19 @@ class Parameters:
             InvalidValue: The key or value contains a separator.
         """
         before = self.get(key)
-        self._text = _joined([*self._without({key}), _checked(key, value)])
+        self._text = _join([*self._without({key}), _check(key, value)])
         return before
 
     def remove(self, /, key: str) -> str | None:
         """Remove a key. Return its value."""
         before = self.get(key)
-        self._text = _joined(self._without({key}))
+        self._text = _join(self._without({key}))
         return before
 
     def extend(self, /, parameters: "Parameters | Mapping[str, str] | str") -> None:
         """Set several entries, at the end."""
         entries = list(Parameters(parameters))
-        self._text = _joined(self._without({key for key, _ in entries}) + entries)
+        self._text = _join(self._without({key for key, _ in entries}) + entries)
 
     def is_ordered(self, /) -> bool:
         """Return whether the entries are sorted by key."""
@@ -113,7 +113,7 @@ class Parameters:
     __hash__ = None  # type: ignore[assignment]  # it can change
 
 
-def _checked(key: str, value: str) -> tuple[str, str]:
+def _check(key: str, value: str) -> tuple[str, str]:
     if not (isinstance(key, str) and isinstance(value, str)):
         raise TypeError(f"invalid parameter {key!r}={value!r}; expected str for key and value")
     if not key or ";" in key or "=" in key or ";" in value:
@@ -124,7 +124,7 @@ def _checked(key: str, value: str) -> tuple[str, str]:
     return key, value
 
 
-def _joined(entries: list[tuple[str, str]]) -> str:
+def _join(entries: list[tuple[str, str]]) -> str:
     return ";".join(f"{key}={value}" if value else key for key, value in entries if key)
 
 

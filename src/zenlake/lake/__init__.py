@@ -10,12 +10,12 @@ This package knows logs and files, not Spark: the caller plans, retries and stor
 
 from zenlake.lake.commit import Lake
 from zenlake.lake.compaction import CompactionResult, compact
-from zenlake.lake.landed_intervals import LandedIntervals, Piece, pieces, replanned
+from zenlake.lake.landed_intervals import LandedIntervals, Piece, pieces, replan
 from zenlake.lake.layout import LandingBatch, Staged, is_lake
 from zenlake.lake.staging import stage, stage_rows
 
 __all__ = [
     "LandingBatch", "CompactionResult", "LandedIntervals", "Lake", "Piece", "Staged", "compact", "is_lake", "pieces",
-    "replanned", "stage",
+    "replan", "stage",
     "stage_rows",
 ]  # fmt: skip

@@ -27,9 +27,9 @@ from zenlake.lake.layout import (
     VERSION,
     LandingBatch,
     Staged,
-    described,
+    describe_batch,
+    fault_point,
     is_lake,
-    reached,
 )
 from zenlake.lake.ledger import Entry, Ledger
 from zenlake.log.disk import Disk, inside
@@ -56,7 +56,7 @@ class Lake:
             Disk().replace(self.path / MARKER, json.dumps(about).encode())
         if not is_lake(path):
             raise LakeError(f"{self.path} is not a lake: it has no {MARKER}")
-        self.format: str = described(self.path / MARKER)["format"]
+        self.format: str = describe_batch(self.path / MARKER)["format"]
         if create is not None and create != self.format:
             raise LakeError(
                 f"{self.path} is a lake of format {self.format}; land into it with that format, or into another folder"
@@ -96,16 +96,16 @@ class Lake:
             if last.queries.get(batch.query, -1) >= batch.number:
                 files = []  # a retry: all of it is in the ledger
             entry = last.following(batch.query, batch.number)
-            for (table, part), group in grouped(files).items():
+            for (table, part), group in group_by_table(files).items():
                 if part:
                     self._add_part(entry, table, group, restage, refuse)
                 else:
                     self._add_transformed(entry, table, group)
             if files:
                 self._verify(entry.files)
-                reached("commit")
+                fault_point("commit")
                 self.ledger.append(entry)
-                reached("entered")
+                fault_point("entered")
                 self.apply()
             self._sweep(batch.query)
         return sum(file.rows for file in entry.files)
@@ -139,7 +139,7 @@ class Lake:
         if any(coverage.overlaps(log, part) for part in parts):
             if refuse or restage is None:
                 raise LakeError(f"{self.path}/{table} has rows of {parts} already: another query has landed them")
-            for group in grouped(restage(table, parts)).values():
+            for group in group_by_table(restage(table, parts)).values():
                 self._add_part(entry, table, group, None, refuse)
             return
         for writer, *interval in parts:
@@ -172,7 +172,7 @@ class Lake:
                 staged, final = self.path / file.staged, self.path / file.final
                 if staged.exists():
                     os.rename(staged, final)
-                    reached("rename")
+                    fault_point("rename")
                 elif not final.exists():
                     raise LakeError(
                         f"{final} is in the ledger (entry {entry.number}) but missing, and it is not staged either"
@@ -182,15 +182,15 @@ class Lake:
                 self.ledger.disk.sync_folder(folder.parent)
             for gone in entry.removed:
                 (self.path / gone).unlink(missing_ok=True)
-                reached("removed")
+                fault_point("removed")
             if self.format == "delta":
                 from zenlake.lake.delta import add
 
                 for table in sorted({file.table for file in entry.files}):
                     add(self.path / table, [file for file in entry.files if file.table == table], entry.number)
-                    reached("delta")
+                    fault_point("delta")
             self.ledger.mark_applied(entry.number)
-            reached("applied")
+            fault_point("applied")
 
     def _sweep(self, query: str) -> None:
         """Remove files of earlier attempts of this query. After a commit, none of its tasks is running."""
@@ -208,7 +208,7 @@ class Lake:
         return [str(path) for path in sorted((self.path / table).glob(f"{DAY}=*/*.parquet"))]
 
 
-def grouped(files: Iterable[Staged]) -> dict[tuple[str, str], list[Staged]]:
+def group_by_table(files: Iterable[Staged]) -> dict[tuple[str, str], list[Staged]]:
     """Group files by table and part of the log: files of several days from the same pieces."""
     found: dict[tuple[str, str], list[Staged]] = {}
     for file in files:

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from zenlake.errors import LakeError
 from zenlake.lake.commit import Lake
-from zenlake.lake.layout import DAY, STAGING, Staged, reached
+from zenlake.lake.layout import DAY, STAGING, Staged, fault_point
 from zenlake.lake.staging import SOURCE, File
 from zenlake.log.disk import inside
 from zenlake.tables.schemas import TABLES
@@ -135,7 +135,7 @@ def _replace(lake: Lake, table: str, day: str, old: Sequence[Path]) -> None:
             with pq.ParquetFile(path) as opened:
                 for batch in opened.iter_batches(batch_size=1 << 16):
                     file.add(_with_all(schema, batch))
-                    reached("write")
+                    fault_point("write")
         made = file.finish(lake.path, table, day, sources)
     except BaseException:
         file.discard()
@@ -144,7 +144,7 @@ def _replace(lake: Lake, table: str, day: str, old: Sequence[Path]) -> None:
         raise LakeError(
             f"{lake.path}/{table}/{DAY}={day}: the files changed while they were read; they were not compacted"
         )
-    reached("staged")
+    fault_point("staged")
     _enter(lake, made, [path.relative_to(lake.path).as_posix() for path in old])
 
 
@@ -153,9 +153,9 @@ def _enter(lake: Lake, made: Staged, removed: list[str]) -> None:
     entry = last.following(QUERY, last.number + 1)
     # Not `add`, and no query: these rows were landed before, so derived tables need no update.
     entry.files, entry.queries, entry.removed = [made], last.queries, removed
-    reached("commit")
+    fault_point("commit")
     lake.ledger.append(entry)
-    reached("entered")
+    fault_point("entered")
     lake.apply()
 
 

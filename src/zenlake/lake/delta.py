@@ -33,7 +33,7 @@ def add(table: Path, staged: Sequence[Staged], entry: int) -> None:
     from deltalake.transaction import AddAction
 
     lake = table.parent
-    found = widened(table, pq.read_schema(lake / staged[0].final).remove_metadata(), [DAY])
+    found = widen_schema(table, pq.read_schema(lake / staged[0].final).remove_metadata(), [DAY])
     if (found.transaction_version(APPLICATION) or 0) >= entry:
         return
     actions = [
@@ -48,7 +48,7 @@ def add(table: Path, staged: Sequence[Staged], entry: int) -> None:
         for file in staged
     ]
     found.create_write_transaction(
-        actions, mode="append", schema=found.schema(), partition_by=[DAY], commit_properties=_noted(entry)
+        actions, mode="append", schema=found.schema(), partition_by=[DAY], commit_properties=_read_note(entry)
     )
 
 
@@ -62,7 +62,7 @@ def replace(table: Path, fresh: Mapping[str, str | None], entry: int) -> None:
     schema = pq.read_schema(table / next(iter(fresh))).remove_metadata()
     # By default, Spark writes times as INT96, which has no time zone. They are all UTC.
     times = [field.with_type(TIME) if pa.types.is_timestamp(field.type) else field for field in schema]
-    found = widened(table, pa.schema(times), by)
+    found = widen_schema(table, pa.schema(times), by)
     actions = []
     for name, day in fresh.items():
         about, rows = (table / name).stat(), pq.read_metadata(table / name).num_rows
@@ -75,17 +75,17 @@ def replace(table: Path, fresh: Mapping[str, str | None], entry: int) -> None:
         schema=found.schema(),
         partition_by=by,
         partition_filters=[(DAY, "in", days)] if days else None,
-        commit_properties=_noted(entry),
+        commit_properties=_read_note(entry),
     )
     if sum(1 for _ in table.rglob("*.parquet")) > len(files(table)) + MAX_OLD_FILES:
-        opened(table).vacuum(SOON, dry_run=False, enforce_retention_duration=False)
+        open_table(table).vacuum(SOON, dry_run=False, enforce_retention_duration=False)
 
 
 def last_entry(table: Path) -> int:
     """Return the newest ledger entry whose files are in the table, or 0."""
     if not import_deltalake().DeltaTable.is_deltatable(str(table)):
         return 0
-    return opened(table).transaction_version(APPLICATION) or 0
+    return open_table(table).transaction_version(APPLICATION) or 0
 
 
 def optimize(table: Path, end: str, target: int) -> tuple[int, int]:
@@ -106,25 +106,25 @@ def optimize(table: Path, end: str, target: int) -> tuple[int, int]:
     return int(done["numFilesRemoved"]), int(done["numFilesAdded"])
 
 
-def widened(table: Path, schema: pa.Schema, by: list[str]) -> "DeltaTable":
+def widen_schema(table: Path, schema: pa.Schema, by: list[str]) -> "DeltaTable":
     """Open or create the table. Columns that an earlier version did not write are added; they are null in its files."""
     delta = import_deltalake()
     if not delta.DeltaTable.is_deltatable(str(table)):
         days = [pa.field(DAY, pa.date32())] if by else []
         return delta.DeltaTable.create(str(table), pa.schema([*schema, *days]), partition_by=by)
-    found = opened(table)
+    found = open_table(table)
     known = {field.name for field in found.schema().fields}
     later = [field for field in delta.Schema.from_arrow(schema).fields if field.name not in known]
     if later:
         found.alter.add_columns(later)
-        found = opened(table)
+        found = open_table(table)
     return found
 
 
-def opened(table: Path) -> "DeltaTable":
+def open_table(table: Path) -> "DeltaTable":
     return import_deltalake().DeltaTable(str(table))
 
 
-def _noted(entry: int) -> "CommitProperties":
+def _read_note(entry: int) -> "CommitProperties":
     delta = import_deltalake()
     return delta.CommitProperties(app_transactions=[delta.Transaction(APPLICATION, entry)])

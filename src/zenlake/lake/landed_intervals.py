@@ -12,7 +12,7 @@ from typing import Any
 
 from zenlake.log.reader import BlockRange, Log
 
-__all__ = ["LandedIntervals", "Piece", "pieces", "replanned"]
+__all__ = ["LandedIntervals", "Piece", "pieces", "replan"]
 
 Offset = tuple[int, int]
 
@@ -114,7 +114,7 @@ def _offset(values: Sequence[int]) -> Offset:
     return int(segment), int(block)
 
 
-def replanned(log: Log, plain: Iterable[Sequence[Any]], whole: bool = True) -> list[Piece]:
+def replan(log: Log, plain: Iterable[Sequence[Any]], whole: bool = True) -> list[Piece]:
     """Restore pieces from `Piece.plain`. Unless `whole`, blocks that were removed since are skipped."""
     found: list[Piece] = []
     for writer, *interval in plain:

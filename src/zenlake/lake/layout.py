@@ -28,8 +28,8 @@ from zenlake.tables.lake_reader import MARKER
 
 __all__ = [
     "CHECKPOINTS", "DAY", "FORMATS", "KEPT", "LEDGER", "MARKER", "STAGING", "VERSION", "LandingBatch", "Staged",
-    "described", "is_lake",
-    "reached",
+    "describe_batch", "is_lake",
+    "fault_point",
 ]  # fmt: skip
 
 VERSION = 1
@@ -79,7 +79,7 @@ def is_lake(path: str | os.PathLike[str]) -> bool:
     return (Path(path) / MARKER).is_file()
 
 
-def described(path: Path) -> dict[str, Any]:
+def describe_batch(path: Path) -> dict[str, Any]:
     """Read a small JSON file of the lake. Raise if this version does not support it."""
     try:
         found: dict[str, Any] = json.loads(path.read_bytes())
@@ -93,5 +93,5 @@ def described(path: Path) -> dict[str, Any]:
     return found
 
 
-def reached(point: str) -> None:
+def fault_point(point: str) -> None:
     """A named point in a task or commit. Tests end the process here."""

@@ -19,7 +19,7 @@ from typing import Any
 from zenlake.errors import LakeError
 from zenlake.lake.landed_intervals import LandedIntervals
 from zenlake.lake.layout import KEPT as KEPT_TABLES
-from zenlake.lake.layout import LEDGER, STAGING, VERSION, Staged, described
+from zenlake.lake.layout import LEDGER, STAGING, VERSION, Staged, describe_batch
 from zenlake.log.disk import Disk, inside, is_inside
 
 __all__ = ["Entry", "Ledger"]
@@ -118,7 +118,7 @@ class Ledger:
 
     def entry(self, number: int) -> Entry:
         path = self._path(number)
-        plain = described(path)
+        plain = describe_batch(path)
         try:
             entry = Entry.from_plain(plain)
             wrong = next((name for name in _names(entry) if "/" in name or not is_inside(name)), None)
@@ -136,7 +136,7 @@ class Ledger:
 
     def applied(self) -> int:
         try:
-            return int(described(self.folder / "applied.json")["number"])
+            return int(describe_batch(self.folder / "applied.json")["number"])
         except FileNotFoundError:
             return 0
 
@@ -183,7 +183,7 @@ class Ledger:
             names = os.listdir(self.folder)
         except FileNotFoundError:
             return []
-        return sorted(int(stem) for stem, _, suffix in map(_parted, names) if suffix == "json" and stem.isdigit())
+        return sorted(int(stem) for stem, _, suffix in map(_split_entry, names) if suffix == "json" and stem.isdigit())
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:010d}.json"
@@ -195,6 +195,6 @@ def _names(entry: Entry) -> set[str]:
     return {*entry.landed, *entry.transformed, *entry.touched, *days, *(file.table for file in entry.files)}
 
 
-def _parted(name: str) -> tuple[str, str, str]:
+def _split_entry(name: str) -> tuple[str, str, str]:
     stem, dot, suffix = name.partition(".")
     return stem, dot, suffix

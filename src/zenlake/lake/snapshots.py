@@ -20,10 +20,10 @@ from typing import Protocol
 
 from zenlake.errors import LakeError
 from zenlake.lake.commit import Lake
-from zenlake.lake.layout import DAY, KEPT, STAGING, reached
+from zenlake.lake.layout import DAY, KEPT, STAGING, fault_point
 from zenlake.log.disk import Disk, inside
 
-__all__ = ["ALL", "Snapshot", "kept"]
+__all__ = ["ALL", "Snapshot", "list_snapshots"]
 
 ALL = ""  # used instead of a day for a table with one file
 PATIENCE = 600.0  # seconds for which a replaced snapshot is kept
@@ -42,7 +42,7 @@ class Snapshot(Protocol):
         """Replace the table's content by these files, by day, atomically."""
 
 
-def kept(lake: Lake, table: str) -> Snapshot:
+def list_snapshots(lake: Lake, table: str) -> Snapshot:
     return DeltaSnapshot(lake, table) if lake.format == "delta" else ParquetSnapshot(lake, table)
 
 
@@ -74,9 +74,9 @@ class ParquetSnapshot:
                     os.link(file, new / file.parent.name / file.name)
             os.utime(old)  # its retention starts now
         settle(fresh, new, new.name)
-        reached("kept written")
+        fault_point("kept written")
         self._point_to(new)
-        reached("kept")
+        fault_point("kept")
         for other in self.folder.iterdir():
             if other != new and time.time() - other.stat().st_mtime > PATIENCE:
                 shutil.rmtree(other)
@@ -120,9 +120,9 @@ class DeltaSnapshot:
         if self.folder.is_dir() and not (self.folder / "_delta_log").is_dir():
             shutil.rmtree(self.folder)  # of a version that wrote plain files here
         names = settle(fresh, self.folder, f"{entry:010d}-{uuid.uuid4().hex[:12]}")
-        reached("kept written")
+        fault_point("kept written")
         delta.replace(self.folder, {name: day or None for day, name in names.items()}, entry)
-        reached("kept")
+        fault_point("kept")
 
 
 def settle(fresh: Mapping[str, Path], folder: Path, name: str) -> dict[str, str]:

@@ -19,12 +19,12 @@ import pyarrow.parquet as pq
 
 from zenlake.errors import LakeError
 from zenlake.lake.landed_intervals import Piece
-from zenlake.lake.layout import DAY, STAGING, LandingBatch, Staged, reached
+from zenlake.lake.layout import DAY, STAGING, LandingBatch, Staged, fault_point
 from zenlake.lake.ledger import Ledger
 from zenlake.log.reader import BlockRange, Log
 from zenlake.tables.schemas import TABLES, decode_ranges
 
-__all__ = ["ROW_GROUP", "SOURCE", "File", "clustered", "stage", "stage_rows"]
+__all__ = ["ROW_GROUP", "SOURCE", "File", "cluster_rows", "stage", "stage_rows"]
 
 SOURCE = b"zenlake.source"  # in a file's metadata: the part of the log with its rows
 
@@ -98,7 +98,7 @@ def write(
                     path = lake / folder / f"{name}-{day}-{attempt}.parquet"
                     file = files[table, day] = File(path, schemas[table], source, f"{table}/{DAY}={day}/{name}.parquet")
                 file.add(part)
-                reached("write")
+                fault_point("write")
         found = [file.finish(lake, table, day, source) for (table, day), file in files.items()]
     except BaseException:
         for file in files.values():
@@ -106,7 +106,7 @@ def write(
         raise
     with_rows = {table for table, _ in files}
     found += [Staged(table, "", "", "", 0, 0, source) for table in schemas if table not in with_rows]
-    reached("staged")
+    fault_point("staged")
     return found
 
 
@@ -148,7 +148,7 @@ class File:
         self._note_times(table)
         self._held.clear()
         self.rows += table.num_rows
-        self._writer.write_table(clustered(table).cast(self.schema), row_group_size=MAX_ROWS)
+        self._writer.write_table(cluster_rows(table).cast(self.schema), row_group_size=MAX_ROWS)
         self._size = self._count = 0
 
     def _note_times(self, table: pa.Table) -> None:
@@ -175,7 +175,7 @@ class File:
         self.path.unlink(missing_ok=True)
 
 
-def clustered(table: pa.Table) -> pa.Table:
+def cluster_rows(table: pa.Table) -> pa.Table:
     """Sort rows by key.
 
     Performance: rows are sorted by the rank of the key among the distinct keys, which takes a third of the time of sorting by

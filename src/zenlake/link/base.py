@@ -121,10 +121,10 @@ class BaseLink(ABC):
     @property
     def interfaces(self) -> tuple[str, ...]:
         """Names of the network interfaces that have our address. Empty for links without an IP address."""
-        from zenlake.link.interfaces import having  # Performance: rarely used, so imported on demand
+        from zenlake.link.interfaces import find_by_address  # Performance: rarely used, so imported on demand
 
         try:
-            return having(EndPoint.parse(self.local).host_and_port()[0])
+            return find_by_address(EndPoint.parse(self.local).host_and_port()[0])
         except EndpointError:
             return ()
 
@@ -213,7 +213,7 @@ def addresses(endpoint: EndPoint, kind: socket.SocketKind, passive: bool = False
     """
     host, port = endpoint.host_and_port()
     try:
-        found = socket.getaddrinfo(encoded(host), port, type=kind, flags=socket.AI_PASSIVE if passive else 0)
+        found = socket.getaddrinfo(encode_address(host), port, type=kind, flags=socket.AI_PASSIVE if passive else 0)
     except OSError as error:
         raise LinkError(str(endpoint), f"unknown host `{host}`: {error.strerror}") from None
     return [(family, address) for family, _, _, _, address in found]
@@ -246,13 +246,13 @@ def needs_asking(endpoint: EndPoint) -> bool:
     """Return whether the host is a name, so that `addresses` may block."""
     host, port = endpoint.host_and_port()
     try:
-        socket.getaddrinfo(encoded(host), port, flags=socket.AI_NUMERICHOST)
+        socket.getaddrinfo(encode_address(host), port, flags=socket.AI_NUMERICHOST)
     except OSError:
         return True
     return False
 
 
-def encoded(host: str) -> bytes | str:
+def encode_address(host: str) -> bytes | str:
     """Return a host in the form that `getaddrinfo` accepts without loading the IDNA codec, if the host is ASCII."""
     return host.encode() if host.isascii() else host
 

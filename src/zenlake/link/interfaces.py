@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from zenlake._compat.fast_dataclass import dataclass
 
-__all__ = ["ANY", "Interface", "having", "named", "packed", "with_multicast"]
+__all__ = ["ANY", "Interface", "find_by_address", "find_interface", "pack_address", "with_multicast"]
 
 SIOCGIFCONF = 0x8912
 SIOCGIFFLAGS = 0x8913
@@ -30,7 +30,7 @@ class Interface:
 ANY = Interface(0, "0.0.0.0")
 
 
-def named(text: str) -> list[Interface]:
+def find_interface(text: str) -> list[Interface]:
     """Return the configured interfaces: `auto`, or names and addresses separated by commas.
 
     Raises:
@@ -64,10 +64,10 @@ def _is_routed() -> bool:
 
 def _loopback() -> list[Interface]:
     """Return the loopback interface, for a machine without others. It carries multicast on Linux, whatever its flags say."""
-    return [Interface(socket.if_nametoindex(name), "127.0.0.1") for name in having("127.0.0.1")]
+    return [Interface(socket.if_nametoindex(name), "127.0.0.1") for name in find_by_address("127.0.0.1")]
 
 
-def packed(address: str) -> bytes | None:
+def pack_address(address: str) -> bytes | None:
     """Return the 4 or 16 bytes of an address, or None if the text is not an address.
 
     Performance: importing `ipaddress` takes longer than all of this.
@@ -79,7 +79,7 @@ def packed(address: str) -> bytes | None:
 
 
 def _one(text: str) -> Interface:
-    number = packed(text)
+    number = pack_address(text)
     if number is not None and len(number) == 4:
         return Interface(0, text)
     if number is not None:
@@ -103,11 +103,11 @@ def _ask(what: int, name: str) -> bytes:
         return fcntl.ioctl(sock.fileno(), what, struct.pack("256s", name.encode()[:15]))
 
 
-def having(address: str) -> tuple[str, ...]:
+def find_by_address(address: str) -> tuple[str, ...]:
     """Return the names of the interfaces that have this address, or all for the wildcard address, as in 1.10.2."""
     if sys.platform != "linux":
         return ()
-    wanted = packed(address)
+    wanted = pack_address(address)
     if wanted is None:
         return ()
     wanted = wanted.removeprefix(V4_IN_V6)

@@ -13,13 +13,13 @@ from contextlib import suppress
 from zenlake.core.endpoint import EndPoint
 from zenlake.errors import LinkError
 from zenlake.link.base import BaseLink, Port, addresses, describe, locator
-from zenlake.link.interfaces import ANY, Interface, named
+from zenlake.link.interfaces import ANY, Interface, find_interface
 from zenlake.link.udp import MTU, UdpPort
 
-__all__ = ["GroupLink", "hearing", "join", "speaking"]
+__all__ = ["GroupLink", "open_receiver", "join", "open_sender"]
 
 
-def hearing(family: int, group: tuple[object, ...], interfaces: Sequence[Interface]) -> socket.socket:
+def open_receiver(family: int, group: tuple[object, ...], interfaces: Sequence[Interface]) -> socket.socket:
     """Return a socket that receives the datagrams of the group on these interfaces."""
     sock = socket.socket(family, socket.SOCK_DGRAM)
     try:
@@ -38,7 +38,7 @@ def hearing(family: int, group: tuple[object, ...], interfaces: Sequence[Interfa
     return sock
 
 
-def speaking(family: int, interface: Interface, ttl: int) -> socket.socket:
+def open_sender(family: int, interface: Interface, ttl: int) -> socket.socket:
     """Return a socket with our own address that sends by this interface. Members on this machine receive its datagrams too."""
     sock = socket.socket(family, socket.SOCK_DGRAM)
     try:
@@ -98,10 +98,10 @@ def join(endpoint: EndPoint) -> GroupLink:
     family, group = addresses(endpoint, socket.SOCK_DGRAM)[0]
     try:
         name = endpoint.config.get("iface")
-        interface = named(name)[0] if name else ANY
-        hears = hearing(family, group, [interface])
+        interface = find_interface(name)[0] if name else ANY
+        hears = open_receiver(family, group, [interface])
         try:
-            speaks = speaking(family, interface, int(endpoint.config.get("ttl", "1")))
+            speaks = open_sender(family, interface, int(endpoint.config.get("ttl", "1")))
         except OSError:
             hears.close()
             raise

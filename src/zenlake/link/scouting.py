@@ -8,11 +8,11 @@ from contextlib import suppress
 from zenlake.core.endpoint import EndPoint
 from zenlake.errors import LinkError
 from zenlake.link.base import addresses, describe
-from zenlake.link.interfaces import named
-from zenlake.link.multicast import hearing, speaking
+from zenlake.link.interfaces import find_interface
+from zenlake.link.multicast import open_receiver, open_sender
 from zenlake.link.udp import UdpPort
 
-__all__ = ["AnsweringPort", "AskingPort", "answering", "asking"]
+__all__ = ["AnsweringPort", "AskingPort", "open_answering_ports", "open_asking_ports"]
 
 Source = tuple[object, ...]
 
@@ -47,13 +47,13 @@ class AnsweringPort(UdpPort):
                 self._sock.sendto(answer, source)
 
 
-def asking(group: EndPoint, interfaces: str, ttl: int) -> list[AskingPort]:
+def open_asking_ports(group: EndPoint, interfaces: str, ttl: int) -> list[AskingPort]:
     """Return one port per interface (`auto`, or names and addresses separated by commas)."""
     family, address = addresses(group, socket.SOCK_DGRAM)[0]
     ports: list[AskingPort] = []
     try:
-        for one in named(interfaces):
-            ports.append(AskingPort(speaking(family, one, ttl), address))
+        for one in find_interface(interfaces):
+            ports.append(AskingPort(open_sender(family, one, ttl), address))
     except OSError as error:
         for port in ports:
             port.close()
@@ -61,9 +61,9 @@ def asking(group: EndPoint, interfaces: str, ttl: int) -> list[AskingPort]:
     return ports
 
 
-def answering(group: EndPoint, interfaces: str) -> AnsweringPort:
+def open_answering_ports(group: EndPoint, interfaces: str) -> AnsweringPort:
     family, address = addresses(group, socket.SOCK_DGRAM)[0]
     try:
-        return AnsweringPort(hearing(family, address, named(interfaces)))
+        return AnsweringPort(open_receiver(family, address, find_interface(interfaces)))
     except OSError as error:
         raise LinkError(str(group), describe(error)) from None

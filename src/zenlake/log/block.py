@@ -28,8 +28,8 @@ __all__ = [
     "END",
     "BlockInfo",
     "StateTooLarge",
-    "about",
-    "aligned",
+    "read_block_info",
+    "align",
     "block_pieces",
     "checksum",
     "crc32",
@@ -188,7 +188,7 @@ def block_pieces(
     return [front[prefix_size(front[:8]) :], *rest]
 
 
-def aligned(pieces: Sequence[memoryview], size: int, at: int) -> list[memoryview]:
+def align(pieces: Sequence[memoryview], size: int, at: int) -> list[memoryview]:
     """Return the same block in pieces, with the bytes of its batches page-aligned at file offset `at`.
 
     The second piece holds the bytes of the batches: `size` bytes, LARGE or more. The metadata before it is padded with
@@ -232,7 +232,7 @@ def prefix_size(start: bytes | memoryview) -> int:
     return 8 + int(size)
 
 
-def about(prefix: bytes | memoryview) -> BlockInfo:
+def read_block_info(prefix: bytes | memoryview) -> BlockInfo:
     """Decode the metadata of a block from the bytes before its body."""
     try:
         found, body = custom_metadata(memoryview(prefix)[8:])

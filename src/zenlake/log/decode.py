@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zenlake.columns import Decoder
-from zenlake.columns.schemas import chosen
+from zenlake.columns.schemas import select_schema
 from zenlake.errors import LogError
 from zenlake.log.block import DAMAGE, BlockInfo, numbers, unpack
 from zenlake.log.layout import NOTE
@@ -33,12 +33,12 @@ Damaged = Callable[[LogError], object]
 """Callback for each unreadable part of a log. Reading then continues after it."""
 
 
-def counted(first: int, count: int) -> pa.Array:
+def count_rows(first: int, count: int) -> pa.Array:
     """Return consecutive numbers."""
     return numbers(pa.int64(), range(first, first + count))
 
 
-NUMBERS = counted(0, 4096)  # sufficient for the rows of most blocks
+NUMBERS = count_rows(0, 4096)  # sufficient for the rows of most blocks
 
 
 def decode(
@@ -150,7 +150,7 @@ class LogDecoder:
                 self.decoder.sessions.append(state.sessions[-1])
             segment.checked(rows, block, len(state.faces))
             first = segment.first_batch + about.facts["row"]
-            rows = numbered(rows, first)
+            rows = number_rows(rows, first)
             if self._shown is not None and about.withheld is not None:
                 self._shown.add(unpack(about.withheld), first)
             notes = None
@@ -166,7 +166,7 @@ class LogDecoder:
                 notes = notes.set_column(0, "received", notes.column("received").cast(pa.int64()))
                 try:
                     events = [self._note(row) for row in notes.to_pylist()]
-                    pa.RecordBatch.from_pylist(events, schema=chosen("events"))
+                    pa.RecordBatch.from_pylist(events, schema=select_schema("events"))
                 except (RecursionError, *DAMAGE) as error:
                     raise LogError(f"{segment.where}, block {block}: invalid note: {error}") from None
                 yield from self._told_with(events)
@@ -200,7 +200,7 @@ class LogDecoder:
 
     def _told(self, done: Mapping[str, list[pa.RecordBatch]]) -> Found:
         """Yield record batches reduced to the selected columns."""
-        for table, batch in told(done):
+        for table, batch in iterate_tables(done):
             columns = self.tables[table]
             if self._shown is not None:
                 batch = self._shown.rows(table, batch)
@@ -296,8 +296,8 @@ class LogDecoder:
             return
         done = self.decoder.finish(["events"])
         columns = self.tables["events"]
-        schema = chosen("events", None if columns is None else list(dict.fromkeys([*columns, "packet"])))
-        noted = pa.RecordBatch.from_pylist(rows, schema=chosen("events")).select(schema.names)
+        schema = select_schema("events", None if columns is None else list(dict.fromkeys([*columns, "packet"])))
+        noted = pa.RecordBatch.from_pylist(rows, schema=select_schema("events")).select(schema.names)
         events = pa.Table.from_batches([*done["events"], noted], schema=schema)
         order = pc.array_sort_indices(events.column("packet").combine_chunks())  # stable order
         done["events"] = events.take(order).combine_chunks().to_batches()
@@ -313,15 +313,15 @@ def event(received: int, session: SessionState | None, packet: int, values: dict
     return {**row, **values}
 
 
-def numbered(rows: pa.RecordBatch, first: int) -> pa.RecordBatch:
+def number_rows(rows: pa.RecordBatch, first: int) -> pa.RecordBatch:
     """Return the rows with a column of batch numbers, for the decoder."""
     count = rows.num_rows
     if count > len(NUMBERS):
-        return rows.append_column("packet", counted(first, count))
-    return rows.append_column("packet", pc.add(NUMBERS[:count], counted(first, 1)[0]))
+        return rows.append_column("packet", count_rows(first, count))
+    return rows.append_column("packet", pc.add(NUMBERS[:count], count_rows(first, 1)[0]))
 
 
-def told(done: Mapping[str, list[pa.RecordBatch]]) -> Found:
+def iterate_tables(done: Mapping[str, list[pa.RecordBatch]]) -> Found:
     for table, batches in done.items():
         for batch in batches:
             yield table, batch

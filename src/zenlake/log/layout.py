@@ -40,8 +40,8 @@ __all__ = [
     "SEALED",
     "WRITER",
     "BlockRecord",
-    "checked_name",
-    "described",
+    "check_name",
+    "describe_layout",
     "new_marker",
     "segment_name",
 ]
@@ -99,13 +99,13 @@ def segment_name(segment: int, kind: str = "arrow") -> str:
     return f"{segment:010d}.{kind}"
 
 
-def checked_name(name: str) -> str:
+def check_name(name: str) -> str:
     if not _NAME.fullmatch(name) or name == READERS:
         raise InvalidValue(f"invalid writer or reader name {name!r}; use letters, digits, `_`, `.` and `-`")
     return name
 
 
-def described(data: bytes, path: str) -> dict[str, Any]:
+def describe_layout(data: bytes, path: str) -> dict[str, Any]:
     """Decode a small JSON file of the log and check its format version."""
     try:
         found: dict[str, Any] = json.loads(data)

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from zenlake.log.disk import Disk
-from zenlake.log.layout import MARKER, READERS, described, new_marker
+from zenlake.log.layout import MARKER, READERS, describe_layout, new_marker
 
-__all__ = ["STEP", "mark", "spend", "spent"]
+__all__ = ["STEP", "mark", "spend", "read_spent"]
 
 STEP = 10_000_000  # segments that a writer never fills between two starts
 WRITERS = "writers"
@@ -27,13 +27,13 @@ WRITERS = "writers"
 def mark(root: Path, disk: Disk) -> None:
     """Create the marker file if it is missing. Writers that start concurrently in a new folder agree on one identity."""
     if not (root / MARKER).exists():
-        with _locked(root):
+        with _lock(root):
             if not (root / MARKER).exists():
                 disk.replace(root / MARKER, new_marker())
     _read(root)
 
 
-def spent(root: Path, writer: str) -> int:
+def read_spent(root: Path, writer: str) -> int:
     """Return an upper bound of the segment and epoch numbers of this writer."""
     return int(_read(root).get(WRITERS, {}).get(writer, 0))
 
@@ -41,20 +41,20 @@ def spent(root: Path, writer: str) -> int:
 def spend(root: Path, writer: str, segment: int, disk: Disk) -> None:
     """Reserve the numbers after this one for a writer."""
     last = (segment // STEP + 1) * STEP
-    if spent(root, writer) == last:
+    if read_spent(root, writer) == last:
         return
-    with _locked(root):
+    with _lock(root):
         known = _read(root)
         known[WRITERS] = {**known.get(WRITERS, {}), writer: last}
         disk.replace(root / MARKER, json.dumps(known).encode())
 
 
 def _read(root: Path) -> dict[str, Any]:
-    return described((root / MARKER).read_bytes(), str(root / MARKER))
+    return describe_layout((root / MARKER).read_bytes(), str(root / MARKER))
 
 
 @contextmanager
-def _locked(root: Path) -> Iterator[None]:
+def _lock(root: Path) -> Iterator[None]:
     lock = os.open(root / READERS / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -15,7 +15,7 @@ import pyarrow.fs as pafs
 
 from zenlake.errors import LogError
 from zenlake.log.disk import Disk
-from zenlake.log.layout import MARKER, SEALED, WRITER, described, segment_name
+from zenlake.log.layout import MARKER, SEALED, WRITER, describe_layout, segment_name
 from zenlake.log.recovery import index_records, segments
 from zenlake.log.retention import register
 from zenlake.log.storage import Files
@@ -68,7 +68,7 @@ class Mirror:
                 self._copy(folder / segment_name(number))
                 self._disk.reached("uploaded")
                 self._put(index.read_bytes(), self.writer, index.name)
-                about = described((folder / WRITER).read_bytes(), str(folder / WRITER))
+                about = describe_layout((folder / WRITER).read_bytes(), str(folder / WRITER))
                 kept = {
                     **about,
                     "segment": number,

@@ -32,11 +32,11 @@ from zenlake.log.block import (
     END,
     MAX_INFLATED,
     BlockInfo,
-    about,
     checksum,
     crc32,
     inflated_size,
     prefix_size,
+    read_block_info,
     unpack,
 )
 from zenlake.log.layout import (
@@ -49,14 +49,14 @@ from zenlake.log.layout import (
     SEALED,
     WRITER,
     BlockRecord,
-    described,
+    describe_layout,
     segment_name,
 )
 from zenlake.log.recovery import head_size, index_records, whole_blocks
 from zenlake.log.session_state import LogFace, SegmentState
 from zenlake.log.storage import Files, Index
 
-__all__ = ["Gap", "Log", "Offsets", "BlockRange", "Segment", "is_log", "offsets_text", "was_log"]
+__all__ = ["Gap", "Log", "Offsets", "BlockRange", "Segment", "is_log", "offsets_text", "had_log"]
 
 logger = logging.getLogger("zenlake.log")
 
@@ -95,7 +95,7 @@ def is_log(path: str | os.PathLike[str]) -> bool:
     return Files(text).exists(MARKER)
 
 
-def was_log(path: str | os.PathLike[str]) -> bool:
+def had_log(path: str | os.PathLike[str]) -> bool:
     """Return whether a folder without a marker contains segments, so that only the marker of the log is lost."""
     return any(Path(path).glob(f"*/{'[0-9]' * 10}.arrow"))
 
@@ -122,10 +122,10 @@ class Log:
     def __init__(self, path: str | os.PathLike[str], filesystem: pafs.FileSystem | None = None) -> None:
         self.files = Files(path, filesystem)
         if not self.files.exists(MARKER):
-            lost = self.files.local and was_log(self.files.path)
+            lost = self.files.local and had_log(self.files.path)
             hint = ", but there are segments; run `zenlake log repair` to rebuild it" if lost else ""
             raise LogError(f"{os.fspath(path)} is not a log: {MARKER} is missing{hint}")
-        about = described(self.files.bytes(MARKER), f"{os.fspath(path)}/{MARKER}")
+        about = describe_layout(self.files.bytes(MARKER), f"{os.fspath(path)}/{MARKER}")
         self.id: str = about.get("id", "")
         """Return the identity of the log, which differs from that of another log at the same path."""
         self._told: set[str] = set()
@@ -146,7 +146,7 @@ class Log:
 
     def _latest(self, writer: str) -> list[int]:
         try:
-            current = described(self.files.bytes(writer, WRITER), f"{writer}/{WRITER}")["segment"]
+            current = describe_layout(self.files.bytes(writer, WRITER), f"{writer}/{WRITER}")["segment"]
             count = len(self.index(writer, current))
         except (FileNotFoundError, LogError):
             count = 0
@@ -160,7 +160,7 @@ class Log:
     def _removed(self, writer: str) -> tuple[int, int]:
         """Return the offset after the last block that retention removed."""
         try:
-            segment, block = described(self.files.bytes(writer, WRITER), f"{writer}/{WRITER}")["removed"]
+            segment, block = describe_layout(self.files.bytes(writer, WRITER), f"{writer}/{WRITER}")["removed"]
         except (FileNotFoundError, LogError):
             return 0, 0
         return segment, block
@@ -182,7 +182,7 @@ class Log:
         """Return the segments, divided where the writer's clock was set back. Times never decrease within a run."""
         there = self.segments(writer)
         try:
-            about = described(self.files.bytes(writer, WRITER), f"{writer}/{WRITER}")
+            about = describe_layout(self.files.bytes(writer, WRITER), f"{writer}/{WRITER}")
         except (FileNotFoundError, LogError):
             about = {}
         starts = sorted({bisect.bisect_left(there, step) for step in about.get("clock_steps", ())})
@@ -280,7 +280,7 @@ class Log:
             self._refuse_removed(writer, begin)
             for number in self.unindexed(writer) if begin < stop or to_the_end else ():
                 if begin[0] <= number and (number <= stop[0] or to_the_end):
-                    self._tell(LogError(unseen(writer, number)), whole)
+                    self._tell(LogError(find_unseen(writer, number)), whole)
             if begin < stop:
                 self._refuse_beyond(writer, stop)
                 for gap in self._gaps_between(writer, begin, stop):
@@ -380,7 +380,7 @@ class Log:
         return Segment(self.files, of.writer, of.segment)
 
 
-def unseen(writer: str, segment: int) -> str:
+def find_unseen(writer: str, segment: int) -> str:
     """Describe a segment whose index is lost."""
     return f"{writer}/{segment_name(segment)} has no index, so its blocks are invisible; run `zenlake log repair` to rebuild it"
 
@@ -423,7 +423,7 @@ class Segment:
             size = prefix_size(bytes(start[:8]))
             if size > start.size:
                 start = self.source.read(record.offset, size)
-            return about(start[:size])
+            return read_block_info(start[:size])
         except (LogError, *DAMAGE) as error:
             raise self._damaged(block, error) from None
 
@@ -481,7 +481,7 @@ class Segment:
         data = self.source.read(record.offset, record.size)
         try:
             size = prefix_size(bytes(data[:8]))
-            found = about(data[:size])
+            found = read_block_info(data[:size])
             view = memoryview(data)
             if inflated_size(view[8:size], view[size:]) > MAX_INFLATED:
                 raise LogError(f"exceeds {MAX_INFLATED} bytes when decompressed")

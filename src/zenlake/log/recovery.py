@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from zenlake.errors import LogError
-from zenlake.log.block import DAMAGE, END, MAX_INFLATED, about, checksum, inflated_size, prefix_size
+from zenlake.log.block import DAMAGE, END, MAX_INFLATED, checksum, inflated_size, prefix_size, read_block_info
 from zenlake.log.disk import Disk
 from zenlake.log.layout import (
     FORMAT,
@@ -24,7 +24,7 @@ from zenlake.log.layout import (
     SEALED,
     WRITER,
     BlockRecord,
-    described,
+    describe_layout,
     segment_name,
 )
 
@@ -70,7 +70,7 @@ def recover(folder: Path, disk: Disk) -> RecoveredSegment:
     """Repair the state after a crash and return where to continue."""
     found = RecoveredSegment()
     try:
-        about_writer = described((folder / WRITER).read_bytes(), str(folder / WRITER))
+        about_writer = describe_layout((folder / WRITER).read_bytes(), str(folder / WRITER))
         found.epoch = about_writer["epoch"]
         found.first_segment = about_writer["first"]
         found.next_segment = about_writer["segment"] + 1
@@ -201,7 +201,7 @@ def check_block(data: pa.Buffer, at: int, schema: pa.Schema) -> tuple[BlockRecor
     """Return the record of the block at that offset, or None if it is incomplete, and the rows that a repair removed from it."""
     try:
         prefix = data[at : at + prefix_size(bytes(data[at : at + 8]))]
-        facts, changes, withheld, body = about(prefix)
+        facts, changes, withheld, body = read_block_info(prefix)
         size = prefix.size + body
         view = memoryview(data)[at : at + size]
         if body < 0 or len(view) < size or inflated_size(view[8 : prefix.size], view[prefix.size :]) > MAX_INFLATED:

@@ -22,7 +22,7 @@ from zenlake.core.keyexpr import KeyExpr
 from zenlake.errors import DecodeError
 from zenlake.log.block import numbers
 from zenlake.log.layout import ROWS
-from zenlake.log.session_state import LogFace, fresh
+from zenlake.log.session_state import LogFace, new_state
 from zenlake.log.session_tracker import SessionTracker
 from zenlake.session.key_table import KeyMemory
 from zenlake.session.state import SessionState
@@ -85,7 +85,7 @@ class Redactor:
         self._faces = faces
         for face in faces:
             if face.name not in self._sessions:
-                self._sessions[face.name] = fresh(face, self._memory)
+                self._sessions[face.name] = new_state(face, self._memory)
         self._tracker.sessions[:] = [self._sessions[face.name] for face in faces]
         self._tracker.declared.clear()
         self._tracker.begun.clear()

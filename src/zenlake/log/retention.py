@@ -14,7 +14,7 @@ from pathlib import Path
 
 from zenlake.errors import InvalidValue
 from zenlake.log.disk import Disk
-from zenlake.log.layout import BLOCK, FORMAT, READERS, BlockRecord, checked_name, described, segment_name
+from zenlake.log.layout import BLOCK, FORMAT, READERS, BlockRecord, check_name, describe_layout, segment_name
 from zenlake.log.recovery import index_records, segments
 from zenlake.log.writer import Writer
 
@@ -53,18 +53,18 @@ def register(log: str | Path, name: str, offsets: Mapping[str, Sequence[int]], d
     folder = Path(log) / READERS
     folder.mkdir(exist_ok=True)
     about = {"format": FORMAT, "offsets": {writer: list(offset) for writer, offset in sorted(offsets.items())}}
-    (disk or Disk()).replace(folder / f"{checked_name(name)}.json", json.dumps(about).encode())
+    (disk or Disk()).replace(folder / f"{check_name(name)}.json", json.dumps(about).encode())
 
 
 def unregister(log: str | Path, name: str) -> None:
-    (Path(log) / READERS / f"{checked_name(name)}.json").unlink(missing_ok=True)
+    (Path(log) / READERS / f"{check_name(name)}.json").unlink(missing_ok=True)
 
 
 def readers(log: str | Path) -> dict[str, dict[str, list[int]]]:
     """Return the registered readers and their offsets."""
     found = {}
     for path in sorted((Path(log) / READERS).glob("*.json")):
-        found[path.stem] = described(path.read_bytes(), str(path))["offsets"]
+        found[path.stem] = describe_layout(path.read_bytes(), str(path))["offsets"]
     return found
 
 

@@ -17,7 +17,7 @@ from zenlake.log.session_tracker import SessionTracker
 from zenlake.session.key_table import KeyMemory
 from zenlake.session.state import SessionState
 
-__all__ = ["LogFace", "TrackedState", "Pointer", "SegmentState", "agreed_on", "fresh"]
+__all__ = ["LogFace", "TrackedState", "Pointer", "SegmentState", "negotiated_terms", "new_state"]
 
 Pointer = tuple[int, int, int, int]  # segment, block, row, message in that row
 Lane = tuple[int, int, int]  # face, direction, lane
@@ -51,13 +51,13 @@ class SegmentState:
         state = cls()
         for i, of in enumerate(head):
             state.introduce(LogFace(**of["face"]))
-            state.sessions[i] = _restored(of["session"], state.memory)
+            state.sessions[i] = _restore(of["session"], state.memory)
             state._wait(i, of["waiting"])
         return state
 
     def introduce(self, face: LogFace) -> None:
         self.faces.append(face)
-        self.sessions.append(fresh(self.faces[-1], self.memory))
+        self.sessions.append(new_state(self.faces[-1], self.memory))
 
     def apply(self, changes: dict[str, Any]) -> None:
         """Apply the changes of a block. Its new faces have already been added."""
@@ -65,7 +65,7 @@ class SegmentState:
             i = int(key)
             if "session" in of:
                 self.sessions[i].drop_keys()
-                self.sessions[i] = _restored(of["session"], self.memory)
+                self.sessions[i] = _restore(of["session"], self.memory)
             session = self.sessions[i]
             if "terms" in of:
                 _set_terms(session, of["terms"])
@@ -121,7 +121,7 @@ class TrackedState:
         if found is not None:
             return found
         introduced.append(face)
-        return self._add(face, fresh(face, self.memory))
+        return self._add(face, new_state(face, self.memory))
 
     def drop_keys(self, limit: int) -> list[tuple[LogFace, int]]:
         """Drop the key ids of the faces with the most ids, until `limit` bytes are left. Return those faces, with their ids.
@@ -139,7 +139,7 @@ class TrackedState:
 
     def head(self) -> list[dict[str, Any]]:
         return [
-            {"face": asdict(face), "session": _saved(self.tracker.sessions[i]), "waiting": self._waits(i)}
+            {"face": asdict(face), "session": _save(self.tracker.sessions[i]), "waiting": self._waits(i)}
             for i, face in enumerate(self.faces)
         ]
 
@@ -169,7 +169,7 @@ class TrackedState:
         found: dict[str, Any] = {}
         before, terms, lasts = self._terms[i], session.terms(), _lasts(session)
         if before["generation"] != terms["generation"]:
-            found["session"] = _saved(session)
+            found["session"] = _save(session)
         else:
             if before != terms:
                 found["terms"] = _plain(terms)
@@ -195,10 +195,10 @@ class TrackedState:
         return [[direction, lane, *p] for (of, direction, lane), p in sorted(self._waiting.items()) if of == i]
 
 
-def fresh(face: LogFace, memory: KeyMemory) -> SessionState:
+def new_state(face: LogFace, memory: KeyMemory) -> SessionState:
     """Return the session of a face before its first recorded batch."""
     if face.agreed is not None:
-        return _restored({**face.agreed, "name": face.name}, memory)
+        return _restore({**face.agreed, "name": face.name}, memory)
     session = SessionState(face.name, memory)
     session.is_scouting = face.protocol == "scouting"
     session.is_multicast = face.protocol == "multicast"
@@ -223,7 +223,7 @@ def _plain(terms: dict[str, Any]) -> dict[str, Any]:
     return {**terms, "sides": sides}
 
 
-def _saved(session: SessionState) -> dict[str, Any]:
+def _save(session: SessionState) -> dict[str, Any]:
     saved = _plain(session.terms())
     for side, of in zip(session.sides, saved["sides"], strict=True):
         of["keys"] = {id: _text(key) for id, key in side.keys.save().items()}
@@ -234,12 +234,12 @@ def _saved(session: SessionState) -> dict[str, Any]:
     return saved
 
 
-def agreed_on(session: SessionState) -> dict[str, Any] | None:
+def negotiated_terms(session: SessionState) -> dict[str, Any] | None:
     """Return the state before OPEN of a handshake of which only OPEN will be recorded."""
-    return {**_saved(session), "is_open": False} if session.generation else None
+    return {**_save(session), "is_open": False} if session.generation else None
 
 
-def _restored(saved: dict[str, Any], memory: KeyMemory) -> SessionState:
+def _restore(saved: dict[str, Any], memory: KeyMemory) -> SessionState:
     sides = [
         {
             **_side(of),

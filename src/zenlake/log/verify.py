@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from zenlake.errors import LogError
-from zenlake.log.block import DAMAGE, about, block_pieces, prefix_size, unpack
+from zenlake.log.block import DAMAGE, block_pieces, prefix_size, read_block_info, unpack
 from zenlake.log.block_builder import BlockBuilder
 from zenlake.log.disk import Disk
 from zenlake.log.layout import (
@@ -27,11 +27,11 @@ from zenlake.log.layout import (
     SEALED,
     WRITER,
     BlockRecord,
-    described,
+    describe_layout,
     new_marker,
     segment_name,
 )
-from zenlake.log.reader import Log, Segment, unseen
+from zenlake.log.reader import Log, Segment, find_unseen
 from zenlake.log.recovery import (
     check_block,
     head,
@@ -69,7 +69,7 @@ def verify(log: Log) -> Iterator[SegmentCheck]:
         for gap in log.gaps(writer):
             yield SegmentCheck(writer, gap.before + 1, 0, 0, str(gap))
         for number in log.unindexed(writer):
-            yield SegmentCheck(writer, number, 0, 0, unseen(writer, number))
+            yield SegmentCheck(writer, number, 0, 0, find_unseen(writer, number))
         for number in log.segments(writer):
             blocks = rows = 0
             last = NEVER  # the clock may have been set back between two segments
@@ -111,8 +111,8 @@ def repair(path: Path) -> Iterator[SegmentCheck]:
         disk.replace(marker, new_marker())
         yield SegmentCheck("", 0, 0, 0, f"{MARKER} was rebuilt")
     for folder in sorted(child for child in path.iterdir() if child.is_dir() and child.name != READERS):
-        with _locked(folder):
-            done = list(_mended_writer(folder, disk))
+        with _lock(folder):
+            done = list(_repair_writer(folder, disk))
         notes = [each.note for each in done if each.note is not None]
         if notes:
             with Writer(path, folder.name, disk=disk) as writer:
@@ -121,14 +121,14 @@ def repair(path: Path) -> Iterator[SegmentCheck]:
         yield from done
 
 
-def _mended_writer(folder: Path, disk: Disk) -> Iterator[SegmentCheck]:
+def _repair_writer(folder: Path, disk: Disk) -> Iterator[SegmentCheck]:
     try:
-        described((folder / WRITER).read_bytes(), str(folder / WRITER))
+        describe_layout((folder / WRITER).read_bytes(), str(folder / WRITER))
     except (FileNotFoundError, LogError):
         mark_writer(folder, disk)
         yield SegmentCheck(folder.name, 0, 0, 0, f"{WRITER} was rebuilt")
     for number in segments(folder):
-        if (done := _mended(folder, number, disk)) is not None:
+        if (done := _repair(folder, number, disk)) is not None:
             yield done
 
 
@@ -140,7 +140,7 @@ def _is_json(path: Path) -> bool:
     return True
 
 
-def _mended(folder: Path, number: int, disk: Disk) -> SegmentCheck | None:
+def _repair(folder: Path, number: int, disk: Disk) -> SegmentCheck | None:
     arrow, index = folder / segment_name(number), folder / segment_name(number, "index")
     size = arrow.stat().st_size
     known = index_records(index)
@@ -241,7 +241,7 @@ def _replace_block(data: pa.Buffer, record: BlockRecord) -> bytes | None:
     """Return a block with a note in place of a damaged block, and with its changes, or None if those are unreadable."""
     try:
         prefix = prefix_size(bytes(data[record.offset : record.offset + 8]))
-        old = about(data[record.offset : record.offset + prefix])
+        old = read_block_info(data[record.offset : record.offset + prefix])
         if old.changes is not None:
             changed = unpack(old.changes)
             if len(changed["faces"]) != old.facts["faces"] or (old.facts["row"], old.facts["rows"]) != (
@@ -278,7 +278,7 @@ def _amount(blocks: int, rows: int) -> str:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _lock(folder: Path) -> Iterator[None]:
     lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

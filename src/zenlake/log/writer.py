@@ -26,7 +26,7 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 
 from zenlake.errors import InvalidValue, LogError, LogFull
-from zenlake.log.block import END, MAX_COMPRESSED_BLOCK, StateTooLarge, aligned, block_pieces, crc32, head_bytes, pack
+from zenlake.log.block import END, MAX_COMPRESSED_BLOCK, StateTooLarge, align, block_pieces, crc32, head_bytes, pack
 from zenlake.log.block_builder import BlockBuilder
 from zenlake.log.disk import PAGE, Disk
 from zenlake.log.layout import (
@@ -37,13 +37,13 @@ from zenlake.log.layout import (
     SEALED,
     WRITER,
     BlockRecord,
-    checked_name,
+    check_name,
     segment_name,
 )  # fmt: skip
-from zenlake.log.metadata import mark, spend, spent
+from zenlake.log.metadata import mark, read_spent, spend
 from zenlake.log.recovery import recover
 from zenlake.log.redaction import Redactor
-from zenlake.log.session_state import MAX_KEYS, LogFace, TrackedState, agreed_on
+from zenlake.log.session_state import MAX_KEYS, LogFace, TrackedState, negotiated_terms
 from zenlake.session.state import SessionState
 
 __all__ = ["Writer", "note_text"]
@@ -121,7 +121,7 @@ class Writer:
         if compression is not None and block_size > MAX_COMPRESSED_BLOCK:
             raise InvalidValue(f"invalid block_size={block_size}; expected at most 256 MiB for a compressed block")
         self.root = Path(path)
-        self.name = checked_name(name)
+        self.name = check_name(name)
         self.folder = self.root / self.name
         self.sync = sync
         self.block_size = block_size
@@ -177,7 +177,7 @@ class Writer:
         mark(self.root, self.disk)
         found = recover(self.folder, self.disk)
         if found.is_nothing:
-            found.epoch = spent(self.root, self.name)
+            found.epoch = read_spent(self.root, self.name)
             found.next_segment = found.first_segment = found.epoch + 1
         self.epoch = found.epoch + 1
         self.segment = found.next_segment - 1  # current or last segment
@@ -210,7 +210,7 @@ class Writer:
         self._serial += 1
         name = f"{protocol}/{client}->{server}#{self.name}.{self.epoch}.{self._serial}"
         face = self._live[name] = LogFace(
-            name, protocol, client, server, None if session is None else agreed_on(session)
+            name, protocol, client, server, None if session is None else negotiated_terms(session)
         )
         return face
 
@@ -434,7 +434,7 @@ class Writer:
         data = table.column("batch").buffers()[2]
         direct = self._goes_directly(data)
         if direct:
-            pieces = aligned(pieces, data.size, self._size)
+            pieces = align(pieces, data.size, self._size)
         size = sum(map(len, pieces))
         record = BlockRecord(self._size, size, rows.times[0], rows.times[-1], self._row, len(rows))
         self._prepared = PreparedBlock(rows, pieces, record, changed, direct)

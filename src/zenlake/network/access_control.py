@@ -87,9 +87,9 @@ class AccessControl:
         self._subjects = _by_id(section, "subjects")
         self._policies: list[tuple[str, list[Rule]]] = []
         for policy in section.get("policies") or ():
-            named = [rule for id in policy["rules"] for rule in _written_out(_found(rules, id, "rule"))]
+            named = [rule for id in policy["rules"] for rule in _expand(_find(rules, id, "rule"))]
             for id in policy["subjects"]:
-                _found(self._subjects, id, "subject")
+                _find(self._subjects, id, "subject")
                 self._policies.append((id, named))
 
     @property
@@ -113,13 +113,13 @@ def _by_id(section: Mapping[str, Any], name: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _found(items: dict[str, dict[str, Any]], id: str, what: str) -> dict[str, Any]:
+def _find(items: dict[str, dict[str, Any]], id: str, what: str) -> dict[str, Any]:
     if id not in items:
         raise ConfigError(f"access_control/policies: unknown {what} `{id}`; define it, or correct the id")
     return items[id]
 
 
-def _written_out(rule: dict[str, Any]) -> list[Rule]:
+def _expand(rule: dict[str, Any]) -> list[Rule]:
     return [
         Rule(rule["permission"] == "allow", flow, message, key.encode())
         for flow in rule.get("flows") or (INGRESS, EGRESS)

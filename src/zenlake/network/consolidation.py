@@ -10,13 +10,13 @@ A reply without a timestamp is older than any reply with one. Errors are deliver
 
 from zenlake.core.enums import ConsolidationMode
 
-__all__ = ["Consolidation", "resolved"]
+__all__ = ["Consolidation", "resolve_mode"]
 
 Stamp = tuple[int, bytes]
 NEVER: Stamp = (-1, b"")
 
 
-def resolved(mode: ConsolidationMode, parameters: str) -> ConsolidationMode:
+def resolve_mode(mode: ConsolidationMode, parameters: str) -> ConsolidationMode:
     """Resolve Auto: None with a time range, because every value counts, otherwise Latest."""
     if mode is not ConsolidationMode.AUTO:
         return mode

@@ -36,7 +36,7 @@ from zenlake.network.roles import FaceRole
 if TYPE_CHECKING:
     from zenlake.network.aggregation import Aggregation
 
-__all__ = ["Declarations", "DeclaredKey", "passes"]
+__all__ = ["Declarations", "DeclaredKey", "may_pass"]
 
 COMPLETE = 1
 
@@ -56,19 +56,19 @@ class DeclaredKey:
         """For each face: the ids under which it declared this resource, with the info of each."""
 
 
-def passes(source: Face, target: Face) -> bool:
+def may_pass(source: Face, target: Face) -> bool:
     """Return whether messages may pass from one face to another."""
     return source.group != target.group or (source is target and source.is_application)
 
 
 def shares(holder: Face, face: Face, kind: int) -> bool:
     """Return whether a face may be sent the declarations of another. A client is sent its own tokens too, since 1.9."""
-    if passes(face, holder):
+    if may_pass(face, holder):
         return True
     return kind == TOKEN and holder is face and face.stand is FaceRole.SOUTH and face.whatami is WhatAmI.CLIENT
 
 
-def merged(infos: list[int]) -> int:
+def merge_info(infos: list[int]) -> int:
     """Merge the infos of several queryables: complete if one is, with the distance of the nearest complete one."""
     complete = [info for info in infos if info & COMPLETE]
     return min(complete or infos)
@@ -162,7 +162,7 @@ class Declarations:
             info for holder, ids in resource.holders.items()
             if holder.is_open and shares(holder, face, kind) for info in ids.values()
         ]  # fmt: skip
-        return merged(infos) if infos else None
+        return merge_info(infos) if infos else None
 
     @staticmethod
     def _hides(face: Face, kind: int, key: bytes) -> bool:
@@ -293,7 +293,7 @@ class Declarations:
             info = self.info(face, kind, resource)
             if info is not None:
                 infos.append(info if includes(resource.key, key) else info & ~COMPLETE)
-        return merged(infos) if infos else None
+        return merge_info(infos) if infos else None
 
     def _refresh(self, face: Face, kind: int, key: bytes, wanted: bool = False) -> None:
         """Update the declaration of an aggregate in a job: each costs a search in the tables."""

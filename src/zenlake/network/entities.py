@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Declared", "Deliver", "LocalEntity", "LocalLivelinessSubscriber", "LocalPublisher", "LocalQuerier",
     "LocalQueryable", "LocalSubscriber", "LocalToken",
-    "MatchingEntity", "Watching", "listed", "unlisted",
+    "MatchingEntity", "Watching", "list_entity", "unlist_entity",
 ]  # fmt: skip
 
 Deliver = PushListener | Callable[..., object] | None
@@ -111,7 +111,7 @@ Declared = TypeVar("Declared", bound=LocalEntity)
 Watching = TypeVar("Watching", bound=MatchingEntity)
 
 
-def listed(tree: KeyExprTree[Any], entity: Any) -> None:
+def list_entity(tree: KeyExprTree[Any], entity: Any) -> None:
     those = tree.get(entity.key)
     if those is None:
         tree.insert(entity.key, [entity])
@@ -119,7 +119,7 @@ def listed(tree: KeyExprTree[Any], entity: Any) -> None:
         those.append(entity)
 
 
-def unlisted(tree: KeyExprTree[Any], entity: Any) -> None:
+def unlist_entity(tree: KeyExprTree[Any], entity: Any) -> None:
     those = tree.get(entity.key)
     if those is not None and entity in those:
         those.remove(entity)

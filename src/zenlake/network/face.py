@@ -17,7 +17,7 @@ from zenlake.network.access_control import EGRESS, FaceAccess
 from zenlake.network.forwarding import QueueHandle
 from zenlake.network.keyexpr_tree import MAX_DEPTH, KeyExprTree
 from zenlake.network.prepared_put import ThreadQueueHandle
-from zenlake.network.roles import FaceRole, group, stand
+from zenlake.network.roles import FaceRole, group, role_of
 from zenlake.session.key_table import KeyTable
 from zenlake.transport.rx import RETRY, SUSPEND, Sink
 from zenlake.wire.declare import Declare, DeclareEntity, DeclareFinal, UndeclareEntity
@@ -168,7 +168,7 @@ class Face:
         self.outlet = outlet
         self.zid = zid
         self.whatami = whatami
-        self.stand = stand(own, whatami, is_gateway)
+        self.stand = role_of(own, whatami, is_gateway)
         self.group: object = group(own, whatami, is_gateway) or self
         self.is_application = False
         self.is_open = True

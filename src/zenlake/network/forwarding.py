@@ -21,19 +21,19 @@ if cython.compiled:
     import cython.cimports.zenlake.wire.message_ids as message_ids
     from cython.cimports.zenlake._compat.fast_deque import FastDeque, length
     from cython.cimports.zenlake.transport.rx import Sink
-    from cython.cimports.zenlake.transport.tx_queue import joined
+    from cython.cimports.zenlake.transport.tx_queue import join_buffers
     from cython.cimports.zenlake.wire.cursor import Blob, Cursor
     from cython.cimports.zenlake.wire.network import Push
-    from cython.cimports.zenlake.wire.raw_memory import copy, same, short_vle, take
+    from cython.cimports.zenlake.wire.raw_memory import copy, equal_bytes, short_vle, take
     from cython.cimports.zenlake.wire.writer import WireWriter
 else:
     from zenlake._compat.fast_deque import FastDeque, length
     from zenlake.transport.rx import Sink
-    from zenlake.transport.tx_queue import joined
+    from zenlake.transport.tx_queue import join_buffers
     from zenlake.wire import message_ids
     from zenlake.wire.cursor import Blob, Cursor
     from zenlake.wire.network import Push
-    from zenlake.wire.raw_memory import copy, same, short_vle, take
+    from zenlake.wire.raw_memory import copy, equal_bytes, short_vle, take
     from zenlake.wire.writer import WireWriter
 
 # PUSH is Z|M|N|id, PUT is Z|E|T|id
@@ -402,7 +402,7 @@ class RxDispatcher(Sink):
             and node_id == self.last_node_id
             and size == self.last_size
             and route.epoch == self.epoch.number
-            and (size <= 0 or same(wire.suffix.data, wire.suffix.at, self.last_suffix, 0, size))
+            and (size <= 0 or equal_bytes(wire.suffix.data, wire.suffix.at, self.last_suffix, 0, size))
         ):
             return route  # the same key as in the previous message
         self.last = None
@@ -439,7 +439,7 @@ class RxDispatcher(Sink):
     def written(self, target):
         """Return the whole message as contiguous bytes."""
         header: cython.int = self.header(target)
-        return joined(header, self.key(target), self.before, self.rest, self.rest_at, self.rest_end)
+        return join_buffers(header, self.key(target), self.before, self.rest, self.rest_at, self.rest_end)
 
     def send(self, target, push, reliable):
         lane: QueueHandle = target.lane

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from zenlake.core.keyexpr import includes
 from zenlake.core.limits import Resource
-from zenlake.network.declarations import STEP, Declarations, passes
+from zenlake.network.declarations import STEP, Declarations, may_pass
 from zenlake.network.face import (
     AGGREGATE,
     CURRENT,
@@ -70,7 +70,7 @@ class Interests:
         if mode & FUTURE:
             self.declarations.want(interest)
         for north in self.declarations.faces:
-            if north.is_asked and passes(face, north):
+            if north.is_asked and may_pass(face, north):
                 self._ask(north, interest)
         if interest.waiting and mode & CURRENT:
             deadline = now + (self.timeout if timeout is None else timeout)
@@ -209,7 +209,7 @@ class Interests:
             return
         for face in self.declarations.faces:
             for interest in list(face.interests.values()):
-                if passes(face, north):
+                if may_pass(face, north):
                     self._ask(north, interest)
 
     def closed(self, face: Face) -> Job:

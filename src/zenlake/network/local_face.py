@@ -15,7 +15,7 @@ from zenlake.core.identifiers import SourceInfo, Timestamp
 from zenlake.core.keyexpr import includes, intersects
 from zenlake.errors import LocalError
 from zenlake.network.consolidation import Consolidation
-from zenlake.network.declarations import COMPLETE, DeclaredKey, passes
+from zenlake.network.declarations import COMPLETE, DeclaredKey, may_pass
 from zenlake.network.entities import (
     Declared,
     Deliver,
@@ -28,8 +28,8 @@ from zenlake.network.entities import (
     LocalToken,
     MatchingEntity,
     Watching,
-    listed,
-    unlisted,
+    list_entity,
+    unlist_entity,
 )  # fmt: skip
 from zenlake.network.face import CURRENT, FUTURE, QUERYABLE, RESTRICTED, SUBSCRIBER, TOKEN, Face, Outlet
 from zenlake.network.forwarding import PushListener
@@ -91,7 +91,7 @@ class LocalFace(Face):
         key = self.namespace.whole(key)
         with self.node.lock:
             subscriber = self._add(LocalSubscriber(self, key, deliver, origin))
-            listed(self.subscribers, subscriber)
+            list_entity(self.subscribers, subscriber)
             self.node.declarations.epoch.number += 1
             if origin is not LOCAL:
                 self.node.declarations.declare(self, SUBSCRIBER, subscriber.id, key)
@@ -105,7 +105,7 @@ class LocalFace(Face):
         key = self.namespace.whole(key)
         with self.node.lock:
             queryable = self._add(LocalQueryable(self, key, deliver, origin, complete))
-            listed(self.queryables, queryable)
+            list_entity(self.queryables, queryable)
             if origin is not LOCAL:
                 info = COMPLETE if complete else 0
                 self.node.declarations.declare(self, QUERYABLE, queryable.id, key, info)
@@ -133,7 +133,7 @@ class LocalFace(Face):
         node = self.node
         with node.lock:
             self._add(watcher)
-            listed(self.watchers[watcher.kind], watcher)
+            list_entity(self.watchers[watcher.kind], watcher)
             self._search_soon(watcher)
             options = option | RESTRICTED
             node.interests.interest(self, watcher.id, CURRENT | FUTURE, options, watcher.key, node.now())
@@ -183,16 +183,16 @@ class LocalFace(Face):
                 return
             entity.is_declared = False
             if isinstance(entity, MatchingEntity):
-                unlisted(self.watchers[entity.kind], entity)
+                unlist_entity(self.watchers[entity.kind], entity)
                 node.interests.end(self, entity.id)
             elif isinstance(entity, LocalLivelinessSubscriber):
                 del self.liveliness[entity.id]
                 node.interests.end(self, entity.id)
             else:
                 if isinstance(entity, LocalSubscriber):
-                    unlisted(self.subscribers, entity)
+                    unlist_entity(self.subscribers, entity)
                 elif isinstance(entity, LocalQueryable):
-                    unlisted(self.queryables, entity)
+                    unlist_entity(self.queryables, entity)
                 node.declarations.epoch.number += 1
                 if entity.id in self.declared[entity.kind]:
                     node.declarations.undeclare(self, entity.kind, entity.id)
@@ -231,7 +231,7 @@ class LocalFace(Face):
         push = self._push(True, timestamp, source, attachment, stack)
         push.put.encoding.set(encoding)
         push.put.payload.set(payload)
-        return self._publish(key, push, quality(priority, congestion, express), reliable, destination)
+        return self._publish(key, push, qos_byte(priority, congestion, express), reliable, destination)
 
     def delete(
         self, key: bytes, *, attachment: Buffer | None = None, timestamp: Timestamp | None = None,
@@ -240,7 +240,7 @@ class LocalFace(Face):
     ) -> bool:  # fmt: skip
         """Publish the deletion of a key."""
         push = self._push(False, timestamp, source, attachment, stack)
-        return self._publish(key, push, quality(priority, congestion, express), reliable, destination)
+        return self._publish(key, push, qos_byte(priority, congestion, express), reliable, destination)
 
     def _push(
         self, is_put: bool, timestamp: Timestamp | None, source: SourceInfo | None, attachment: Buffer | None,
@@ -279,7 +279,7 @@ class LocalFace(Face):
         """Return a handle for puts on one key that differ only in their payload, or None if each needs a timestamp of this node."""
         if self.node.stamps:
             return None
-        qos = quality(priority, congestion, express)
+        qos = qos_byte(priority, congestion, express)
         local, remote = destination is not REMOTE, destination is not LOCAL
         return PreparedPut(self.node, self.namespace.whole(key), encoding, qos, reliable, local, remote)
 
@@ -312,7 +312,7 @@ class LocalFace(Face):
         """
         self._check()
         node, key = self.node, self.namespace.whole(key)
-        qos = quality(priority, congestion, express)
+        qos = qos_byte(priority, congestion, express)
         listener = deliver if isinstance(deliver, PushListener) else None
         get = Get(
             self, key, deliver if listener is None else listener.take, done, parameters, consolidation, accept_any
@@ -427,7 +427,7 @@ class LocalFace(Face):
         return any(
             watcher.destination is not (REMOTE if face is self else LOCAL)
             and face.is_open
-            and passes(self, face)
+            and may_pass(self, face)
             and (not watcher.complete or any(info & COMPLETE for info in infos.values()))
             for face, infos in resource.holders.items()
         )
@@ -524,6 +524,6 @@ class LocalFace(Face):
         """Do nothing: nothing was charged."""
 
 
-def quality(priority: int, congestion: int, express: bool) -> int:
+def qos_byte(priority: int, congestion: int, express: bool) -> int:
     """Return the QoS byte. Congestion: 0 drop, 1 block, 2 block the first only."""
     return priority | (0x08 if congestion == 1 else 0x20 if congestion == 2 else 0) | (0x10 if express else 0)

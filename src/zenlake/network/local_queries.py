@@ -9,7 +9,7 @@ from zenlake.core.enums import ConsolidationMode
 from zenlake.core.identifiers import EntityGlobalId, SourceInfo, Timestamp
 from zenlake.core.keyexpr import intersects, validate
 from zenlake.errors import InvalidValue, KeyExprError
-from zenlake.network.consolidation import Consolidation, resolved
+from zenlake.network.consolidation import Consolidation, resolve_mode
 from zenlake.network.forwarding import PushListener
 from zenlake.network.reply_fast_path import ReplyFastPath
 from zenlake.wire.network import Response
@@ -35,7 +35,7 @@ class Get:
         self.key = key
         self.id = 0
         self.question: PendingQuery | None = None
-        self.consolidation = Consolidation(resolved(consolidation, parameters))
+        self.consolidation = Consolidation(resolve_mode(consolidation, parameters))
         self.is_done = False
         self._deliver = deliver
         self._done = done

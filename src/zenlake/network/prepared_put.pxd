@@ -24,7 +24,7 @@ cdef class PreparedPush(Message):
     cdef int fill(self, bytes payload) except -1
     cdef int lay(self, Blob payload) noexcept
 
-cpdef PreparedPush posted(encoding, int qos)
+cpdef PreparedPush encode_prepared(encoding, int qos)
 
 @cython.final
 cdef class PreparedPut:

@@ -83,7 +83,7 @@ class PreparedPush(Message):
         return 0
 
 
-def posted(encoding, qos):
+def encode_prepared(encoding, qos):
     """Return a PUSH with these settings and no key."""
     push = Push(key=(0, False, None), qos=qos)
     push.put.encoding.set(encoding)
@@ -105,7 +105,7 @@ class PreparedPut:
         self.remote = remote
         self.epoch = node.declarations.epoch
         self.route = None
-        self.message = posted(encoding, qos)
+        self.message = encode_prepared(encoding, qos)
         self.flags = self.message.flags
 
     def put(self, payload):

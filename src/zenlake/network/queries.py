@@ -15,7 +15,7 @@ from typing import NamedTuple
 from zenlake.core.identifiers import EntityGlobalId, ZenohId
 from zenlake.core.keyexpr import includes
 from zenlake.core.limits import Resource
-from zenlake.network.declarations import COMPLETE, STEP, Declarations, passes
+from zenlake.network.declarations import COMPLETE, STEP, Declarations, may_pass
 from zenlake.network.declarations import DeclaredKey as Declared
 from zenlake.network.face import QUERYABLE, Face
 from zenlake.network.keyexpr_tree import MAX_SIZE, MAX_STEPS, Walk
@@ -111,7 +111,7 @@ class Queries:
                 face: Face | None = holder
                 if isinstance(holder, RemoteRouter):
                     face = root.below.get(holder.zid)
-                elif not holder.is_open or not passes(source, holder):
+                elif not holder.is_open or not may_pass(source, holder):
                     continue
                 if face is None or face is source or not self.routers.elected(source, root, holder):
                     continue
@@ -120,7 +120,7 @@ class Queries:
                     rank = min(far, NOT_COMPLETE - 1) if info & COMPLETE and whole else NOT_COMPLETE
                     infos[face] = min(rank, infos.get(face, rank))
         for face in self.declarations.faces if remote else ():
-            if face.is_asked and face not in infos and passes(source, face):
+            if face.is_asked and face not in infos and may_pass(source, face):
                 infos[face] = NOT_COMPLETE  # it may have queryables that no interest of ours covers
         for face in list(infos):
             if not face.allows_egress("query", key):

@@ -11,11 +11,11 @@ import cython
 
 if cython.compiled:
     from cython.cimports.zenlake.network.forwarding import PushListener
-    from cython.cimports.zenlake.wire.raw_memory import copy, same, take
+    from cython.cimports.zenlake.wire.raw_memory import copy, equal_bytes, take
     from cython.cimports.zenlake.wire.writer import WireWriter
 else:
     from zenlake.network.forwarding import PushListener  # noqa: F401
-    from zenlake.wire.raw_memory import copy, same, take
+    from zenlake.wire.raw_memory import copy, equal_bytes, take
     from zenlake.wire.writer import WireWriter
 
 __all__ = ["ReplyFastPath"]
@@ -78,7 +78,7 @@ class ReplyFastPath:
             slot = slot * FACTOR + w.data[i]
         slot &= SLOTS - 1
         known: bytes = self.whole[slot]
-        if known is None or len(known) != w.at or not same(w.data, 0, known, 0, w.at):
+        if known is None or len(known) != w.at or not equal_bytes(w.data, 0, known, 0, w.at):
             known = take(w.data, 0, w.at)
             own = self.get.accepted(known)
             if own is None:

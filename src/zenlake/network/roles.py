@@ -15,7 +15,7 @@ from enum import Enum
 
 from zenlake.core.enums import WhatAmI
 
-__all__ = ["FaceRole", "group", "stand"]
+__all__ = ["FaceRole", "group", "role_of"]
 
 
 class FaceRole(Enum):
@@ -29,7 +29,7 @@ UP = "up"
 PEERS = "peers"
 
 
-def stand(own: WhatAmI, other: WhatAmI, is_gateway: bool = False) -> FaceRole:
+def role_of(own: WhatAmI, other: WhatAmI, is_gateway: bool = False) -> FaceRole:
     """Return the position of the neighbour. `is_gateway`: its OPEN placed this node south of it (since 1.9)."""
     if own is WhatAmI.CLIENT or (own is WhatAmI.PEER and is_gateway):
         return FaceRole.NORTH
@@ -40,6 +40,6 @@ def stand(own: WhatAmI, other: WhatAmI, is_gateway: bool = False) -> FaceRole:
 
 def group(own: WhatAmI, other: WhatAmI, is_gateway: bool = False) -> str | None:
     """Return the group of a face, or None if it is a group of its own."""
-    if stand(own, other, is_gateway) is not FaceRole.SOUTH:
+    if role_of(own, other, is_gateway) is not FaceRole.SOUTH:
         return UP
     return PEERS if other is WhatAmI.PEER else None

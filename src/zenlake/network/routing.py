@@ -11,7 +11,7 @@ from zenlake.core.keyexpr import validate
 from zenlake.core.limits import Resource
 from zenlake.errors import KeyExprError
 from zenlake.network.access_control import INGRESS
-from zenlake.network.declarations import passes
+from zenlake.network.declarations import may_pass
 from zenlake.network.face import SUBSCRIBER, Face
 from zenlake.network.forwarding import Route, Target
 from zenlake.network.interests import Interests
@@ -129,10 +129,10 @@ class Routing:
                         faces[root.below[face.zid]] = None
                 elif face.is_application or face is source or not face.is_open:
                     continue
-                elif passes(source, face) and elected(source, root, face):
+                elif may_pass(source, face) and elected(source, root, face):
                     faces[face] = None
         for face in list(declarations.faces):
-            if face in faces or not passes(source, face):
+            if face in faces or not may_pass(source, face):
                 continue
             if face.hears_all or (face.is_asked and not (yield from Interests.covers(face, key))):
                 faces[face] = None  # its subscribers are not all known
@@ -169,8 +169,10 @@ class Routing:
             return True
         shown = True
         if local and route.receivers:
-            shown = self.show(route, written(route.whole, rest, has_exts), None, reliable, qos & 7)
-        sent = [self.sent(target, written(target, rest, has_exts), qos, reliable) for target in route.targets if remote]
+            shown = self.show(route, write_key(route.whole, rest, has_exts), None, reliable, qos & 7)
+        sent = [
+            self.sent(target, write_key(target, rest, has_exts), qos, reliable) for target in route.targets if remote
+        ]
         return shown and all(sent)
 
     def published(self, key: bytes) -> Route | None:
@@ -222,9 +224,9 @@ class Routing:
         message: bytes = push.encode()
         rest, has_exts = message[2:], message[0] & message_ids.Z != 0
         if route.receivers:
-            self.show(route, written(route.whole, rest, has_exts), reader)
+            self.show(route, write_key(route.whole, rest, has_exts), reader)
         for target in route.targets:
-            self.sent(target, written(target, rest, has_exts), push.qos, reader.frame.reliable != 0, source)
+            self.sent(target, write_key(target, rest, has_exts), push.qos, reader.frame.reliable != 0, source)
 
 
 def weigh(route: Route) -> int:
@@ -235,7 +237,7 @@ def weigh(route: Route) -> int:
     return size
 
 
-def written(target: Target, rest: bytes, has_exts: bool) -> bytes:
+def write_key(target: Target, rest: bytes, has_exts: bool) -> bytes:
     """Encode a whole PUSH for a target."""
     key: bytes = (target.more if has_exts else target.key).value
     return bytes([message_ids.PUSH | target.flags | (message_ids.Z if has_exts else 0)]) + key + rest

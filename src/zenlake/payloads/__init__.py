@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zenlake.errors import InvalidValue
-from zenlake.payloads.decode_plan import FORMATS, DecodePlan, Rows, planned
+from zenlake.payloads.decode_plan import FORMATS, DecodePlan, Rows, make_plan
 from zenlake.payloads.ros2 import split
 
-__all__ = ["FORMATS", "DecodePlan", "planned", "ros_keys", "value_errors", "values"]
+__all__ = ["FORMATS", "DecodePlan", "make_plan", "ros_keys", "value_errors", "values"]
 
 MAX_ERROR_BYTES = 65536  # bytes of a payload that `errors` keeps, as for batches
 ROWS = 16384
@@ -38,7 +38,7 @@ def values(table: pa.Table, format: str, *, column: str = "payload", into: str =
         InvalidValue: An argument is invalid.
         ImportError: The package of the format is not installed.
     """
-    checked(table.schema.names, column, into)
+    check_format(table.schema.names, column, into)
     has_keys = "key" in table.schema.names
 
     def sample(rows: int) -> Rows:
@@ -46,7 +46,7 @@ def values(table: pa.Table, format: str, *, column: str = "payload", into: str =
         keys = some["key"].to_pylist() if has_keys else [None] * some.num_rows
         return zip(some[column].to_pylist(), keys, strict=True)
 
-    plan = planned(format, sample, options)
+    plan = make_plan(format, sample, options)
     decoded, errors = [], []
     for batch in table.to_batches(max_chunksize=ROWS):
         found, whys = plan.decode(batch[column], batch["key"] if has_keys else None)
@@ -81,12 +81,12 @@ def value_errors(table: pa.Table, *, column: str = "payload", into: str = "value
 
 def ros_keys(table: pa.Table) -> pa.Table:
     """Add a column `ros`: domain, topic, type and hash of rmw_zenoh keys. Null for other keys."""
-    checked(table.schema.names, "key", "ros")
+    check_format(table.schema.names, "key", "ros")
     parts = [split(chunk) for chunk in table["key"].chunks]
     return table.append_column("ros", pa.chunked_array(parts, type=split(pa.array([], pa.string())).type))
 
 
-def checked(names: list[str], column: str, into: str) -> None:
+def check_format(names: list[str], column: str, into: str) -> None:
     """Check that the input column exists and the output columns do not."""
     if column not in names:
         raise InvalidValue(f"missing column {column!r}; expected one of {', '.join(names)}")

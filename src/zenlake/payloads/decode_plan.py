@@ -75,7 +75,7 @@ class DecodePlan:
         return [None if code is None else objections[code] for code in encoded.indices.to_pylist()]
 
 
-def planned(format: str, sample: Callable[[int], Rows], options: Mapping[str, Any]) -> DecodePlan:
+def make_plan(format: str, sample: Callable[[int], Rows], options: Mapping[str, Any]) -> DecodePlan:
     """Create the plan. `sample` returns the first rows if they are needed."""
     if format not in FORMATS:
         near = get_close_matches(str(format).lower(), FORMATS, 1)
@@ -92,14 +92,14 @@ def planned(format: str, sample: Callable[[int], Rows], options: Mapping[str, An
 def _document(format: str) -> Callable[..., DecodePlan]:
     def make(sample: Callable[[int], Rows], schema: pa.DataType | pa.Schema | None = None) -> DecodePlan:
         documents = _documents()
-        type_ = _type(schema) if schema is not None else documents.inferred(_parsed(format, sample(SAMPLE)))
-        _, shape = documents.shaped(type_)
+        type_ = _type(schema) if schema is not None else documents.infer_type(_parse_schema(format, sample(SAMPLE)))
+        _, shape = documents.make_converter(type_)
         return DecodePlan(format, shape.type, type_)
 
     return make
 
 
-def _parsed(format: str, rows: Rows) -> list[Any]:
+def _parse_schema(format: str, rows: Rows) -> list[Any]:
     documents = _documents()
     parse = documents.json if format == "json" else documents.cbor()
     found, first = [], ""
@@ -152,13 +152,13 @@ def _cdr(
     definitions: Mapping[str, str] | None = None,
     distro: str = ros2.DISTRO,
 ) -> DecodePlan:
-    name = type if type is not None else _told_by_keys(sample(SAMPLE))
+    name = type if type is not None else _types_by_keys(sample(SAMPLE))
     given = tuple(sorted((definitions or {}).items()))
     _, shape = ros2.decoder(name, distro, given)
     return DecodePlan("cdr", shape.type, name=name, definitions=given, distro=distro)
 
 
-def _told_by_keys(rows: Rows) -> str:
+def _types_by_keys(rows: Rows) -> str:
     keys = pa.array(sorted({key for _, key in rows if key is not None}), pa.string())
     named = sorted({parts["type"] for parts in ros2.split(keys).to_pylist() if parts is not None})
     if len(named) == 1:

@@ -33,12 +33,12 @@ _REFUSED_TAGS = {25: "string reference", 28: "shared value", 29: "shared value",
 
 
 def json_decoder(type_: pa.DataType) -> tuple[Callable[[bytes], Any], Shape]:
-    python, shape = shaped(type_)
+    python, shape = make_converter(type_)
     return msgspec.json.Decoder(python | None).decode, shape
 
 
 def cbor_decoder(type_: pa.DataType) -> tuple[Callable[[bytes], Any], Shape]:
-    python, shape = shaped(type_)
+    python, shape = make_converter(type_)
     loads = cbor()
     kept = (bytes, datetime.datetime, datetime.date, decimal.Decimal)
 
@@ -65,15 +65,15 @@ def cbor() -> Callable[[bytes], Any]:
         return met
 
     decoders = {tag: refuse(what) for tag, what in _REFUSED_TAGS.items()}
-    return partial(cbor2.loads, semantic_decoders=decoders, tag_hook=_untagged)
+    return partial(cbor2.loads, semantic_decoders=decoders, tag_hook=_untag)
 
 
-def _untagged(_: Any, tag: Any) -> Any:
+def _untag(_: Any, tag: Any) -> Any:
     """Return the value of an unknown tag, without the tag."""
     return tag.value
 
 
-def shaped(type_: pa.DataType) -> tuple[Any, Shape]:
+def make_converter(type_: pa.DataType) -> tuple[Any, Shape]:
     """Return the type for msgspec, and the shape of its objects."""
     if types.is_boolean(type_):
         return bool, Leaf(type_)
@@ -93,10 +93,10 @@ def shaped(type_: pa.DataType) -> tuple[Any, Shape]:
     if types.is_decimal(type_):
         return decimal.Decimal, Leaf(type_)
     if types.is_list(type_):
-        python, shape = shaped(type_.value_type)
+        python, shape = make_converter(type_.value_type)
         return list[python | None], List(shape)  # type: ignore[valid-type]
     if types.is_map(type_) and types.is_string(type_.key_type):
-        python, shape = shaped(type_.item_type)
+        python, shape = make_converter(type_.item_type)
         return dict[str, python | None], Map(Leaf(pa.string()), shape)  # type: ignore[valid-type]
     if types.is_struct(type_) and type_.num_fields:
         wrong = [name for name in type_.names if not _is_a_name(name)]
@@ -104,7 +104,7 @@ def shaped(type_: pa.DataType) -> tuple[Any, Shape]:
             raise InvalidValue(
                 f"schema: invalid field name {wrong[0]!r}; it has a quote, backslash or control character"
             )
-        inner = [shaped(field.type) for field in type_]
+        inner = [make_converter(field.type) for field in type_]
         slots = [f"f{number}" for number in range(len(inner))]
         made = msgspec.defstruct(
             "Document",
@@ -137,7 +137,7 @@ def utc(time: datetime.datetime) -> datetime.datetime:
     return time if time.tzinfo is not None else time.replace(tzinfo=datetime.UTC)
 
 
-def inferred(documents: Iterable[Any]) -> pa.DataType:
+def infer_type(documents: Iterable[Any]) -> pa.DataType:
     """Return the narrowest type that all documents match."""
     return _type(list(documents), DEEPEST)
 

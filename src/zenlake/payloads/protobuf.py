@@ -21,11 +21,11 @@ TIMESTAMP = "google.protobuf.Timestamp"
 def decoder(descriptors: bytes, name: str) -> tuple[Callable[[bytes], Any], Shape]:
     from google.protobuf.message_factory import GetMessageClass
 
-    descriptor = found(descriptors, name)
+    descriptor = find_message(descriptors, name)
     return GetMessageClass(descriptor).FromString, message_shape(descriptor, ())
 
 
-def found(descriptors: bytes, name: str) -> Any:
+def find_message(descriptors: bytes, name: str) -> Any:
     """Return the descriptor of a message. Raise with the known names."""
     try:
         from google.protobuf.descriptor_pb2 import FileDescriptorSet

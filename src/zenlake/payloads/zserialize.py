@@ -28,7 +28,7 @@ _NUMBERS = {
 
 
 def decoder(type_: pa.DataType) -> tuple[Callable[[bytes], Any], Shape]:
-    read, shape, _ = reading(type_)
+    read, shape, _ = make_reader(type_)
 
     def decode(payload: bytes) -> Any:
         reader = ByteReader(payload)
@@ -39,7 +39,7 @@ def decoder(type_: pa.DataType) -> tuple[Callable[[bytes], Any], Shape]:
     return decode, shape
 
 
-def reading(type_: pa.DataType) -> tuple[Read, Shape, int]:
+def make_reader(type_: pa.DataType) -> tuple[Read, Shape, int]:
     """Return reader, shape and minimum size of a type."""
     if type_ in _NUMBERS:
         return number(type_)
@@ -69,7 +69,7 @@ def number(type_: pa.DataType) -> tuple[Read, Shape, int]:
 
 
 def sequence(type_: pa.DataType) -> tuple[Read, Shape, int]:
-    item, shape, least = reading(type_.value_type)
+    item, shape, least = make_reader(type_.value_type)
     if type_.value_type in _NUMBERS:
         letter = _NUMBERS[type_.value_type]
 
@@ -85,8 +85,8 @@ def sequence(type_: pa.DataType) -> tuple[Read, Shape, int]:
 
 
 def mapping(type_: pa.DataType) -> tuple[Read, Shape, int]:
-    key, key_shape, key_least = reading(type_.key_type)
-    item, item_shape, item_least = reading(type_.item_type)
+    key, key_shape, key_least = make_reader(type_.key_type)
+    item, item_shape, item_least = make_reader(type_.item_type)
 
     def read(reader: ByteReader) -> Any:
         return {key(reader): item(reader) for _ in range(reader.count(key_least + item_least))}
@@ -95,7 +95,7 @@ def mapping(type_: pa.DataType) -> tuple[Read, Shape, int]:
 
 
 def record(type_: pa.DataType) -> tuple[Read, Shape, int]:
-    inner = [reading(field.type) for field in type_]
+    inner = [make_reader(field.type) for field in type_]
     least = sum(each for _, _, each in inner)
     fields = [
         (name, itemgetter(at), shape) for at, (name, (_, shape, _)) in enumerate(zip(type_.names, inner, strict=True))

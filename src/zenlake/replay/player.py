@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from zenlake.api.session import Session
     from zenlake.tables.paths import PATHS
 
-__all__ = ["Outcome", "Pace", "Replay", "prefixes", "publish", "renamed", "usual"]
+__all__ = ["Outcome", "Pace", "Replay", "prefixes", "publish", "rename_key", "default_mapping"]
 
 SENT = ["key", "payload", "kind", "encoding", "schema", "attachment", "priority", "congestion", "express", "reliable"]
 STAMPS = ["ntp64", "timestamp_id"]
@@ -128,7 +128,9 @@ class Replay:
             began = time.monotonic() if began is None else began
             outcome.skipped += skipped
             pace = Pace(self.extent.first, began, self._speed)
-            publish(session.put_table, usual(renamed(rows, self._rename)), times, pace, stop, outcome, progress)
+            publish(
+                session.put_table, default_mapping(rename_key(rows, self._rename)), times, pace, stop, outcome, progress
+            )
             if stop.is_set():
                 break
         outcome.seconds = 0.0 if began is None else time.monotonic() - began
@@ -166,7 +168,7 @@ def publish(
         progress(outcome, (times[min(at, len(times) - 1)] - pace.first) / 1e9)
 
 
-def renamed(rows: pa.RecordBatch, rename: Sequence[tuple[str, str]]) -> pa.RecordBatch:
+def rename_key(rows: pa.RecordBatch, rename: Sequence[tuple[str, str]]) -> pa.RecordBatch:
     """Return rows with renamed keys, by (old, new) pairs of prefixes; the first match applies."""
     if not rename:
         return rows
@@ -175,7 +177,7 @@ def renamed(rows: pa.RecordBatch, rename: Sequence[tuple[str, str]]) -> pa.Recor
     return rows.set_column(rows.schema.get_field_index("key"), "key", names.take(keys.indices))
 
 
-def usual(rows: pa.RecordBatch) -> pa.RecordBatch:
+def default_mapping(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Replace priority 0, which is reserved for control messages, by the default."""
     priority = rows.column("priority")
     at = rows.schema.get_field_index("priority")

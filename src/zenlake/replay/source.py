@@ -19,7 +19,7 @@ from zenlake.errors import InvalidValue
 from zenlake.tables.duckdb_engine import import_duckdb
 from zenlake.tables.paths import PATHS
 from zenlake.tables.read import batches
-from zenlake.tables.schemas import chosen
+from zenlake.tables.schemas import select_schema
 
 __all__ = ["By", "TimeExtent", "Moment", "SampleSource", "SentBy"]
 
@@ -107,7 +107,7 @@ class SampleSource:
 
     def _sorted(self, rows: Iterator[pa.RecordBatch], columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Sort by time, then by position in the recording."""
-        schema = chosen("samples", columns)
+        schema = select_schema("samples", columns)
         numbered = pa.schema([*schema, pa.field(AT, pa.int64()), pa.field(PLACE, pa.int64())])
 
         def number() -> Iterator[pa.RecordBatch]:

@@ -133,7 +133,7 @@ def figures(engine: Any, a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]
         },
         "missing": {
             "rows": [
-                {**row, "preview": shown(row["preview"])}
+                {**row, "preview": select_rows(row["preview"])}
                 for row in rows(
                     engine,
                     """select epoch_us(received) / 1000.0 as t, name as key, size, preview from judged where fate = 'missing'
@@ -146,7 +146,7 @@ def figures(engine: Any, a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]
     }
 
 
-def shown(value: bytes | None) -> str:
+def select_rows(value: bytes | None) -> str:
     """Return the first bytes of a payload as text if possible, otherwise in hexadecimal."""
     if value is None:
         return ""

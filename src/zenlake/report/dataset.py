@@ -71,7 +71,7 @@ def recordings(
 ) -> Iterator[tuple[Any, list[Dataset]]]:
     """Open DuckDB with one schema for each path (`a`, `b`) while the figures are computed."""
     with tempfile.TemporaryDirectory(prefix="zenlake-report-") as spill, connect({}, []) as engine:
-        engine.execute(f"set temp_directory = {quoted(spill)}")
+        engine.execute(f"set temp_directory = {quote(spill)}")
         engine.execute("set preserve_insertion_order = false")
         for word in _WORDS:
             engine.execute(word)
@@ -85,11 +85,11 @@ def recordings(
                 read_lake(engine, path)
             else:
                 read_decoded(engine, path, damaged)
-            found.append(Dataset(engine, schema, called(path), kind))
+            found.append(Dataset(engine, schema, name_dataset(path), kind))
         yield engine, found
 
 
-def called(path: Path) -> str:
+def name_dataset(path: Path) -> str:
     """Return the display name of a recording. For generic names (`tables`, `log`), the parent folder is included."""
     if not path.is_dir():
         return path.name
@@ -118,7 +118,7 @@ def read_lake(engine: Any, lake: Path) -> None:
 def parquet_of(lake: Path, name: str) -> str:
     """Return the files of a table as a list in SQL, or an empty string."""
     found = table_files(lake, name)
-    return f"[{', '.join(map(quoted, found))}]" if found else ""
+    return f"[{', '.join(map(quote, found))}]" if found else ""
 
 
 def read_decoded(engine: Any, path: Path, damaged: Damaged | None = None) -> None:
@@ -126,14 +126,14 @@ def read_decoded(engine: Any, path: Path, damaged: Damaged | None = None) -> Non
     for name, schema in TABLES.items():
         engine.register("sketch", schema.empty_table())
         engine.execute(f"create table {name} as select {_BRIEF if name == 'samples' else '*'} from sketch")
-    for name, batch in stream(meant(path), dict.fromkeys(TABLES), damaged=damaged):
+    for name, batch in stream(resolve_input(path), dict.fromkeys(TABLES), damaged=damaged):
         engine.register("batch", pa.Table.from_batches([batch]))
         engine.execute(f"insert into {name} select {_BRIEF if name == 'samples' else '*'} from batch")
     for name in NEEDED:
         engine.execute(f"create table {name} as {definition(name).sql}")
 
 
-def meant(path: Path) -> list[str]:
+def resolve_input(path: Path) -> list[str]:
     """Return the files of a recording: one file, the matches of a pattern, the captures in a folder, or a log."""
     if not path.is_dir() or is_log(path):
         return files(path)
@@ -143,5 +143,5 @@ def meant(path: Path) -> list[str]:
     return captures
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"

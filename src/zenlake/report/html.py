@@ -36,7 +36,7 @@ def render(figures: dict[str, Any]) -> str:
     parts = {
         "policy": policy,
         "style": style,
-        "data": embedded({"version": __version__, **figures}),
+        "data": embed({"version": __version__, **figures}),
         "scripts": "\n".join(f"<script>{script}</script>" for script in scripts),
     }
     for name, part in parts.items():
@@ -46,7 +46,7 @@ def render(figures: dict[str, Any]) -> str:
     return shell
 
 
-def embedded(value: Any) -> str:
+def embed(value: Any) -> str:
     """Return JSON without characters that could end the enclosing element or start another."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for character in "<>&\u2028\u2029":

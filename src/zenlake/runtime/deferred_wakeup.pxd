@@ -11,7 +11,7 @@ cdef class Wakeup:
     cpdef bint wait(self, double seconds) except -1
     cpdef int ring(self) except -1
 
-cdef int hold(unsigned long me) except -1
-cpdef int ring_held() except -1
-cdef list take_held(unsigned long me)
-cpdef forget_held()
+cdef int defer_wakeups(unsigned long me) except -1
+cpdef int release_wakeups() except -1
+cdef list take_wakeups(unsigned long me)
+cpdef discard_wakeups()

@@ -25,7 +25,7 @@ if cython.compiled:
     from cython.cimports.cpython.pythread import PyThread_get_thread_ident as get_ident
     from cython.cimports.cpython.time import monotonic
 
-__all__ = ["Wakeup", "ring_held"]
+__all__ = ["Wakeup", "release_wakeups"]
 
 INTERRUPTED = cython.declare(cython.int, 2)
 
@@ -85,16 +85,16 @@ if not cython.compiled:
             self.lock.release()
 
 
-def hold(me):
+def defer_wakeups(me):
     """Defer the wake-ups of an event loop thread from now on. 0: of no thread."""
     global HOLDER
     if me != HOLDER:
-        ring_held()
+        release_wakeups()
         HOLDER = me
     return 0
 
 
-def ring_held():
+def release_wakeups():
     """Send the deferred wake-ups and end the deferral."""
     global HOLDER
     bell: Wakeup
@@ -105,7 +105,7 @@ def ring_held():
     return 0
 
 
-def take_held(me):
+def take_wakeups(me):
     """Return the deferred wake-ups of this event loop, to send after it releases the GIL, or None."""
     global HELD, HOLDER
     if me != HOLDER:
@@ -118,11 +118,11 @@ def take_held(me):
     return found
 
 
-def forget_held():
+def discard_wakeups():
     """Drop deferred wake-ups in a forked child: their threads do not exist there, and thread ids may be reused."""
     global HELD, HOLDER
     HOLDER = 0
     HELD = []
 
 
-os.register_at_fork(after_in_child=forget_held)
+os.register_at_fork(after_in_child=discard_wakeups)

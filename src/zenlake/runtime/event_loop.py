@@ -30,13 +30,13 @@ if cython.compiled:
     from cython.cimports.cpython.time import monotonic
     from cython.cimports.posix.time import CLOCK_REALTIME, clock_gettime, timespec
     from cython.cimports.zenlake.core.hlc import ntp64_of
-    from cython.cimports.zenlake.runtime.deferred_wakeup import Wakeup, hold, ring_held, take_held
+    from cython.cimports.zenlake.runtime.deferred_wakeup import Wakeup, defer_wakeups, release_wakeups, take_wakeups
 else:
     from threading import get_ident
     from time import monotonic
 
     from zenlake.core.hlc import ntp64_of
-    from zenlake.runtime.deferred_wakeup import ring_held
+    from zenlake.runtime.deferred_wakeup import release_wakeups
 
 __all__ = ["EventLoop", "PolledConnection", "Timer", "wall"]
 
@@ -264,7 +264,7 @@ class EventLoop:
             # Rounded up: a timer that fires early would poll again.
             now = cython.declare(cython.double, self._turn(-1 if timeout < 0 else int(timeout * 1000 + 0.999)))
             if self._timers and self._timers[0][0] <= now:
-                ring_held()
+                release_wakeups()
                 due = []
                 while self._timers and self._timers[0][0] <= now:
                     due.append(heapq.heappop(self._timers)[2])
@@ -272,7 +272,7 @@ class EventLoop:
                 for timer in due:
                     self._guard(timer.fire)
             if self._calls:
-                ring_held()
+                release_wakeups()
                 for _ in range(len(self._calls)):
                     self._guard(self._calls.popleft())
             if self._ending is not None:
@@ -294,7 +294,7 @@ class EventLoop:
         count = cython.declare(cython.int, 0)
         i = cython.declare(cython.int)
         locks = cython.declare(PyThread_type_lock[16])
-        bells = cython.declare(list, take_held(self.ident))  # referenced until released
+        bells = cython.declare(list, take_wakeups(self.ident))  # referenced until released
         if bells is not None:
             for bell in bells:
                 if count < 16:
@@ -309,7 +309,7 @@ class EventLoop:
         self._awake = True
         now = monotonic()
         if count == 1:
-            hold(self.ident)
+            defer_wakeups(self.ident)
             port = self._by_number.get(numbers[0])
             reader = cython.declare(PolledConnection, self._readers.get(numbers[0]))
             if reader is None or masks[0] != READ:
@@ -390,7 +390,7 @@ class EventLoop:
         self.remove(port)
 
     def _shut(self) -> None:
-        ring_held()
+        release_wakeups()
         while self._calls:
             self._guard(self._calls.popleft())
         for port in list(self._ports):

@@ -221,7 +221,7 @@ def _range(text: str | None) -> tuple[int, int | None]:
     return int(low or 0), int(high) if high else None
 
 
-def look(message: Any, face: Face, by_us: bool, reliable: bool) -> MessageView | None:
+def inspect_message(message: Any, face: Face, by_us: bool, reliable: bool) -> MessageView | None:
     """Return the fields of a Push, Request or Response from or to a face, or None if its key is unknown."""
     wire = message.key
     # The bit of a key selects the declaring side of the id: sender or receiver.
@@ -279,7 +279,7 @@ class IncomingInterceptor(Sink):
     def _screened(self, filter: InterceptorChain, kind: int, reader: Any) -> int:
         assert self._face is not None
         message: Any = DATA[kind & KIND]().decode(Cursor(raw(reader)))
-        seen = look(message, self._face, False, reader.frame.reliable != 0)
+        seen = inspect_message(message, self._face, False, reader.frame.reliable != 0)
         if seen is None:
             return int(self._door.on_message(kind, reader))  # the door handles unknown keys
         section = None if self._has_passed else filter.refuses(seen)
@@ -316,7 +316,7 @@ class OutgoingInterceptor:
         if kind is None:
             return sending
         decoded: Any = kind().decode(Cursor(message))
-        seen = look(decoded, face, True, reliable)
+        seen = inspect_message(decoded, face, True, reliable)
         if seen is None:
             return sending
         section = self._filter.refuses(seen)

@@ -14,7 +14,7 @@ from zenlake._compat.fast_dataclass import dataclass
 from zenlake.core.endpoint import EndPoint, Locator
 from zenlake.core.enums import WhatAmI, WhatAmIMatcher
 from zenlake.link import scouting as sockets
-from zenlake.link.interfaces import having, packed, with_multicast
+from zenlake.link.interfaces import find_by_address, pack_address, with_multicast
 from zenlake.transport.scouting import Responder, Scouter
 from zenlake.wire.scouting import Hello
 
@@ -41,7 +41,7 @@ class ScoutRounds:
     """Scouting in rounds until closed. `on_hello` receives every reply, including repeated ones."""
 
     def __init__(self, group: ScoutGroup, what: WhatAmIMatcher) -> None:
-        self._ports = sockets.asking(group.endpoint, group.interfaces, group.ttl)
+        self._ports = sockets.open_asking_ports(group.endpoint, group.interfaces, group.ttl)
         self._scouter = Scouter(what, monotonic())
         self._engine: EventLoop | None = None
         self._timer: Timer | None = None
@@ -86,7 +86,7 @@ class ScoutReplies:
     """Replies to scouting for the role of this node. `locators` returns the current locators."""
 
     def __init__(self, group: ScoutGroup) -> None:
-        self._port = sockets.answering(group.endpoint, group.interfaces)
+        self._port = sockets.open_answering_ports(group.endpoint, group.interfaces)
         self._engine: EventLoop | None = None
 
     def begin(
@@ -107,7 +107,7 @@ class ScoutReplies:
         if source in self._own:
             return None
         host = str(source[0])
-        return self._responder.answer(datagram, _loops(host) or having(host) != ())
+        return self._responder.answer(datagram, _loops(host) or find_by_address(host) != ())
 
     def close(self) -> None:
         self._port.close()
@@ -151,5 +151,5 @@ def reachable(locators: Sequence[str], from_here: bool) -> list[str]:
 
 def _loops(host: str) -> bool:
     """Return whether an address is reachable only from this machine."""
-    number = packed(host.strip("[]"))
+    number = pack_address(host.strip("[]"))
     return number is not None and (number[0] == 127 if len(number) == 4 else number == bytes(15) + b"\1")

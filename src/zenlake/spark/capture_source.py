@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from zenlake.spark import source_base as chosen
 from zenlake.spark.options import Options
-from zenlake.spark.source_base import PushdownMixin, SourceOptions, TableSource, chosen_by
+from zenlake.spark.source_base import PushdownMixin, SourceOptions, TableSource, parse_source_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,7 +43,7 @@ class CaptureSource(TableSource):
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
         given = Options(self.name(), options, OPTIONS)
-        self.chosen = CaptureOptions(**chosen_by(given), path=path_by(given))
+        self.chosen = CaptureOptions(**parse_source_options(given), path=path_option(given))
         self.pushdown = given.flag("pushdown")
 
     @classmethod
@@ -106,7 +106,7 @@ class MultiTableReader(DataSourceReader):  # type: ignore[misc]
         return batches(self.path, self.needs)
 
 
-def path_by(options: Options) -> list[str]:
+def path_option(options: Options) -> list[str]:
     """Return the files. Raise if one is missing."""
     from zenlake.tables.paths import files
 

@@ -67,13 +67,13 @@ class CaptureTables(Mapping[str, "DataFrame"]):
         return self._shared
 
     def _derived(self, name: str) -> "DataFrame":
-        from zenlake.spark.derived_tables import derived
+        from zenlake.spark.derived_tables import derive_table
         from zenlake.spark.multi_table_scan import one
         from zenlake.tables.derived import definition
 
         defined = definition(name)
         sources = {table: one(self.shared(), table).select(columns) for table, columns in defined.needs.items()}
-        return derived(self.spark, name, sources)
+        return derive_table(self.spark, name, sources)
 
 
 def _forget(shared: "DataFrame") -> None:
@@ -96,6 +96,6 @@ def tables(spark: "SparkSession", path: "PATHS") -> Mapping[str, "DataFrame"]:
         tables(spark, "robots.pcapng")["queries"].show()
         ```
     """
-    from zenlake.spark.stored_tables import stored
+    from zenlake.spark.stored_tables import open_stored
 
-    return stored(spark, path) or CaptureTables(spark, path)
+    return open_stored(spark, path) or CaptureTables(spark, path)

@@ -72,16 +72,16 @@ def stream(
 def _rates(spark: "SparkSession", samples: "DataFrame", watermark: str) -> "DataFrame":
     from pyspark.sql import functions
 
-    from zenlake.spark.derived_tables import derived
+    from zenlake.spark.derived_tables import derive_table
 
     samples = samples.withColumn("second", functions.expr(SECOND)).withWatermark("second", watermark)
-    return derived(spark, "rates", {"samples": samples}, {SECOND: "second"})
+    return derive_table(spark, "rates", {"samples": samples}, {SECOND: "second"})
 
 
 def _queries(both: "DataFrame", watermark: str, patience: str) -> "DataFrame":
     from pyspark.sql import functions
 
-    from zenlake.spark.queries_udf import told
+    from zenlake.spark.queries_udf import queries_column
     from zenlake.tables.derived import definition
 
     both = both.withColumn("received", functions.expr("coalesce(messages.received, events.received)"))
@@ -100,7 +100,9 @@ def _queries(both: "DataFrame", watermark: str, patience: str) -> "DataFrame":
     closed = closed.dropDuplicatesWithinWatermark(["closed_session"])
     during = f"session = closed_session and closed <= over and closed >= over - {REMEMBERED}"
     known = over.join(closed, functions.expr(during), "leftOuter")
-    rows = known.select(functions.explode(told(*CONVERSATION, "messages", "events", "closed_generation")).alias("row"))
+    rows = known.select(
+        functions.explode(queries_column(*CONVERSATION, "messages", "events", "closed_generation")).alias("row")
+    )
     comments = definition("queries").comments
     return rows.select(
         *(functions.col(f"row.{name}").alias(name, metadata={"comment": comments[name]}) for name in comments)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["derived"]
+__all__ = ["derive_table"]
 
 
-def derived(
+def derive_table(
     spark: "SparkSession", name: str, sources: Mapping[str, "DataFrame"], instead: Mapping[str, str] | None = None
 ) -> "DataFrame":
     """Return the DataFrame. `instead` maps parts of the query to columns that contain their values."""

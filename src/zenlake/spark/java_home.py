@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from zenlake.spark.launcher_scripts import written
+from zenlake.spark.launcher_scripts import write_script
 
 MIN_JAVA = 17
 
@@ -45,7 +45,7 @@ def java_home() -> str:
             raise FileNotFoundError(f"JAVA_HOME is Java {version}; Spark needs {MIN_JAVA} or newer")
         return given
     old = 0
-    for home in installed():
+    for home in find_installed():
         version = version_of(home)
         if version is not None and version >= MIN_JAVA:
             return home
@@ -60,7 +60,7 @@ def java_home() -> str:
     )
 
 
-def installed() -> Iterator[str]:
+def find_installed() -> Iterator[str]:
     """Return the homes of the Java on the PATH and in the usual folders, newest name first."""
     java = shutil.which("java")
     if java is not None:
@@ -95,7 +95,7 @@ def from_package() -> str | None:
 
 def launcher(java: Path) -> str:
     """Return a Java home that contains only the launcher."""
-    return str(written("java", "bin/java", _LAUNCHER.format(java=java)).parents[1])
+    return str(write_script("java", "bin/java", _LAUNCHER.format(java=java)).parents[1])
 
 
 if __name__ == "__main__":  # for `make setup`: print the selected Java, or the remedy

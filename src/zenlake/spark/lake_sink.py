@@ -73,9 +73,9 @@ class LakeWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         )
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        from zenlake.lake import Lake, LandingBatch, replanned, stage
+        from zenlake.lake import Lake, LandingBatch, replan, stage
         from zenlake.log import Log
-        from zenlake.spark.log_reader import decoded
+        from zenlake.spark.log_reader import decode_share
 
         landed = [message for message in messages if isinstance(message, StagedParts)]
         if not landed:
@@ -86,8 +86,8 @@ class LakeWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
             assert self.log is not None
             log = Log(self.log)
             restaged.append(table)
-            left = replanned(log, parts, self.whole)
-            decode = partial(decoded, fail_on_data_loss=self.whole)
+            left = replan(log, parts, self.whole)
+            decode = partial(decode_share, fail_on_data_loss=self.whole)
             return stage(self.lake, log, left, [table], batch, f"again-{len(restaged)}", decode=decode)
 
         restaged: list[str] = []

@@ -53,7 +53,7 @@ class LakeSource(LogSource):
     def __init__(self, options: dict[str, str]) -> None:
         super(LogSource, self).__init__(options)
         self.given = Options("zenoh", options, OPTIONS)
-        self.chosen = log_source.wanted_by(self.given)
+        self.chosen = log_source.parse_options(self.given)
 
     @classmethod
     def name(cls) -> str:
@@ -95,14 +95,14 @@ class LandStream(LogStream):
         if not partition.value:
             return
         from zenlake.errors import LogError
-        from zenlake.lake import replanned, stage
-        from zenlake.spark.log_reader import opened, refuse_gaps
+        from zenlake.lake import replan, stage
+        from zenlake.spark.log_reader import open_log, refuse_gaps
 
         known, held = partition.value
-        log = opened(self.wanted.path)
+        log = open_log(self.wanted.path)
         if known != log.id:
             raise LogError(f"zenoh: {self.wanted.path} is a different log on this executor than on the driver")
-        pieces = replanned(log, [piece for piece, _, _ in held], self.wanted.fail_on_data_loss)
+        pieces = replan(log, [piece for piece, _, _ in held], self.wanted.fail_on_data_loss)
         if self.wanted.fail_on_gap:
             refuse_gaps(log, [piece.range for piece in pieces])
         batch, task = batch_of_task()
@@ -119,9 +119,9 @@ class LandStream(LogStream):
     def decode(
         self, log: "Log", ranges: "Sequence[BlockRange]", tables: "Mapping[str, Sequence[str] | None]"
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
-        from zenlake.spark.log_reader import decoded
+        from zenlake.spark.log_reader import decode_share
 
-        return decoded(log, ranges, tables, self.wanted.fail_on_data_loss)
+        return decode_share(log, ranges, tables, self.wanted.fail_on_data_loss)
 
 
 def row(files: str, counts: Sequence[int]) -> pa.RecordBatch:

@@ -63,7 +63,7 @@ def land(
     from zenlake.log import Log
     from zenlake.spark.lake_sink import LakeSink
     from zenlake.spark.lake_source import CHOOSING, LakeSource
-    from zenlake.spark.recorder_process import made
+    from zenlake.spark.recorder_process import make_recorder
     from zenlake.spark.zenoh_source import ZenohSource
     from zenlake.tables.schemas import TABLES
 
@@ -89,7 +89,7 @@ def land(
     except ValueError as error:
         raise InvalidValue(str(error)) from None
     if "connect" in given:
-        made(path)
+        make_recorder(path)
     log = Log(path)
     folder = Lake(lake, create=format).path.absolute()
     Lake(folder).recover()
@@ -102,11 +102,11 @@ def land(
         defaults["startingoffsets"] = "earliest"
     if os.access(path, os.W_OK):
         defaults["reader"] = _reader(folder, os.fspath(checkpoint))
-    registered(spark, LakeSource, LakeSink)
+    register_sources(spark, LakeSource, LakeSink)
     wishes = {"tables": ",".join(names), "already": already}
     if transform is None:
         source_options = {**defaults, **given, **wishes, "lake": str(folder)}
-        rows = _counted(spark.readStream.format(LakeSource.name()).options(**source_options).load(path))
+        rows = _observe_counts(spark.readStream.format(LakeSource.name()).options(**source_options).load(path))
     else:
         source_options = {**defaults, **given, "table": names[0]}
         rows = transform(spark.readStream.format("zenoh").options(**source_options).load(path))
@@ -118,13 +118,13 @@ def land(
     return writer.start(str(folder))
 
 
-def registered(spark: "SparkSession", *sources: "type[DataSource]") -> None:
+def register_sources(spark: "SparkSession", *sources: "type[DataSource]") -> None:
     """Register the sources with a session and with the calling thread."""
-    from zenlake.spark.session import activated
+    from zenlake.spark.session import activate
 
     for source in sources:
         spark.dataSource.register(source)
-    activated(spark)
+    activate(spark)
 
 
 def _reader(lake: Path, checkpoint: str) -> str:
@@ -133,7 +133,7 @@ def _reader(lake: Path, checkpoint: str) -> str:
     return f"land-{blake2b(checkpoint.encode(), digest_size=6).hexdigest()}-{name}"[:60]
 
 
-def _counted(written: "DataFrame") -> "DataFrame":
+def _observe_counts(written: "DataFrame") -> "DataFrame":
     """Add the counts of a micro-batch to its progress: `landed` in observedMetrics."""
     from pyspark.sql import functions
 

@@ -10,7 +10,7 @@ import tempfile
 from hashlib import blake2b
 from pathlib import Path
 
-__all__ = ["python", "written"]
+__all__ = ["python", "write_script"]
 
 # Spark puts its library first on the path, as a zip file without bytecode. Python would compile it in every
 # process, which takes four times as long as the rest of a worker's start.
@@ -34,10 +34,10 @@ def python() -> str:
     """Return the Python that Spark starts on this machine: this one, without the zipped library."""
     if os.name != "posix":
         return sys.executable
-    return str(written("python", "python", _PYTHON.format(python=sys.executable)))
+    return str(write_script("python", "python", _PYTHON.format(python=sys.executable)))
 
 
-def written(folder: str, name: str, text: str) -> Path:
+def write_script(folder: str, name: str, text: str) -> Path:
     """Return the path of a script with this text. A different text of another environment has another path."""
     home = Path(tempfile.gettempdir()) / f"zenlake-{folder}-{os.getuid()}"
     home.mkdir(mode=0o700, exist_ok=True)

@@ -15,8 +15,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from zenlake.errors import LogError
 from zenlake.log import BlockRange, Log, is_log
-from zenlake.spark.multi_table_scan import joined
-from zenlake.spark.offsets import of, planned, refuse_unknown
+from zenlake.spark.multi_table_scan import join_tables
+from zenlake.spark.offsets import of, plan_range, refuse_unknown
 from zenlake.spark.source_base import PushdownMixin
 from zenlake.tables.read import Choice
 from zenlake.tables.schemas import decode_ranges
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from zenlake.spark.log_source import LogOptions
 
-__all__ = ["LogReader", "LogPushdownReader", "opened", "rows", "shares"]
+__all__ = ["LogReader", "LogPushdownReader", "open_log", "rows", "plan_shares"]
 
 logger = logging.getLogger("zenlake.spark")
 
@@ -55,8 +55,8 @@ class LogReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not check
             refuse_unknown(log, given)
             end = {**end, **given}
         since, until = (None if time is None else ns(time) for time in (wanted.since, wanted.until))
-        blocks = planned(log, start, end, wanted.fail_on_data_loss, since, until)
-        return [InputPartition(share) for share in shares(blocks, wanted.min_partitions, PARTITION)]
+        blocks = plan_range(log, start, end, wanted.fail_on_data_loss, since, until)
+        return [InputPartition(share) for share in plan_shares(blocks, wanted.min_partitions, PARTITION)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return rows(self.wanted, partition.value or ())
@@ -80,7 +80,7 @@ class LogPushdownReader(PushdownMixin, LogReader):
         self.wanted = replace(self.wanted, since=since, until=until)
 
 
-def shares(blocks: Sequence[BlockRange], least: int, most: int) -> list[tuple[BlockRange, ...]]:
+def plan_shares(blocks: Sequence[BlockRange], least: int, most: int) -> list[tuple[BlockRange, ...]]:
     """Split blocks into tasks, in order: `least` shares of similar size, or a multiple if they would exceed `most`.
 
     An idle core waits for other tasks, and a small share makes a small file. Consecutive blocks of a segment form one range.
@@ -103,7 +103,7 @@ def shares(blocks: Sequence[BlockRange], least: int, most: int) -> list[tuple[Bl
     return [tuple(share) for share in found.values()]
 
 
-def opened(path: str) -> Log:
+def open_log(path: str) -> Log:
     """Open the log in a task, which may run on another machine."""
     if not is_log(path):
         raise LogError(
@@ -114,22 +114,22 @@ def opened(path: str) -> Log:
 
 def rows(wanted: "LogOptions", ranges: Sequence[BlockRange]) -> Iterator[pa.RecordBatch]:
     """Return the rows of blocks, with Spark's schema without metadata."""
-    log = opened(wanted.path)
+    log = open_log(wanted.path)
     if wanted.fail_on_gap:
         refuse_gaps(log, ranges)
     if wanted.needs:
-        yield from joined(decoded(log, ranges, wanted.needs, wanted.fail_on_data_loss), wanted.needs)
+        yield from join_tables(decode_share(log, ranges, wanted.needs, wanted.fail_on_data_loss), wanted.needs)
         return
     columns = wanted.columns or []
     choice = Choice(wanted.keys, wanted.since, wanted.until)
     needed = columns + [name for name in choice.needs if name not in columns]
-    found = decoded(log, ranges, {wanted.table: needed}, wanted.fail_on_data_loss)
+    found = decode_share(log, ranges, {wanted.table: needed}, wanted.fail_on_data_loss)
     for batch in choice.rows(batch for _, batch in found):
         batch = batch.select(columns)
         yield pa.RecordBatch.from_arrays(batch.columns, schema=batch.schema.remove_metadata())
 
 
-def decoded(
+def decode_share(
     log: Log, ranges: Sequence[BlockRange], tables: Mapping[str, Sequence[str] | None], fail_on_data_loss: bool
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Return the rows of blocks, without rows that depend on missing or damaged blocks, if that is allowed."""
@@ -141,12 +141,12 @@ def decoded(
         return
     for part in ranges:
         try:
-            yield from decode_ranges(log, readable(log, part), tables)
+            yield from decode_ranges(log, filter_readable(log, part), tables)
         except (LogError, OSError) as error:
             logger.warning("zenoh: %s/%d: %s; skipped, as failOnDataLoss is false", part.writer, part.segment, error)
 
 
-def readable(log: Log, part: BlockRange) -> list[BlockRange]:
+def filter_readable(log: Log, part: BlockRange) -> list[BlockRange]:
     """Return the blocks before the first missing or damaged one. Later blocks of the segment depend on it."""
     segment = log.segment(part)
     block = part.first

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from zenlake.spark import source_base as chosen
 from zenlake.spark.options import Options
-from zenlake.spark.source_base import SourceOptions, TableSource, chosen_by
+from zenlake.spark.source_base import SourceOptions, TableSource, parse_source_options
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
@@ -68,7 +68,7 @@ class LogSource(TableSource):
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
         self.given = Options(self.name(), options, OPTIONS)
-        self.chosen = wanted_by(self.given)
+        self.chosen = parse_options(self.given)
         self.pushdown = self.given.flag("pushdown")
 
     @classmethod
@@ -92,39 +92,39 @@ class LogSource(TableSource):
         return LogStream(self.with_columns(schema), trouble)
 
 
-def wanted_by(options: Options) -> LogOptions:
+def parse_options(options: Options) -> LogOptions:
     """Validate the options. Raise one line about the first error."""
-    common = chosen_by(options)
+    common = parse_source_options(options)
     for time, offsets in (("startingTimestamp", "startingOffsets"), ("endingTimestamp", "endingOffsets")):
         if time in options and offsets in options:
             options.refuse(f"options {offsets!r} and {time!r} contradict each other: give one of them")
-    starting, ending = offsets_by(options, "startingOffsets"), offsets_by(options, "endingOffsets")
+    starting, ending = parse_offsets(options, "startingOffsets"), parse_offsets(options, "endingOffsets")
     if ending == EARLIEST:
         options.refuse_option("endingOffsets", "'earliest' is before every row; give latest or offsets")
-    recording = recording_by(options)
+    recording = parse_recording(options)
     return LogOptions(
         **common,
-        path=path_by(options, recording is not None),
+        path=parse_path(options, recording is not None),
         starting=starting,
         ending=ending,
         max_offsets=options.number("maxOffsetsPerTrigger", 1),
         max_bytes=options.number("maxBytesPerTrigger", 1),
         fail_on_data_loss=options.flag("failOnDataLoss", True),
         fail_on_gap=options.flag("failOnGap"),
-        reader=reader_by(options),
+        reader=parse_reader(options),
         recording=recording,
     )
 
 
-def offsets_by(options: Options, name: str) -> str | dict[str, Any] | None:
+def parse_offsets(options: Options, name: str) -> str | dict[str, Any] | None:
     """Parse earliest, latest, or offsets in the form of a query's progress."""
-    from zenlake.spark.offsets import parsed
+    from zenlake.spark.offsets import parse_offsets
 
     text = options.text(name)
     if text is None or text.strip().lower() in (EARLIEST, LATEST):
         return text and text.strip().lower()
     try:
-        return parsed(json.loads(text))
+        return parse_offsets(json.loads(text))
     except (ValueError, TypeError) as error:
         why = "" if isinstance(error, json.JSONDecodeError) else f" ({error})"
         options.refuse_option(
@@ -132,7 +132,7 @@ def offsets_by(options: Options, name: str) -> str | dict[str, Any] | None:
         )
 
 
-def path_by(options: Options, is_live: bool) -> str:
+def parse_path(options: Options, is_live: bool) -> str:
     """Return the absolute path of the log. It must exist unless it is recorded by this stream."""
     from zenlake.log import is_log
 
@@ -153,18 +153,18 @@ def path_by(options: Options, is_live: bool) -> str:
     return path if "://" in path else os.path.abspath(path)
 
 
-def reader_by(options: Options) -> str | None:
+def parse_reader(options: Options) -> str | None:
     from zenlake.errors import InvalidValue
-    from zenlake.log.layout import checked_name
+    from zenlake.log.layout import check_name
 
     name = options.text("reader")
     try:
-        return name and checked_name(name)
+        return name and check_name(name)
     except InvalidValue as error:
         options.refuse_option("reader", error)
 
 
-def recording_by(options: Options) -> "RecordingOptions | None":
+def parse_recording(options: Options) -> "RecordingOptions | None":
     """Return the settings of the recording, or None."""
     live = [name for name in ("connect", "subscribe") if name in options]
     if len(live) == 1 or (live and not options.paths()):
@@ -176,7 +176,7 @@ def recording_by(options: Options) -> "RecordingOptions | None":
         return None
     from zenlake.core.keyexpr import KeyExpr
     from zenlake.errors import ZenlakeError
-    from zenlake.spark.network_sink import configured
+    from zenlake.spark.network_sink import make_config
     from zenlake.spark.recorder_process import RecordingOptions
 
     keys = options.names("subscribe") or []
@@ -187,7 +187,7 @@ def recording_by(options: Options) -> "RecordingOptions | None":
         options.refuse_option("subscribe", error)
     connect, config = options.names("connect") or [], options.text("config")
     try:
-        configured(connect, config)
+        make_config(connect, config)
     except ZenlakeError as error:
         options.refuse(str(error))
     return RecordingOptions(connect, keys, config, options.above_zero("keepHours", "hours"))

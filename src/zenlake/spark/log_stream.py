@@ -19,9 +19,9 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from zenlake.log import BlockRange, Log, Offsets, register
-from zenlake.spark.log_reader import PARTITION, ns, rows, shares
-from zenlake.spark.offsets import admitted, continued, of, planned, refuse_unknown, told
-from zenlake.spark.recorder_process import began, ended, recorded
+from zenlake.spark.log_reader import PARTITION, ns, plan_shares, rows
+from zenlake.spark.offsets import continue_from, encode_offsets, limit_offsets, of, plan_range, refuse_unknown
+from zenlake.spark.recorder_process import start_recording, starting_offsets, stop_recording
 
 if TYPE_CHECKING:
     from zenlake.spark.log_source import LogOptions
@@ -43,15 +43,17 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: i
     def initialOffset(self) -> dict[str, Any]:
         log = self._begun()
         if self.wanted.since is not None:
-            return told(log, log.at(ns(self.wanted.since)))
+            return encode_offsets(log, log.at(ns(self.wanted.since)))
         if isinstance(self.wanted.starting, dict):
             start = of(log, self.wanted.starting)
             refuse_unknown(log, start)
-            return told(log, start)
+            return encode_offsets(log, start)
         if self.wanted.starting == "earliest":
-            return told(log, log.earliest())
+            return encode_offsets(log, log.earliest())
         # Requested twice: data recorded in between must not be skipped.
-        return told(log, log.latest() if self.wanted.recording is None else began(self.wanted.path))
+        return encode_offsets(
+            log, log.latest() if self.wanted.recording is None else starting_offsets(self.wanted.path)
+        )
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = self._begun().latest()
@@ -66,27 +68,27 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: i
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         log = self._begun()
         latest = log.latest()
-        begin = continued(log, of(log, start), latest, self.wanted.fail_on_data_loss)
+        begin = continue_from(log, of(log, start), latest, self.wanted.fail_on_data_loss)
         self._read_up_to(begin)
         end = {
             **begin,
             **{name: offset for name, offset in (self._target or latest).items() if offset > begin.get(name, [])},
         }
         if not isinstance(limit, ReadAllAvailable) and (self.wanted.max_bytes or self.wanted.max_offsets):
-            end = admitted(log, begin, end, self.wanted.max_offsets, self.wanted.max_bytes)
-        return told(log, end)
+            end = limit_offsets(log, begin, end, self.wanted.max_offsets, self.wanted.max_bytes)
+        return encode_offsets(log, end)
 
     def reportLatestOffset(self) -> dict[str, Any]:
         """Return the end of the log. A query's progress shows it beside the end of the batch."""
         log = self._log()
-        return told(log, log.latest())
+        return encode_offsets(log, log.latest())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         log = self._log()
         stop = of(log, end)
-        begin = continued(log, of(log, start), stop, self.wanted.fail_on_data_loss)
-        blocks = planned(log, begin, stop, self.wanted.fail_on_data_loss)
-        found = shares(blocks, self.wanted.min_partitions, self.largest)
+        begin = continue_from(log, of(log, start), stop, self.wanted.fail_on_data_loss)
+        blocks = plan_range(log, begin, stop, self.wanted.fail_on_data_loss)
+        found = plan_shares(blocks, self.wanted.min_partitions, self.largest)
         return self.partitioned(log, found, begin, stop)
 
     def partitioned(
@@ -104,7 +106,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: i
     def stop(self) -> None:
         """Do nothing. Spark does not call this for a stopped query; the recorder therefore watches its parent process."""
         if self.wanted.recording is not None:
-            ended(self.wanted.path)
+            stop_recording(self.wanted.path)
 
     def _read_up_to(self, offsets: Offsets) -> None:
         """Register the progress with the log. A batch is planned when earlier batches are complete."""
@@ -115,7 +117,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: i
     def _begun(self) -> Log:
         """Return the log, with a running recorder if one is configured."""
         if self.trouble is None and self.wanted.recording is not None:
-            recorded(self.wanted.path, self.wanted.recording)
+            start_recording(self.wanted.path, self.wanted.recording)
         return self._log()
 
     def _log(self) -> Log:

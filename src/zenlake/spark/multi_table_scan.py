@@ -12,25 +12,27 @@ import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
 from zenlake.spark.schema_conversion import spark_schema
-from zenlake.tables.schemas import chosen, decode
+from zenlake.tables.schemas import decode, select_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
 def schema(needs: Mapping[str, Sequence[str]]) -> StructType:
-    return StructType([StructField(table, spark_schema(chosen(table, columns))) for table, columns in needs.items()])
+    return StructType(
+        [StructField(table, spark_schema(select_schema(table, columns))) for table, columns in needs.items()]
+    )
 
 
 def batches(path: list[str], needs: Mapping[str, Sequence[str]]) -> Iterator[pa.RecordBatch]:
-    return joined(decode(path, needs), needs)
+    return join_tables(decode(path, needs), needs)
 
 
-def joined(
+def join_tables(
     decoded: Iterable[tuple[str, pa.RecordBatch]], needs: Mapping[str, Sequence[str]]
 ) -> Iterator[pa.RecordBatch]:
     """Return decoded rows of several tables as rows of one."""
-    plain = {table: [pa.field(each.name, each.type) for each in chosen(table, needs[table])] for table in needs}
+    plain = {table: [pa.field(each.name, each.type) for each in select_schema(table, needs[table])] for table in needs}
     whole = pa.schema([pa.field(table, pa.struct(fields)) for table, fields in plain.items()])
     for met, batch in decoded:
         columns = [

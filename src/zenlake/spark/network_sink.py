@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from zenlake.api.session import Session
 
-__all__ = ["OPTIONS", "NetworkWriter", "NetworkStreamWriter", "putting_by"]
+__all__ = ["OPTIONS", "NetworkWriter", "NetworkStreamWriter", "make_writer"]
 
 OPTIONS = {
     "connect": "the endpoints to connect to, separated by commas",
@@ -86,7 +86,7 @@ class SentRows(WriterCommitMessage):  # type: ignore[misc]  # PySpark is not che
     rows: int
 
 
-def putting_by(options: Options) -> SinkOptions:
+def make_writer(options: Options) -> SinkOptions:
     """Validate the options. Raise one line about the first error."""
     from zenlake.core.encoding import Encoding
     from zenlake.errors import ZenlakeError
@@ -116,13 +116,13 @@ def putting_by(options: Options) -> SinkOptions:
     pace = json.loads(options.text("pace") or "{}")
     wanted = SinkOptions(options.names("connect") or [], options.text("config"), fixed, identity, pace)
     try:
-        configured(wanted.connect, wanted.config)
+        make_config(wanted.connect, wanted.config)
     except ZenlakeError as error:
         options.refuse(str(error))
     return wanted
 
 
-def configured(connect: list[str], config: str | None) -> Any:
+def make_config(connect: list[str], config: str | None) -> Any:
     """Return the configuration of a client that connects only to these endpoints."""
     from zenlake.config import Config
 
@@ -135,10 +135,10 @@ def configured(connect: list[str], config: str | None) -> Any:
     return made
 
 
-def opened(connect: list[str], config: str | None) -> "Session":
+def open_session(connect: list[str], config: str | None) -> "Session":
     from zenlake.api._open import open
 
-    return open(configured(connect, config))
+    return open(make_config(connect, config))
 
 
 def check_columns(options: Options, wanted: SinkOptions, schema: "StructType", overwrite: bool) -> None:
@@ -210,7 +210,7 @@ def put_all(wanted: SinkOptions, rows: Iterator["pa.RecordBatch"], identity: str
     source = EntityGlobalId(ZenohId.from_wire(zid), TaskContext.get().partitionId())
     sent = done = 0
     lost: list[str] = []
-    with opened(wanted.connect, wanted.config) as session:
+    with open_session(wanted.connect, wanted.config) as session:
 
         def changed(event: Any) -> None:
             if event.kind is SampleKind.DELETE:
@@ -226,14 +226,14 @@ def put_all(wanted: SinkOptions, rows: Iterator["pa.RecordBatch"], identity: str
 
         for batch in _chain(first, rows):
             table = fixed_columns(batch, wanted.fixed)
-            sent += paced(put, table, wanted.pace) if wanted.pace else put(table)
-        received(session)
+            sent += pace_rows(put, table, wanted.pace) if wanted.pace else put(table)
+        confirm_received(session)
         if lost or not session.info.transports():
             raise LinkError(wanted.connect[0], "the connection broke while rows were sent; the task sends them again")
     return sent
 
 
-def paced(put: "Callable[[pa.RecordBatch], int]", rows: "pa.RecordBatch", pace: dict[str, float]) -> int:
+def pace_rows(put: "Callable[[pa.RecordBatch], int]", rows: "pa.RecordBatch", pace: dict[str, float]) -> int:
     """Publish each row when it is due."""
     import threading
     import time
@@ -247,7 +247,7 @@ def paced(put: "Callable[[pa.RecordBatch], int]", rows: "pa.RecordBatch", pace: 
     return outcome.sent
 
 
-def received(session: "Session") -> None:
+def confirm_received(session: "Session") -> None:
     """Wait until the node has all rows: it replies in order, and this query is sent last."""
     from zenlake.core.enums import Priority
     from zenlake.errors import LinkError

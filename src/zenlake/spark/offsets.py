@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 LOG = "#log"  # not a valid writer name
 
 
-def told(log: "Log", offsets: Mapping[str, Any]) -> dict[str, Any]:
+def encode_offsets(log: "Log", offsets: Mapping[str, Any]) -> dict[str, Any]:
     """Format offsets for Spark."""
     return {LOG: log.id, **{name: list(offset) for name, offset in sorted(offsets.items()) if any(offset)}}
 
 
-def parsed(plain: Any) -> dict[str, Any]:
+def parse_offsets(plain: Any) -> dict[str, Any]:
     """Parse offsets of a user or checkpoint."""
     if not isinstance(plain, dict):
         raise ValueError("expected a JSON object")
@@ -60,7 +60,7 @@ def refuse_unknown(log: "Log", offsets: "Offsets") -> None:
             raise LogError(f"zenoh: writer {name} ends at {latest[name]}, before {offset}")
 
 
-def continued(log: "Log", start: "Offsets", latest: "Offsets", fail_on_data_loss: bool) -> "Offsets":
+def continue_from(log: "Log", start: "Offsets", latest: "Offsets", fail_on_data_loss: bool) -> "Offsets":
     """Return the offsets to continue from: `start`, unless the next blocks are missing and that is allowed.
 
     If a power cut truncated the index of the log, there is nothing to read until the writer has rebuilt it.
@@ -77,12 +77,12 @@ def continued(log: "Log", start: "Offsets", latest: "Offsets", fail_on_data_loss
         log.plan(start, start)
     except LogRemoved as error:
         if fail_on_data_loss:
-            raise not_read(error) from None
+            raise count_unread(error) from None
         found = {name: log.next(name, offset) for name, offset in start.items()}
     return found
 
 
-def planned(
+def plan_range(
     log: "Log",
     start: "Offsets",
     end: "Offsets",
@@ -94,14 +94,14 @@ def planned(
     try:
         return log.plan(start, end, 1, since, until, whole=fail_on_data_loss)
     except LogRemoved as error:
-        raise not_read(error) from None
+        raise count_unread(error) from None
 
 
-def not_read(error: LogRemoved) -> LogRemoved:
+def count_unread(error: LogRemoved) -> LogRemoved:
     return LogRemoved(f"zenoh: {error}. They were not read; failOnDataLoss=false goes on with what is there")
 
 
-def admitted(log: "Log", start: "Offsets", end: "Offsets", batches: int | None, size: int | None) -> "Offsets":
+def limit_offsets(log: "Log", start: "Offsets", end: "Offsets", batches: int | None, size: int | None) -> "Offsets":
     """Return the end of the next micro-batch: blocks of all writers in order of receipt, at least one, up to a limit."""
     found = dict(start)
     rows = held = 0

@@ -8,15 +8,15 @@ import pyarrow as pa
 
 from zenlake.tables.derived import definition
 from zenlake.tables.duckdb_engine import connect
-from zenlake.tables.schemas import chosen
+from zenlake.tables.schemas import select_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-__all__ = ["rows_of", "told"]
+__all__ = ["rows_of", "queries_column"]
 
 
-def told(*columns: str) -> "Column":
+def queries_column(*columns: str) -> "Column":
     """Return a column with the rows of `queries` of each conversation, as an array."""
     from pyspark.sql import functions
     from pyspark.sql.pandas.types import from_arrow_type
@@ -53,7 +53,7 @@ def _derived(messages: pa.Array, events: pa.Array, ended: dict[str, int]) -> lis
     said = _table("messages", messages.flatten())
     closed = [{"session": session, "generation": generation, "kind": "closed"} for session, generation in ended.items()]
     noted = pa.concat_tables(
-        [_table("events", events.flatten()), pa.Table.from_pylist(closed, chosen("events", needs["events"]))]
+        [_table("events", events.flatten()), pa.Table.from_pylist(closed, select_schema("events", needs["events"]))]
     )
     with connect({"messages": said, "events": noted}, ["queries"]) as engine:
         rows: list[dict[str, Any]] = engine.sql("from queries").to_arrow_table().to_pylist()
@@ -61,7 +61,7 @@ def _derived(messages: pa.Array, events: pa.Array, ended: dict[str, int]) -> lis
 
 
 def _table(name: str, structs: pa.StructArray) -> pa.Table:
-    schema = chosen(name, definition("queries").needs[name])
+    schema = select_schema(name, definition("queries").needs[name])
     return pa.Table.from_arrays([structs.field(field.name).cast(field.type) for field in schema], schema=schema)
 
 
@@ -69,6 +69,6 @@ def _table(name: str, structs: pa.StructArray) -> pa.Table:
 def _result() -> pa.DataType:
     """Return the result of the definition for no rows."""
     needs = definition("queries").needs
-    empty = {name: chosen(name, columns).empty_table() for name, columns in needs.items()}
+    empty = {name: select_schema(name, columns).empty_table() for name, columns in needs.items()}
     with connect(empty, ["queries"]) as engine:
         return pa.list_(pa.struct(list(engine.sql("from queries").to_arrow_table().schema)))

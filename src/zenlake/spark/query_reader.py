@@ -43,17 +43,17 @@ class QueryOptions:
 
     @property
     def schema(self) -> "pa.Schema":
-        from zenlake.columns.schemas import chosen
+        from zenlake.columns.schemas import select_schema
 
-        return chosen("samples", self.columns)
+        return select_schema("samples", self.columns)
 
 
-def question_by(options: Options) -> QueryOptions:
+def parse_query(options: Options) -> QueryOptions:
     """Validate the options. Raise one line about the first error."""
     from zenlake.columns.live_samples import COLUMNS
     from zenlake.core.selector import Selector
     from zenlake.errors import ZenlakeError
-    from zenlake.spark.network_sink import configured
+    from zenlake.spark.network_sink import make_config
 
     selector = options.text("selector") or ""
     try:
@@ -62,7 +62,7 @@ def question_by(options: Options) -> QueryOptions:
         options.refuse_option("selector", error)
     connect, config = options.names("connect") or [], options.text("config")
     try:
-        configured(connect, config)
+        make_config(connect, config)
     except ZenlakeError as error:
         options.refuse(str(error))
     question = QueryOptions(
@@ -98,10 +98,10 @@ class QueryReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not che
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         from zenlake.core.enums import ConsolidationMode, QueryTarget
-        from zenlake.spark.network_sink import opened
+        from zenlake.spark.network_sink import open_session
 
         asked = self.question
-        with opened(asked.connect, asked.config) as session:
+        with open_session(asked.connect, asked.config) as session:
             answers = session.get_table(
                 asked.selector,
                 timeout=asked.timeout,

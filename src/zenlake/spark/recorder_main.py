@@ -41,7 +41,7 @@ def main(source: IO[str], output: IO[str]) -> int:
         with place(Path(asked["path"]), asked, over, output) as is_ours:
             if not is_ours:
                 return 0
-            with tapped(asked):
+            with open_tap(asked):
                 say(output, "recording")
                 over.wait()
     except (ZenlakeError, OSError) as error:
@@ -90,13 +90,13 @@ def refuse_other(held: dict[str, Any], about: dict[str, Any], log: Path) -> None
         raise LogError(f"another query records {other} into {log}; use another path for this one")
 
 
-def tapped(asked: dict[str, Any]) -> "Tap":
+def open_tap(asked: dict[str, Any]) -> "Tap":
     from zenlake.api.config_mapping import node_config
     from zenlake.log import Retention
-    from zenlake.spark.network_sink import configured
+    from zenlake.spark.network_sink import make_config
     from zenlake.tap.tap import Tap
 
-    network = node_config(configured(asked["connect"], asked["config"]))
+    network = node_config(make_config(asked["connect"], asked["config"]))
     hours = asked["keep_hours"]
     return Tap(
         asked["path"],

@@ -21,7 +21,7 @@ from zenlake.errors import LogError
 from zenlake.log import Log, Offsets, is_log
 from zenlake.log.layout import MARKER, new_marker
 
-__all__ = ["RecordingOptions", "began", "ended", "made", "recorded"]
+__all__ = ["RecordingOptions", "starting_offsets", "stop_recording", "make_recorder", "start_recording"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class RecorderProcess:
     def __init__(self, path: str, recording: RecordingOptions) -> None:
         self.path = path
         self.recording = recording
-        made(path)
+        make_recorder(path)
         self.began = Log(path).latest()
         self._process = self._start()
 
@@ -78,7 +78,7 @@ class RecorderProcess:
 _recorders: dict[str, RecorderProcess] = {}  # of this process, by path of the log
 
 
-def recorded(path: str, recording: RecordingOptions) -> None:
+def start_recording(path: str, recording: RecordingOptions) -> None:
     """Start recording into a log. Raise one line if that is not possible."""
     found = _recorders.get(path)
     if found is None:
@@ -87,18 +87,18 @@ def recorded(path: str, recording: RecordingOptions) -> None:
         found.ensure()
 
 
-def began(path: str) -> Offsets:
+def starting_offsets(path: str) -> Offsets:
     """Return the end of the log when this process started to record."""
     return _recorders[path].began
 
 
-def ended(path: str) -> None:
+def stop_recording(path: str) -> None:
     found = _recorders.pop(path, None)
     if found is not None:
         found.end()
 
 
-def made(path: str | os.PathLike[str]) -> None:
+def make_recorder(path: str | os.PathLike[str]) -> None:
     """Create an empty log if it is missing: its identity must be known before recording starts."""
     if is_log(path):
         return

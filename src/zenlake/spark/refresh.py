@@ -66,7 +66,7 @@ def kept(spark: "SparkSession", lake: str | os.PathLike[str], table: str) -> "Da
     """
     from zenlake.errors import LakeError
     from zenlake.lake import Lake
-    from zenlake.lake.snapshots import kept as kept_in
+    from zenlake.lake.snapshots import list_snapshots as kept_in
 
     [name] = _names([table])
     folder, files = kept_in(Lake(lake), name).snapshot()
@@ -91,8 +91,8 @@ def _refresh(spark: "SparkSession", lake: "Lake", name: str) -> list[str]:
 
     from zenlake.lake.layout import STAGING
     from zenlake.lake.snapshots import ALL
-    from zenlake.lake.snapshots import kept as kept_in
-    from zenlake.spark.derived_tables import derived
+    from zenlake.lake.snapshots import list_snapshots as kept_in
+    from zenlake.spark.derived_tables import derive_table
     from zenlake.spark.stored_tables import LakeTables
     from zenlake.tables.derived import definition
 
@@ -107,26 +107,26 @@ def _refresh(spark: "SparkSession", lake: "Lake", name: str) -> list[str]:
     staging = lake.path / STAGING / f"refresh-{uuid.uuid4().hex}"
     try:
         if reach is None:
-            whole = derived(spark, name, {each: stored.read(each, columns) for each, columns in needs.items()})
+            whole = derive_table(spark, name, {each: stored.read(each, columns) for each, columns in needs.items()})
             again = ["all"]
-            table.replace({ALL: _written(whole, staging)}, last.number)
+            table.replace({ALL: _write(whole, staging)}, last.number)
         else:
             days = {day for each in needs for day in last.touched.get(each, {})}
-            again = sorted(around(touched, reach) & days)
-            inputs = sorted(around(again, reach) & days)
+            again = sorted(add_neighbours(touched, reach) & days)
+            inputs = sorted(add_neighbours(again, reach) & days)
             sources = {
                 each: stored.files(each).where(functions.col("day").isin(inputs)).select(*columns)
                 for each, columns in needs.items()
             }
-            rows = derived(spark, name, sources)
-            fresh = {day: _written(rows.where(functions.to_date("received") == day), staging / day) for day in again}
+            rows = derive_table(spark, name, sources)
+            fresh = {day: _write(rows.where(functions.to_date("received") == day), staging / day) for day in again}
             table.replace(fresh, last.number)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
     return again
 
 
-def around(days: "Sequence[str] | set[str]", reach: int) -> set[str]:
+def add_neighbours(days: "Sequence[str] | set[str]", reach: int) -> set[str]:
     """Return days and their neighbours."""
     return {
         (date.fromisoformat(day) + timedelta(days=offset)).isoformat()
@@ -136,7 +136,7 @@ def around(days: "Sequence[str] | set[str]", reach: int) -> set[str]:
     }
 
 
-def _written(rows: "DataFrame", folder: Path) -> Path:
+def _write(rows: "DataFrame", folder: Path) -> Path:
     """Return rows as one file."""
     rows.coalesce(1).write.option("compression", "zstd").parquet(str(folder))
     [written] = folder.glob("part-*.parquet")

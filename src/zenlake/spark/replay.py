@@ -75,13 +75,13 @@ def replay(
     from zenlake.replay.player import SENT, STAMPS, prefixes
     from zenlake.spark.capture_tables import tables
     from zenlake.spark.land import cores
-    from zenlake.spark.session import activated
+    from zenlake.spark.session import activate
 
     if not speed > 0:
         raise InvalidValue(f"invalid speed={speed:g}; expected a number above 0, or inf for no delays")
     if not times >= 1:
         raise InvalidValue(f"invalid times={times:g}; expected at least 1, or inf to repeat")
-    activated(spark)
+    activate(spark)
     pairs = tuple(prefixes(old, new) for old, new in rename)
     samples = tables(spark, path)["samples"].where("request_id is null and key is not null and shm is null")
     if since is not None:
@@ -148,9 +148,9 @@ def _renamed(pairs: Sequence[tuple[str, str]]) -> "Column":
     import pyarrow as pa
     from pyspark.sql import functions
 
-    from zenlake.replay.player import renamed
+    from zenlake.replay.player import rename_key
 
     def names(column: pa.Array) -> pa.Array:
-        return renamed(pa.record_batch({"key": column}), pairs).column("key")
+        return rename_key(pa.record_batch({"key": column}), pairs).column("key")
 
     return functions.arrow_udf(names, "string")("key")

@@ -40,7 +40,7 @@ def spark_schema(schema: pa.Schema) -> StructType:
     )
 
 
-def checked(source: str, table: str, schema: StructType) -> None:
+def check_schema(source: str, table: str, schema: StructType) -> None:
     """Check that a user's schema names columns of the table with their types. Raise one line about the first error."""
     whole = {field.name: field for field in spark_schema(TABLES[table])}
     for field in schema.fields:

@@ -63,7 +63,7 @@ def session(
     if active is None and made is not None and made._sc._jsc is not None:
         active = made  # by another thread
     if active is not None:
-        return activated(active)
+        return activate(active)
     if master is None and not any(name in os.environ for name in _DECIDED):
         master = "local[*]"
     here = master is not None and master.startswith("local")
@@ -103,7 +103,7 @@ def session(
     for name, value in {**settings, **(conf or {})}.items():
         builder = builder.config(name, value)
     try:
-        return activated(builder.getOrCreate())
+        return activate(builder.getOrCreate())
     finally:
         for name in ours:
             os.environ[name] = sys.executable  # the scripts are for this session on this machine
@@ -111,7 +111,7 @@ def session(
             os.environ["JAVA_HOME"] = home
 
 
-def activated(spark: "SparkSession") -> "SparkSession":
+def activate(spark: "SparkSession") -> "SparkSession":
     """Make the session active in the calling thread, where Spark looks for a Python sink."""
     if hasattr(spark, "_jsparkSession"):  # a Spark Connect session does not have or need this
         spark._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)

@@ -44,10 +44,10 @@ class SourceOptions:
     needs: dict[str, list[str]]  # by table; empty if only one table is requested
 
 
-def chosen_by(options: "Options") -> dict[str, Any]:
+def parse_source_options(options: "Options") -> dict[str, Any]:
     """Validate the options. Return arguments of `SourceOptions`, or raise one line about the first error."""
     from zenlake.tables.derived import DERIVED
-    from zenlake.tables.schemas import TABLES, chosen
+    from zenlake.tables.schemas import TABLES, select_schema
 
     table = options.text("table") or "samples"
     if table in DERIVED:
@@ -57,7 +57,7 @@ def chosen_by(options: "Options") -> dict[str, Any]:
     options.choice("table", tuple(TABLES), "samples")
     columns = options.names("columns")
     try:
-        chosen(table, columns)
+        select_schema(table, columns)
     except ValueError as error:
         options.refuse_option("columns", error)
     keys = options.key_expr("keyExpr")
@@ -80,19 +80,19 @@ class TableSource(DataSource):  # type: ignore[misc]  # PySpark is not checked
     def schema(self) -> "StructType | str":
         from zenlake.spark.multi_table_scan import schema
         from zenlake.spark.schema_conversion import spark_schema
-        from zenlake.tables.schemas import chosen
+        from zenlake.tables.schemas import select_schema
 
         if self.chosen.needs:
             return schema(self.chosen.needs)
-        return spark_schema(chosen(self.chosen.table, self.chosen.columns))
+        return spark_schema(select_schema(self.chosen.table, self.chosen.columns))
 
     def with_columns(self, schema: "StructType") -> Any:
         """Return the options with the columns of `schema`, which may be the user's."""
-        from zenlake.spark.schema_conversion import checked
+        from zenlake.spark.schema_conversion import check_schema
 
         if self.chosen.needs:
             return self.chosen
-        checked(self.name(), self.chosen.table, schema)
+        check_schema(self.name(), self.chosen.table, schema)
         return replace(self.chosen, columns=schema.fieldNames())
 
 

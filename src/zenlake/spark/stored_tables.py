@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["LakeTables", "LogTables", "StoredTables", "read_delta", "stored"]
+__all__ = ["LakeTables", "LogTables", "StoredTables", "read_delta", "open_stored"]
 
 
 class StoredTables(Mapping[str, "DataFrame"]):
@@ -23,14 +23,16 @@ class StoredTables(Mapping[str, "DataFrame"]):
         self.decoded, self.derived = tuple(TABLES), DERIVED
 
     def __getitem__(self, name: str) -> "DataFrame":
-        from zenlake.spark.derived_tables import derived
+        from zenlake.spark.derived_tables import derive_table
         from zenlake.tables.derived import definition
 
         if name in self.decoded:
             return self.read(name)
         if name in self.derived:
             needs = definition(name).needs
-            return derived(self.spark, name, {table: self.read(table, columns) for table, columns in needs.items()})
+            return derive_table(
+                self.spark, name, {table: self.read(table, columns) for table, columns in needs.items()}
+            )
         raise KeyError(f"unknown table {name!r}; expected one of {', '.join(self)}")
 
     def __iter__(self) -> Iterator[str]:
@@ -57,9 +59,9 @@ class LakeTables(StoredTables):
     """Tables of a lake. Columns that old files lack are null. A table that was never landed has no rows."""
 
     def read(self, name: str, columns: Sequence[str] | None = None) -> "DataFrame":
-        from zenlake.tables.schemas import chosen
+        from zenlake.tables.schemas import select_schema
 
-        return self.files(name).select(*chosen(name, None if columns is None else list(columns)).names)
+        return self.files(name).select(*select_schema(name, None if columns is None else list(columns)).names)
 
     def files(self, name: str) -> "DataFrame":
         """Return rows with the column `day`, by which files are stored in folders."""
@@ -105,7 +107,7 @@ def read_delta(spark: "SparkSession", path: str | os.PathLike[str], schema: "obj
     return reader.parquet(*found)
 
 
-def stored(spark: "SparkSession", path: object) -> StoredTables | None:
+def open_stored(spark: "SparkSession", path: object) -> StoredTables | None:
     """Return the tables of the log or lake at a path, or None."""
     from zenlake.lake import is_lake
     from zenlake.log import is_log

@@ -28,9 +28,9 @@ def values(
     from pyspark.sql.types import StringType, StructField, StructType
 
     from zenlake.errors import InvalidValue
-    from zenlake.payloads import checked, planned
+    from zenlake.payloads import check_format, make_plan
 
-    checked(df.columns, column, into)
+    check_format(df.columns, column, into)
     key = functions.col("key") if "key" in df.columns else functions.lit(None).cast("string")
 
     def sample(rows: int) -> list[tuple[bytes, str | None]]:
@@ -42,7 +42,7 @@ def values(
 
     if options.get("schema") is not None:
         options["schema"] = _arrow(options["schema"])
-    plan = planned(format, sample, options)
+    plan = make_plan(format, sample, options)
     result = StructType([StructField("value", from_arrow_type(plan.type)), StructField("error", StringType())])
 
     def decode(payloads: pa.Array, keys: pa.Array) -> pa.Array:
@@ -84,10 +84,10 @@ def ros_keys(df: "DataFrame") -> "DataFrame":
     """Add a column `ros`: domain, topic, type and hash of rmw_zenoh keys. Null for other keys."""
     from pyspark.sql import functions
 
-    from zenlake.payloads import checked
+    from zenlake.payloads import check_format
     from zenlake.payloads.ros2 import KEY, PARTS
 
-    checked(df.columns, "key", "ros")
+    check_format(df.columns, "key", "ros")
     java = KEY
     for name in PARTS.names:
         java = java.replace(f"?P<{name}>", "")  # Spark needs numbered groups

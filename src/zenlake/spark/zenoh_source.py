@@ -42,9 +42,9 @@ class ZenohSource(LogSource):
         DataSource.__init__(self, options)
         self.given = Options(self.name(), options, query_reader.OPTIONS if self.asks else network_sink.OPTIONS)
         if self.asks:
-            self.question = query_reader.question_by(self.given)
+            self.question = query_reader.parse_query(self.given)
         else:
-            self.putting = network_sink.putting_by(self.given)
+            self.putting = network_sink.make_writer(self.given)
 
     def schema(self) -> "StructType | str":
         if not self.on_network:
@@ -58,10 +58,10 @@ class ZenohSource(LogSource):
         if not self.on_network:
             return super().reader(schema)
         from zenlake.spark.query_reader import QueryReader, with_columns
-        from zenlake.spark.schema_conversion import checked
+        from zenlake.spark.schema_conversion import check_schema
 
         self._must_ask()
-        checked(self.name(), "samples", schema)
+        check_schema(self.name(), "samples", schema)
         return QueryReader(with_columns(self.given, self.question, schema.fieldNames()))
 
     def streamReader(self, schema: "StructType") -> "DataSourceStreamReader":

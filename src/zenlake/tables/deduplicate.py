@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from zenlake.tables.duckdb_engine import import_duckdb
 
-__all__ = ["NEEDS", "each_once"]
+__all__ = ["NEEDS", "deduplicate"]
 
 NEEDS = (
     "received_ns", "session", "direction", "file", "packet", "index", "key", "unresolved_key", "kind", "ntp64", "timestamp_id",
@@ -36,7 +36,7 @@ order by received_ns, session, packet, index
 """
 
 
-def each_once(samples: pa.Table, columns: Sequence[str]) -> pa.Table:
+def deduplicate(samples: pa.Table, columns: Sequence[str]) -> pa.Table:
     """Return these columns of `samples`, one row per publication. The input also has the columns in NEEDS."""
     names = ", ".join(f'"{name}"' for name in columns)
     with import_duckdb().connect() as engine:

@@ -33,6 +33,6 @@ def decode(
     captures = [path for path in paths if path not in (*logs, *lakes)]
     if captures or not paths:
         yield from capture.decode(captures, tables, threads=threads, keep=keep)
-    yield from capture.kept(log.decode(logs, tables, since=since, until=until, damaged=damaged), keep)
+    yield from capture.hold_results(log.decode(logs, tables, since=since, until=until, damaged=damaged), keep)
     for lake in lakes:
-        yield from capture.kept(lake_reader.read(lake, tables, since, until), keep)
+        yield from capture.hold_results(lake_reader.read(lake, tables, since, until), keep)

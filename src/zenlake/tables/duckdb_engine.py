@@ -11,7 +11,7 @@ from zenlake.errors import InvalidValue
 from zenlake.log import Damaged
 from zenlake.tables.derived import DERIVED, definition
 from zenlake.tables.paths import PATHS, files
-from zenlake.tables.schemas import TABLES, chosen, decode
+from zenlake.tables.schemas import TABLES, decode, select_schema
 
 if TYPE_CHECKING:
     import duckdb
@@ -34,12 +34,12 @@ class DuckDBTables(Mapping[str, pa.Table]):
 
     def __getitem__(self, name: str) -> pa.Table:
         if name in TABLES:
-            return decoded(self.files, {name: None}, self.threads, self.damaged)[name]
+            return decode_inputs(self.files, {name: None}, self.threads, self.damaged)[name]
         if name not in DERIVED:
             raise KeyError(f"unknown table {name!r}; expected one of {', '.join(self)}")
-        needed = decoded(self.files, definition(name).needs, self.threads, self.damaged)
+        needed = decode_inputs(self.files, definition(name).needs, self.threads, self.damaged)
         with connect(needed, [name]) as engine:
-            return _described(engine.sql(f"from {name}").to_arrow_table(), name)
+            return _describe(engine.sql(f"from {name}").to_arrow_table(), name)
 
     def __iter__(self) -> Iterator[str]:
         return iter((*TABLES, *DERIVED))
@@ -64,7 +64,7 @@ def query(sql: str, path: PATHS, threads: int | None = None, damaged: Damaged | 
         derived = [name for name in DERIVED if name in names]
         needed = [name for name in TABLES if name in names]
         needed += [name for each in derived for name in definition(each).needs]
-        tables = decoded(files(path), dict.fromkeys(needed), threads, damaged)
+        tables = decode_inputs(files(path), dict.fromkeys(needed), threads, damaged)
         if _LISTS.match(sql):  # only names and columns are needed, no rows
             tables, derived = {name: schema.empty_table() for name, schema in TABLES.items()}, list(DERIVED)
         with connect(tables, derived) as connection:
@@ -73,7 +73,7 @@ def query(sql: str, path: PATHS, threads: int | None = None, damaged: Damaged | 
         raise InvalidValue(str(error).split("\n\nLINE ")[0].replace("\n", " ")) from None
 
 
-def decoded(
+def decode_inputs(
     paths: list[str],
     wanted: Mapping[str, Sequence[str] | None],
     threads: int | None = None,
@@ -86,7 +86,8 @@ def decoded(
     for name, batch in stream(paths, wanted, threads, damaged):
         batches[name].append(batch)
     return {
-        name: pa.Table.from_batches(found, schema=chosen(name, _list(wanted[name]))) for name, found in batches.items()
+        name: pa.Table.from_batches(found, schema=select_schema(name, _list(wanted[name])))
+        for name, found in batches.items()
     }
 
 
@@ -121,7 +122,7 @@ def import_duckdb() -> Any:
     return duckdb
 
 
-def _described(table: pa.Table, name: str) -> pa.Table:
+def _describe(table: pa.Table, name: str) -> pa.Table:
     """Add the column comments of the definition to the schema, as for decoded tables."""
     comments = definition(name).comments
     fields = [field.with_metadata({"comment": comments[field.name]}) for field in table.schema]

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zenlake.columns.schemas import TABLES, chosen
+from zenlake.columns.schemas import TABLES, select_schema
 from zenlake.errors import LakeError
 
 __all__ = ["MARKER", "delta_files", "import_deltalake", "is_lake", "read", "table_files"]
@@ -29,7 +29,7 @@ def table_files(lake: Path, table: str) -> list[str]:
     folder = lake / table
     if (folder / "_delta_log").is_dir():
         return delta_files(folder)
-    return sorted(str(file) for file in folder.rglob("*.parquet") if not _passed_over(file.relative_to(folder)))
+    return sorted(str(file) for file in folder.rglob("*.parquet") if not _skip(file.relative_to(folder)))
 
 
 def read(
@@ -43,7 +43,7 @@ def read(
     for table, columns in tables.items():
         files = table_files(Path(lake), table)
         if files:
-            schema = chosen(table, None if columns is None else list(columns))
+            schema = select_schema(table, None if columns is None else list(columns))
             needed = pa.schema([*schema, *([] if "received" in schema.names else [TABLES[table].field("received")])])
             found = dataset.dataset(files, schema=needed, format="parquet")
             batches = found.to_batches(
@@ -63,7 +63,7 @@ def _within(since: int | None, until: int | None) -> pc.Expression | None:
     return found
 
 
-def _passed_over(file: Path) -> bool:
+def _skip(file: Path) -> bool:
     return any(part.startswith(("_", ".")) for part in file.parts)
 
 

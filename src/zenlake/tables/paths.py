@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from zenlake.errors import InvalidValue
 from zenlake.log import is_log
-from zenlake.log.reader import was_log
+from zenlake.log.reader import had_log
 from zenlake.tables.lake_reader import is_lake
 
 PATHS = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -35,7 +35,7 @@ def files(path: PATHS) -> list[str]:
                 found.append(match)
             elif os.path.isdir(match):
                 inside = sorted(e.path for e in os.scandir(match) if e.is_file() and not e.name.startswith("."))
-                if was_log(match):
+                if had_log(match):
                     raise FileNotFoundError(
                         f"{match} is a log whose log file is missing; recreate it with `zenlake log repair`"
                     )

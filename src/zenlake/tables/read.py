@@ -9,16 +9,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zenlake import capture
-from zenlake.capture.decode import notes_of
-from zenlake.capture.splits import Split, size_that_can_be_cut
+from zenlake.capture.decode import select_diagnostics
+from zenlake.capture.splits import Split, splittable_size
 from zenlake.core.keyexpr import KeyExpr
 from zenlake.errors import InvalidValue, KeyExprError
 from zenlake.log import Damaged
-from zenlake.tables.deduplicate import NEEDS, each_once
+from zenlake.tables.deduplicate import NEEDS, deduplicate
 from zenlake.tables.derived import DERIVED, definition
 from zenlake.tables.duckdb_engine import derive
 from zenlake.tables.paths import PATHS, files
-from zenlake.tables.schemas import TABLES, chosen, decode, decode_part
+from zenlake.tables.schemas import TABLES, decode, decode_part, select_schema
 
 MIN_PART = 1 << 16  # bytes of a part
 Time = datetime | date | str
@@ -61,14 +61,14 @@ def read(
         FileNotFoundError: A path does not exist.
         LogError: A block of a log cannot be read, and `damaged` is not given.
     """
-    asked, choice = checked(table, columns, keys, since, until, once)
+    asked, choice = check_columns(table, columns, keys, since, until, once)
     if once:
         needed = list(dict.fromkeys([*asked, *NEEDS]))
-        found = _decoded(path, table, needed, choice, threads, damaged)
-        return each_once(pa.Table.from_batches(found, schema=chosen(table, needed)), asked)
+        found = _decode(path, table, needed, choice, threads, damaged)
+        return deduplicate(pa.Table.from_batches(found, schema=select_schema(table, needed)), asked)
     if table in TABLES:
-        rows = _decoded(path, table, asked, choice, threads, damaged)
-        return pa.Table.from_batches(rows, schema=chosen(table, asked))
+        rows = _decode(path, table, asked, choice, threads, damaged)
+        return pa.Table.from_batches(rows, schema=select_schema(table, asked))
     whole = derive(path, threads, damaged)[table]
     return pa.Table.from_batches(choice.rows(whole.to_batches()), schema=whole.schema).select(asked)
 
@@ -88,9 +88,9 @@ def batches(
 
     Memory use does not grow with the recording if the table is a decoded one.
     """
-    asked, choice = checked(table, columns, keys, since, until)
+    asked, choice = check_columns(table, columns, keys, since, until)
     if table in TABLES:
-        return _decoded(path, table, asked, choice, threads, damaged)
+        return _decode(path, table, asked, choice, threads, damaged)
     return (batch.select(asked) for batch in choice.rows(derive(path, threads, damaged)[table].to_batches()))
 
 
@@ -104,9 +104,9 @@ class Part(NamedTuple):
 def parts(path: PATHS, table: str, count: int) -> list[Part]:
     """Split a capture into about `count` parts of equal size. A small or compressed capture has fewer parts."""
     found = files(path)
-    plan = capture.open(found).plan(max(size_that_can_be_cut(found) // count, MIN_PART))
+    plan = capture.open(found).plan(max(splittable_size(found) // count, MIN_PART))
     ranges = list(plan.ranges())
-    notes = list(notes_of(plan, {table: None}))
+    notes = list(select_diagnostics(plan, {table: None}))
     return [*(Part(each, []) for each in ranges[:-1]), Part(ranges[-1], notes)]
 
 
@@ -120,7 +120,7 @@ def part_batches(
     until: Time | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read one part, like `batches`."""
-    asked, choice = checked(table, columns, keys, since, until)
+    asked, choice = check_columns(table, columns, keys, since, until)
     needed = asked + [name for name in choice.needs if name not in asked]
     found = decode_part(part.range, part.notes, {table: needed})
     return (batch.select(asked) for batch in choice.rows(batch for _, batch in found))
@@ -161,7 +161,7 @@ def column_names(table: str) -> list[str]:
     return list(TABLES[table].names)
 
 
-def checked(
+def check_columns(
     table: str, columns: Sequence[str] | None, keys: str | KeyExpr | None, since: Time | None, until: Time | None,
     once: bool = False,
 ) -> tuple[list[str], Choice]:  # fmt: skip
@@ -181,7 +181,7 @@ def checked(
     return asked, Choice(keys, since, until)
 
 
-def _decoded(
+def _decode(
     path: PATHS, table: str, asked: list[str], choice: Choice, threads: int | None, damaged: Damaged | None
 ) -> Iterator[pa.RecordBatch]:
     """Yield rows of a decoded table. Columns that only the filter needs are decoded and then removed."""

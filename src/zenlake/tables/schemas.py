@@ -17,7 +17,7 @@ from zenlake.capture.splits import Split
 from zenlake.columns import schemas
 from zenlake.tables import dispatch
 
-__all__ = ["TABLES", "chosen", "decode", "decode_part", "decode_ranges"]
+__all__ = ["TABLES", "select_schema", "decode", "decode_part", "decode_ranges"]
 
 Wanted = Mapping[str, Sequence[str] | None]
 Decoded = Iterator[tuple[str, pa.RecordBatch]]
@@ -37,7 +37,7 @@ _at = _samples.get_field_index("timestamp_id") + 1
 TABLES: dict[str, pa.Schema] = {**schemas.TABLES, "samples": _samples.insert(_at, SKEW)}
 
 
-def chosen(table: str, columns: Sequence[str] | None = None) -> pa.Schema:
+def select_schema(table: str, columns: Sequence[str] | None = None) -> pa.Schema:
     """Return the schema of a table, or of some of its columns in the given order.
 
     The error for an unknown name lists the valid ones.
@@ -72,26 +72,26 @@ def decode(
     def plain(tables: dict[str, list[str]]) -> Decoded:
         return dispatch.decode(paths, tables, since, until, threads=threads, keep=keep, damaged=damaged)
 
-    return _completed(plain, wanted)
+    return _complete(plain, wanted)
 
 
 def decode_ranges(of: log.Log, ranges: Iterable[log.BlockRange], wanted: Wanted) -> Decoded:
     """Decode some blocks of a log, in the same way."""
-    return _completed(lambda plain: log.decode_ranges(of, ranges, plain), wanted)
+    return _complete(lambda plain: log.decode_ranges(of, ranges, plain), wanted)
 
 
 def decode_part(part: Split, notes: Iterable[tuple[str, pa.RecordBatch]], wanted: Wanted) -> Decoded:
     """Decode a part of a capture, in the same way, and the notes of the capture if the part has them."""
-    return _completed(lambda plain: chain(decode_range(part, plain), notes), wanted)
+    return _complete(lambda plain: chain(decode_range(part, plain), notes), wanted)
 
 
-def _completed(decode: Callable[[dict[str, list[str]]], Decoded], wanted: Wanted) -> Decoded:
-    asked = {table: chosen(table, columns) for table, columns in wanted.items()}
-    for table, batch in decode({table: needed(schema.names) for table, schema in asked.items()}):
-        yield table, completed(batch, asked[table])
+def _complete(decode: Callable[[dict[str, list[str]]], Decoded], wanted: Wanted) -> Decoded:
+    asked = {table: select_schema(table, columns) for table, columns in wanted.items()}
+    for table, batch in decode({table: needed_columns(schema.names) for table, schema in asked.items()}):
+        yield table, complete_columns(batch, asked[table])
 
 
-def needed(columns: Iterable[str]) -> list[str]:
+def needed_columns(columns: Iterable[str]) -> list[str]:
     """Return the columns to decode, including the inputs of computed columns."""
     found = dict.fromkeys(columns)
     if SKEW.name in found:
@@ -100,7 +100,7 @@ def needed(columns: Iterable[str]) -> list[str]:
     return list(found)
 
 
-def completed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def complete_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return a decoded batch with exactly the columns of this schema."""
     arrays = [skew(batch) if name == SKEW.name else batch.column(name) for name in schema.names]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

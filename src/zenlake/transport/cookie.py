@@ -12,7 +12,7 @@ from zenlake.errors import CloseReason, RemoteError
 from zenlake.wire.cursor import Cursor
 from zenlake.wire.handshake import Init
 
-__all__ = ["bake", "open_cookie", "nonce"]
+__all__ = ["make_cookie", "open_cookie", "nonce"]
 
 TAG = 16
 TIME = struct.Struct("<d")
@@ -25,7 +25,7 @@ def _tag(secret: bytes, context: bytes, body: bytes) -> bytes:
     return hmac.digest(secret, len(context).to_bytes(4, "little") + context + body, hashlib.sha256)[:TAG]
 
 
-def bake(secret: bytes, context: bytes, agreed: Init, now: float) -> bytes:
+def make_cookie(secret: bytes, context: bytes, agreed: Init, now: float) -> bytes:
     """Return a cookie that is bound to `context`, the addresses of the link."""
     body: bytes = TIME.pack(now) + agreed.encode()
     return _tag(secret, context, body) + body
@@ -53,7 +53,7 @@ def nonce(secret: bytes, agreed: Init, now: float) -> int:
     return int.from_bytes(digest[:8], "little")
 
 
-def issued(cookie: bytes) -> float:
+def issue_time(cookie: bytes) -> float:
     """Return the time at which a verified cookie was issued."""
     when: float = TIME.unpack_from(cookie, TAG)[0]
     return when

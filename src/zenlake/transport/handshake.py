@@ -289,7 +289,7 @@ class Acceptor(Handshake):
             patch=min(own.patch, syn.patch),
         )
         ack = self._as_ack(agreed)
-        ack.cookie.set(cookies.bake(self._secret, self._context, agreed, now))
+        ack.cookie.set(cookies.make_cookie(self._secret, self._context, agreed, now))
         if own.users is not None:
             ack.auth.set(Auth(nonce=cookies.nonce(self._secret, agreed, now)).encode())
         self._send(ack)
@@ -300,7 +300,7 @@ class Acceptor(Handshake):
         agreed = cookies.open_cookie(self._secret, self._context, cookie, now, own.accept_timeout)
         auth = None
         if own.users is not None:
-            self._check_password(syn, cookies.nonce(self._secret, agreed, cookies.issued(cookie)))
+            self._check_password(syn, cookies.nonce(self._secret, agreed, cookies.issue_time(cookie)))
             auth = Auth(usrpwd=True).encode()
         zid = agreed.zid.value
         self._check_identity(zid)

@@ -17,7 +17,7 @@ import cython
 
 from zenlake.core.limits import Resource
 from zenlake.errors import CloseReason, RemoteError
-from zenlake.wire.framing import decompressed, room_on_stream
+from zenlake.wire.framing import decompress, room_on_stream
 
 if cython.compiled:
     import cython.cimports.zenlake.wire.message_ids as message_ids
@@ -339,7 +339,7 @@ class RxPath:
             if self.tee is not None:
                 self.tee.received(self.arena.whole[start:end], end - at + self.prefix, False)
             return self.walk(self.arena.reader, start, end)
-        data = decompressed(take(self.arena.data, at, end - at), self.batch_size)
+        data = decompress(take(self.arena.data, at, end - at), self.batch_size)
         if self.tee is not None:
             self.tee.received(data, end - at + self.prefix, True)
         self.arena.plain.bind(data)

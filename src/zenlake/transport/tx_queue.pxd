@@ -7,7 +7,7 @@ from zenlake.wire.message_base cimport Message
 from zenlake.wire.transport cimport Fragment, Frame
 from zenlake.wire.writer cimport WireWriter
 
-cdef bytes joined(int header, Blob key, WireWriter before, Blob rest, Py_ssize_t at, Py_ssize_t end)
+cdef bytes join_buffers(int header, Blob key, WireWriter before, Blob rest, Py_ssize_t at, Py_ssize_t end)
 
 @cython.final
 cdef class TxQueue:

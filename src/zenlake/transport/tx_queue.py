@@ -13,7 +13,7 @@ applies to droppable messages when all connections together have used up their `
 import cython
 
 from zenlake.errors import LocalError
-from zenlake.wire.framing import compressed
+from zenlake.wire.framing import compress
 
 if cython.compiled:
     from cython.cimports.cpython.buffer import PyBUF_READ
@@ -42,7 +42,7 @@ SPARES = cython.declare(cython.Py_ssize_t, 2)
 SHORT = cython.declare(cython.Py_ssize_t, 16)  # a last fragment of 1/16 batch or less is sent with the one before it
 
 
-def joined(header, key, before, rest, at, end):
+def join_buffers(header, key, before, rest, at, end):
     """Return the pieces joined into one message."""
     w: WireWriter = WireWriter(32 + key.size)
     w.header(header)
@@ -161,7 +161,7 @@ class TxQueue:
         if batch is None:
             batch = self.begin(stage, size, qos, reliable)
         if batch is None or batch.lane != reliable or batch.w.at + size > self.limit:
-            return self.spill(joined(header, key, before, rest, at, end), stage, qos, reliable)
+            return self.spill(join_buffers(header, key, before, rest, at, end), stage, qos, reliable)
         w: WireWriter = batch.w
         w.need(size)
         w.data[w.at] = header
@@ -404,7 +404,7 @@ class TxQueue:
         plain: cython.Py_ssize_t = self.head
         if self.compression:
             whole: bytes = take(w.data, plain, w.at - plain)
-            data: bytes = compressed(whole)
+            data: bytes = compress(whole)
             w.at = self.prefix
             w.need(len(data))
             copy(w.data, w.at, data, 0, len(data))

@@ -181,7 +181,7 @@ def read_network(data):
     return type(reader.record(kind))().decode(Cursor(data))
 
 
-def believable(batch):
+def is_plausible(batch):
     """Whether these bytes read as a whole batch: how a capture that starts midway finds its feet."""
     reader = BatchReader()
     reader.bind(batch)

@@ -1,5 +1,5 @@
 cimport cython
-from zenlake.wire.raw_memory cimport eight_bytes, joined_sevens
+from zenlake.wire.raw_memory cimport eight_bytes, join_sevens
 
 # The methods with a body are the usual cases of those without, inline; cursor.py has their names for when it is not compiled.
 
@@ -89,7 +89,7 @@ cdef class Cursor:
             word = eight_bytes(self.data, self.at)
             if word & 0x8080808080808080ULL == 0x8080808080808080ULL:
                 self.at += 9
-                return joined_sevens(word) | <unsigned long long>self.data[self.at - 1] << 56
+                return join_sevens(word) | <unsigned long long>self.data[self.at - 1] << 56
         return self.z64(field)
 
     cdef inline int next_blob(self, const char* field, Blob out, Py_ssize_t most) except -1 nogil:

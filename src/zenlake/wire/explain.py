@@ -18,7 +18,7 @@ from zenlake.wire import auth, linkstate, timestamp_stack
 from zenlake.wire.batch_reader import NETWORK_MESSAGES, TRANSPORT_MESSAGES, BatchReader
 from zenlake.wire.cursor import Cursor
 from zenlake.wire.declare import DeclareEntity, DeclareFinal, DeclareKeyExpr, UndeclareEntity, UndeclareKeyExpr
-from zenlake.wire.framing import Splitter, decompressed
+from zenlake.wire.framing import Splitter, decompress
 from zenlake.wire.qos_link import QosLink
 from zenlake.wire.scouting import Hello, Scout, read_scouting
 from zenlake.wire.zenoh_body import Del, Err, Put, Query, Reply
@@ -120,7 +120,7 @@ class _Book:
         width = 4 if low_latency else 2
         at = 0
         while (batch := next(splitter, None)) is not None:
-            self.note(at, at + width, "length", _counted(len(batch)))
+            self.note(at, at + width, "length", _count(len(batch)))
             self.batch(at + width, splitter.at, low_latency, compressed)
             at = splitter.at
         if 0 < len(splitter) < width:
@@ -132,7 +132,7 @@ class _Book:
     def batch(self, at: int, end: int, low_latency: bool, compressed: bool) -> None:
         if compressed:
             try:
-                plain = decompressed(self.data[at:end])
+                plain = decompress(self.data[at:end])
             except DecodeError as error:
                 raise DecodeError(error.field, at + error.at, error.why) from None
             if self.data[at]:
@@ -171,10 +171,10 @@ class _Book:
 
     def scouting(self) -> None:
         c = Cursor(self.data, 0, None, "scouting").trace()
-        _told(read_scouting, c, _Message(self, SCOUTING), 0)
+        _explain_rows(read_scouting, c, _Message(self, SCOUTING), 0)
 
 
-def _told(read: Callable[[Cursor], object], c: Cursor, message: "_Message", depth: int) -> None:
+def _explain_rows(read: Callable[[Cursor], object], c: Cursor, message: "_Message", depth: int) -> None:
     """Read, write the rows of what was read, and only then stop at what could not be."""
     error: DecodeError | None = None
     try:
@@ -212,7 +212,7 @@ class _Message:
                 size = _number(data, kind)
                 if steps[i - 1][2] == "ext":
                     inside = stop + size
-                self.book.rows.append(Row(start, data, depth + 1 + (start < inside), _short(name), _counted(size)))
+                self.book.rows.append(Row(start, data, depth + 1 + (start < inside), _short(name), _count(size)))
             elif data:
                 value = data if kind == "bytes" else _number(data, kind)
                 fault = self.field(name, value, start, stop, depth + 1 + (start < inside))
@@ -235,7 +235,7 @@ class _Message:
         if field_reader is not None:
             inner = _Message(self.book, {})
             inner.name, read, inner.exts = field_reader
-            _told(read, Cursor(self.book.data, start, stop, inner.name).trace(), inner, depth - 1)
+            _explain_rows(read, Cursor(self.book.data, start, stop, inner.name).trace(), inner, depth - 1)
             return None
         say = WORDS.get(f"{self.name}.{short}") or WORDS.get(short) or _plain
         fault = None
@@ -324,7 +324,7 @@ def _short(name: str) -> str:
     return name.removeprefix("exts.")
 
 
-def _counted(size: int, _: dict[str, Any] | None = None) -> str:
+def _count(size: int, _: dict[str, Any] | None = None) -> str:
     return f"{size} byte{'s' * (size != 1)}"
 
 
@@ -370,11 +370,11 @@ def _encoding(value: int, _: dict[str, Any]) -> str:
 
 
 def _packed_role(value: int, _: dict[str, Any]) -> str:
-    return f"{WhatAmI.from_wire(value & 3)}, zid of {_counted(1 + (value >> 4))}"
+    return f"{WhatAmI.from_wire(value & 3)}, zid of {_count(1 + (value >> 4))}"
 
 
 def _what(value: int, _: dict[str, Any]) -> str:
-    zid = f", zid of {_counted(1 + (value >> 4))}" if value & 0x08 else ""
+    zid = f", zid of {_count(1 + (value >> 4))}" if value & 0x08 else ""
     return f"{WhatAmIMatcher.from_wire(value & 7) if value & 7 else 'no role'}{zid}"
 
 
@@ -419,20 +419,20 @@ WORDS: dict[str, Callable[[Any, dict[str, Any]], str]] = {
     "priority": lambda v, _: PRIORITIES[v] if v < 8 else str(v),
     "timestamp.time": lambda v, _: NTP64.from_wire(v).to_string_rfc3339_lossy(),
     "timestamp.id": lambda v, _: str(ZenohId.from_wire(v)),
-    "timestamp.id_len": _counted,
+    "timestamp.id_len": _count,
     "encoding.id": _encoding,
     "body.encoding": _encoding,
     "zid": lambda v, _: str(ZenohId.from_wire(v)),
     "entity.zid": lambda v, _: str(ZenohId.from_wire(v)),
-    "zid_len": _counted,
-    "entity.zid_len": lambda v, _: _counted(1 + (v >> 4)),
+    "zid_len": _count,
+    "entity.zid_len": lambda v, _: _count(1 + (v >> 4)),
     "whatami": _packed_role,
     "LINKSTATE.whatami": lambda v, _: str(WhatAmI(v)),
     "LINKSTATE.options": lambda v, _: _bits(v, LINKSTATE),
     "LINKSTATE.count": lambda v, _: f"{v} nodes",
     "what": _what,
     "resolution": _resolution,
-    "batch_size": _counted,
+    "batch_size": _count,
     "lanes.sn": _lane,
     "OPEN.lease": lambda v, m: f"{v} {'s' if m['header'] & 0x40 else 'ms'}",
     "JOIN.lease": lambda v, m: f"{v} {'s' if m['header'] & 0x20 else 'ms'}",
@@ -451,5 +451,5 @@ WORDS: dict[str, Callable[[Any, dict[str, Any]], str]] = {
     "point": _point,
     "data.time": lambda v, _: NTP64.from_wire(v).to_string_rfc3339_lossy(),
     "data.id": lambda v, _: str(ZenohId.from_wire(v)),
-    "data.id_len": _counted,
+    "data.id_len": _count,
 }

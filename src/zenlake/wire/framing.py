@@ -9,7 +9,7 @@ batches.
 
 from zenlake.errors import DecodeError, EncodeError
 
-__all__ = ["MAX_BATCH", "Splitter", "compressed", "decompressed", "prefixed", "room_on_stream"]
+__all__ = ["MAX_BATCH", "Splitter", "compress", "decompress", "add_prefix", "room_on_stream"]
 
 MAX_BATCH = 65535
 
@@ -66,7 +66,7 @@ class Splitter:
         return batch
 
 
-def prefixed(batch: bytes, batch_size: int = MAX_BATCH, low_latency: bool = False) -> bytes:
+def add_prefix(batch: bytes, batch_size: int = MAX_BATCH, low_latency: bool = False) -> bytes:
     """The batch with its length before it, ready for a stream."""
     room = room_on_stream(batch_size, low_latency)
     if len(batch) > room:
@@ -74,7 +74,7 @@ def prefixed(batch: bytes, batch_size: int = MAX_BATCH, low_latency: bool = Fals
     return len(batch).to_bytes(4 if low_latency else 2, "little") + batch
 
 
-def compressed(batch: bytes) -> bytes:
+def compress(batch: bytes) -> bytes:
     """The batch behind its compression header: an LZ4 block if that is smaller, else as it is."""
     import lz4.block  # only where batches are compressed
 
@@ -82,7 +82,7 @@ def compressed(batch: bytes) -> bytes:
     return bytes((LZ4,)) + block if len(block) < len(batch) else b"\0" + batch
 
 
-def decompressed(batch: bytes, batch_size: int = MAX_BATCH) -> bytes:
+def decompress(batch: bytes, batch_size: int = MAX_BATCH) -> bytes:
     """Return the batch without its header. A block that exceeds `batch_size` is refused before it is decompressed."""
     if not batch:
         raise DecodeError("compression.header", 0, "1 byte needed, 0 left")

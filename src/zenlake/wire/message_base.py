@@ -27,7 +27,7 @@ else:
     from zenlake.wire.writer import WireWriter
 
 
-def rebuilt(kind, fields):
+def rebuild(kind, fields):
     """How a message comes out of a pickle: from Python values, as anyone would make it."""
     return kind(**fields)
 
@@ -183,7 +183,7 @@ class Message(Field):
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self):
-        return rebuilt, (type(self), self.fields())
+        return rebuild, (type(self), self.fields())
 
     def __repr__(self):
         blank = type(self)().fields()

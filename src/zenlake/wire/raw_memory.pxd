@@ -25,7 +25,7 @@ cdef inline void copy_padded(unsigned char* target, Py_ssize_t to, const unsigne
                              Py_ssize_t size) noexcept nogil:
     memcpy(target + to, source + at, PADDING)
 
-cdef inline bint same(const unsigned char* one, Py_ssize_t at, const unsigned char* other, Py_ssize_t to,
+cdef inline bint equal_bytes(const unsigned char* one, Py_ssize_t at, const unsigned char* other, Py_ssize_t to,
                       Py_ssize_t size) noexcept nogil:
     cdef unsigned long long[2] left
     cdef unsigned long long[2] right
@@ -57,7 +57,7 @@ cdef inline void fetch_ahead(const unsigned char* data, Py_ssize_t at) noexcept 
     zenlake_fetch(data + at)
     zenlake_fetch(data + at + LINE)
 
-cdef inline unsigned long long joined_sevens(unsigned long long word) noexcept nogil:
+cdef inline unsigned long long join_sevens(unsigned long long word) noexcept nogil:
     # Pairs, pairs of pairs, and those again.
     word = (word & 0x007F007F007F007FULL) | (word >> 1 & 0x3F803F803F803F80ULL)
     word = (word & 0x00003FFF00003FFFULL) | (word >> 2 & 0x0FFFC0000FFFC000ULL)

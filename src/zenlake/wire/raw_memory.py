@@ -37,7 +37,7 @@ if not cython.compiled:  # compiled: inline, in the .pxd
     def fetch_ahead(data, at):
         """Prefetch bytes that will be read soon. They may be beyond the end of the data."""
 
-    def same(one, at, other, to, size):
+    def equal_bytes(one, at, other, to, size):
         """Whether two runs of the same size are equal."""
         return one[at : at + size] == other[to : to + size]
 
@@ -45,7 +45,7 @@ if not cython.compiled:  # compiled: inline, in the .pxd
         """Eight bytes as a number, little end first."""
         return int.from_bytes(data[at : at + 8], "little")
 
-    def joined_sevens(word):
+    def join_sevens(word):
         """The lower seven bits of eight bytes, side by side."""
         return sum((word >> 8 * i & 0x7F) << 7 * i for i in range(8))
 

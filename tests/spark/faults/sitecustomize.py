@@ -35,7 +35,7 @@ if "FAULT_POINT" in os.environ:
     else:
         from zenlake.lake import commit, layout, staging
 
-        layout.reached = commit.reached = staging.reached = _reached
+        layout.fault_point = commit.fault_point = staging.fault_point = _reached
 
 if "FAULT_SEGMENT" in os.environ:
     from zenlake.log.writer import Writer

@@ -17,8 +17,8 @@ from rich.text import Text
 
 from zenlake import report
 from zenlake.cli.demo.processes import Fleet
-from zenlake.cli.demo.reconcile import account
-from zenlake.cli.formatting import escaped
+from zenlake.cli.demo.reconcile import reconcile
+from zenlake.cli.formatting import escape
 from zenlake.cli.progress import Printer, done
 from zenlake.cli.table_output import rich_table
 from zenlake.errors import InvalidValue
@@ -85,33 +85,33 @@ def demo(
         try:
             return live(console, lake, seconds)
         except KeyboardInterrupt:
-            console.print(Text(escaped(f"stopped; the recording is in {lake / 'log'} until the next run replaces it")))
+            console.print(Text(escape(f"stopped; the recording is in {lake / 'log'} until the next run replaces it")))
             raise
     started = time.monotonic()
     given = paths
     console.print(f"[bold]Every Zenoh message, as a table.[/] {len(given)} capture files:")
     for path in given:
-        console.print(Text(escaped(f"  {path}"), style="dim"))
+        console.print(Text(escape(f"  {path}"), style="dim"))
 
     with console.status("starting Spark") as status:
         import zenlake.spark
         from zenlake.spark.parquet import write
 
         spark = zenlake.spark.session()
-        console.print(done(f"Spark {spark.version}, {spark.sparkContext.master}", since(started)))
+        console.print(done(f"Spark {spark.version}, {spark.sparkContext.master}", elapsed(started)))
         tables = zenlake.spark.tables(spark, given)
         landed = {}
         for name in tables:
             began = time.monotonic()
             status.update(f"{'decoding' if name in TABLES else 'deriving'} {name}")
             landed[name] = write(tables[name], lake / name, by_day=name in BY_DAY)
-            console.print(done(f"{name:<13}{landed[name]:>7} rows → {lake / name}", since(began)))
+            console.print(done(f"{name:<13}{landed[name]:>7} rows → {lake / name}", elapsed(began)))
         status.update("reading the files with DuckDB")
         counts = show(console, lake, landed)
     differing = {name: count for name, count in counts.items() if count != landed[name]}
     if differing:
         raise InvalidValue(f"Spark wrote {landed}, but DuckDB reads {differing}; please report this as a bug")
-    console.print(done(f"DuckDB reads from {lake}/ the {sum(counts.values())} rows that Spark wrote", since(started)))
+    console.print(done(f"DuckDB reads from {lake}/ the {sum(counts.values())} rows that Spark wrote", elapsed(started)))
     next_steps(console, NEXT_WITH_CAPTURES, lake)
     return 0
 
@@ -122,21 +122,21 @@ def live(console: Console, lake: Path, seconds: float) -> int:
     log, tables = lake / "log", lake / "tables"
     with console.status("starting the router") as status, Fleet(log, seconds) as fleet:
         console.print("[bold]Every Zenoh message, as a table.[/]")
-        console.print(done(f"a router on {fleet.endpoint} records into {log}", since(started)))
+        console.print(done(f"a router on {fleet.endpoint} records into {log}", elapsed(started)))
         status.update("starting Spark")
         import zenlake.spark
 
         spark = zenlake.spark.session(quick=True)
         query = zenlake.spark.land(spark, log, tables, trigger="1 second")
-        console.print(done(f"Spark {spark.version} lands the log in {tables} as it grows", since(started)))
+        console.print(done(f"Spark {spark.version} lands the log in {tables} as it grows", elapsed(started)))
         status.update("starting the fleet")
         fleet.begin()
         half = "half of them on Eclipse Zenoh" if fleet.real else "all on Zenlake (eclipse-zenoh is not installed)"
-        console.print(done(f"20 robots, {half}, an operator, a slow subscriber", since(started)))
+        console.print(done(f"20 robots, {half}, an operator, a slow subscriber", elapsed(started)))
         status.update("the fleet runs, Spark lands the log")
         time.sleep(seconds / 2)
         fleet.lose_one()
-        console.print(done("killed one robot", since(started)))
+        console.print(done("killed one robot", elapsed(started)))
         counters = fleet.finish()
         status.update("landing the rest")
         for attempts in (2, 1, 0):
@@ -148,19 +148,19 @@ def live(console: Console, lake: Path, seconds: float) -> int:
                     raise
                 query = zenlake.spark.land(spark, log, tables, trigger="1 second")  # landing is idempotent
         query.stop()
-        console.print(done("the fleet has finished, and the log is landed", since(started)))
+        console.print(done("the fleet has finished, and the log is landed", elapsed(started)))
         status.update("deriving sessions, queries, gaps, latest, rates")
         zenlake.spark.refresh(spark, tables)
         status.update("reading the files with DuckDB")
         counts = show(console, tables, [*TABLES, *DERIVED])
         console.print()
-        for line in account(tables, counters):
+        for line in reconcile(tables, counters):
             console.print(done(line), soft_wrap=True)
         status.update("writing the report")
         page = lake / "report.html"
-        page.write_text(report.page(tables, said=lambda text: status.update(Text(escaped(text)))), encoding="utf-8")
+        page.write_text(report.page(tables, said=lambda text: status.update(Text(escape(text)))), encoding="utf-8")
     console.print()
-    console.print(done(f"{sum(counts.values())} rows in {len(counts)} tables; the report: {page}", since(started)))
+    console.print(done(f"{sum(counts.values())} rows in {len(counts)} tables; the report: {page}", elapsed(started)))
     next_steps(console, NEXT, lake)
     return 0
 
@@ -189,9 +189,9 @@ def show(console: Console, lake: Path, names: Iterable[str]) -> dict[str, int]:
             if not any((lake / name).rglob("*.parquet")):  # a table partitioned by day without rows
                 counts[name] = 0
                 continue
-            engine.execute(f"create view {name} as from read_parquet({quoted(files)}, hive_partitioning = true)")
+            engine.execute(f"create view {name} as from read_parquet({quote(files)}, hive_partitioning = true)")
             counts[name] = engine.execute(f"select count(*) from {name}").fetchall()[0][0]
-            about(console, name, counts[name])
+            describe_step(console, name, counts[name])
             if counts[name]:
                 console.print(rich_table(engine.sql(TELLING[name]).to_arrow_table(), widest=32))
             else:
@@ -199,16 +199,16 @@ def show(console: Console, lake: Path, names: Iterable[str]) -> dict[str, int]:
     return counts
 
 
-def about(console: Console, name: str, count: int) -> None:
+def describe_step(console: Console, name: str, count: int) -> None:
     row = definition(name).row if name in DERIVED else TABLES[name].metadata[b"comment"].decode()
     console.print(f"\n[bold cyan]{name}[/] [dim]{count} rows; a row is:[/] {row}")
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def since(began: float) -> str:
+def elapsed(began: float) -> str:
     return f"{time.monotonic() - began:.1f} s"
 
 
@@ -242,5 +242,5 @@ def next_steps(console: Console, steps: Iterable[tuple[str, str]], lake: Path) -
             *steps,
         )
     for what, how in steps:
-        how = escaped(how.replace("LAKE", str(lake)))
+        how = escape(how.replace("LAKE", str(lake)))
         console.print(Text.assemble((f"  {what:<23}", "dim"), f" {how}"), soft_wrap=True)

@@ -14,10 +14,10 @@ from zenlake.cli.demo.robots import DROPPABLE
 from zenlake.errors import InvalidValue
 from zenlake.tables.duckdb_engine import import_duckdb
 
-__all__ = ["account"]
+__all__ = ["reconcile"]
 
 
-def account(tables: Path, counters: SentCounts) -> Iterator[str]:
+def reconcile(tables: Path, counters: SentCounts) -> Iterator[str]:
     """Yield one sentence for each comparison.
 
     Raises:

@@ -53,7 +53,7 @@ def wait_for_line(stop: threading.Event) -> None:
     stop.set()
 
 
-def opened(zenoh: Any, endpoint: str) -> Any:
+def open_session(zenoh: Any, endpoint: str) -> Any:
     config = zenoh.Config()
     config.insert_json5("mode", '"client"')
     config.insert_json5("connect/endpoints", json.dumps([endpoint]))
@@ -70,7 +70,7 @@ class Robot:
         self.number = number
         self.sent: Counter[str] = Counter()
         self.asked = 0
-        self.session = opened(zenoh, endpoint)
+        self.session = open_session(zenoh, endpoint)
         self.source_info = zenoh.SourceInfo
         congestion = zenoh.CongestionControl
         self.publishers = {
@@ -139,7 +139,7 @@ def robots(zenoh: Any, given: Any, stop: threading.Event) -> dict[str, Any]:
 
 def operator(zenoh: Any, given: Any, stop: threading.Event) -> dict[str, Any]:
     """Query the whole fleet, then one robot, then a robot that does not exist, repeatedly."""
-    session = opened(zenoh, given.connect)
+    session = open_session(zenoh, given.connect)
     print("READY", flush=True)
     asked: Counter[str] = Counter()
     began = time.monotonic()
@@ -157,7 +157,7 @@ def operator(zenoh: Any, given: Any, stop: threading.Event) -> dict[str, Any]:
 
 def slow(zenoh: Any, given: Any, stop: threading.Event) -> dict[str, Any]:
     """Subscribe to all camera pictures, and process each of them slowly."""
-    session = opened(zenoh, given.connect)
+    session = open_session(zenoh, given.connect)
     subscriber = session.declare_subscriber(f"fleet/*/{DROPPABLE}", zenoh.handlers.FifoChannel(1))
     print("READY", flush=True)
     end = time.monotonic() + given.seconds

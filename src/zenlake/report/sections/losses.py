@@ -35,7 +35,7 @@ def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
             """select kind, count(*) as events, coalesce(sum(count), 0)::bigint as count from events
             where kind in ('duplicate', 'lost', 'redeclared') group by kind order by kind"""
         ),
-        "dropped": dropped(recording),
+        "dropped": drop_rows(recording),
         "notes": notes(recording),
         "errors": errors(recording),
     }
@@ -60,7 +60,7 @@ def lanes(recording: Dataset) -> dict[str, Any]:
         order by missing desc, frames desc, session, generation, direction, priority, reliable limit $limit""",
         limit=LANES,
     )
-    return listed(rows)
+    return list_losses(rows)
 
 
 def sources(recording: Dataset) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def sources(recording: Dataset) -> dict[str, Any]:
         order by missing desc, samples desc, session, direction, source_zid, source_eid limit $limit""",
         limit=SOURCES,
     )
-    return listed(rows)
+    return list_losses(rows)
 
 
 def runs(recording: Dataset) -> dict[str, Any]:
@@ -91,10 +91,10 @@ def runs(recording: Dataset) -> dict[str, Any]:
         from gaps where not harmless order by missing desc, received, scope, session, direction, first_sn limit $limit""",
         limit=RUNS,
     )
-    return listed(rows)
+    return list_losses(rows)
 
 
-def dropped(recording: Dataset) -> dict[str, Any]:
+def drop_rows(recording: Dataset) -> dict[str, Any]:
     """Return the messages that a recording node dropped, by slow neighbour."""
     rows = recording.rows(
         """select ms(received) as t, cut(session) as session, 0 as direction, count, cut(detail) as detail,
@@ -102,7 +102,7 @@ def dropped(recording: Dataset) -> dict[str, Any]:
         from events where kind = 'dropped' order by count desc, received, session limit $limit""",
         limit=NOTES,
     )
-    return listed(rows)
+    return list_losses(rows)
 
 
 def notes(recording: Dataset) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def notes(recording: Dataset) -> dict[str, Any]:
         order by kind, file, packet, session limit $limit""",
         limit=NOTES,
     )
-    return listed(rows)
+    return list_losses(rows)
 
 
 def errors(recording: Dataset) -> dict[str, Any]:
@@ -136,20 +136,20 @@ def errors(recording: Dataset) -> dict[str, Any]:
         limit=ERRORS,
     )
     for row in rows:
-        row["lines"] = explained(
+        row["lines"] = explain_loss(
             row.pop("bytes") or b"", row["session"].startswith("scouting/"), row.pop("low_latency")
         )
-    return listed(rows)
+    return list_losses(rows)
 
 
-def explained(data: bytes, scouting: bool, low_latency: bool) -> list[tuple[str, str, str, str, str]]:
+def explain_loss(data: bytes, scouting: bool, low_latency: bool) -> list[tuple[str, str, str, str, str]]:
     """Return offset, bytes, name, text and kind of each line of `zenlake explain`. The last lines, with the error, are kept."""
     explained = explain(data, scouting=scouting, low_latency=low_latency and not scouting)
     lines = [(*line, row.kind) for row in explained.rows for line in row.lines()]
     return lines if len(lines) <= LINES_EXPLAINED else [("", "", "…", "", "note"), *lines[-LINES_EXPLAINED:]]
 
 
-def listed(rows: list[dict[str, Any]]) -> dict[str, Any]:
+def list_losses(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Convert rows that each carry the total into a list that has it once."""
     total = rows[0]["total"] if rows else 0
     for row in rows:

@@ -31,7 +31,7 @@ pairs as (
 
 def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
     total = recording.row("select count(*) as n from sessions")["n"]
-    return {**topology(recording), "list": {"rows": listed(recording), "total": total}}
+    return {**topology(recording), "list": {"rows": list_sessions(recording), "total": total}}
 
 
 def topology(recording: Dataset) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def topology(recording: Dataset) -> dict[str, Any]:
     return {"nodes": {"rows": nodes, "total": known}, "edges": edges}
 
 
-def listed(recording: Dataset) -> list[dict[str, Any]]:
+def list_sessions(recording: Dataset) -> list[dict[str, Any]]:
     return recording.rows(
         f"""{_ENDS}
         select cut(session) as session, generation, protocol, encrypted, cut(opener) as opener, opener_is,

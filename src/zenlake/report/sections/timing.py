@@ -9,7 +9,7 @@ publisher's sequence number is lower than an earlier one.
 from typing import Any
 
 from zenlake.report.dataset import Dataset
-from zenlake.report.sections.losses import listed
+from zenlake.report.sections.losses import list_losses
 from zenlake.report.sections.time_window import TimeWindow
 
 KEYS = 200
@@ -49,7 +49,7 @@ def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
             quantile_disc((epoch_us(received) - epoch_us(timestamp)) / 1000.0, 0.99) as p99
         from samples where timestamp is not null group by all order by t"""
     )
-    result["keys"] = listed(
+    result["keys"] = list_losses(
         recording.rows(
             f"""{_PASSED}
             select named(key, unresolved_key) as key, count(timestamp) as stamped, count(*) filter (where late) as late,
@@ -62,7 +62,7 @@ def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
             limit=KEYS,
         )
     )
-    result["clocks"] = listed(
+    result["clocks"] = list_losses(
         recording.rows(
             """with ages as (
                 select timestamp_id, (epoch_us(received) - epoch_us(timestamp)) / 1000.0 as age_ms from samples
@@ -74,7 +74,7 @@ def figures(recording: Dataset, window: TimeWindow) -> dict[str, Any]:
             limit=CLOCKS,
         )
     )
-    result["examples"] = listed(
+    result["examples"] = list_losses(
         recording.rows(
             f"""{_PASSED}
             select ms(received) as t, named(key, unresolved_key) as key, (newest - epoch_us(timestamp)) / 1000.0 as behind_ms, late,
