@@ -49,7 +49,7 @@ def test_names_of_sessions_stay_apart_when_no_more_are_remembered(tmp_path, monk
 
 
 def test_notes_are_summed_when_there_are_too_many(monkeypatch):
-    monkeypatch.setattr(Diagnostics, "MOST", 10)
+    monkeypatch.setattr(Diagnostics, "MAX_ENTRIES", 10)
     notes = Diagnostics()
     for face in range(100):
         notes.add("cut", 0, face + 1, face, 5)

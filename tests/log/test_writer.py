@@ -430,9 +430,9 @@ def test_only_the_last_sealed_segments_stay_in_the_systems_memory(tmp_path):
     gone = []
 
     class Watched(Hasty):
-        def let_go(self, path):
+        def release_held(self, path):
             gone.append(path.name)
-            super().let_go(path)
+            super().release_held(path)
 
     with Writer(tmp_path, "w", cached=3 * len(BATCH), segment_size=1, disk=Watched()) as writer:
         face = writer.face("tcp", "a", "b")

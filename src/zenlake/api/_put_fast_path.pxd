@@ -12,4 +12,4 @@ cdef class SessionPut:
 
 cdef class PublisherPut:
     cdef public SessionLifetime _life
-    cdef public PreparedPut _post
+    cdef public PreparedPut _get_prepared_put

@@ -99,7 +99,7 @@ class SessionPut:
             found = self._posts.get(name)
             if found is None:
                 qos = as_qos(congestion_control, priority, express, allowed_destination)
-                found = self._post(as_key(key_expr), None, qos)  # type: ignore[attr-defined]
+                found = self._get_prepared_put(as_key(key_expr), None, qos)  # type: ignore[attr-defined]
                 if len(self._posts) >= MAX_PREPARED_PUTS:
                     self._posts.clear()
                 if found is not None:
@@ -128,7 +128,7 @@ class PublisherPut:
 
     def __init__(self, life: Any, post: Any) -> None:
         self._life = life
-        self._post = post  # None if the node has no fast path, and after undeclare
+        self._get_prepared_put = post  # None if the node has no fast path, and after undeclare
 
     def put(
         self,
@@ -162,9 +162,9 @@ class PublisherPut:
             and timestamp_instrumentation is None
             and source_info is None
             and self._life.over is None
-            and self._post is not None
+            and self._get_prepared_put is not None
         ):
-            self._post.put(payload)
+            self._get_prepared_put.put(payload)
         else:
             self.try_put(  # type: ignore[attr-defined]
                 payload,

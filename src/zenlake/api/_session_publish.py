@@ -141,7 +141,7 @@ class PublishMixin(SessionPut):
             )
         return sent  # type: ignore[no-any-return]
 
-    def _post(self, key_expr: KeyExpr, encoding: Encoding | None, qos: dict[str, Any]) -> Any:
+    def _get_prepared_put(self, key_expr: KeyExpr, encoding: Encoding | None, qos: dict[str, Any]) -> Any:
         """Return the prepared put for plain bytes, or None if the node adds a timestamp to each sample."""
         if self._overwrites:
             qos = self._overwrites.of(key_expr.utf8, qos)

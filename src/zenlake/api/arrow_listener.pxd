@@ -26,7 +26,7 @@ cdef class ArrowListener(PushListener):
     cdef int add(self, bytes key, BatchReader reader) except -1
     cdef Py_ssize_t add_run(self, RxDispatcher door, BatchReader reader) except -1
     cdef Py_ssize_t name_run(self, RxDispatcher door, Py_ssize_t count) except -1
-    cdef bint look_at_clock(self, BatchReader reader) except -1
+    cdef bint check_clock(self, BatchReader reader) except -1
     cdef int put_off(self, bytes key, BatchReader reader) except -1
     cdef int catch_up(self) except -1
-    cdef int hand_over(self) except -1
+    cdef int deliver_batch(self) except -1

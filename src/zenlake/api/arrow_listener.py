@@ -82,14 +82,14 @@ class ArrowListener(PushListener):
         return count
 
     def add(self, key, reader):
-        first: cython.bint = self.look_at_clock(reader)
+        first: cython.bint = self.check_clock(reader)
         full: cython.bint
         if self.replies:
             full = self.samples.add_reply(key, reader, self.received_ns)
         else:
             full = self.samples.add_push(key, reader, self.received_ns)
         if full:
-            self.hand_over()
+            self.deliver_batch()
         elif first and self.source is not None:
             self.wait()
         return 0
@@ -107,8 +107,8 @@ class ArrowListener(PushListener):
         total: cython.Py_ssize_t = 0
         size: cython.Py_ssize_t = reader.c.end - reader.c.at if self.steady else 2 * (samples.last + AHEAD)
         while True:
-            first = self.look_at_clock(reader)
-            noted = samples.note_run(reader, size, self.received_ns)
+            first = self.check_clock(reader)
+            noted = samples.stage_run(reader, size, self.received_ns)
             try:
                 named = self.name_run(door, noted)
             except MemoryError:
@@ -116,7 +116,7 @@ class ArrowListener(PushListener):
                 raise
             total += named
             if samples.end_run(reader, named):
-                self.hand_over()
+                self.deliver_batch()
             elif first and named and self.source is not None:
                 self.wait()
             if noted == 0 or named < noted:
@@ -143,7 +143,7 @@ class ArrowListener(PushListener):
             named = samples.name_rows(named, count)
         return named
 
-    def look_at_clock(self, reader):
+    def check_clock(self, reader):
         """Set the time, which is the same for a frame. Return whether the next row is the first of its batch."""
         first: cython.bint = self.samples.samples.row == 0
         if first or not reader.in_frame or reader.frame.sn != self.sn:
@@ -187,13 +187,13 @@ class ArrowListener(PushListener):
             return
         self.busy = True
         try:
-            self.hand_over()
+            self.deliver_batch()
             if self.later:
                 self.catch_up()
         finally:
             self.busy = False
 
-    def hand_over(self):
+    def deliver_batch(self):
         self.generation += 1
         if len(self.samples):
             self.channel.push(self.samples.finish())

@@ -26,7 +26,7 @@ cdef class Channel:
     cdef int push(self, item) except -1
     cdef int push_several(self, LazyItems several) except -1
     cdef int add(self, item, Py_ssize_t many) except -1
-    cdef bint admits(self, bint block) except -1
+    cdef bint has_room_for(self, bint block) except -1
     cdef bint hold(self, bint block) except -1
     cdef int full(self) except -1
     cdef int forget(self) except -1
@@ -35,8 +35,8 @@ cdef class Channel:
     cdef object wait(self, timeout)
     cdef object ended(self)
     cdef int notify(self) except -1
-    cdef int let_in(self) except -1
-    cdef int let_go(self) except -1
+    cdef int unblock_writer(self) except -1
+    cdef int release_held(self) except -1
     cdef int discard(self) except -1
 
 cdef int wake_first(FastDeque bells) except -1

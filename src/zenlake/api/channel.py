@@ -6,7 +6,8 @@ Threading: a channel never blocks the event loop thread. A full FIFO asks its `s
 reading, and resumes it when the channel is half empty. Items that are already in progress are kept. So no item is lost, and
 memory is bounded by one read of the network. A full ring drops its oldest item and counts it.
 
-The channel of a callback is also bounded for publishers of the same session (`admits`): they wait, or their item is dropped. A
+The channel of a callback is also bounded for publishers of the same session (`has_room_for`): they wait, or their
+item is dropped. A
 channel that the program reads itself is not, because the publishing thread may be the one that reads.
 """
 
@@ -91,7 +92,7 @@ class Channel:
         if item is None and self.closed and self.count == 0:
             raise self.ended()
         if self.paused:
-            self.let_go()
+            self.release_held()
         return item
 
     def recv(self, /, timeout: float | None = None) -> Any:
@@ -104,7 +105,7 @@ class Channel:
             item = self.wait(timeout)
         self.jammed = False
         if self.paused or length(self.held):
-            self.let_go()
+            self.release_held()
         return item
 
     def pop(self):
@@ -205,7 +206,7 @@ class Channel:
     def _push(self, item: Any) -> None:
         self.push(item)
 
-    def admits(self, block):
+    def has_room_for(self, block):
         """Return whether a sample may be pushed. If the channel is full, wait: briefly, or long with `block`."""
         return not self.holds or self.count < self.capacity or self.hold(block)
 
@@ -237,7 +238,7 @@ class Channel:
             try:
                 self.held.remove(bell)
             except ValueError:  # rung just now: the space is left to another thread
-                self.let_in()
+                self.unblock_writer()
 
     def push(self, item):
         """Add an item. Return 1 if it was dropped."""
@@ -295,12 +296,12 @@ class Channel:
             self.source.forgotten()
         return 0
 
-    def let_in(self):
+    def unblock_writer(self):
         """Wake the thread that waits longest for space."""
         return wake_first(self.held) if self.count < self.capacity else 0
 
-    def let_go(self):
-        self.let_in()
+    def release_held(self):
+        self.unblock_writer()
         if not self.paused:
             return 0
         if self.count <= self.capacity // 2:

@@ -317,7 +317,7 @@ class Publisher(PublisherPut, Matching):
         self._encoding = encoding
         self._listeners = []
         self._fixed = qos
-        super().__init__(session._life, session._post(key_expr, encoding, self._fixed))
+        super().__init__(session._life, session._get_prepared_put(key_expr, encoding, self._fixed))
 
     @property
     def encoding(self) -> Encoding:
@@ -400,7 +400,7 @@ class Publisher(PublisherPut, Matching):
         )
 
     def _end(self, entity: Any) -> None:
-        self._post = None
+        self._get_prepared_put = None
         super()._end(entity)
 
     def put_table(self, /, table: Any) -> int:

@@ -199,7 +199,7 @@ class SampleListener(PushListener):
             sample: Sample = make_sample(key_expr, message.put, message.delete, message.is_put, message.qos, stack)
             if self.channel is None:
                 self.push(sample)
-            elif not self.channel.admits(message.qos & MAY_BLOCK != 0):
+            elif not self.channel.has_room_for(message.qos & MAY_BLOCK != 0):
                 return 1
             else:
                 return self.channel.push(sample)

@@ -100,9 +100,9 @@ class ScoutingService:
         if not connected and self._heard is not None:  # the node with the smaller id waits for the other to connect
             connected = node.wait_for_face(1, 2 * YIELD)
         if connected:
-            self._wait_for_the_others(node, seconds, seconds + 2 * YIELD)
+            self._wait_for_peers(node, seconds, seconds + 2 * YIELD)
 
-    def _wait_for_the_others(self, node: "SessionNode", seconds: float, at_most: float) -> None:
+    def _wait_for_peers(self, node: "SessionNode", seconds: float, at_most: float) -> None:
         """Wait for the other nodes that replied to the same SCOUT, so that they receive the first puts too."""
         now = monotonic()
         heard = now if self._heard is None else self._heard

@@ -252,7 +252,7 @@ def open_node(
         if node.discovery is not None:
             node.discovery.begin(node)
             if config.get("open/return_conditions/declares") is not False:
-                node.wait_until_told(DECLARE_TIMEOUT)
+                node.wait_until_declared(DECLARE_TIMEOUT)
     except BaseException:
         node.close()
         raise

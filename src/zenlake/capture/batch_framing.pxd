@@ -37,14 +37,14 @@ cdef class BatchStream:
     cpdef int seek(self) except -1
     cdef int hold(self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end) except -1
     cpdef int look(self) except -1
-    cpdef int look_once(self) except -1
-    cpdef int look_at_datagrams(self) except -1
+    cpdef int inspect_once(self) except -1
+    cpdef int inspect_datagrams(self) except -1
     cdef tuple framings(self)
     cpdef int settle(self, int framing, Py_ssize_t at) except -1
     cdef int meet(self, bytes data) except -1
     cpdef int follow(self, int face, int direction) except -1
     cpdef int shed(self, Py_ssize_t n) except -1
-    cpdef int deafen(self) except -1
+    cpdef int ignore_rest(self) except -1
     cpdef int note(self, str kind, Py_ssize_t size) except -1
     cpdef int finish(self) except -1
     cpdef tuple save(self)

@@ -209,7 +209,7 @@ class BatchStream:
         with cython.gil:
             if self.mode != SEEK:
                 self.judge.point(copy_bytes(p, at, end))
-                if self.judge.weigh(0, end - at, PLAIN) >= CERTAIN:
+                if self.judge.score_bytes(0, end - at, PLAIN) >= CERTAIN:
                     self.flow.again()  # INIT or JOIN: a new session between the same ports
             if self.mode == SPLIT:
                 self.batch(p, at, end)
@@ -312,14 +312,14 @@ class BatchStream:
 
     def look(self):
         """Search for batches among the held bytes until synchronised or without result."""
-        while self.mode == SEEK and self.aside.size > 0 and self.look_once():
+        while self.mode == SEEK and self.aside.size > 0 and self.inspect_once():
             pass
         self.look_at = self.aside.size + (self.aside.size >> 2 if self.aside.size > 4096 else 0)
         return 0
 
-    def look_once(self):
+    def inspect_once(self):
         if self.width == 0:
-            return self.look_at_datagrams()
+            return self.inspect_datagrams()
         data: bytes = self.aside.data()
         p: cython.p_const_uchar = data
         n: cython.Py_ssize_t = len(data)
@@ -340,7 +340,7 @@ class BatchStream:
         )
         return self.settle(self.aside.framing, at) if at >= 0 else 0
 
-    def look_at_datagrams(self):
+    def inspect_datagrams(self):
         p: cython.p_const_uchar
         for data, _, _, _ in self.aside.held:
             p = data
@@ -425,7 +425,7 @@ class BatchStream:
             self.seek()
         return 0
 
-    def deafen(self):
+    def ignore_rest(self):
         self.mode = DEAF
         self.unread_from = self.packet
         self.unread += self.aside.size

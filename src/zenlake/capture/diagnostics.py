@@ -62,7 +62,7 @@ class Diagnostics:
     The number of faces is not limited either. Beyond MOST sums, new notes are summed over all faces.
     """
 
-    MOST = 1 << 16
+    MAX_ENTRIES = 1 << 16
 
     def __init__(self) -> None:
         self._sums: dict[tuple[str, int, int, str], list[int]] = {}
@@ -70,7 +70,7 @@ class Diagnostics:
     def add(self, kind: str, file: int, packet: int, face: int, size: int, count: int = 1, why: str = "") -> None:
         key = (kind, file, face, why or WHY[kind])
         found = self._sums.get(key)
-        if found is None and len(self._sums) >= self.MOST:
+        if found is None and len(self._sums) >= self.MAX_ENTRIES:
             key = (kind, file, -1, why or WHY[kind])
             found = self._sums.get(key)
         if found is None:

@@ -108,18 +108,18 @@ class Flow:
         face = self.add_face(protocol, "stream", True, False)
         for lane in self.lanes:
             lane.stream.face = face.id
-            lane.stream.deafen()
+            lane.stream.ignore_rest()
 
     def foreign(self) -> None:
         for lane in self.lanes:
             if lane.stream.face < 0:
-                lane.stream.deafen()
+                lane.stream.ignore_rest()
 
     def doubt(self, stream) -> None:
         """Handle a full buffer in which no batch was found."""
         self.doubtful += 1
         if self.face is None and self.doubtful > 4:
-            stream.deafen()
+            stream.ignore_rest()
 
     def again(self) -> None:
         """Handle INIT on a datagram flow whose session is over, or that was classified as another protocol."""

@@ -7,7 +7,7 @@ cdef class ProtocolDetector:
     cdef const unsigned char* p
 
     cpdef int point(self, bytes data) except -1
-    cpdef int weigh(self, Py_ssize_t at, Py_ssize_t end, int framing) except -1
+    cpdef int score_bytes(self, Py_ssize_t at, Py_ssize_t end, int framing) except -1
     cdef int weigh_messages(self, int framing) except -1
     cdef int chain(self, Py_ssize_t at, Py_ssize_t end, int framing, int enough, Py_ssize_t edge) except -1
     cdef Py_ssize_t find(self, Py_ssize_t at, Py_ssize_t until, Py_ssize_t end, int framing, int enough) except -2

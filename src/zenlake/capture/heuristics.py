@@ -54,7 +54,7 @@ class ProtocolDetector:
         self.reader.bind(data)
         return 0
 
-    def weigh(self, at, end, framing):
+    def score_bytes(self, at, end, framing):
         """Return the weight of data[at:end] as a whole Zenoh batch. 0 = it cannot be a batch."""
         if starts_message(self.p, at, end, framing) == 0:
             return 0
@@ -130,7 +130,7 @@ class ProtocolDetector:
                 if starts_message(p, at, end, framing) == 0:
                     return REJECTED
                 break
-            weight = self.weigh(at, at + n, framing)
+            weight = self.score_bytes(at, at + n, framing)
             if weight == 0:
                 return REJECTED
             sequence = number(p, at, at + n, framing)

@@ -93,7 +93,7 @@ class ResyncBuffer:
             for data, _, _, _ in self.held:
                 p = data
                 judge.point(data)
-                weight = judge.weigh(0, len(data), framing)
+                weight = judge.score_bytes(0, len(data), framing)
                 if weight == 0:
                     total = 0
                     break

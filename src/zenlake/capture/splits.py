@@ -121,7 +121,7 @@ class SplitPlan:
                 size = os.path.getsize(self.files[file])
                 in_place = is_contiguous(self.files[file])
             if not in_place:
-                self.skim.gather_no_more()  # of unknown size
+                self.skim.stop_gathering()  # of unknown size
             stop = at + self.size - seen
             for batches in walk.to(file, stop) if in_place and stop < size else walk.to(file + 1, 0):
                 self._follow(batches)

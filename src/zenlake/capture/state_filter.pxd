@@ -14,7 +14,7 @@ cdef class StateFilter(BatchBuilder):
     cdef int run, run_face, run_direction, run_lane
     cdef long long run_number
 
-    cpdef int gather_no_more(self) except -1
+    cpdef int stop_gathering(self) except -1
 
     cdef int append(
         self, const unsigned char* p, Py_ssize_t at, Py_ssize_t end, int face, int direction, Py_ssize_t wire_size,

@@ -133,7 +133,7 @@ class StateFilter(BatchBuilder):
         self.beside = beside
         self.most_beside = most
 
-    def gather_no_more(self):
+    def stop_gathering(self):
         """Stop collecting and drop the collected rows."""
         if self.beside is not None:
             self.gathered()
@@ -152,7 +152,7 @@ class StateFilter(BatchBuilder):
             self.beside.append(p, at, end, face, direction, wire_size, compressed, received, packet, file)
             if self.beside.finished > self.most_beside:
                 with cython.gil:
-                    self.gather_no_more()
+                    self.stop_gathering()
         size: cython.Py_ssize_t = frame_of_pushes(p, at, end)
         if size == 0:
             self.run = 0

@@ -96,7 +96,7 @@ cdef class TextBuilder(ArrayBuilder):
     cdef int fill(self, Py_ssize_t first, Py_ssize_t last, const unsigned char* source, Py_ssize_t at,
                   Py_ssize_t size) except -1 nogil
     cdef int gather(self, Py_ssize_t first, SpanStaging runs, Py_ssize_t count, const unsigned char* source) except -1 nogil
-    cdef int gather_alike(self, Py_ssize_t first, const long long* places, Py_ssize_t size, Py_ssize_t count,
+    cdef int gather_equal(self, Py_ssize_t first, const long long* places, Py_ssize_t size, Py_ssize_t count,
                           const unsigned char* source) except -1 nogil
     cdef Py_ssize_t gather_numbered(self, Py_ssize_t first, const long long* numbers, int sign, KeyTable keys,
                                     Py_ssize_t count) except -1 nogil

@@ -363,7 +363,7 @@ class TextBuilder(ArrayBuilder):
         self.begin(first)
         self.make_room(runs.total)
         if runs.alike:
-            return self.gather_alike(first, runs.at, runs.size[0], count, source)
+            return self.gather_equal(first, runs.at, runs.size[0], count, source)
         # Local copies: the compiler must assume that written bytes alias the fields of this object.
         used: cython.Py_ssize_t = self.used
         data: cython.p_uchar = self.data
@@ -378,7 +378,7 @@ class TextBuilder(ArrayBuilder):
             offsets[first + 1 + i] = used
         return self.end_rows(first, first + count, used)
 
-    def gather_alike(self, first, places, size, count, source):
+    def gather_equal(self, first, places, size, count, source):
         """Write a byte range of this size for each staged row. There is enough room."""
         i: cython.Py_ssize_t
         used: cython.Py_ssize_t = self.used

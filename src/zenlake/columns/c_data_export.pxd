@@ -38,7 +38,7 @@ cdef class RecordBatchExport:
     cdef list types
     cdef list parts
     cdef ExportedBuffers* freight
-    cdef int allot(self, Py_ssize_t columns) except -1
+    cdef int allocate(self, Py_ssize_t columns) except -1
     cdef int column(self, type_, Py_ssize_t nulls) except -1
     cdef int buffer(self, owner, Py_ssize_t size) except -1
     cdef object record_batch(self, schema)

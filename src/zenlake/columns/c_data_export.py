@@ -34,7 +34,7 @@ class RecordBatchExport:
         self.owners = []
         if cython.compiled:
             self.freight = cython.NULL
-            self.allot(columns)
+            self.allocate(columns)
         else:
             self.types = []
             self.parts = []
@@ -43,7 +43,7 @@ class RecordBatchExport:
         if cython.compiled:
             free(self.freight)  # if it was not exported
 
-    def allot(self, columns):
+    def allocate(self, columns):
         each: cython.size_t = cython.sizeof(ArrowArray) + (1 + MAX_BUFFERS) * cython.sizeof(cython.p_void)
         self.freight = cython.cast(
             cython.pointer(ExportedBuffers), calloc(1, cython.sizeof(ExportedBuffers) + columns * each)

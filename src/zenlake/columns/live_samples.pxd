@@ -26,7 +26,7 @@ cdef class LiveSamples:
     cpdef bint add_reply(self, bytes key, BatchReader reader, long long received_ns) except -1
     cdef int begin(self, bytes key, BatchReader reader, long long received_ns) except -1
     cdef bint end(self, BatchReader reader) except -1
-    cdef Py_ssize_t note_run(self, BatchReader reader, Py_ssize_t size, long long received_ns) except -1
+    cdef Py_ssize_t stage_run(self, BatchReader reader, Py_ssize_t size, long long received_ns) except -1
     cdef long long id_at(self, Py_ssize_t i) noexcept
     cdef Py_ssize_t name_rows(self, Py_ssize_t first, Py_ssize_t last) noexcept
     cdef int learn(self, long long id, bytes key) except -1

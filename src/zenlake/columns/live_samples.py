@@ -40,7 +40,7 @@ NONE = cython.declare(cython.longlong, 1 << 30)  # not a valid id
 class LiveSamples:
     """Builder of a table of live samples. `add_...` and `end_run` return whether it is full; then call `finish`.
 
-    A run is staged (`note_run`), its rows get the keys of their ids (`name_rows`, `learn`), and it ends (`end_run`)
+    A run is staged (`stage_run`), its rows get the keys of their ids (`name_rows`, `learn`), and it ends (`end_run`)
     after the last row with a key. The messages after it are left to the normal path.
     """
 
@@ -78,7 +78,7 @@ class LiveSamples:
     def add_reply(self, key, reader, received_ns):
         """Add a reply with a sample: the record is `reader.response`."""
         self.begin(key, reader, received_ns)
-        self.samples.note_reply(self.place, reader.response, reader.c.data)
+        self.samples.stage_reply(self.place, reader.response, reader.c.data)
         return self.end(reader)
 
     def begin(self, key, reader, received_ns):
@@ -87,7 +87,7 @@ class LiveSamples:
         if samples.is_crowded() or STAGE - self.used < reader.c.at - reader.start:
             self.gather()
         number: cython.int = self.number(key)
-        samples.note_no_key()
+        samples.stage_no_key()
         samples.notes.scope[samples.row - samples.gathered] = number
         self.spelled += len(key)
         return 0
@@ -105,7 +105,7 @@ class LiveSamples:
 
     # Runs
 
-    def note_run(self, reader, size, received_ns):
+    def stage_run(self, reader, size, received_ns):
         """Stage common publications with declared keys from a reader, at most `most`. Return their number."""
         samples: SamplesBuilder = self.samples
         before: cython.Py_ssize_t = samples.row

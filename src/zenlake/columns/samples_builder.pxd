@@ -54,13 +54,13 @@ cdef class SamplesBuilder(TableBuilder):
     cdef SpanStaging responders
     cdef int add_push(self, RowPosition p, Push push, bint accepted, const unsigned char* data) except -1 nogil
     cdef int add_reply(self, RowPosition p, Response response, bint accepted, const unsigned char* data) except -1 nogil
-    cdef void note_no_key(self) noexcept nogil
+    cdef void stage_no_key(self) noexcept nogil
     cdef int note_push(self, RowPosition p, Push push, const unsigned char* data) except -1 nogil
-    cdef int note_reply(self, RowPosition p, Response response, const unsigned char* data) except -1 nogil
-    cdef void note_key(self, WireExpr expr, bint accepted) noexcept nogil
-    cdef void note_put(self, Put put) noexcept nogil
-    cdef void note_del(self, Del delete) noexcept nogil
-    cdef void note_origin(self, Py_ssize_t i, Stamp stamp, Source source, Blob attachment) noexcept nogil
+    cdef int stage_reply(self, RowPosition p, Response response, const unsigned char* data) except -1 nogil
+    cdef void stage_key(self, WireExpr expr, bint accepted) noexcept nogil
+    cdef void stage_put(self, Put put) noexcept nogil
+    cdef void stage_del(self, Del delete) noexcept nogil
+    cdef void stage_origin(self, Py_ssize_t i, Stamp stamp, Source source, Blob attachment) noexcept nogil
     cdef int note(self, RowPosition p, int manner, const unsigned char* data) except -1 nogil
     cdef void forget(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil
     cdef void move(self, Py_ssize_t by, const unsigned char* data) noexcept nogil
@@ -72,10 +72,10 @@ cdef class SamplesBuilder(TableBuilder):
     cdef int gather(self, KeyTable opener, KeyTable acceptor) except -1 nogil
     cdef int gather_columns(self, Py_ssize_t first, Py_ssize_t count, KeyTable opener, KeyTable acceptor) except -1 nogil
     cdef int gather_keys(self, Py_ssize_t first, Py_ssize_t count, KeyTable opener, KeyTable acceptor) except -1 nogil
-    cdef bint are_whole(self, Py_ssize_t count) noexcept nogil
+    cdef bint are_complete(self, Py_ssize_t count) noexcept nogil
     cdef int gather_times(self, Py_ssize_t first, Py_ssize_t count) except -1 nogil
-    cdef int gather_manners(self, Py_ssize_t first, Py_ssize_t count) except -1 nogil
-    cdef int fill_manner(self, Py_ssize_t first, Py_ssize_t last, int manner) except -1 nogil
+    cdef int gather_qos(self, Py_ssize_t first, Py_ssize_t count) except -1 nogil
+    cdef int fill_qos(self, Py_ssize_t first, Py_ssize_t last, int manner) except -1 nogil
 
 cdef inline long long microseconds(unsigned long long ntp64) noexcept nogil:
     return (ntp64 >> 32) * 1000000 + ((ntp64 & 0xFFFFFFFFULL) * 1000000 >> 32)

@@ -88,20 +88,20 @@ class SamplesBuilder(TableBuilder):
 
     def add_push(self, p, push, accepted, data):
         """Stage a publication. `accepted`: the acceptor of the session declared the key id."""
-        self.note_key(push.key, accepted)
+        self.stage_key(push.key, accepted)
         return self.note_push(p, push, data)
 
     def add_reply(self, p, response, accepted, data):
         """Stage a reply with a sample."""
-        self.note_key(response.key, accepted)
-        return self.note_reply(p, response, data)
+        self.stage_key(response.key, accepted)
+        return self.stage_reply(p, response, data)
 
-    def note_key(self, expr, accepted):
+    def stage_key(self, expr, accepted):
         i: cython.Py_ssize_t = self.row - self.gathered
         self.notes.scope[i] = -expr.scope if accepted else expr.scope
         self.suffixes.note(i, expr.suffix)
 
-    def note_no_key(self):
+    def stage_no_key(self):
         """Finish a row whose key was written by the caller."""
         i: cython.Py_ssize_t = self.row - self.gathered
         self.notes.scope[i] = 0
@@ -110,40 +110,40 @@ class SamplesBuilder(TableBuilder):
     def note_push(self, p, push, data):
         self.responders.skip(self.row - self.gathered)
         if push.is_put:
-            self.note_put(push.put)
+            self.stage_put(push.put)
             return self.note(p, PUT | push.qos, data)
-        self.note_del(push.delete)
+        self.stage_del(push.delete)
         return self.note(p, DEL | push.qos, data)
 
-    def note_reply(self, p, response, data):
+    def stage_reply(self, p, response, data):
         self.request_id.put(self.row, response.id)
         self.responders.note(self.row - self.gathered, response.responder.zid)
         if response.responder.zid.size >= 0:
             self.responder_eid.put(self.row, response.responder.eid)
         if response.reply.is_put:
-            self.note_put(response.reply.put)
+            self.stage_put(response.reply.put)
             return self.note(p, PUT | response.qos, data)
-        self.note_del(response.reply.delete)
+        self.stage_del(response.reply.delete)
         return self.note(p, DEL | response.qos, data)
 
-    def note_put(self, put):
+    def stage_put(self, put):
         i: cython.Py_ssize_t = self.row - self.gathered
         self.payloads.note(i, put.payload)
         self.slices.note(i, put.slices)
         self.notes.encoding[i] = put.encoding.id
         self.schemas.note(i, put.encoding.schema)
         self.bytes += put.payload.size  # an estimate: one less if the payload is absent
-        self.note_origin(i, put.timestamp, put.source, put.attachment)
+        self.stage_origin(i, put.timestamp, put.source, put.attachment)
 
-    def note_del(self, delete):
+    def stage_del(self, delete):
         i: cython.Py_ssize_t = self.row - self.gathered
         self.payloads.skip(i)
         self.slices.skip(i)
         self.notes.encoding[i] = -1
         self.schemas.skip(i)
-        self.note_origin(i, delete.timestamp, delete.source, delete.attachment)
+        self.stage_origin(i, delete.timestamp, delete.source, delete.attachment)
 
-    def note_origin(self, i, stamp, source, attachment):
+    def stage_origin(self, i, stamp, source, attachment):
         self.stamps.note(i, stamp.id)
         self.notes.ntp64[i] = as_signed(stamp.ntp64)
         if source.entity.zid.size >= 0:
@@ -241,7 +241,7 @@ class SamplesBuilder(TableBuilder):
         self.source_sn.gather(first, self.notes.sn, self.sources, count)
         self.attachment.gather(first, self.attachments, count, self.data)
         self.responder_zid.gather(first, self.responders, count, self.data)
-        return self.gather_manners(first, count)
+        return self.gather_qos(first, count)
 
     def gather_keys(self, first, count, opener, acceptor):
         i: cython.Py_ssize_t = 0
@@ -252,7 +252,7 @@ class SamplesBuilder(TableBuilder):
             i = self.key.gather_numbered(first, self.notes.scope, 1, opener, count)
             if i == 0:
                 i = self.key.gather_numbered(first, self.notes.scope, -1, acceptor, count)
-        elif self.are_whole(count):
+        elif self.are_complete(count):
             return self.key.gather(first, self.suffixes, count, self.data)
         while i < count:
             scope = self.notes.scope[i]
@@ -263,7 +263,7 @@ class SamplesBuilder(TableBuilder):
             i += 1
         return 0
 
-    def are_whole(self, count):
+    def are_complete(self, count):
         """Return whether all staged rows have an undeclared key, the other common case."""
         i: cython.Py_ssize_t = 0
         while i < count and self.notes.scope[i] == 0 and self.notes.suffix.size[i] > 0:
@@ -283,7 +283,7 @@ class SamplesBuilder(TableBuilder):
             self.notes.time[i] = microseconds(self.notes.ntp64[i])
         return self.timestamp.gather(first, self.notes.time, self.stamps, count)
 
-    def gather_manners(self, first, count):
+    def gather_qos(self, first, count):
         """Write kind and QoS, which seldom change between rows."""
         if not (self.kind.on or self.priority.on or self.congestion.on or self.express.on):
             return 0
@@ -295,11 +295,11 @@ class SamplesBuilder(TableBuilder):
             last = row + 1
             while last < count and self.notes.manner[last] == manner:
                 last += 1
-            self.fill_manner(first + row, first + last, manner)
+            self.fill_qos(first + row, first + last, manner)
             row = last
         return 0
 
-    def fill_manner(self, first, last, manner):
+    def fill_qos(self, first, last, manner):
         self.kinds.fill(self.kind, first, last, 1 if manner & DEL else 0)
         self.priority.fill(first, last, manner & PRIORITY)
         self.congestions.fill(self.congestion, first, last, 1 if manner & BLOCK else 2 if manner & BLOCK_FIRST else 0)

@@ -28,7 +28,7 @@ cdef class EncodingText:
     cdef unsigned char* text
     cdef int gather(self, Py_ssize_t first, const long long* ids, SpanStaging schemas, Py_ssize_t count,
                     const unsigned char* data) except -1 nogil
-    cdef int spell(self, unsigned int id, Py_ssize_t at, Py_ssize_t size, const unsigned char* data) except -1 nogil
+    cdef int append_text(self, unsigned int id, Py_ssize_t at, Py_ssize_t size, const unsigned char* data) except -1 nogil
     cdef int spell_unknown(self, unsigned int id) except -1 with gil
 
 @cython.final
@@ -40,6 +40,6 @@ cdef class ZenohIdText:
     cdef unsigned char* data
     cdef int gather(self, Py_ssize_t first, SpanStaging nodes, Py_ssize_t count, const unsigned char* data) except -1 nogil
     cdef int put_spelled(self, Py_ssize_t first, Py_ssize_t row, Py_ssize_t last) except -1 nogil
-    cdef void spell(self, Py_ssize_t slot, const unsigned char* data, Py_ssize_t at, Py_ssize_t size) noexcept nogil
+    cdef void append_text(self, Py_ssize_t slot, const unsigned char* data, Py_ssize_t at, Py_ssize_t size) noexcept nogil
 
 cdef int hex_digit(int value) noexcept nogil

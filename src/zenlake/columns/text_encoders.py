@@ -76,12 +76,12 @@ class EncodingText:
                     break
                 last += 1
             if ids[row] >= 0:
-                self.spell(ids[row], schemas.at[row], size, data)
+                self.append_text(ids[row], schemas.at[row], size, data)
                 self.column.fill(first + row, first + last, self.text, 0, self.size)
             row = last
         return 0
 
-    def spell(self, id, at, size, data):
+    def append_text(self, id, at, size, data):
         readable: cython.bint = size >= 0 and utf8_fault(data, at, size) < 0
         self.size = 0
         if id < self.names.count:
@@ -135,7 +135,7 @@ class ZenohIdText:
             ):
                 self.put_spelled(first, done, row)  # some rows may refer to the previous node of the slot
                 done = row
-                self.spell(slot, data, nodes.at[row], nodes.size[row])
+                self.append_text(slot, data, nodes.at[row], nodes.size[row])
             self.spelled.at[row] = slot + TEXT
             self.spelled.size[row] = self.data[slot + TEXT_SIZE]
         if done == 0:
@@ -151,7 +151,7 @@ class ZenohIdText:
             row += 1
         return 0
 
-    def spell(self, slot, data, at, size):
+    def append_text(self, slot, data, at, size):
         copy(self.data, slot, data, at, size)
         self.data[slot + RAW_SIZE] = size
         start: cython.Py_ssize_t = slot + TEXT

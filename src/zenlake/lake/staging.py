@@ -145,13 +145,13 @@ class File:
         table = pa.Table.from_batches(self._held, schema=self._held[0].schema).replace_schema_metadata(
             self.schema.metadata
         )
-        self._note_times(table)
+        self._record_times(table)
         self._held.clear()
         self.rows += table.num_rows
         self._writer.write_table(cluster_rows(table).cast(self.schema), row_group_size=MAX_ROWS)
         self._size = self._count = 0
 
-    def _note_times(self, table: pa.Table) -> None:
+    def _record_times(self, table: pa.Table) -> None:
         if "received_ns" in table.column_names:
             times = pc.min_max(table["received_ns"]).as_py()
             if times["min"] is not None:

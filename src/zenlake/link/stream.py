@@ -264,14 +264,14 @@ class LayeredLink(StreamLink):
             return self._lose(None)
         try:
             for piece in self._layer.feed(data):
-                self._tell_ready()
+                self._notify_ready()
                 if self._closed:
                     return
                 self.owner.receive(piece)
         except LinkError as error:
             self._flush()  # an alert, or a refusal with its reason
             return self._break(error)
-        self._tell_ready()
+        self._notify_ready()
         try:
             self._flush()
         except LinkError as error:
@@ -279,7 +279,7 @@ class LayeredLink(StreamLink):
         if self._layer.is_ended and not self._closed:
             self._lose(None)
 
-    def _tell_ready(self) -> None:
+    def _notify_ready(self) -> None:
         if self._layer.is_ready and not self._was_ready:
             self._was_ready = True
             self.owner.ready()

@@ -111,7 +111,9 @@ class LogDecoder:
             reason = f"{wrong}; {count} batches skipped"
             damaged(LogError(reason))
             values = {"kind": "log unreadable", "count": count, "detail": reason}
-            yield from self._told_with([event(left_out[0].first, None, self._first_batch + left_out[0].row, values)])
+            yield from self._with_redaction(
+                [event(left_out[0].first, None, self._first_batch + left_out[0].row, values)]
+            )
 
     def run(self, part: BlockRange) -> Found:
         self._block = None
@@ -121,14 +123,14 @@ class LogDecoder:
         if self._before is not None and self._before[0] != part.writer:
             yield from self.finish()  # each writer numbers its own batches
         if segment.withholds and self._shown is None:
-            yield from self._expect_withheld()
+            yield from self._expect_redacted()
         if self._before != (part.writer, part.segment, part.first):
             state = segment.state(part.first)
-            removed = self._half_received(part, self._state, state)
+            removed = self._partial_messages(part, self._state, state)
             self._state = state
             self.decoder.sessions[:] = state.sessions
             if removed and part.first == 0:
-                yield from self._told_with([self._removed(segment, lane, state) for lane in removed])
+                yield from self._with_redaction([self._removed(segment, lane, state) for lane in removed])
         state = self._state
         with closing(segment.blocks(part.first, part.last)) as blocks:
             yield from self._decode(part, segment, state, blocks)
@@ -169,7 +171,7 @@ class LogDecoder:
                     pa.RecordBatch.from_pylist(events, schema=select_schema("events"))
                 except (RecursionError, *DAMAGE) as error:
                     raise LogError(f"{segment.where}, block {block}: invalid note: {error}") from None
-                yield from self._told_with(events)
+                yield from self._with_redaction(events)
             yield from self._told(self.decoder.take())
             if self._shown is not None and len(self._shown) > MAX_REDACTED:
                 yield from self.finish()
@@ -182,7 +184,7 @@ class LogDecoder:
 
     # Redacted values: only size and hash are stored
 
-    def _expect_withheld(self) -> Found:
+    def _expect_redacted(self) -> Found:
         """Decode from now on also the columns that locate redacted values."""
         yield from self.finish()
         self._shown = RedactedView()
@@ -208,7 +210,9 @@ class LogDecoder:
 
     # Messages that began before the range
 
-    def _half_received(self, part: BlockRange, before: SegmentState, state: SegmentState) -> list[tuple[int, int, int]]:
+    def _partial_messages(
+        self, part: BlockRange, before: SegmentState, state: SegmentState
+    ) -> list[tuple[int, int, int]]:
         """Restore the received parts of the messages of all lanes. Return the lanes whose parts are gone."""
         carried: dict[str, SessionState] = {}
         if self._follows(part):
@@ -290,7 +294,7 @@ class LogDecoder:
         }  # fmt: skip
         return event(segment.index[0].first, state.sessions[i], segment.first_batch, values)
 
-    def _told_with(self, rows: list[dict[str, Any]]) -> Found:
+    def _with_redaction(self, rows: list[dict[str, Any]]) -> Found:
         """Yield these rows merged with the events of the decoder, ordered by batch."""
         if "events" not in self.tables:
             return

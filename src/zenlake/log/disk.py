@@ -130,7 +130,7 @@ class Disk:
         os.replace(fresh, path)
         self.sync_folder(path.parent)
 
-    def let_go(self, path: Path) -> None:
+    def release_held(self, path: Path) -> None:
         """Drop the file from the page cache, if the system supports it."""
         with suppress(OSError):
             file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -282,7 +282,7 @@ class Log:
                 if begin[0] <= number and (number <= stop[0] or to_the_end):
                     self._tell(LogError(find_unseen(writer, number)), whole)
             if begin < stop:
-                self._refuse_beyond(writer, stop)
+                self._check_end(writer, stop)
                 for gap in self._gaps_between(writer, begin, stop):
                     if (since is None or gap.until > since) and (until is None or gap.since < until):
                         self._tell(LogRemoved(str(gap)), whole)
@@ -323,7 +323,7 @@ class Log:
             return list(offset)
         return [there[0], 0]
 
-    def _refuse_beyond(self, writer: str, stop: tuple[int, ...]) -> None:
+    def _check_end(self, writer: str, stop: tuple[int, ...]) -> None:
         segment, count = stop
         if stop == self._removed(writer):
             return

@@ -229,7 +229,7 @@ class Recorder:
         """Return the rows to write and the flush events to set. After full blocks, incomplete rows wait for more batches."""
         blocks, self._full = self._full, []
         if self._untold[0]:
-            self._tell_lost(blocks[-1] if blocks else self._rows)
+            self._report_lost(blocks[-1] if blocks else self._rows)
         if blocks and not self._asked and not self._stopping:
             return blocks, []
         self._asked = False
@@ -239,7 +239,7 @@ class Recorder:
         flushes, self._flushes = self._flushes, []
         return blocks, flushes
 
-    def _tell_lost(self, rows: BlockBuilder) -> None:
+    def _report_lost(self, rows: BlockBuilder) -> None:
         count, size = self._untold
         self._untold = [0, 0]
         why = f"{size} bytes: the disk was slower than the network"

@@ -288,7 +288,7 @@ class Writer:
             self._whole.append(self._rows)
             self._rows = self.fresh_rows()
 
-    def _use_again(self, rows: BlockBuilder) -> None:
+    def _recycle(self, rows: BlockBuilder) -> None:
         """Release the rows of a written block. After a block that was not full, the traffic is slow and less memory is kept."""
         if rows.size < self.block_size:
             del self._spare[:1]
@@ -432,7 +432,7 @@ class Writer:
         redacted = pack(withheld) if withheld else None
         pieces = block_pieces(table, self._row, rows.notes, len(introduced), packed, redacted, self._options)
         data = table.column("batch").buffers()[2]
-        direct = self._goes_directly(data)
+        direct = self._writes_directly(data)
         if direct:
             pieces = align(pieces, data.size, self._size)
         size = sum(map(len, pieces))
@@ -443,7 +443,7 @@ class Writer:
             if self._withholding is not None:
                 self._withholding.forget(gone)
 
-    def _goes_directly(self, data: pa.Buffer) -> bool:
+    def _writes_directly(self, data: pa.Buffer) -> bool:
         """Return whether a block is written with O_DIRECT.
 
         A full block means fast traffic. Other blocks go through the page cache, which costs little and helps readers.
@@ -468,7 +468,7 @@ class Writer:
         self._unsynced.append(record)
         self._last_written = record.last
         self._prepared = None
-        self._use_again(rows)
+        self._recycle(rows)
         self._size += record.size
         self.bytes_written += record.size
         self._changed += changed
@@ -581,7 +581,7 @@ class Writer:
         self._in_memory.append((self.folder / segment_name(self.segment), self._size))
         while sum(size for _, size in self._in_memory) > self._cached and len(self._in_memory) > 1:
             path, _ = self._in_memory.popleft()
-            self.disk.let_go(path)
+            self.disk.release_held(path)
 
     @property
     def is_writing(self) -> bool:

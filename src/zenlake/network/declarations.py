@@ -244,9 +244,9 @@ class Declarations:
         else:
             self._settle(face, kind, key, info, asked and sends)
         if kind == TOKEN and loser is not None and info is None and asked and not known:
-            self._tell_end(face, key, loser)
+            self._notify_end(face, key, loser)
 
-    def _tell_end(self, face: Face, key: bytes, loser: Face) -> None:
+    def _notify_end(self, face: Face, key: bytes, loser: Face) -> None:
         """Withdraw a token by key, as 1.10.2, for an interest in future declarations that never received the token."""
         if shares(loser, face, TOKEN):
             face.undeclare(TOKEN, 0, key)

@@ -38,7 +38,7 @@ cdef class QueueHandle:
     cdef public bint armed
     cdef bint held
     cdef int hold(self) except -1
-    cdef int let_go(self) except -1
+    cdef int release_held(self) except -1
 
 @cython.final
 cdef class Target:

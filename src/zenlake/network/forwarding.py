@@ -124,12 +124,12 @@ class QueueHandle:
         return self.queue.held
 
     def hold(self):
-        """Lock the queue until `let_go`."""
+        """Lock the queue until `release_held`."""
         self.acquire()
         self.held = True
         return 0
 
-    def let_go(self):
+    def release_held(self):
         self.held = False
         self.release()
         if not self.armed and self.queue.begun + self.queue.complete > 0:
@@ -236,7 +236,7 @@ class RxDispatcher(Sink):
         lane: QueueHandle
         while length(self.held):
             lane = self.held.popleft()
-            lane.let_go()
+            lane.release_held()
         if self.reading.face is not None:
             self.reading.face = None
         return 0
@@ -452,7 +452,7 @@ class RxDispatcher(Sink):
                 push.qos, reliable,
             )  # fmt: skip
             if answer == OVER:
-                self.node.overfull(target.face, self.face)
+                self.node.is_overfull(target.face, self.face)
             if answer != FULL:
                 return 0
         if not target.face.send(self.written(target), push.qos, reliable):

@@ -67,7 +67,7 @@ class Gossip:
     def _self(self, links: tuple[int, ...] = ()) -> LinkState:
         return LinkState(0, self._sn, ZenohId.from_wire(self.node.zid), self.node.whatami, self.locators, links)
 
-    def _tell_routers(self) -> None:
+    def _notify_routers(self) -> None:
         """Send this peer and its connected routers to each of these routers."""
         routers = [face for face in self.node.faces if face.stand is FaceRole.NORTH and self._gossips(face)]
         numbered = [(face.zid, self._numbered(face.zid, face.whatami)) for face in routers]
@@ -90,7 +90,7 @@ class Gossip:
         neighbour = self._numbered(face.zid, face.whatami)
         entries = []
         if face.stand is FaceRole.NORTH:
-            self._tell_routers()
+            self._notify_routers()
         elif self.node.whatami is WhatAmI.PEER:
             entries = [self._self(), self._entry(face.zid, neighbour)]
         neighbours = {other.zid for other in self.node.faces if other is not face and self._gossips(other)}
@@ -109,14 +109,14 @@ class Gossip:
             self.known[face.zid].locators = None
         if face.stand is FaceRole.NORTH and self._gossips(face):
             self._sn += 1
-            self._tell_routers()
+            self._notify_routers()
 
     def listening(self, locators: tuple[str, ...]) -> None:
         """Send changed locators to the neighbours."""
         self.locators = locators
         self._sn += 1
         if self.node.whatami is WhatAmI.PEER:
-            self._tell_routers()
+            self._notify_routers()
             for face in self.node.faces:
                 if face.stand is FaceRole.BESIDE:
                     self._tell(face, [self._self()])

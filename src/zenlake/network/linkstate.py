@@ -130,13 +130,13 @@ class LinkStateRouting:
                 router.payer = None
         self.own.sn += 1
         self._prune()
-        self._tell_all([self.own])
+        self._notify_all([self.own])
         self._grow()
 
     def listening(self) -> None:
         """Send changed locators to the neighbours."""
         self.own.sn += 1
-        self._tell_all([self.own])
+        self._notify_all([self.own])
 
     def _number(self, zid: bytes) -> RemoteRouter:
         router = self.known.get(zid)
@@ -168,7 +168,7 @@ class LinkStateRouting:
             body = linkstate.encode(self._entry(router) for router in routers)
             face.control(Oam(id=linkstate.OAM_ID, qos=CONTROL_QOS, body=body).encode())
 
-    def _tell_all(self, routers: list[RemoteRouter]) -> None:
+    def _notify_all(self, routers: list[RemoteRouter]) -> None:
         for face in self.neighbours.values():
             self._tell(face, routers)
 

@@ -141,12 +141,12 @@ class Node:
         """Declare everything to a face, then send the end of the declarations."""
         yield from self.declarations.tell_all(face)
         if face.stand is FaceRole.BESIDE and told_of_others:
-            self.in_a_moment(lambda: self._told_all(face))
+            self.in_a_moment(lambda: self._declared_to_all(face))
         elif face.stand is FaceRole.BESIDE:
-            self._told_all(face)
+            self._declared_to_all(face)
 
     @staticmethod
-    def _told_all(face: Face) -> None:
+    def _declared_to_all(face: Face) -> None:
         if face.is_open:
             face.final(0)
 
@@ -470,7 +470,7 @@ class Node:
             return
         self._hold(face, source or self.reading.face)
 
-    def overfull(self, face: Face, source: Face) -> None:
+    def is_overfull(self, face: Face, source: Face) -> None:
         """Handle a transmit queue over its limit: write, and if that does not help, stop reading from the source."""
         face.outlet.write()
         if face.lane is not None and face.lane.is_over:

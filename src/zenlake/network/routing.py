@@ -74,10 +74,10 @@ class Routing:
         routes = face.tree_routes.setdefault(node_id, {}) if node_id else face.routes
         old = routes.pop(name, None)
         if old is not None:
-            face.account.release(Resource.ROUTES, weigh(old))
+            face.account.release(Resource.ROUTES, score_bytes(old))
         if len(key) > MAX_UNUSED and not route.targets and not route.receivers:
             return route  # no targets: not worth its memory
-        size = weigh(route)
+        size = score_bytes(route)
         if len(routes) >= MAX_CACHED_ROUTES or not face.account.charge(Resource.ROUTES, size):
             self.forget(face)
             if not face.account.charge(Resource.ROUTES, size):
@@ -229,10 +229,10 @@ class Routing:
             self.sent(target, write_key(target, rest, has_exts), push.qos, reader.frame.reliable != 0, source)
 
 
-def weigh(route: Route) -> int:
+def score_bytes(route: Route) -> int:
     """Return the bytes that a route takes: its name, its key, and the encoded keys."""
     blobs = {id(blob): blob.size for target in (*route.targets, route.whole) for blob in (target.key, target.more)}
-    deleting = 0 if route.deleting is None else weigh(route.deleting)
+    deleting = 0 if route.deleting is None else score_bytes(route.deleting)
     size: int = ROUTE + TARGET * len(route.targets) + 2 * len(route.key) + sum(blobs.values()) + deleting
     return size
 

@@ -141,7 +141,7 @@ class LiveNode(ConnectionOwner):
         self.node.jobs.wake = self._wake_jobs
         self.node.on_error = lambda error: log.error("a callback failed", exc_info=error)
         self.node.on_discover = self._discovered
-        self.node.in_a_moment = self._in_a_moment
+        self.node.in_a_moment = self._schedule_soon
         self.node.is_guarded = config.access is not None
         if config.recording is not None:
             self.node.queries.on_forward = self._forwarded
@@ -234,7 +234,7 @@ class LiveNode(ConnectionOwner):
         with self._changed:
             return self._changed.wait_for(lambda: len(self.faces()) >= count, timeout)
 
-    def wait_until_told(self, timeout: float) -> bool:
+    def wait_until_declared(self, timeout: float) -> bool:
         """Wait until every connected peer has sent its initial declarations."""
         with self._changed:
             return self._changed.wait_for(
@@ -260,7 +260,7 @@ class LiveNode(ConnectionOwner):
         """Listen and connect according to the configuration."""
         config = self.config
         if config.recording is not None:
-            self.runtime.engine.run(self._note_all_drops)
+            self.runtime.engine.run(self._record_all_drops)
         for endpoint in LISTEN[config.mode] if config.listen is None else config.listen:
             if not self._is_joined(endpoint):
                 self.listen(endpoint)
@@ -275,7 +275,7 @@ class LiveNode(ConnectionOwner):
                 if not connection.first.done():
                     raise connection.error or LinkError(str(connection.endpoint), "session not open in time")
         if connections and config.mode is WhatAmI.PEER:
-            self.wait_until_told(DECLARE_TIMEOUT)
+            self.wait_until_declared(DECLARE_TIMEOUT)
 
     def _is_joined(self, endpoint: str) -> bool:
         """Join a multicast group that a peer has as endpoint. Return False for other endpoints."""
@@ -392,17 +392,17 @@ class LiveNode(ConnectionOwner):
     def _ended(self, face: Connection, joined: network.Face | None, event: Closed) -> None:
         if self.config.recording is not None:
             if joined is not None:
-                self._note_drops(face, joined)
+                self._record_drops(face, joined)
                 self._noted.pop(face, None)
             self.config.recording.ended(face, event)
 
-    def _note_all_drops(self) -> None:
+    def _record_all_drops(self) -> None:
         for face, door in self._doors.items():
             if door.face is not None:
-                self._note_drops(face, door.face)
-        self.runtime.engine.call_at(time.monotonic() + NOTED, self._note_all_drops)
+                self._record_drops(face, door.face)
+        self.runtime.engine.call_at(time.monotonic() + NOTED, self._record_all_drops)
 
-    def _note_drops(self, face: Connection, joined: network.Face) -> None:
+    def _record_drops(self, face: Connection, joined: network.Face) -> None:
         """Record the messages dropped since the last call."""
         dropped = TrafficStats.of(face, joined).dropped
         new = dropped - self._noted.get(face, 0)
@@ -435,7 +435,7 @@ class LiveNode(ConnectionOwner):
         else:
             self.runtime.engine.call_soon(call)
 
-    def _in_a_moment(self, call: Callable[[], None]) -> None:
+    def _schedule_soon(self, call: Callable[[], None]) -> None:
         def late() -> None:
             with self.node.lock:
                 call()

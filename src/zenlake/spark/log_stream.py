@@ -41,7 +41,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: i
         self._registered: Offsets | None = None
 
     def initialOffset(self) -> dict[str, Any]:
-        log = self._begun()
+        log = self._started_log()
         if self.wanted.since is not None:
             return encode_offsets(log, log.at(ns(self.wanted.since)))
         if isinstance(self.wanted.starting, dict):
@@ -56,7 +56,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: i
         )
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = self._begun().latest()
+        self._target = self._started_log().latest()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         if self.wanted.max_bytes is not None:
@@ -66,7 +66,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: i
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        log = self._begun()
+        log = self._started_log()
         latest = log.latest()
         begin = continue_from(log, of(log, start), latest, self.wanted.fail_on_data_loss)
         self._read_up_to(begin)
@@ -114,7 +114,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: i
             register(self.wanted.path, self.wanted.reader, offsets)
             self._registered = offsets
 
-    def _begun(self) -> Log:
+    def _started_log(self) -> Log:
         """Return the log, with a running recorder if one is configured."""
         if self.trouble is None and self.wanted.recording is not None:
             start_recording(self.wanted.path, self.wanted.recording)

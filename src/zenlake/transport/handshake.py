@@ -69,14 +69,14 @@ TABLE: dict[tuple[HandshakeState, HandshakeEvent], tuple[str, HandshakeState]] =
     (S.IDLE,         E.START):      ("send_init_syn",  S.INIT_SENT),
     (S.IDLE,         E.TIMEOUT):    ("give_up",        S.CLOSED),
     (S.INIT_SENT,    E.INIT_ACK):   ("send_open_syn",  S.OPEN_SENT),
-    (S.INIT_SENT,    E.CLOSE):      ("note_refusal",   S.CLOSED),
+    (S.INIT_SENT,    E.CLOSE):      ("record_refusal",   S.CLOSED),
     (S.INIT_SENT,    E.TIMEOUT):    ("give_up",        S.CLOSED),
     (S.OPEN_SENT,    E.OPEN_ACK):   ("finish",         S.OPEN),
-    (S.OPEN_SENT,    E.CLOSE):      ("note_refusal",   S.CLOSED),
+    (S.OPEN_SENT,    E.CLOSE):      ("record_refusal",   S.CLOSED),
     (S.OPEN_SENT,    E.TIMEOUT):    ("give_up",        S.CLOSED),
     (S.LISTENING,    E.INIT_SYN):   ("send_init_ack",  S.LISTENING),
     (S.LISTENING,    E.OPEN_SYN):   ("send_open_ack",  S.OPEN),
-    (S.LISTENING,    E.CLOSE):      ("note_refusal",   S.CLOSED),
+    (S.LISTENING,    E.CLOSE):      ("record_refusal",   S.CLOSED),
     (S.LISTENING,    E.TIMEOUT):    ("give_up",        S.CLOSED),
 }  # fmt: skip
 
@@ -155,7 +155,7 @@ class Handshake:
         name = "non-handshake batch" if message is None else type(message).__name__.upper()
         raise RemoteError(f"unexpected {name} in handshake state {self.state.name}", CloseReason.INVALID)
 
-    def note_refusal(self, message: Close, now: float) -> None:
+    def record_refusal(self, message: Close, now: float) -> None:
         self.reason = close_reason(message.reason)
         self.refused_by_peer = True
         self.error = RemoteError("the peer refused the session", self.reason)
