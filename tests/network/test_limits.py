@@ -404,7 +404,7 @@ def test_the_end_of_one_interest_of_many_costs_what_it_matches() -> None:
         curious.say(Interest(mode=2, id=id, options=8, key=f"other/{id}", qos=8))
     curious.say(Interest(mode=3, id=1, options=8, key="t/*", qos=8))
     assert calls(lambda: curious.say(Interest(mode=0, id=1, qos=8))) < 2 * few + 100
-    assert not curious.face.told[TOKEN]
+    assert not curious.face.declared_to[TOKEN]
 
 
 def test_a_declaration_costs_no_more_with_many_others_that_a_publisher_matches() -> None:
@@ -472,7 +472,7 @@ def test_a_neighbour_that_hears_everything_receives_it_in_slices() -> None:
     for id in range(1, 2001):
         client.say(subscribe(f"k/{id}", id))
     peer = Hand(mesh, node, PEER, mesh.zid(), 1 << 16)
-    assert 0 < len(peer.face.told[SUBSCRIBER]) < 2000
+    assert 0 < len(peer.face.declared_to[SUBSCRIBER]) < 2000
     assert not peer.wire.paused  # two nodes with many declarations for each other both continue to read
     knowledge = Knowledge()
     knowledge.learn([message for message in peer.heard() if isinstance(message, Declare)])

@@ -74,7 +74,7 @@ cdef class TextBuilder(ArrayBuilder):
     cdef unsigned char* data
     cdef Py_ssize_t room
     cdef readonly Py_ssize_t used
-    cdef Py_ssize_t told
+    cdef Py_ssize_t offset_rows
     cdef int keep(self, Block block) except -1
     cdef int grow(self, Py_ssize_t room) except -1 with gil
     cdef void begin(self, Py_ssize_t row) noexcept nogil
@@ -85,11 +85,11 @@ cdef class TextBuilder(ArrayBuilder):
     cdef inline int put(self, Py_ssize_t row, const unsigned char* source, Py_ssize_t at, Py_ssize_t size) except -1 nogil:
         if not self.on:
             return 0
-        if self.told != row or self.room - self.used < size:
+        if self.offset_rows != row or self.room - self.used < size:
             return self.put_after_nulls(row, source, at, size)
         copy(self.data, self.used, source, at, size)
         self.used += size
-        self.told = row + 1
+        self.offset_rows = row + 1
         self.offsets[row + 1] = self.used
         self.mark(row)
         return 0

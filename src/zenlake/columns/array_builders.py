@@ -270,7 +270,7 @@ class TextBuilder(ArrayBuilder):
     def __init__(self, type_, rows, pool, on=True):
         self.room = 0
         self.used = 0
-        self.told = 0
+        self.offset_rows = 0
         ArrayBuilder.__init__(self, type_, rows, pool, on)
 
     def reset(self):
@@ -280,11 +280,13 @@ class TextBuilder(ArrayBuilder):
         self.offsets = cython.cast(cython.p_int, block.data) if cython.compiled else block.data.cast("i")
         self.offsets[0] = 0
         room: cython.Py_ssize_t = self.room or 16 * self.rows
-        filled: cython.Py_ssize_t = self.used * self.rows // self.told if self.told else 0  # extrapolated to all rows
+        filled: cython.Py_ssize_t = (
+            self.used * self.rows // self.offset_rows if self.offset_rows else 0
+        )  # extrapolated to all rows
         if 2 * filled < room > 64:  # the next record batch is probably similar
             room //= 2
         self.used = 0
-        self.told = 0
+        self.offset_rows = 0
         return self.keep(self.pool.block(room))
 
     def keep(self, block):
@@ -300,9 +302,9 @@ class TextBuilder(ArrayBuilder):
 
     def begin(self, row):
         """Start a value. Its parts follow, then `end`."""
-        while self.told < row:  # the rows since the last value are null
-            self.told += 1
-            self.offsets[self.told] = self.used
+        while self.offset_rows < row:  # the rows since the last value are null
+            self.offset_rows += 1
+            self.offsets[self.offset_rows] = self.used
 
     def add(self, source, at, size):
         self.make_room(size)
@@ -311,7 +313,7 @@ class TextBuilder(ArrayBuilder):
         return 0
 
     def end(self, row):
-        self.told = row + 1
+        self.offset_rows = row + 1
         self.offsets[row + 1] = self.used
         self.mark(row)
 
@@ -456,7 +458,7 @@ class TextBuilder(ArrayBuilder):
 
     def end_rows(self, first, last, used):
         self.used = used
-        self.told = last
+        self.offset_rows = last
         self.mark_rows(first, last)
         return 0
 

@@ -17,7 +17,7 @@ from zenlake.link.tls_config import Tls
 
 __all__ = ["Address", "BaseLink", "LinkListener", "Port", "Tls", "ask", "connect", "listen", "needs_asking"]
 
-CHAPTERS = {
+PROTOCOL_MODULES = {
     "tcp": "tcp",
     "tls": "tls",
     "unixsock-stream": "unix",
@@ -31,11 +31,11 @@ EXTRAS = {"quic": "aioquic", "ws": "websockets", "wss": "websockets"}
 WITHOUT_HOST = ("unixsock-stream", "memory")
 
 
-def _chapter(endpoint: EndPoint) -> ModuleType:
-    name = CHAPTERS.get(endpoint.protocol)
+def _import_protocol(endpoint: EndPoint) -> ModuleType:
+    name = PROTOCOL_MODULES.get(endpoint.protocol)
     if name is None:
         raise EndpointError(
-            f"endpoint `{endpoint}`: unsupported protocol `{endpoint.protocol}`; expected one of {', '.join(CHAPTERS)}"
+            f"endpoint `{endpoint}`: unsupported protocol `{endpoint.protocol}`; expected one of {', '.join(PROTOCOL_MODULES)}"
         )
     try:
         return import_module(f"zenlake.link.{name}")
@@ -47,12 +47,12 @@ def _chapter(endpoint: EndPoint) -> ModuleType:
 
 def connect(endpoint: EndPoint, address: Address | None, tls: Tls) -> BaseLink:
     """Begin a link to one of the addresses of the endpoint. Its owner gets `ready` or `lost`. Does not block."""
-    link: BaseLink = _chapter(endpoint).connect(endpoint, address, tls)
+    link: BaseLink = _import_protocol(endpoint).connect(endpoint, address, tls)
     return link
 
 
 def listen(endpoint: EndPoint, tls: Tls) -> LinkListener:
-    listener: LinkListener = _chapter(endpoint).listen(endpoint, tls)
+    listener: LinkListener = _import_protocol(endpoint).listen(endpoint, tls)
     return listener
 
 

@@ -62,7 +62,7 @@ logger = logging.getLogger("zenlake.log")
 
 Offsets = dict[str, list[int]]
 
-MEND = "run `zenlake log repair` to recover the other blocks"
+REPAIR_HINT = "run `zenlake log repair` to recover the other blocks"
 MIN_PREFETCHED = 256 << 10  # bytes per block, on average; for smaller blocks threads cost more than the checksums
 PREFETCHED = 2  # number of blocks to prefetch
 GUESS = 1 << 15  # bytes that hold the metadata of most blocks: one request to an object store
@@ -428,7 +428,7 @@ class Segment:
             raise self._damaged(block, error) from None
 
     def _damaged(self, block: int, why: object) -> LogError:
-        return LogError(f"{self.where}, block {block}: {why}; {MEND}")
+        return LogError(f"{self.where}, block {block}: {why}; {REPAIR_HINT}")
 
     def _record(self, block: int) -> BlockRecord:
         try:

@@ -187,8 +187,8 @@ class Declarations:
                 if kind in aggregate.kinds:
                     self._refresh(face, kind, aggregate.key)
         for face in self.faces:
-            if face.is_told_all or face in interests or resource.key in face.told[kind]:
-                self.tell(face, kind, resource, is_news, loser, interests.get(face, ()))
+            if face.is_sent_all or face in interests or resource.key in face.declared_to[kind]:
+                self.update(face, kind, resource, is_news, loser, interests.get(face, ()))
         self.on_change(kind, resource.key)
 
     def _wanting(self, kind: int, key: bytes) -> list[Wanting]:
@@ -222,16 +222,16 @@ class Declarations:
             if not by_face and interest.key is not None:
                 self.wanted[kind].remove(interest.key)
 
-    def tell(
+    def update(
         self, face: Face, kind: int, resource: DeclaredKey, is_news: bool = True, loser: Face | None = None,
         interests: Iterable[Iterable[FaceInterest]] = (),
     ) -> None:  # fmt: skip
         """Update the declaration of a resource to a face. `interests` are those of the face in the resource, by their keys."""
         key, info = resource.key, self.info(face, kind, resource)
-        if face.is_told_all:
+        if face.is_sent_all:
             self._settle(face, kind, key, info, True)
             return
-        known = key in face.told[kind]
+        known = key in face.declared_to[kind]
         asked, sends = False, is_news or known or kind != TOKEN
         for interest in (interest for those in interests for interest in those):
             if interest.answered:
@@ -325,7 +325,7 @@ class Declarations:
 
     def _forget_kind(self, face: Face, kind: int, aggregate: Aggregate) -> None:
         """Forget a kind that has neither an interest nor a declaration to withdraw."""
-        if not aggregate.kinds[kind] and aggregate.key not in face.told[kind]:
+        if not aggregate.kinds[kind] and aggregate.key not in face.declared_to[kind]:
             del aggregate.kinds[kind]
             if not aggregate.kinds:
                 self._forget_aggregate(face, aggregate)
@@ -333,21 +333,21 @@ class Declarations:
     def _settle(
         self, face: Face, kind: int, key: bytes, info: int | None, wanted: bool, interest_id: int | None = None
     ) -> None:
-        sent = face.told[kind].get(key)
+        sent = face.declared_to[kind].get(key)
         if info is None:
             if sent is not None:
-                del face.told[kind][key]
+                del face.declared_to[kind][key]
                 face.undeclare(kind, sent[0], key)
         elif wanted and (sent is None or sent[1] != info or interest_id is not None):
             id = face.next_id() if sent is None else sent[0]
-            face.told[kind][key] = (id, info)
+            face.declared_to[kind][key] = (id, info)
             face.declare(kind, id, key, info, interest_id)
 
-    def tell_all(self, face: Face) -> Job:
+    def declare_all(self, face: Face) -> Job:
         """Declare everything to a new face that receives all declarations, in steps. Later changes are declared as they occur."""
         for kind, table in self.tables.items():
             for number, resource in enumerate(table.values()):
-                self.tell(face, kind, resource)
+                self.update(face, kind, resource)
                 if number % STEP == STEP - 1:
                     yield face if face.is_full else None
 
@@ -380,19 +380,19 @@ class Declarations:
                     continue
                 if not interest.mode & FUTURE:
                     face.declare(kind, 0, key, info, interest.id)  # as 1.10.2: it cannot be withdrawn
-                elif key not in face.told[kind] or face.told[kind][key][0] <= last_id:
+                elif key not in face.declared_to[kind] or face.declared_to[kind][key][0] <= last_id:
                     if key in face.aggregates and kind in face.aggregates[key].kinds:
                         yield from self._settle_aggregate(face, kind, key, True, interest.id)
                     else:
                         self._settle(face, kind, key, info, True, interest.id)
 
-    def stop_telling(self, face: Face, interest: FaceInterest) -> Job:
+    def end_interest(self, face: Face, interest: FaceInterest) -> Job:
         """End an interest. Tokens and aggregates that no other interest intersects are forgotten, without an undeclaration.
 
         All other declarations are still withdrawn when they end: the face may keep them in its tables, as our faces do.
         """
         if interest.wants(TOKEN):
-            sent = face.told[TOKEN]
+            sent = face.declared_to[TOKEN]
             for number, key in enumerate(list(sent)):
                 if number % STEP == STEP - 1:
                     yield None
@@ -411,7 +411,7 @@ class Declarations:
             if aggregate.kinds[kind]:
                 continue
             if not self._is_wanted(face, kind, aggregate.key):
-                face.told[kind].pop(aggregate.key, None)
+                face.declared_to[kind].pop(aggregate.key, None)
             self._forget_kind(face, kind, aggregate)
 
     def _is_wanted(self, face: Face, kind: int, key: bytes) -> bool:

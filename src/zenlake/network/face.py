@@ -186,7 +186,7 @@ class Face:
         self.mine = mine or KeyTable()
         self.prefixes: dict[bytes, int] = {}
         self.declared: dict[int, dict[int, bytes]] = {kind: {} for kind in KINDS}
-        self.told: dict[int, dict[bytes, tuple[int, int]]] = {kind: {} for kind in KINDS}
+        self.declared_to: dict[int, dict[bytes, tuple[int, int]]] = {kind: {} for kind in KINDS}
         self.interests: dict[int, FaceInterest] = {}
         self.aggregates: dict[bytes, Aggregate] = {}
         self.stale: dict[tuple[int, bytes], bool] = {}
@@ -230,7 +230,7 @@ class Face:
         self.last_id = 0
 
     @property
-    def is_told_all(self) -> bool:
+    def is_sent_all(self) -> bool:
         """Whether it receives all declarations without an interest."""
         return self.stand is FaceRole.NORTH or self.stand is FaceRole.BESIDE
 

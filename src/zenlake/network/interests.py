@@ -126,7 +126,7 @@ class Interests:
         if interest is None:
             return
         self._drop(interest)
-        self.jobs.start(face, self.declarations.stop_telling(face, interest))
+        self.jobs.start(face, self.declarations.end_interest(face, interest))
 
     def _drop(self, interest: FaceInterest) -> None:
         interest.answered = True

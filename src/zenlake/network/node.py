@@ -126,7 +126,7 @@ class Node:
             told_of_others = self.gossip.opened(face)
             if face.stand is FaceRole.TREE:
                 self.routers.opened(face)
-            if face.is_told_all:
+            if face.is_sent_all:
                 self.jobs.start(face, self._introduce(face, told_of_others), suspend=False)
             self.interests.opened(face)
         self._after()
@@ -139,7 +139,7 @@ class Node:
 
     def _introduce(self, face: Face, told_of_others: bool) -> Job:
         """Declare everything to a face, then send the end of the declarations."""
-        yield from self.declarations.tell_all(face)
+        yield from self.declarations.declare_all(face)
         if face.stand is FaceRole.BESIDE and told_of_others:
             self.in_a_moment(lambda: self._declared_to_all(face))
         elif face.stand is FaceRole.BESIDE:

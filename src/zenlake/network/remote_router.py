@@ -97,7 +97,7 @@ class RemoteRouter(Face):
         for child in self.children:
             if child not in had:
                 for (kind, key), (_, info) in self.has.items():
-                    self.tell(child, kind, key, info)
+                    self.send_to_child(child, kind, key, info)
 
     def lose(self) -> None:
         """Remove its state, because it is unreachable. Neighbours that still reach it may send more declarations."""
@@ -117,15 +117,15 @@ class RemoteRouter(Face):
         self.heard = {face: said for face, said in self.heard.items() if face is self.parent}
         for child in self.children:
             for kind, key in self.left.get(child, set()) - self.has.keys():
-                self.tell(child, kind, key, None)
+                self.send_to_child(child, kind, key, None)
         self.left.clear()
 
     def pass_on(self, kind: int, key: bytes, info: int | None) -> None:
         """Send a declaration to our children in its tree. With `info` None, withdraw it."""
         for child in self.children:
-            self.tell(child, kind, key, info)
+            self.send_to_child(child, kind, key, info)
 
-    def tell(self, child: Face, kind: int, key: bytes, info: int | None) -> None:
+    def send_to_child(self, child: Face, kind: int, key: bytes, info: int | None) -> None:
         """Send a declaration to a child. Between routers the key identifies it, without an id."""
         if info is None:
             child.undeclare(kind, 0, key, self.psid)

@@ -40,7 +40,7 @@ cdef class EncodingField(Field):
     cdef public unsigned int id
     cdef readonly Blob schema
     cdef int read(self, Cursor c, const char* id, const char* schema) except -1 nogil
-    cdef bint told(self) noexcept nogil
+    cdef bint is_explicit(self) noexcept nogil
     cdef Py_ssize_t size(self) noexcept nogil
     cdef int write(self, WireWriter w) except -1 nogil
     cdef inline void clear(self) noexcept nogil:

@@ -147,7 +147,7 @@ class EncodingField(Field):
             self.schema.clear()
         return 0
 
-    def told(self):
+    def is_explicit(self):
         """Whether there is anything to write: encoding 0 without a schema is the default."""
         return self.id != 0 or self.schema.size >= 0
 

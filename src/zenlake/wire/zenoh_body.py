@@ -120,10 +120,10 @@ class Put(Message):
     def write(self, w):
         w.message = "PUT"
         stamped: cython.bint = self.timestamp.id.size >= 0
-        w.header(message_ids.PUT | (T if stamped else 0) | (E if self.encoding.told() else 0))
+        w.header(message_ids.PUT | (T if stamped else 0) | (E if self.encoding.is_explicit() else 0))
         if stamped:
             self.timestamp.write(w)
-        if self.encoding.told():
+        if self.encoding.is_explicit():
             self.encoding.write(w)
         if self.source.entity.zid.size >= 0:
             self.source.write_ext(w, SOURCE)
@@ -398,8 +398,8 @@ class Err(Message):
 
     def write(self, w):
         w.message = "ERR"
-        w.header(message_ids.ERR | (E if self.encoding.told() else 0))
-        if self.encoding.told():
+        w.header(message_ids.ERR | (E if self.encoding.is_explicit() else 0))
+        if self.encoding.is_explicit():
             self.encoding.write(w)
         if self.source.entity.zid.size >= 0:
             self.source.write_ext(w, SOURCE)

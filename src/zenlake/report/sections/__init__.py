@@ -13,7 +13,7 @@ from zenlake.report.sections import liveliness, losses, overview, queries, sessi
 from zenlake.report.sections.findings import findings
 from zenlake.report.sections.time_window import TimeWindow
 
-CHAPTERS: dict[str, Callable[[Dataset, TimeWindow], dict[str, Any]]] = {
+SECTIONS: dict[str, Callable[[Dataset, TimeWindow], dict[str, Any]]] = {
     "overview": overview.figures,
     "traffic": traffic.figures,
     "sessions": sessions.figures,
@@ -27,9 +27,9 @@ CHAPTERS: dict[str, Callable[[Dataset, TimeWindow], dict[str, Any]]] = {
 def figures(recording: Dataset, said: Callable[[str], None]) -> dict[str, Any]:
     """Return all figures of a recording, by section of the page."""
     window = TimeWindow.of(recording)
-    result: dict[str, Any] = {"name": recording.name, "kind": recording.kind, "window": window.told()}
-    for name, chapter in CHAPTERS.items():
+    result: dict[str, Any] = {"name": recording.name, "kind": recording.kind, "window": window.as_dict()}
+    for name, section in SECTIONS.items():
         said(f"{recording.name}: {name}")
-        result[name] = chapter(recording, window)
+        result[name] = section(recording, window)
     result["findings"] = findings(result)
     return result

@@ -31,7 +31,7 @@ class TimeWindow:
         first, last = span["first"] or 0, span["last"] or 0
         return cls(first, last, width((last - first) / STEPS))
 
-    def told(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         return {"first": self.first / 1000, "last": self.last / 1000, "step": self.step / 1000}
 
     def bucket(self, time: str = "received") -> str:
