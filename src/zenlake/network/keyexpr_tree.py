@@ -40,7 +40,7 @@ def finish(walk: Walk[Result]) -> Result:
             return result
 
 
-class Leaf(Generic[Value]):
+class TreeLeaf(Generic[Value]):
     """One expression, in place of a branch that would lead only to it."""
 
     __slots__ = ("chunk", "key", "value")
@@ -60,12 +60,12 @@ class TreeNode(Generic[Value]):
         self.chunk = chunk
         self.depth = depth
         self.value: Value | None = None
-        self.branches: dict[bytes, TreeNode[Value] | Leaf[Value]] = {}
+        self.branches: dict[bytes, TreeNode[Value] | TreeLeaf[Value]] = {}
         """Children by chunk. At MAX_DEPTH only leaves, by the whole rest of their expressions."""
-        self.patterns: dict[bytes, TreeNode[Value] | Leaf[Value]] = {}
+        self.patterns: dict[bytes, TreeNode[Value] | TreeLeaf[Value]] = {}
         """Children whose chunk contains `$*`."""
 
-    def add(self, name: bytes, child: "TreeNode[Value] | Leaf[Value]") -> None:
+    def add(self, name: bytes, child: "TreeNode[Value] | TreeLeaf[Value]") -> None:
         self.branches[name] = child
         if b"$" in name:
             self.patterns[name] = child
@@ -103,13 +103,13 @@ class KeyExprTree(Generic[Value]):
             if child is None:
                 branch.add(name, _leaf(branch, name, key, value))
                 return
-            if isinstance(child, Leaf):
+            if isinstance(child, TreeLeaf):
                 child = self._split(branch, name, child)
             branch = child
         branch.value = value
 
     @staticmethod
-    def _split(branch: TreeNode[Value], name: bytes, leaf: Leaf[Value]) -> TreeNode[Value]:
+    def _split(branch: TreeNode[Value], name: bytes, leaf: TreeLeaf[Value]) -> TreeNode[Value]:
         """Replace a leaf by a branch that leads to it."""
         below: TreeNode[Value] = TreeNode(name, branch.depth + 1)
         branch.add(name, below)
@@ -129,7 +129,7 @@ class KeyExprTree(Generic[Value]):
         names = key.split(b"/", MAX_DEPTH)
         for name in names:
             child = path[-1].branches[name]
-            if isinstance(child, Leaf):
+            if isinstance(child, TreeLeaf):
                 path[-1].drop(name)
                 break
             path.append(child)
@@ -165,7 +165,7 @@ class KeyExprTree(Generic[Value]):
             after = matcher.step(positions, child.chunk)
             if not after:
                 continue
-            if isinstance(child, Leaf):
+            if isinstance(child, TreeLeaf):
                 if len(key) + len(child.key) > MAX_SIZE:
                     yield
                 if intersects(child.key, key):
@@ -178,9 +178,9 @@ class KeyExprTree(Generic[Value]):
         return found
 
 
-def _leaf(branch: TreeNode[Value], name: bytes, key: bytes, value: Value) -> Leaf[Value]:
+def _leaf(branch: TreeNode[Value], name: bytes, key: bytes, value: Value) -> TreeLeaf[Value]:
     """Create a leaf for a position in a branch. Below the last level, all leaves are compared."""
-    return Leaf(b"**" if branch.depth == MAX_DEPTH else name, key, value)
+    return TreeLeaf(b"**" if branch.depth == MAX_DEPTH else name, key, value)
 
 
 class Matcher:
@@ -231,7 +231,7 @@ class Matcher:
         """Add the positions behind those with `**`, which can match nothing."""
         return positions | (positions & self.doubles) << 1
 
-    def children(self, branch: TreeNode[Value], positions: int) -> Iterable[TreeNode[Value] | Leaf[Value]]:
+    def children(self, branch: TreeNode[Value], positions: int) -> Iterable[TreeNode[Value] | TreeLeaf[Value]]:
         """Return the children that these positions may lead to."""
         branches = branch.branches
         if branch.depth == MAX_DEPTH:
