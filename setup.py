@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the compiled chapters. Everything else about the package stands in pyproject.toml.
+"""Build the compiled modules. pyproject.toml has all other metadata.
 
-A compiled chapter is a plain `.py` with a `.pxd` beside it that gives its C types; the list of them is therefore on
-disk and not repeated here. Without a C compiler the install succeeds and runs the same `.py` files, slower.
+A compiled module is a plain `.py` with a `.pxd` beside it that declares its C types, so no list of them is needed here. Without a
+C compiler the installation succeeds and runs the same `.py` files, slower.
 `ZENLAKE_BUILD=yes` makes a failed build an error, `ZENLAKE_BUILD=no` skips it, `ZENLAKE_CFLAGS` adds flags
 (sanitizers).
 """
@@ -20,12 +20,12 @@ DIRECTIVES = {
     "c_string_type": "str",
     "c_string_encoding": "ascii",  # a field's name is a literal in the source and a `const char*` in C
     "annotation_typing": True,
-    "auto_pickle": False,  # a record is C memory; what can be pickled says how
-    "boundscheck": False,  # every read goes through Cursor, which checks against the end itself
+    "auto_pickle": False,  # records are C memory; classes that can be pickled define how
+    "boundscheck": False,  # Cursor and the fast paths compare lengths with the end of the buffer
     "wraparound": False,
     "cdivision": True,
     "initializedcheck": False,
-    # One branch of `if cython.compiled` is never reached, and set-up code need not be fast: nothing to tell.
+    # One branch of `if cython.compiled` is never reached, and set-up code need not be fast.
     "warn.unreachable": False,
     "show_performance_hints": False,
 }

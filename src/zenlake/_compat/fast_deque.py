@@ -81,5 +81,5 @@ if not cython.compiled:
             return self[0]
 
     def length(ring):
-        """Return the number of items. (Compiled: inline, in the .pxd.)"""
+        """Return the number of items (compiled: inline, in the .pxd)."""
         return len(ring)

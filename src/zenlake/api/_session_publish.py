@@ -116,8 +116,10 @@ class PublishMixin(SessionPut):
         source: SourceInfo | None,
         fixed: dict[str, Any],
     ) -> bool:
-        """Send a put or delete with any fields. Return False if it was dropped. `_put_fast_path` has the fast path
-        for plain bytes."""
+        """Send a put or delete with any fields. Return False if it was dropped.
+
+        `_put_fast_path` has the fast path for plain bytes.
+        """
         node = self._live()
         require_type("timestamp", timestamp, Timestamp, None)
         require_type("timestamp_instrumentation", instrumentation, TimestampInstrumentation, None)

@@ -88,7 +88,7 @@ class EnumReader:
 
 
 def ends(column):
-    """Return the offsets of a column of bytes as a view. (The buffer may be longer.)"""
+    """Return the offsets of a column of bytes as a view. The buffer may be longer."""
     return memoryview(column.buffers()[1])[4 * column.offset : 4 * (column.offset + len(column) + 1)].cast("i")
 
 

@@ -49,7 +49,7 @@ class WhatAmI(_Choice):
 
     @classmethod
     def from_wire(cls, code: int) -> "WhatAmI":
-        """Decode the two bits of INIT, JOIN and HELLO. (Link states of routers use the numbers of the enum.)"""
+        """Decode the two bits of INIT, JOIN and HELLO. Link states of routers use the numbers of the enum."""
         if code not in (0, 1, 2):
             raise InvalidValue(f"invalid role code {code}; expected 0 (router), 1 (peer) or 2 (client)")
         return cls(1 << code)
@@ -146,7 +146,7 @@ class WhatAmIMatcher:
 
 
 class Priority(_Choice):
-    """Priority of a message. Lower numbers are sent first. (0 is reserved for control messages.)"""
+    """Priority of a message. Lower numbers are sent first. 0 is reserved for control messages."""
 
     REAL_TIME = 1
     INTERACTIVE_HIGH = 2

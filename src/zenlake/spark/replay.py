@@ -58,11 +58,17 @@ def replay(
         path: Capture, log or lake.
         connect: Endpoints of the sink.
         config: Zenoh configuration of the sink.
+        keys: Key expression of the samples.
+        since: Start, in received time.
+        until: End, in received time.
+        sent_by: Side whose samples are published, as in `zenlake.replay.Replay`.
+        rename: Pairs (old, new) of key prefixes.
+        keep_timestamps: Whether to send the recorded timestamps.
         speed: Speed-up factor. inf for no delays.
         times: Number of repetitions. inf to repeat until Ctrl-C.
         partitions: Number of tasks. Default: the cores of the session. All must run at the same time, or they start late.
 
-    The other arguments are those of `zenlake.replay.Replay`. The clocks of the executors must agree. A failed task is
+    The clocks of the executors must agree. A failed task is
     repeated with its samples, late and with the same `SourceInfo`.
 
     Raises:
