@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# For any bytes in place of a segment, verify reports damage, or reading gives the recorded rows. Reading gives rows or a LogError,
+# Any bytes in place of a segment are reported by verify, or reading gives the recorded rows. Reading gives rows or a LogError,
 # also after repair. After repair, verify finds no damage.
 """Segments of the wire log, as a disk may have changed them."""
 

@@ -22,8 +22,8 @@ from zenlake.api.session_node import open_node
 from zenlake.cli.network_options import configuration
 from zenlake.config import Config
 from zenlake.core.endpoint import EndPoint, Locator
+from zenlake.core.secret_redaction import HIDDEN, redact, redact_value
 from zenlake.errors import ConfigError, EndpointError, LinkError, ZenlakeError
-from zenlake.redact import HIDDEN, redact, redact_value
 
 SECRET = "hunter2"
 PASSWORD = "transport/auth/usrpwd/password"

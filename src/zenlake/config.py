@@ -13,8 +13,8 @@ from typing import Any, Self
 from zenlake.core import json5
 from zenlake.core.config_schema import KEYS, ROLES, Key
 from zenlake.core.enums import WhatAmI
+from zenlake.core.secret_redaction import is_secret, redact_value
 from zenlake.errors import ConfigError
-from zenlake.redact import is_secret, redact_value
 
 __all__ = ["Config"]
 

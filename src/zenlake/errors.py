@@ -26,7 +26,7 @@ they cause. All errors can be pickled, so that a Spark task can pass them to its
 
 from enum import IntEnum
 
-from zenlake.redact import redact
+from zenlake.core.secret_redaction import redact
 
 __all__ = [
     "CloseReason",

@@ -61,7 +61,7 @@ def test_a_registered_reader_is_waited_for_with_a_warning_until_the_hard_limit(t
     limits = Retention(age=1 * 3600, hard_age=3 * 3600)
     with caplog.at_level(logging.WARNING):
         assert retain(writer, limits, clock=lambda: 5 * HOUR) == [1, 2]
-    assert "segment 3 is kept beyond its time for lake" in caplog.text
+    assert "segment 3 is kept beyond the limit, because it was not read by lake" in caplog.text
     with caplog.at_level(logging.ERROR):
         assert retain(writer, limits, clock=lambda: 6 * HOUR) == [3]
     unregister(tmp_path, "lake")

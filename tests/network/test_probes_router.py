@@ -332,7 +332,7 @@ def answered(*declared: str) -> Change:
     return lambda theirs: [*theirs, *(f"0: Declare(interest_id=3, qos=8, body={body})" for body in bodies)]
 
 
-BREACH, CURRENT = "breach inside an open session", "INTEREST Current for subscribers, queryables, keys"
+BREACH, CURRENT = "protocol violation in an open session", "INTEREST Current for subscribers, queryables, keys"
 EVERYTHING = "id=0, key=**"
 CHOICES: dict[str, tuple[str, Change]] = {
     "sn_out_of_range_2p28": (BREACH, and_close(2)),

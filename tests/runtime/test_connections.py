@@ -160,7 +160,7 @@ def test_a_protocol_that_we_cannot_speak_or_do_not_know() -> None:
     one = runtime()
     with pytest.raises(EndpointError, match="unsupported protocol `vsock`"):
         one.open("vsock/2:7447", PATIENCE)
-    with pytest.raises(EndpointError, match="unknown protocol `tpc`: did you mean `tcp`"):
+    with pytest.raises(EndpointError, match="unknown protocol `tpc`; did you mean `tcp`"):
         one.open("tpc/127.0.0.1:7447", PATIENCE)
     with pytest.raises(EndpointError, match="use quic/"):
         one.open("udp/127.0.0.1:7447?rel=1", PATIENCE)

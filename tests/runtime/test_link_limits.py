@@ -45,7 +45,10 @@ def router(tls: Tls) -> Iterator[ConnectionManager]:
     runtime.close()
 
 
-def test_a_flood_at_one_listener_leaves_the_others_open(router: ConnectionManager, tls: Tls, tmp_path: Path) -> None:
+def test_a_flood_at_one_listener_leaves_the_others_open(
+    router: ConnectionManager, tls: Tls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zenlake.runtime.connections.GRACE", 0.0)
     flooded, other = listen(router, "tls", tmp_path), listen(router, "tcp", tmp_path)
     with ExitStack() as stack:
         for _ in range(router.max_pending + 5):

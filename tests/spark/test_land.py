@@ -139,12 +139,12 @@ def test_a_task_of_a_landing_does_not_import_pandas(log, tmp_path):
     code = """
 import sys
 import zenlake.spark.lake_sink
-from zenlake.lake import Batch, pieces, stage
+from zenlake.lake import LandingBatch, pieces, stage
 from zenlake.log import Log
 from zenlake.spark.lake_source import COUNTS, row
 log = Log(sys.argv[1])
 parts = pieces(log.plan(), {}, log.latest())
-assert all(each.rows for each in stage(sys.argv[2], log, parts, ["samples", "events"], Batch("q", 0), "0"))
+assert all(each.rows for each in stage(sys.argv[2], log, parts, ["samples", "events"], LandingBatch("q", 0), "0"))
 assert row("[]", range(5)).to_pylist() == [{"files": "[]", **dict(zip(COUNTS, range(5)))}]
 sys.exit("pandas" in sys.modules)
 """

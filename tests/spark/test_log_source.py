@@ -240,7 +240,7 @@ LIVE = "recording while reading needs 'connect', 'subscribe' and, in load(), a p
             {"path": ""},
             "no log given; load('lake/log') takes the folder of one; writing and asking need the option 'connect'",
         ),
-        ({"selector": "a"}, "asking ('selector') needs the option 'connect', and neither a path nor 'subscribe'"),
+        ({"selector": "a"}, "a query ('selector') needs the option 'connect', and neither a path nor 'subscribe'"),
         ({"path": "/"}, "no log at /; captures are read by format('zenoh_capture')"),
     ],
     ids=lambda value: json.dumps(value)[:40] if isinstance(value, dict) else "",

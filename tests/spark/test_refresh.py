@@ -107,7 +107,7 @@ def test_who_lists_the_folder_and_opens_files_that_have_gone_is_told(spark, tmp_
 
 def test_a_table_that_is_not_kept_is_told(spark, tmp_path):
     lake = Lake(tmp_path / "lake", create="parquet")
-    with pytest.raises(LakeError, match=r"keeps no latest yet: zenlake\.spark\.refresh"):
+    with pytest.raises(LakeError, match=r"has no table latest yet; call zenlake\.spark\.refresh"):
         zenlake.spark.kept(spark, lake.path, "latest")
     with pytest.raises(InvalidValue, match="unknown derived table 'samples'; expected one of sessions, "):
         zenlake.spark.kept(spark, lake.path, "samples")

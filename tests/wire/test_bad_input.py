@@ -49,9 +49,9 @@ BATCHES = [
     # ids of no length, too long, or of nothing but zeros
     (f"25 00 {PUSH} 21 00 00 00", "PUT.timestamp.id", 9, "1 to 16 bytes"),
     (f"25 00 {PUSH} 21 00 11 {'01' * 17} 00", "PUT.timestamp.id", 9, "1 to 16 bytes"),
-    (f"25 00 {PUSH} 21 00 02 0000 00", "PUT.timestamp.id", 9, "zeros"),
-    ("0109 12 0000", "INIT.zid", 3, "zeros"),
-    (f"25 00 {PUSH} 81 41 04 00 00 00 00 00", "PUT.exts.entity.zid", 10, "zeros"),
+    (f"25 00 {PUSH} 21 00 02 0000 00", "PUT.timestamp.id", 9, "must not be zero"),
+    ("0109 12 0000", "INIT.zid", 3, "must not be zero"),
+    (f"25 00 {PUSH} 81 41 04 00 00 00 00 00", "PUT.exts.entity.zid", 10, "must not be zero"),
     # ids that stand for nothing
     ("08", "batch.header", 0, "no transport message has this id"),
     ("1d 00", "batch.header", 0, "a network message outside a FRAME"),
@@ -93,7 +93,7 @@ SCOUTING = [
     ("0109", "SCOUT.what", 2, "1 byte needed, 0 left"),
     ("010900 00", "SCOUT.end", 3, "1 bytes left over"),
     ("0209 03 01", "HELLO.whatami", 2, "reserved"),
-    ("0109 08 00", "SCOUT.zid", 3, "zeros"),
+    ("0109 08 00", "SCOUT.zid", 3, "must not be zero"),
     (f"2209 00 01 {HUGE}", "HELLO.locators", 13, "1 byte needed, 0 left"),
     (f"2209 00 01 01 8002 {'61' * 256}", "HELLO.locators", 5, "256 is above the largest allowed, 255"),
     ("2209 00 01 01 01 ff", "HELLO.locators", 6, "not valid UTF-8"),
@@ -150,7 +150,7 @@ def test_an_impossible_length_allocates_nothing():
 def test_a_cursor_stays_in_its_buffer():
     c = Cursor(b"abc")
     for outside in ((-1, None), (0, 4), (2, 1), (4, None)):
-        with pytest.raises(ValueError, match="does not fit"):
+        with pytest.raises(ValueError, match="invalid range"):
             Cursor(b"abc", *outside)
     with pytest.raises(DecodeError):
         c.run("x", Blob(), -1)

@@ -96,7 +96,7 @@ def test_a_value_in_words(wire, name, said):
 
 def test_scouting_in_words():
     assert words("01 09 03", "what", scouting=True) == ["router|peer"]
-    assert words("01 09 08 01", "what", scouting=True) == ["nobody, zid of 1 byte"]
+    assert words("01 09 08 01", "what", scouting=True) == ["no role, zid of 1 byte"]
     assert words("22 09 01 07 01 05 7463702f78", "locators", scouting=True) == ["1 of them", "5 bytes", "'tcp/x'"]
 
 

@@ -111,7 +111,7 @@ def _protect_output() -> None:
     import logging
 
     from zenlake.cli.formatting import escape, json_escape
-    from zenlake.redact import redact
+    from zenlake.core.secret_redaction import redact
 
     def replace(error: UnicodeError) -> tuple[str, int]:
         assert isinstance(error, UnicodeEncodeError)

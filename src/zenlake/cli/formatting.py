@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from zenlake.core.enums import SampleKind
-from zenlake.redact import redact
+from zenlake.core.secret_redaction import redact
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,8 +18,8 @@ from zenlake.api.config_mapping import node_config
 from zenlake.cli.network_options import ConfigFile, Limit, PasswordFile, Set, configuration, limits, until_stopped
 from zenlake.cli.progress import status_line
 from zenlake.cli.recording_options import Metrics, MirrorTo, default_name, describe_lag, local, mirror
+from zenlake.core.secret_redaction import redact
 from zenlake.log.retention import Retention
-from zenlake.redact import redact
 from zenlake.runtime.metrics import Figure, MetricsPage
 from zenlake.tap.tap import CACHED, Stats, Tap
 

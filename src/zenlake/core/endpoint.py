@@ -8,8 +8,8 @@ User input must have a known protocol and a valid address. A peer may send locat
 not connected to.
 """
 
+from zenlake.core.secret_redaction import redact
 from zenlake.errors import EndpointError
-from zenlake.redact import redact
 
 __all__ = ["Locator", "EndPoint", "PROTOCOLS"]
 

@@ -8,8 +8,8 @@ is passed to the standard library, which is imported on first use.
 import re
 from typing import Any
 
+from zenlake.core.secret_redaction import mentions_secret
 from zenlake.errors import ConfigError
-from zenlake.redact import mentions_secret
 
 __all__ = ["dumps", "loads"]
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import NoReturn
 
-from zenlake.redact import redact
+from zenlake.core.secret_redaction import redact
 
 # Spark's form of load([...]), and internal options of zenlake.spark.
 HIDDEN = ("paths", "needs", "pace", "lake", "tables", "already")

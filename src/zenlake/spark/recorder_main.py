@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from zenlake.core.secret_redaction import redact
 from zenlake.errors import LogError, ZenlakeError
-from zenlake.redact import redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
