@@ -59,7 +59,7 @@ def test_a_registered_reader_is_waited_for_with_a_warning_until_the_hard_limit(t
     register(tmp_path, "report", {"w": [5, 0]})
     assert readers(tmp_path) == {"lake": {"w": [2, 3]}, "report": {"w": [5, 0]}}
     limits = Retention(age=1 * 3600, hard_age=3 * 3600)
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING, logger="zenlake.log"):
         assert retain(writer, limits, clock=lambda: 5 * HOUR) == [1, 2]
     assert "segment 3 is kept beyond the limit, because it was not read by lake" in caplog.text
     with caplog.at_level(logging.ERROR):
