@@ -125,8 +125,8 @@ def test_nobody_there_is_told_in_one_line(spark, tmp_path):
 
 HOLDER = """
 import sys
-from zenlake.spark.recorder_process import Recording, recorded
-recorded(sys.argv[1], Recording([sys.argv[2]], ["live/**"], None, None))
+from zenlake.spark.recorder_process import RecordingOptions, start_recording
+start_recording(sys.argv[1], RecordingOptions([sys.argv[2]], ["live/**"], None, None))
 sys.stdin.read()
 """
 
