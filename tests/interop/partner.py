@@ -22,7 +22,7 @@ from zenlake.wire.network import Push
 from zenlake.wire.zenoh_body import Put
 
 HERE = Path(__file__).parent
-PATIENCE = 15.0
+PATIENCE = 30.0
 
 
 class Process:

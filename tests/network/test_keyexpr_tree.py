@@ -107,10 +107,11 @@ def test_deep_expressions_and_a_deep_key_are_compared_quickly() -> None:
         tree.insert(b"/".join(b"**" if at % 2 else b"x" for at in range(5000 + 2 * n)), n)
         tree.insert(b"/".join(b"**" if at % 2 else b"x" for at in range(9 + 2 * n)) + b"/%d" % n, n)
     key = b"x/" * 30_000 + b"y"
-    tracemalloc.start()
-    start = time.thread_time()
+    start = time.thread_time()  # without tracemalloc, which is several times slower
     assert tree.matching(key) == [0, 1, 2, 3]
-    assert time.thread_time() - start < 1
+    assert time.thread_time() - start < 2
+    tracemalloc.start()
+    tree.matching(key)
     assert tracemalloc.get_traced_memory()[1] < 32 << 20
     tracemalloc.stop()
 

@@ -10,7 +10,7 @@ from zenlake.transport.rx import Sink
 from zenlake.transport.unicast import Closed
 from zenlake.wire.network import Push
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 
 
 def until(true: Callable[[], object]) -> None:

@@ -35,13 +35,16 @@ def test_the_gap_is_measured_from_the_last_batch(tmp_path: Path) -> None:
         tap.send_signal(signal.SIGSTOP)
         time.sleep(STOPPED)
         tap.send_signal(signal.SIGCONT)
-        node.opened_faces.get(timeout=30.0)
-        until(lambda: router.faces)
+        # The router opens the face before the tap writes the event: wait for the event.
+        until(lambda: gaps(tmp_path / "log"))
     finally:
         tap.communicate(timeout=30.0)
         router.close()
-    events = zenlake.read(tmp_path / "log", "events").to_pylist()
-    (detail,) = [row["detail"] for row in events if row["kind"] == "reconnected"]
-    found = re.search(r"([\d.]+) s", detail)
-    assert found is not None
-    assert float(found[1]) > STOPPED - 0.5
+    # A busy machine can miss the short lease a second time. The first gap is the one of the stop.
+    assert gaps(tmp_path / "log")[0] > STOPPED - 0.5
+
+
+def gaps(log: Path) -> list[float]:
+    """Return the seconds of each gap that the log records."""
+    details = [row["detail"] for row in zenlake.read(log, "events").to_pylist() if row["kind"] == "reconnected"]
+    return [float(seconds) for detail in details for seconds in re.findall(r"([\d.]+) s", detail)[:1]]
