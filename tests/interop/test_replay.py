@@ -1,7 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recorded by a tap, replayed through the real router, recorded again: the same samples at the same pace."""
 
+import contextlib
 import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +19,8 @@ import pytest
 
 import zenlake
 from tests.cli.test_tables_commands import run  # noqa: F401
-from tests.interop.test_commands import Router
+from tests.interop.nodes import PATIENCE, Theirs
+from tests.interop.test_commands import ZENLAKE, Router
 from tests.interop.test_tap import received
 from tests.lake.test_commit import land
 from tests.runtime.nodes import until
@@ -164,3 +172,70 @@ def test_mistakes_are_told(recorded: Path, run: Any, code: int, words: tuple[str
     assert (found, out) == (code, b"")
     assert len(err.splitlines()) == 1
     assert why in err
+
+
+@pytest.fixture
+def found_router(ports: Iterator[int]) -> Iterator[tuple[Theirs, tuple[str, ...]]]:
+    """A real router that only scouting finds, and the options of a command that scouts for it."""
+    group = {"scouting/multicast/address": f"224.0.0.224:{next(ports)}", "scouting/multicast/interface": "lo"}
+    made = Theirs("router", listen=(f"tcp/127.0.0.1:{next(ports)}",), **group, **{"scouting/multicast/enabled": True})
+    yield made, tuple(word for name, value in group.items() for word in ("--set", f"{name}={value}"))
+    made.close()
+
+
+def test_replay_without_an_endpoint_names_the_nodes_and_refuses(
+    found_router: tuple[Theirs, tuple[str, ...]], recorded: Path
+) -> None:
+    node, options = found_router
+    node.do("sub", "all", "**")
+    words = [ZENLAKE, "replay", str(recorded), "--speed", "0", *options]
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"63 samples would go to router {node.zid} at tcp/127.0.0.1:" in done.stderr
+    assert "name the endpoint, or use --yes" in done.stderr
+    done = subprocess.run([*words, "--yes"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0
+    # The shell prints samples without an attachment: half of the puts, and the deletes. Each comes from the second command.
+    samples = [(key, kind, value) for key, kind, value, _ in node.events.wait("sample", "all", 33)]
+    assert len(samples) == len(set(samples)) == 33
+
+
+@pytest.mark.parametrize(("reply", "code", "samples"), [(b"n\n", 1, 0), (b"\x03", 130, 0), (b"y\n", 0, 63)])
+def test_replay_without_an_endpoint_asks_on_a_terminal(
+    found_router: tuple[Theirs, tuple[str, ...]], recorded: Path, reply: bytes, code: int, samples: int
+) -> None:
+    node, options = found_router
+    node.do("sub", "all", "**")
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(ZENLAKE, [ZENLAKE, "replay", str(recorded), "--speed", "0", *options])
+    shown = b""
+    while b"[y/N]: " not in shown:
+        shown += os.read(terminal, 4096)
+    assert f"Publish 63 samples to router {node.zid} at ".encode() in shown
+    os.write(terminal, reply)
+    with contextlib.suppress(OSError):  # the end of a terminal
+        while True:
+            if select.select([terminal], [], [], 1)[0]:
+                shown += os.read(terminal, 4096)
+            elif reply == b"\x03":  # CPython may miss a signal that arrives just before the prompt waits
+                os.write(terminal, reply)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == code
+    assert b"Traceback" not in shown
+    assert (b"63 samples in" in shown) == (samples == 63)
+    os.close(terminal)
+
+
+def test_interrupted_replay_exits_with_130(router: Router, recorded: Path) -> None:
+    process = router.start("replay", str(recorded), "--speed", "0.001")
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("63 samples of")
+    node = client(router.where)
+    with node.declare_subscriber("fleet/**") as subscriber:
+        subscriber.recv()  # the replay publishes
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE)
+    node.close()
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert re.match(r"\d+ samples in ", out)

@@ -3,7 +3,7 @@
 
 Each command is a module of this package that parses options, calls the library and prints the result. A failing command
 prints one line with a hint. `--debug` shows the traceback instead. Exit codes: 0 success, 1 failure, 2 usage error,
-130 interrupted before start. A closed output pipe (`| head`) ends a command with exit code 0.
+130 interrupted by Ctrl-C. A closed output pipe (`| head`) ends a command with exit code 0.
 """
 
 import errno
@@ -43,12 +43,11 @@ HINTS = {
     errno.ENOTDIR: "a part of that path is a file",
     errno.EMFILE: "raise the limit: ulimit -n 4096",
 }
-INTERRUPTED = 130  # exit code of a shell after SIGINT
 
 app = typer.Typer(
     name="zenlake",
     help="Every Zenoh message, as a table.",
-    epilog="Exit codes: 0 success, 1 failure, 2 usage error, 130 interrupted before start.",
+    epilog="Exit codes: 0 success, 1 failure, 2 usage error, 130 interrupted by Ctrl-C.",
     cls=group(COMMANDS),
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -75,7 +74,7 @@ def _options(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit."""
-    from zenlake.cli.formatting import complain
+    from zenlake.cli.formatting import INTERRUPTED, complain
 
     arguments = sys.argv[1:] if arguments is None else arguments
     _protect_output()

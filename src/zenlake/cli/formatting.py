@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from zenlake.core.encoding import Encoding
 
 __all__ = [
+    "INTERRUPTED",
     "SkippedParts",
     "as_json",
     "complain",
@@ -36,6 +37,7 @@ __all__ = [
     "open_output",
 ]
 
+INTERRUPTED = 130  # exit code after Ctrl-C, as of a shell
 LINE = 16  # bytes in a line of hexadecimal
 
 

@@ -206,14 +206,18 @@ class NetworkOptions:
     set: list[str] | None = field(default=None, repr=False)
     password_file: Path | None = None
 
-    def open(self) -> "Session":
-        """Open a session. With --connect and without --listen, the mode is client."""
-        from zenlake.api._open import open
-
+    def configure(self) -> Config:
+        """Return the configuration. With --connect and without --listen, the mode is client."""
         mode = self.mode
         if mode is None and self.config is None and self.connect and not self.listen:
             mode = "client"
-        return open(configuration(self.config, mode, self.connect, self.listen, self.set, self.password_file))
+        return configuration(self.config, mode, self.connect, self.listen, self.set, self.password_file)
+
+    def open(self, config: Config | None = None) -> "Session":
+        """Open a session with this configuration. Default: the one of the options."""
+        from zenlake.api._open import open
+
+        return open(config or self.configure())
 
     def join(self) -> "Session":
         """Open a session for a command that waits for other nodes, and print a line if no node is connected yet."""

@@ -11,11 +11,13 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from zenlake.cli.formatting import json_line
+from zenlake.cli.formatting import INTERRUPTED, escape, json_line
 from zenlake.cli.network_options import Json, NetworkOptions, expect_one, on_network, until_stopped
 from zenlake.sample_captures import or_sample
 
 if TYPE_CHECKING:
+    from zenlake.api.session import Session
+    from zenlake.config import Config
     from zenlake.replay import Outcome
 
 REFRESH = 0.25  # seconds between two updates of the progress
@@ -98,6 +100,9 @@ def replay(
         bool,
         typer.Option("--keep-timestamps", help="Send the recorded timestamps instead of new ones."),
     ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Publish to the nodes that scouting finds, without a prompt.")
+    ] = False,
     as_json: Json = False,
 ) -> int:
     """Publish the samples of a capture, log or lake again, with their original timing.
@@ -105,9 +110,12 @@ def replay(
     Keys, values, encodings, attachments, priorities, puts and deletes are as recorded. The summary at the end reports the delay
     of samples against the schedule. Replies to queries are not replayed.
 
+    Without an endpoint to connect to, the samples go to every node that scouting finds. The command then lists these nodes and
+    asks before it publishes. A script needs `-e` or `--yes`. Ctrl-C ends the command with exit code 130.
+
     $ zenlake replay robots.pcap -e tcp/localhost:7447
     $ zenlake replay lake/log -e tcp/localhost:7447 --from 10 --to 20 --speed 2
-    $ zenlake replay robots.pcap -l tcp/127.0.0.1:7447 --rename fleet=sim --loop
+    $ zenlake replay robots.pcap -l tcp/127.0.0.1:7447 --rename fleet=sim --loop --yes
     """
     from zenlake.replay import Replay
 
@@ -127,11 +135,14 @@ def replay(
     extent = chosen.extent
     begins = datetime.fromtimestamp(extent.first / 1e9, UTC)
     console.print(f"{extent.samples} samples of {extent.seconds:.1f} s, from {begins:%Y-%m-%d %H:%M:%S} UTC")
-    with until_stopped() as stop, network.open() as node:
+    config = network.configure()
+    with network.open(config) as node:
         error = expect_one(node)
         if error is not None and not network.listen:
             raise error
-        with Live(console=console, auto_refresh=False, transient=True) as live:
+        if not yes and _finds_nodes(config):
+            _confirm(node, extent.samples)
+        with until_stopped() as stop, Live(console=console, auto_refresh=False, transient=True) as live:
             shown = 0.0
 
             def progress(outcome: "Outcome", seconds: float) -> None:
@@ -146,8 +157,30 @@ def replay(
             while True:
                 outcome = chosen.run(node, stop, progress)
                 _tell(outcome, speed, as_json)
-                if not loop or stop.is_set():
+                if stop.is_set():
+                    return 0 if loop else INTERRUPTED
+                if not loop:
                     return 0
+
+
+def _finds_nodes(config: "Config") -> bool:
+    """Return whether the destination depends on scouting: no endpoint is named, and scouting is enabled."""
+    return not config.of_role("connect/endpoints") and config.get("scouting/multicast/enabled") is not False
+
+
+def _confirm(node: "Session", samples: int) -> None:
+    """Ask on a terminal whether to publish to the nodes that were found. Without a terminal, refuse."""
+    found = [
+        escape(f"{transport.whatami} {transport.zid} at {link.dst}")
+        for transport, link in zip(node.info.transports(), node.info.links(), strict=True)
+    ]
+    where = f"{', '.join(found) or 'no node yet'}, and to every node found later"
+    if not sys.stdin.isatty():
+        raise typer.BadParameter(
+            f"no -e ENDPOINT is given; {samples} samples would go to {where}; name the endpoint, or use --yes"
+        )
+    if not typer.confirm(f"Publish {samples} samples to {where}?", err=True):
+        raise typer.Exit(1)
 
 
 def _tell(outcome: "Outcome", speed: float, as_json: bool) -> None:
