@@ -168,9 +168,25 @@ def test_names_of_tables_may_be_written_in_capitals_and_are_listed(run):
     assert {json.loads(line)["name"] for line in out.splitlines()} == {*TABLES, *DERIVED}
 
 
+@pytest.mark.parametrize("table", ["samples", "queries"])
+def test_a_key_filter_without_a_match_names_the_nearest_key(run, table):
+    key = zenlake.read(sample(), table, columns=["key"])["key"][0].as_py()
+    code, out, err = run("decode", sample(), "-t", table, "--key", f"{key[:-1]}", "--json")
+    assert (code, out) == (0, b"")
+    assert err == f"no row of {table} has a key that intersects {key[:-1]}; nearest key: {key}\n"
+    code, _, err = run("decode", sample(), "-t", table, "--key", key, "--until", "2020-01-01")
+    assert code == 0
+    assert err.endswith(f"{key} in the selected time; the recording has such keys at other times\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "line"),
     [
+        (
+            ["replay", sample(), "--key", "fleet/r1/poze"],
+            1,
+            "zenlake: nothing to replay: no row of samples has a key that",
+        ),
         (["decode", "nowhere.pcap"], 1, "zenlake: no capture at nowhere.pcap"),
         (
             ["decode", QUERIES, "--table", "query"],

@@ -15,6 +15,7 @@ from zenlake.cli.table_output import Format, write
 from zenlake.errors import InvalidValue
 from zenlake.sample_captures import or_sample
 from zenlake.tables import DERIVED, batches, read
+from zenlake.tables.nearest_key import explain_no_match
 from zenlake.tables.read import check_columns
 from zenlake.tables.schemas import TABLES, select_schema
 
@@ -119,4 +120,6 @@ def decode(
     count = write(schema, rows, format, out)
     if out is not None:
         typer.echo(escape(f"{count} rows of {table} written to {out}"), err=True)
+    if key is not None and not count:
+        typer.echo(escape(explain_no_match(paths, table, key)), err=True)
     return damaged.status

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from zenlake.errors import InvalidValue
 from zenlake.tables.duckdb_engine import import_duckdb
+from zenlake.tables.nearest_key import explain_no_match
 from zenlake.tables.paths import PATHS
 from zenlake.tables.read import batches
 from zenlake.tables.schemas import select_schema
@@ -88,6 +89,8 @@ class SampleSource:
         taken: SentBy = sent_by or ("opener" if found[0].samples else "acceptor")
         extremes = found[{"opener": 0, "acceptor": 1, "all": None}[taken]]
         if not extremes.samples:
+            if self._keys is not None and not found[None].samples:
+                raise InvalidValue(f"nothing to replay: {explain_no_match(self._path, 'samples', self._keys)}")
             raise InvalidValue("nothing to replay: no sample matches the keys, times and side")
         return TimeExtent(extremes.samples, extremes.first, extremes.last, extremes.in_order, taken)
 

@@ -196,11 +196,12 @@ def _decode(
 def _intersecting(column: pa.Array, keys: KeyExpr) -> pa.Array:
     """Return a mask of the rows whose key intersects. Each distinct key is compared once."""
     encoded = pc.dictionary_encode(column)
-    hits = pa.array([_intersects(keys, key) for key in encoded.dictionary.to_pylist()], pa.bool_())
+    hits = pa.array([intersects(keys, key) for key in encoded.dictionary.to_pylist()], pa.bool_())
     return pc.fill_null(hits.take(encoded.indices), False)
 
 
-def _intersects(keys: KeyExpr, key: str) -> bool:
+def intersects(keys: KeyExpr, key: str) -> bool:
+    """Return whether a key of a recording, which may be invalid, intersects."""
     try:
         return bool(keys.intersects(KeyExpr(key)))
     except KeyExprError:  # an invalid key from the network matches no expression
