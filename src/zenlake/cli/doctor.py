@@ -26,6 +26,7 @@ from zenlake.wire.raw_memory import COMPILED
 
 GROUP, SCOUTING, PORT = "224.0.0.224", 7446, 7447
 HANDLES = 4096
+DEPRECATED_FIX = "mend"  # former name of the field `fix` in `--json`, kept until version 0.3
 MARKS = {"ok": "[green]✓[/]", "advice": "[yellow]![/]", "missing": "[red]✗[/]"}
 
 
@@ -34,13 +35,16 @@ class Finding:
     """The result of one check.
 
     `state` is `ok`, `advice` (works with reduced speed or features) or `missing` (a requirement is not met).
-    The last field is the suggested fix.
     """
 
     check: str
     state: str
     found: str
-    mend: str = ""
+    fix: str = ""
+
+    def fields(self) -> dict[str, str]:
+        """Return the fields of `--json`, with the deprecated name of `fix`."""
+        return asdict(self) | {DEPRECATED_FIX: self.fix}
 
 
 def doctor(
@@ -57,12 +61,12 @@ def doctor(
     for finding in examine():
         states.add(finding.state)
         if as_json:
-            typer.echo(json.dumps(asdict(finding)))
+            typer.echo(json.dumps(finding.fields()))
             continue
         console.print(f"{MARKS[finding.state]} {finding.check:<17} ", end="")
         console.print(Text(escape(finding.found)), soft_wrap=True)
-        if finding.mend:
-            console.print(Text(escape(f"  {'':<17} → {finding.mend}"), style="dim"), soft_wrap=True)
+        if finding.fix:
+            console.print(Text(escape(f"  {'':<17} → {finding.fix}"), style="dim"), soft_wrap=True)
     return 1 if "missing" in states else 0
 
 
@@ -93,11 +97,11 @@ def duckdb() -> Finding:
     return package("duckdb", "missing", "derived tables, `sql` and `report` need it: pip install duckdb")
 
 
-def package(name: str, without: str, fix: str) -> Finding:
+def package(name: str, state: str, fix: str) -> Finding:
     try:
         return Finding(name, "ok", version(name))
     except PackageNotFoundError:
-        return Finding(name, without, "not installed", fix)
+        return Finding(name, state, "not installed", fix)
 
 
 def compiled() -> Finding:
@@ -161,9 +165,9 @@ def worker() -> Finding:
 
 def compare_versions(python: str) -> str | None:
     """Return why Spark workers cannot use this Python, or None if they can."""
-    ask = "import sys, zenlake; print('%d.%d' % sys.version_info[:2], zenlake.__version__)"
+    program = "import sys, zenlake; print('%d.%d' % sys.version_info[:2], zenlake.__version__)"
     try:
-        result = subprocess.run([python, "-c", ask], capture_output=True, text=True, timeout=30)
+        result = subprocess.run([python, "-c", program], capture_output=True, text=True, timeout=30)
     except OSError as error:
         return f"cannot be run: {error.strerror}"
     if result.returncode:
@@ -200,24 +204,24 @@ def multicast() -> Finding:
     """Send a datagram to the scouting group of Zenoh, on another port, and receive it by multicast loopback."""
     fix = f"scouting cannot find routers; name them (-e tcp/host:{PORT}), or allow multicast on an interface and in its firewall"
     with (
-        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ear,
-        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mouth,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
     ):
         try:
-            ear.bind(("", 0))
-            ear.setsockopt(
+            receiver.bind(("", 0))
+            receiver.setsockopt(
                 socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, struct.pack("4s4s", socket.inet_aton(GROUP), bytes(4))
             )
-            ear.settimeout(1.0)
-            mouth.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 1)
-            said = os.urandom(16)
-            mouth.sendto(said, (GROUP, ear.getsockname()[1]))
-            heard = ear.recv(64)
+            receiver.settimeout(1.0)
+            sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 1)
+            sent = os.urandom(16)
+            sender.sendto(sent, (GROUP, receiver.getsockname()[1]))
+            received = receiver.recv(64)
         except TimeoutError:
             return Finding("multicast", "advice", f"no datagram received from {GROUP} within 1 s", fix)
         except OSError as error:
             return Finding("multicast", "advice", f"{GROUP}: {error.strerror}", fix)
-    return Finding("multicast", "ok" if heard == said else "advice", f"{GROUP} works on this machine")
+    return Finding("multicast", "ok" if received == sent else "advice", f"{GROUP} works on this machine")
 
 
 def handles() -> Finding:
