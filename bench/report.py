@@ -76,7 +76,7 @@ def busy() -> str:
 
 
 def machine() -> dict[str, str]:
-    told = {
+    record = {
         "zenlake": __version__,
         "compiled": "yes" if COMPILED else "no",
         "python": platform.python_version(),
@@ -84,10 +84,10 @@ def machine() -> dict[str, str]:
     }
     for name in PACKAGES:
         try:
-            told[name] = version(name)
+            record[name] = version(name)
         except PackageNotFoundError:
-            told[name] = "not installed"
-    return told
+            record[name] = "not installed"
+    return record
 
 
 def _processor() -> str:
@@ -124,32 +124,32 @@ def show(results: list[Result]) -> None:
 def save(name: str, results: list[Result], quick: bool) -> Path:
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
-    path.write_text(json.dumps(_told(results, quick), indent=1) + "\n")
+    path.write_text(json.dumps(_to_json(results, quick), indent=1) + "\n")
     return path
 
 
 def publish(measured: dict[str, list[Result]], quick: bool) -> Path:
     """Put them where the pages take them from; benchmarks that were not run stay as they were."""
-    told = json.loads(PUBLISHED.read_text()) if PUBLISHED.exists() else {}
-    told |= {name: _told(results, quick) for name, results in measured.items()}
-    PUBLISHED.write_text(json.dumps(told, indent=1) + "\n")
+    record = json.loads(PUBLISHED.read_text()) if PUBLISHED.exists() else {}
+    record |= {name: _to_json(results, quick) for name, results in measured.items()}
+    PUBLISHED.write_text(json.dumps(record, indent=1) + "\n")
     return PUBLISHED
 
 
 def published() -> dict[str, Measured]:
-    told = json.loads(PUBLISHED.read_text()) if PUBLISHED.exists() else {}
-    return {name: _measured(name, each) for name, each in told.items()}
+    record = json.loads(PUBLISHED.read_text()) if PUBLISHED.exists() else {}
+    return {name: _measured(name, each) for name, each in record.items()}
 
 
-def _told(results: list[Result], quick: bool) -> dict[str, Any]:
+def _to_json(results: list[Result], quick: bool) -> dict[str, Any]:
     how = {"when": datetime.now(UTC).strftime("%Y-%m-%d"), "how": "quick" if quick else "full"}
     rows = [{**asdict(result), "median": result.median, "spread": result.spread} for result in results]
     return {"machine": machine() | how, "results": rows}
 
 
-def _measured(name: str, told: dict[str, Any]) -> Measured:
+def _measured(name: str, record: dict[str, Any]) -> Measured:
     results = [
         Result(row["name"], row["peer"], [Ratio(**ratio) for ratio in row["ratios"]], row["aim"])
-        for row in told["results"]
+        for row in record["results"]
     ]
-    return Measured(name, told["machine"], results)
+    return Measured(name, record["machine"], results)

@@ -39,7 +39,7 @@ def decoder(usual: bool) -> Decoder:
     return made
 
 
-AT_ONE_GO, BY_FIELD = decoder(True), decoder(False)
+FAST_PATH, BY_FIELD = decoder(True), decoder(False)
 
 
 def tables(decoder: Decoder, rows: pa.RecordBatch) -> dict[str, list[pa.RecordBatch]]:
@@ -51,7 +51,7 @@ def tables(decoder: Decoder, rows: pa.RecordBatch) -> dict[str, list[pa.RecordBa
 
 def check(data: bytes) -> None:
     rows = as_rows([(OPENER, data)])
-    found = tables(AT_ONE_GO, rows)
+    found = tables(FAST_PATH, rows)
     assert found == tables(BY_FIELD, rows)
     for batches in found.values():
         for each in batches:

@@ -16,21 +16,21 @@ INNER = ("LINKSTATE.", "AUTH.", "PUBKEY.", "TIMESTAMP_STACK.", "INIT.exts.qos_li
 def check(data: bytes) -> None:
     if not data:
         return
-    told = explain(data)
-    str(told)
+    explanation = explain(data)
+    str(explanation)
     at = 0
-    for row in told.rows:
+    for row in explanation.rows:
         if row.kind != "error":
             assert row.at == at
             assert row.data == data[at : at + len(row.data)]
             at += len(row.data)
-    if told.error is None:
+    if explanation.error is None:
         assert at == len(data)
         assert messages(data)
-    elif not told.error.field.startswith(INNER):
+    elif not explanation.error.field.startswith(INNER):
         try:
             messages(data)
         except DecodeError as error:
-            assert error.args == told.error.args
+            assert error.args == explanation.error.args
         else:
-            raise AssertionError(f"only explain refused: {told.error}")
+            raise AssertionError(f"only explain refused: {explanation.error}")

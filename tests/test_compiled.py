@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A compiled chapter is one text in two files: what its `.pxd` declares, its `.py` defines; and it is compiled."""
+"""A compiled module has two files: its `.py` defines every name that its `.pxd` declares, and it is compiled."""
 
 import ast
 import importlib
@@ -13,15 +13,13 @@ import pytest
 import zenlake
 
 ROOT = Path(zenlake.__file__).parent.parent
-CHAPTERS = sorted(ROOT.glob("zenlake/**/*.pxd"))
+MODULES = sorted(ROOT.glob("zenlake/**/*.pxd"))
 
 FUNCTION = re.compile(r"^(?:cdef|cpdef)\s[^(=]*?(\w+)\((.*)\)")
 ATTRIBUTE = re.compile(r"^cdef\s.*[\s*\]](\w+)(?:\[\d+\])?$")
 CLASS = re.compile(r"^cdef class (\w+)")
 
-each_chapter = pytest.mark.parametrize(
-    "pxd", CHAPTERS, ids=lambda pxd: pxd.relative_to(ROOT).with_suffix("").as_posix()
-)
+each_module = pytest.mark.parametrize("pxd", MODULES, ids=lambda pxd: pxd.relative_to(ROOT).with_suffix("").as_posix())
 
 
 def declared(pxd):
@@ -82,24 +80,24 @@ def defined(source):
                     yield from ((node.name, target.id, arguments) for target in part.targets)
 
 
-def test_there_are_chapters():
-    assert len(CHAPTERS) >= 12
+def test_there_are_compiled_modules():
+    assert len(MODULES) >= 12
 
 
-@each_chapter
+@each_module
 def test_what_is_declared_is_defined(pxd):
     there = [*defined(pxd.with_suffix(".py"))]
     for declaration in declared(pxd):
         assert declaration in there, f"{pxd.name} declares {declaration}"
 
 
-@each_chapter
+@each_module
 def test_its_constants_have_the_same_value_in_both(pxd):
     twice = re.findall(r"^    ([A-Z_]+ = -?\w+)$", pxd.read_text(), re.M)
     assert {*twice} <= {*re.findall(r"^    ([A-Z_]+ = -?\w+)\b", pxd.with_suffix(".py").read_text(), re.M)}
 
 
-@each_chapter
+@each_module
 def test_it_is_compiled_where_it_can_be(pxd):
     module = importlib.import_module(".".join(pxd.relative_to(ROOT).with_suffix("").parts))
     pure = bool(os.environ.get("ZENLAKE_PURE"))

@@ -218,7 +218,7 @@ def test_what_json_lacks(text, value):
 @pytest.mark.parametrize(
     "text", ["", "{", "[1 2]", "{a 1}", "{1: 2}", "nul", "'a", "01", "1 2", "/* open", "[,]", "{a:}"]
 )
-def test_what_is_no_json5_is_refused(text):
+def test_text_that_is_not_json5_is_refused(text):
     with pytest.raises(ConfigError):
         json5.loads(text)
 

@@ -37,7 +37,7 @@ def test_every_benchmark_has_its_place_on_the_page():
     assert list(TITLES) == NAMES
 
 
-def test_the_pages_of_benchmarks_tell_what_was_measured(tmp_path, monkeypatch):
+def test_the_pages_of_benchmarks_show_the_measurements(tmp_path, monkeypatch):
     monkeypatch.setattr(report, "PUBLISHED", tmp_path / "bench.json")
     assert "Nothing is published yet" in benchmarks_page()
     assert "Nothing is published yet" in scale_page()

@@ -35,7 +35,7 @@ def test_an_input_comes_again():
 def test_what_was_found_in_segments_stays_found():
     segment = importlib.import_module("fuzz.segment")
     (whole,) = segment.CORPUS
-    for at in range(8, 64):  # one of these tells the order of bytes in numbers
+    for at in range(8, 64):  # one of these is the byte order of numbers
         segment.check(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
     place, longer = ((0x60).to_bytes(8, "little") + size.to_bytes(8, "little") for size in (0x20, 0xBE))
     assert whole.count(place) == 1  # of the offsets of a block's batches

@@ -51,7 +51,7 @@ def test_imports_go_down(source):
     layer = parts[1] if parts[0] == "zenlake" else parts[0]
     layer = "api" if layer in FACES else layer
     if parts == ("zenlake", "__init__"):
-        return  # the package's face: it shows what lies in every layer
+        return  # the root package exports names of every layer
     allowed = LEAVES | (set() if layer in LEAVES else below(layer if parts[0] == "zenlake" else "spark"))
     for name in imported(source):
         path = name.removeprefix("cython.cimports.").split(".")

@@ -52,7 +52,7 @@ def test_a_configuration_shows_no_secret(config: Config) -> None:
         assert "robot" in shown
     assert json.loads(str(config))["transport"]["auth"]["usrpwd"]["password"] == HIDDEN
     assert json.loads(str(Config()))["transport"]["auth"]["usrpwd"]["password"] is None
-    assert config.get(PASSWORD) == SECRET  # who asks for it by name has it
+    assert config.get(PASSWORD) == SECRET  # available by its name
     assert json.loads(config.get_json(PASSWORD)) == SECRET
     assert SECRET not in repr(node_config(Config.from_json5(usrpwd())))
 

@@ -63,9 +63,9 @@ def install(python, *what):
 
 
 def try_it(program, place):
-    told = call(program, "--version", HOME=str(place))
-    assert told.startswith("zenlake ")
-    assert "(compiled: no)" in told
+    output = call(program, "--version", HOME=str(place))
+    assert output.startswith("zenlake ")
+    assert "(compiled: no)" in output
     page = place / "report.html"
     smallest = min(captures(), key=os.path.getsize)
     call(program, "report", smallest, "-o", page)

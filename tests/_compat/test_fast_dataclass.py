@@ -64,7 +64,7 @@ def test_the_standard_fields_are_made_once():
 @each_kind
 def test_it_is_as_the_standard_one(options):
     ours, theirs = made(fast_dataclass, **options), made(dataclasses, **options)
-    if not options.get("frozen"):  # a list has no hash, whoever asks
+    if not options.get("frozen"):  # a list has no hash
         assert (ours.__hash__ is None) == (theirs.__hash__ is None)
     for arguments, named in (((1,), {}), ((1, 5), {}), ((), {"x": 1, "tags": [3]}), ((), {}), ((1, 2, [], b"", 5), {})):
         assert shown(ours, *arguments, **named) == shown(theirs, *arguments, **named)

@@ -15,7 +15,7 @@ import zenlake.aio
 from tests.api.nodes import config, wait_until
 
 PATIENCE = 5.0
-NOBODY = "224.0.0.225:17461"  # a group of which nobody is a member
+EMPTY_GROUP = "224.0.0.225:17461"  # a group without members
 
 
 def run(main):
@@ -232,7 +232,7 @@ def test_waiting_has_a_limit_where_one_asks_for_it():
     run(main)
 
 
-def test_publishers_and_queriers_tell_who_matches_without_holding_up_the_event_loop():
+def test_matching_of_publishers_and_queriers_does_not_block_the_event_loop():
     async def main():
         async with zenlake.aio.open(config()) as session:
             publisher, querier = await session.declare_publisher("t/a"), await session.declare_querier("q/a")
@@ -269,7 +269,7 @@ def test_cancelling_get_table_ends_its_query():
 
 def test_scouting_stops_with_its_block():
     async def main():
-        async with await zenlake.aio.scout(config=config(scouting__multicast__address=NOBODY)) as scout:
+        async with await zenlake.aio.scout(config=config(scouting__multicast__address=EMPTY_GROUP)) as scout:
             with pytest.raises(TimeoutError):
                 await scout.recv(timeout=0.01)
         with pytest.raises(zenlake.ZError):
@@ -313,7 +313,7 @@ QUICK = {
     "Subscriber": {"id", "key_expr"},
     "Queryable": {"id", "key_expr"},
 }
-# Of a channel the reading end: what else it has, only its chapter sees where it is compiled.
+# The reading end of a channel. Other members are visible only inside its compiled module.
 READING = {"dropped", "recv", "try_recv"}
 NAMES = [
     "Handler", "LinkEventsListener", "Liveliness", "LivelinessToken", "MatchingListener", "Publisher", "Querier", "Queryable",

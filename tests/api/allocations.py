@@ -36,7 +36,7 @@ def compiler():
 
 
 class Counter:
-    """`begin` it, and `end` it; `counted` tells how many there were so far."""
+    """Count allocations between `begin` and `end`. `counted` returns the number so far."""
 
     def __init__(self, folder):
         (folder / "counter.c").write_text(COUNTER)

@@ -54,7 +54,7 @@ class End:
         ):
             end = time.monotonic() + PATIENCE
             while not probe.matching_status.matching:
-                assert time.monotonic() < end, "nobody listens"
+                assert time.monotonic() < end, "no subscriber"
                 time.sleep(0.02)
             probe.undeclare()
         self._declared.append(self.session.liveliness().declare_token(token))
@@ -65,7 +65,7 @@ class End:
             self.seen += [["reply", str(reply.ok.key_expr)] for reply in replies if reply.ok]
 
     def end(self, key):
-        """Tell the other that this was all."""
+        """Signal the other side that no more samples follow."""
         self.session.put(key, b"")
 
     def wait(self):

@@ -34,7 +34,7 @@ def pair():
 
 
 def wait_until(condition):
-    """Wait for what no event tells of."""
+    """Poll until a condition holds that has no event."""
     end = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < end, "it did not happen"

@@ -26,7 +26,7 @@ PLAIN = set(dir(object)) | {
 
 
 def parameters(function):
-    """[name, kind, has a default] of each; None where Python cannot tell."""
+    """[name, kind, has a default] of each; None where Python has no signature."""
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError):

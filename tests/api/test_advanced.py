@@ -31,7 +31,7 @@ def both():
 
 
 def heard(session, key):
-    """Wait until this session knows that somebody listens: what is put before that goes nowhere."""
+    """Wait until this session knows a matching subscriber: earlier samples are not sent."""
     with session.declare_publisher(key) as publisher:
         deadline = time.monotonic() + PATIENCE
         while not publisher.matching_status.matching:
@@ -43,7 +43,7 @@ def texts(subscriber, count):
     return [str(subscriber.recv(PATIENCE).payload) for _ in range(count)]
 
 
-def test_a_late_subscriber_gets_the_newest_and_then_what_follows(both):
+def test_a_late_subscriber_gets_the_newest_sample_and_all_later_ones(both):
     first, second = both
     publisher = declare_advanced_publisher(
         first, "a/b", cache=CacheConfig(3), sample_miss_detection=MissDetectionConfig(heartbeat=0.05)
@@ -110,7 +110,7 @@ class Mute:
         pass
 
 
-def test_what_is_lost_for_good_is_told(both):
+def test_unrecoverable_samples_are_reported(both):
     first, second = both
     publisher = declare_advanced_publisher(first, "a/b", sample_miss_detection=MissDetectionConfig())
     subscriber = declare_advanced_subscriber(second, "a/*")
@@ -189,12 +189,12 @@ def test_periodic_queries_recover_what_was_lost_last(publisher, subscriber):
             assert first.stdout.readline() == "READY\n"
             with side(subscriber, "subscriber") as second:
                 try:
-                    told, _ = second.communicate(timeout=20)
+                    output, _ = second.communicate(timeout=20)
                 finally:
                     second.kill()
         finally:
             first.kill()
-    assert told == "small large\n"
+    assert output == "small large\n"
 
 
 @pytest.mark.parametrize(

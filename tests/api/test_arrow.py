@@ -256,8 +256,8 @@ def test_replies_as_a_table(session):
     ]
 
 
-def test_nobody_answers_with_an_empty_table(session):
-    table = session.get_table("nobody/home")
+def test_a_get_without_replies_returns_an_empty_table(session):
+    table = session.get_table("no/queryable")
     assert table.num_rows == 0
     assert "payload" in table.column_names
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run of publications goes into an ArrowChannel at one go: the same rows, calls, errors and counts as one by one."""
+"""A run of publications enters an ArrowChannel in one pass: the same rows, calls, errors and counts as one by one."""
 
 import gc
 import random
@@ -59,9 +59,9 @@ class Receiving:
         self.runs = runs
         self.node = Node(b"\x07", ROUTER, now=lambda: 0.0, wall=lambda: NOW, lock=threading.RLock, stamps=stamps)
         self.node.application.namespace = Namespace(namespace)
-        self.node.on_error = lambda error: self.told.append(error)
+        self.node.on_error = lambda error: self.reports.append(error)
         self.node.is_guarded = guarded
-        self.told: list[object] = []
+        self.reports: list[object] = []
         self.channels: list[Handler[pa.RecordBatch]] = []
         self.subscribers: dict[int, tuple[Any, ArrowListener | None]] = {}
         self.queue = TxQueue(2)
@@ -97,7 +97,7 @@ class Receiving:
     def called(self, key: bytes, reader: Any) -> None:
         """A callback that also declares and takes back, in the middle of a read."""
         payload = reader.push.put.payload.value if reader.push.is_put else None
-        self.told.append((key, payload))
+        self.reports.append((key, payload))
         if payload == b"less":
             self.undeclare(0)
         elif payload == b"more":
@@ -121,7 +121,7 @@ class Receiving:
         try:
             self.inbox.receive(data)
         except (DecodeError, ProtocolError) as error:
-            self.told.append(str(error))
+            self.reports.append(str(error))
             self.inbox.stop()
 
     def on_close(self, reason: int, session: bool) -> None:
@@ -129,7 +129,7 @@ class Receiving:
         self.inbox.stop()
 
     def on_join(self, join: object) -> None:
-        self.told.append("JOIN")
+        self.reports.append("JOIN")
 
     def outcome(self, with_batches: bool) -> dict[str, Any]:
         for number in list(self.subscribers):
@@ -142,7 +142,7 @@ class Receiving:
         for batch in [batch for batches in found for batch in batches]:
             batch.validate(full=True)
         return {
-            "told": self.told,
+            "reports": self.reports,
             "written": written,
             "counters": dict(self.node.counters),
             "messages": self.inbox.messages,
@@ -240,7 +240,7 @@ def test_runs_and_single_messages_come_to_the_same(seed):
 
 
 def frames(*messages: Message, each: int = 1000) -> bytes:
-    """Declarations of all keys, then the messages, so many in a batch."""
+    """Declarations of all keys, then the messages, `count` in a batch."""
     queue = TxQueue(2)
     queue.start(65535, MASK, 0, True, False, 1 << 10, 0.05)
     for id, key in enumerate(KEYS, 1):

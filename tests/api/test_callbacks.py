@@ -32,7 +32,7 @@ def both():
         yield first, second
 
 
-def told(first, second, key, callback):
+def subscribe(first, second, key, callback):
     """A subscriber of the second that the first knows of."""
     subscriber = second.declare_subscriber(key, callback)
     with first.declare_publisher(key) as publisher:
@@ -117,12 +117,12 @@ def test_a_direct_callback_closes_its_session_without_waiting_for_itself(both):
         took.append(time.monotonic() - began)
 
     loop = second._node.runtime.engine._thread
-    told(first, second, "t", direct(close))
+    subscribe(first, second, "t", direct(close))
     first.put("t", "x")
     wait_until(lambda: took)
     assert took[0] < 1.0
     assert second.is_closed()
-    wait_until(lambda: first.info.peers_zid() == [])  # it was told
+    wait_until(lambda: first.info.peers_zid() == [])  # it received the CLOSE
     loop.join(PATIENCE)
     assert not loop.is_alive()
 
@@ -136,7 +136,7 @@ def test_a_direct_callback_closes_its_session_without_waiting_for_itself(both):
         lambda _, other: other.recv(),
     ],
 )
-def test_a_direct_callback_that_would_wait_for_the_loop_is_told_so_at_once(both, wait):
+def test_a_direct_callback_that_would_wait_for_the_loop_fails_at_once(both, wait):
     first, second = both
     queryable = first.declare_queryable("q")
     other, outcome = second.declare_subscriber("other"), []
@@ -147,7 +147,7 @@ def test_a_direct_callback_that_would_wait_for_the_loop_is_told_so_at_once(both,
         except zenlake.ZError as error:
             outcome.append(error)
 
-    told(first, second, "t", direct(callback))
+    subscribe(first, second, "t", direct(callback))
     began = time.monotonic()
     first.put("t", "x")
     wait_until(lambda: outcome)
@@ -170,7 +170,7 @@ def test_a_direct_callback_may_look_without_waiting(both):
         except TimeoutError as error:
             outcome.append(error)
 
-    told(first, second, "t", direct(callback))
+    subscribe(first, second, "t", direct(callback))
     first.put("t", "x")
     wait_until(lambda: len(outcome) == 2)
 
@@ -202,7 +202,7 @@ def slow():
 
 
 def fill(session, slow, callback, count):
-    """The first is being worked on, so many wait."""
+    """Fill the queue while the callback handles the first sample."""
     subscriber = session.declare_subscriber("t", callback)
     session.put("t", "0")
     assert slow.begun.wait(PATIENCE)
@@ -291,14 +291,14 @@ def test_a_callback_never_waits_for_itself_nor_two_for_each_other(session):
     assert session.counters().get(DROPPED, 0) == 0
 
 
-@pytest.mark.parametrize(("full", "kept", "told"), [("drop_oldest", "678", True), ("drop_newest", "123", False)])
+@pytest.mark.parametrize(("full", "kept", "outcome"), [("drop_oldest", "678", True), ("drop_newest", "123", False)])
 @pytest.mark.parametrize("congestion", [DROP, BLOCK])
-def test_one_that_drops_holds_up_nobody(session, slow, full, kept, told, congestion):
+def test_a_callback_that_drops_does_not_block_the_publisher(session, slow, full, kept, outcome, congestion):
     fill(session, slow, Callback(slow, capacity=3, full=full), 3)
     began = time.monotonic()
     outcomes = [session.try_put("t", str(number), congestion_control=congestion) for number in range(4, 9)]
     assert time.monotonic() - began < 1.0
-    assert outcomes == [told] * 5
+    assert outcomes == [outcome] * 5
     assert session.counters()[DROPPED] == 5
     slow.go_on.set()
     wait_until(lambda: len(slow.seen) == 4)
@@ -306,9 +306,9 @@ def test_one_that_drops_holds_up_nobody(session, slow, full, kept, told, congest
 
 
 @pytest.mark.parametrize(("full", "kept"), [("drop_oldest", "678"), ("drop_newest", "123")])
-def test_one_that_drops_does_so_to_what_comes_over_the_network_too(both, slow, full, kept):
+def test_a_callback_that_drops_also_drops_samples_from_the_network(both, slow, full, kept):
     first, second = both
-    told(first, second, "t", Callback(slow, capacity=3, full=full))
+    subscribe(first, second, "t", Callback(slow, capacity=3, full=full))
     first.put("t", "0")
     assert slow.begun.wait(PATIENCE)
     for number in range(1, 9):
@@ -355,7 +355,7 @@ print("the end")
 
 @pytest.mark.parametrize("end", ["session.close()", "subscriber.undeclare()", "pass"])
 def test_a_program_ends_when_its_callbacks_have_had_what_was_received(end):
-    """As with 1.10.2, save that there a session which nobody closed keeps the process alive for ever."""
+    """The same as 1.10.2, except that there an unclosed session keeps the process alive."""
     ended = subprocess.run(
         [sys.executable, "-c", ENDING.format(end=end)], capture_output=True, text=True, timeout=30, check=True
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A session in a child that was forked, at any moment: it says whose it is, sends nothing, waits for nobody."""
+"""A session in a forked child, at any moment: each call fails with a clear error, sends nothing and does not block."""
 
 import gc
 import json
@@ -28,23 +28,23 @@ TABLE = pa.table({"key": ["t/a"], "payload": [b"x"]})
 
 def in_child(calls):
     """What each call gives in a forked child, as text, and what ending the child gives."""
-    told, tell = os.pipe()
+    read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
         status = 1
         try:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.alarm(int(PATIENCE))  # ends it, if something waits for ever
-            os.write(tell, json.dumps({name: outcome(call) for name, call in calls.items()}).encode())
+            signal.alarm(int(PATIENCE))  # ends the child if a call blocks
+            os.write(write_end, json.dumps({name: outcome(call) for name, call in calls.items()}).encode())
             status = 0
         finally:
             os._exit(status)
-    os.close(tell)
+    os.close(write_end)
     try:
-        assert select.select([told], [], [], 2 * PATIENCE)[0]
-        said = b"".join(iter(lambda: os.read(told, 65536), b""))
+        assert select.select([read_end], [], [], 2 * PATIENCE)[0]
+        said = b"".join(iter(lambda: os.read(read_end, 65536), b""))
     finally:
-        os.close(told)
+        os.close(read_end)
         status = os.waitpid(child, 0)[1]
     assert os.waitstatus_to_exitcode(status) == 0, f"it did not reach its end: {said!r}"
     return json.loads(said)
@@ -143,7 +143,9 @@ def test_replies_say_in_the_child_that_there_may_be_more_unless_all_have_come():
 
 
 def test_a_scout_belongs_to_the_parent():
-    with zenlake.scout(config=config(scouting__multicast__address="224.0.0.225:17461")) as scout:  # where nobody is
+    with zenlake.scout(
+        config=config(scouting__multicast__address="224.0.0.225:17461")
+    ) as scout:  # a group without members
         said = in_child(
             {"recv": scout.recv, "try_recv": scout.try_recv, "iterate": lambda: list(scout), "stop": scout.stop}
         )

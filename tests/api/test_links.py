@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`session.info.links()`: what a link is for, as real nodes tell it."""
+"""`session.info.links()`: the purpose of each link, the same as real nodes report it."""
 
 import json
 import socket
@@ -24,7 +24,7 @@ CASES = {
     "of the listener alone": ("tcp", "?rel=0", "", True, ALL, RELIABLE),
 }
 
-# Both ends in one process, of either module: what each tells of the link, as JSON.
+# Both ends in one process, of either module: the description of the link, as JSON.
 PROGRAM = """
 import importlib, json, sys, time
 module, endpoint, listens, connects, qos = json.loads(sys.argv[1])
@@ -46,7 +46,7 @@ second.close(), first.close()
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_link_tells_what_it_is_for(case):
+def test_a_link_has_its_priorities_and_reliability(case):
     protocol, listens, connects, qos, priorities, reliability = CASES[case]
     with zenlake.open(config(listen=f"{protocol}/127.0.0.1:0{listens}", **{QOS: qos})) as first:
         where = first._node.locators[0].partition("?")[0]
@@ -60,14 +60,14 @@ def test_a_link_tells_what_it_is_for(case):
 
 @pytest.mark.interop
 @pytest.mark.parametrize("case", CASES)
-def test_a_link_tells_what_the_real_one_tells(case):
+def test_a_link_has_the_description_of_the_real_one(case):
     protocol, listens, connects, qos, *_ = CASES[case]
-    told = []
+    descriptions = []
     for module in ("zenoh", "zenlake"):
         with socket.socket(type=socket.SOCK_DGRAM if protocol == "udp" else socket.SOCK_STREAM) as free:
             free.bind(("127.0.0.1", 0))
             endpoint = f"{protocol}/127.0.0.1:{free.getsockname()[1]}"
         arguments = json.dumps([module, endpoint, listens, connects, qos])
         made = subprocess.run([sys.executable, "-c", PROGRAM, arguments], capture_output=True, check=True, timeout=60)
-        told.append(json.loads(made.stdout))
-    assert told[0] == told[1]
+        descriptions.append(json.loads(made.stdout))
+    assert descriptions[0] == descriptions[1]

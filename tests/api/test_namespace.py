@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`namespace`: a prefix on every key of a session, seen by everybody else. Against the real Zenoh, either end."""
+"""`namespace`: a prefix on every key of a session, visible to all other nodes. Against the real Zenoh, either end."""
 
 import json
 import socket

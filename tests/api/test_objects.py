@@ -55,7 +55,7 @@ def assert_none_for_a_message(counter, work):
 
 
 def batches(sn, count, some):
-    """So many messages, each batch with its length before it."""
+    """`count` messages, each batch with its length before it."""
     body = b"".join(some) * (EACH // len(some))
     each = [Frame(sn=sn + number).encode() + body for number in range(count // EACH)]
     return b"".join(len(batch).to_bytes(2, "little") + batch for batch in each)

@@ -96,7 +96,7 @@ def one_id():
     return zenlake.EntityGlobalId(zenlake.ZenohId.from_wire(b"\1"), 1)
 
 
-def test_a_key_that_was_passed_is_the_key_that_is_told(both):
+def test_a_sample_has_the_key_that_was_passed(both):
     key = zenlake.KeyExpr("t/a")
     first, _ = both
     for declare in (first.declare_publisher, first.declare_subscriber, first.declare_queryable, first.declare_querier):
@@ -153,7 +153,7 @@ def test_eight_bytes_never_pin_the_batch_that_they_came_in(both, received):
         return sample.payload
 
     def kept(receive, count):
-        """The memory of a payload, if so many are kept."""
+        """Return the memory of one payload while many are referenced."""
         gc.collect()
         before = tracemalloc.get_traced_memory()[0]
         payloads = [receive(number) for number in range(count)]

@@ -37,13 +37,13 @@ with zenoh.open(config) as session:
 """
 
 
-def told(package):
+def run_program(package):
     command = [sys.executable, "-c", PROGRAM, package]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.splitlines()
 
 
 def test_rules_hold_whatever_the_program_says():
-    lines = told("zenlake")
+    lines = run_program("zenlake")
     everything = "Priority.REAL_TIME CongestionControl.BLOCK"
     assert lines[0] == f"a/* {everything} Reliability.BEST_EFFORT"
     assert lines.count(f"a/b SampleKind.PUT {everything} True") == 2
@@ -53,4 +53,4 @@ def test_rules_hold_whatever_the_program_says():
 
 @pytest.mark.interop
 def test_they_mean_what_they_mean_to_the_real_one():
-    assert told("zenlake") == told("zenoh")
+    assert run_program("zenlake") == run_program("zenoh")

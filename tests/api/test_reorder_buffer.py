@@ -41,7 +41,7 @@ def test_each_once_and_in_order(numbers, recovers):
     made.answered(ID)
     assert got == sorted(set(got)), "in order, each once"
     if got:
-        assert sum(lost) == got[-1] - got[0] + 1 - len(got), "every gap is told"
+        assert sum(lost) == got[-1] - got[0] + 1 - len(got), "every gap is reported"
 
 
 def test_a_gap_waits_for_its_recovery():
@@ -58,7 +58,7 @@ def test_a_gap_waits_for_its_recovery():
     assert made.behind(ID, 4) is None
 
 
-def test_what_cannot_be_recovered_is_told():
+def test_unrecoverable_samples_are_reported():
     made, got, lost = ordering()
     for number in (0, 3):
         made.sample(numbered(number))
@@ -67,7 +67,7 @@ def test_what_cannot_be_recovered_is_told():
     assert (got, lost) == ([0, 3], [2])
 
 
-def test_without_recovery_a_gap_is_told_at_once():
+def test_without_recovery_a_gap_is_reported_at_once():
     made, got, lost = ordering(recovers=False)
     for number in (5, 8, 7, 9):
         made.sample(numbered(number))

@@ -55,7 +55,7 @@ class Subscribing(Receiving):
         return self.samples(number, key)
 
     def take(self, number: int, most: int) -> None:
-        """Read so many samples of a channel, or all."""
+        """Read `count` samples of a channel, or all."""
         while most and (sample := self.handlers[number].try_recv()) is not None:
             self.got[number].append(described(sample))
             most -= 1
@@ -213,22 +213,22 @@ def test_a_key_is_the_one_that_was_meant_when_it_was_sent():
 def test_a_run_that_fills_a_channel_has_its_source_paused_until_it_is_half_empty():
     receiving = Subscribing()
     channel = receiving.samples(0, b"**", 10)
-    told: list[str] = []
+    calls: list[str] = []
 
     class Source:
         def pause(self, channel: object) -> None:
-            told.append("pause")
+            calls.append("pause")
 
         def resume(self, channel: object) -> None:
-            told.append(f"resume at {len(channel)}")  # type: ignore[arg-type]
+            calls.append(f"resume at {len(channel)}")  # type: ignore[arg-type]
 
     channel.source = Source()
     receiving.read(DECLARED + framed(1, *[usual(number) for number in range(8)]))
-    assert told == []
+    assert calls == []
     receiving.read(framed(2, *[usual(number, payload=b"%064d" % number) for number in range(8, 100)]))  # all in one run
-    assert told == ["pause"]
+    assert calls == ["pause"]
     assert numbers(channel.recv() for _ in range(100)) == [*range(100)]
-    assert told == ["pause", "resume at 5"]
+    assert calls == ["pause", "resume at 5"]
 
 
 def test_a_ring_keeps_the_newest_of_a_run():

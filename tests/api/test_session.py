@@ -193,7 +193,7 @@ def test_a_query_ends_when_it_is_dropped_or_forgotten(both):
         replies.recv(PATIENCE)
 
 
-def test_a_query_that_nobody_answers_times_out(both):
+def test_a_query_without_a_reply_times_out(both):
     session = both[0]
     queryable = session.declare_queryable("q/1")
     replies = list(session.get("q/1", timeout=0.05))
@@ -230,7 +230,7 @@ def test_tokens_live_and_die_with_their_session():
 
 
 @pytest.mark.parametrize("through", ["peers", "a client", "a router"])
-def test_whoever_asks_for_no_history_hears_of_every_end_and_of_new_beginnings_only(through):
+def test_a_liveliness_subscriber_without_history_gets_every_end_and_only_new_tokens(through):
     """As with 1.10.2: also of the end of a token that was there before, whatever others of the session asked for."""
     first, where = listening(**({"mode": "router"} if through == "a router" else {}))
     mode = "peer" if through == "peers" else "client"
@@ -252,7 +252,7 @@ def test_whoever_asks_for_no_history_hears_of_every_end_and_of_new_beginnings_on
                 assert (sample.kind, sample.key_expr) == (zenlake.SampleKind.DELETE, key)
 
 
-def test_who_asks_complete_ones_only_is_matched_by_them_only(both):
+def test_a_querier_of_complete_queryables_matches_only_those(both):
     first, second = both
     choice = zenlake.QueryTarget.ALL_COMPLETE
     querier = second.declare_querier("q/*", target=choice)
@@ -269,7 +269,7 @@ def test_who_asks_complete_ones_only_is_matched_by_them_only(both):
     assert anybody.matching_status.matching
 
 
-def test_connections_are_told_of():
+def test_connections_are_reported():
     first, where = listening()
     with first:
         events = first.info.declare_transport_events_listener()
@@ -348,7 +348,7 @@ def test_ctrl_c_interrupts_recv():
     assert "KeyboardInterrupt" in done.stderr
 
 
-def test_try_put_tells_what_was_dropped(both):
+def test_try_put_returns_false_for_a_dropped_sample(both):
     sending, reading = both
     subscriber = reading.declare_subscriber(
         "full", zenlake.handlers.FifoChannel(1)
@@ -361,7 +361,7 @@ def test_try_put_tells_what_was_dropped(both):
 
 
 def test_try_put_and_counters(both):
-    assert both[0].try_put("nobody/listens", "x") is True
+    assert both[0].try_put("no/subscriber", "x") is True
     assert both[0].counters() == {} or all(isinstance(count, int) for count in both[0].counters().values())
 
 
@@ -395,7 +395,7 @@ def test_a_budget_of_replies_travels_and_the_router_keeps_to_it():
             late = "answers to no question"  # since the budget was used up: of the queryable's own node, of the router
             wait_until(lambda: [session.counters().get(late) for session in (one, two)] == [1, 1])
             wait_until(lambda: router.counters().get(late, 0) >= 2)
-            assert asker.counters().get(late, 0) <= 1  # the end that the router told
+            assert asker.counters().get(late, 0) <= 1  # the end that the router sent
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

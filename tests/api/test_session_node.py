@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a configuration to a session: what cannot have its effect is told, or refused where that would let others in."""
+"""From a configuration to a session: keys without effect are logged, or refused where access would be weaker."""
 
 import socket
 import subprocess
@@ -45,7 +45,7 @@ def test_the_admin_space_is_shown_only_to_readers_that_may(read):
         assert bool(list(other.get(f"@/{session.zid()}/**", timeout=5))) == read
 
 
-def test_what_is_told_to_be_idle_is_what_nothing_asks_for():
+def test_the_keys_listed_as_idle_are_those_that_no_module_reads():
     idle = {path for path, _ in keys("", KEYS) if is_idle(path)}
     assert idle == {path for path, _ in keys("", KEYS)} - asked_for() - {"plugins"}
     assert all(any(path == each or path.startswith(f"{each}/") for path in idle) for each in IDLE)
@@ -75,12 +75,12 @@ SET = {
 
 
 @pytest.mark.parametrize("path", SET)
-def test_what_has_no_effect_is_told_in_a_line(path, caplog):
+def test_a_key_without_effect_is_logged_in_one_line(path, caplog):
     with zenlake.open(config(**{path.replace("/", "__"): SET[path]})):
         assert caplog.messages == [f"the configuration sets keys without effect: {path}"]
 
 
-def test_what_is_the_default_anyway_is_not_told(caplog):
+def test_a_key_with_its_default_is_not_logged(caplog):
     usual = {path.replace("/", "__"): value for path, value in AS_IT_IS.items()}
     usual |= {"transport__unicast__max_links": 1, "transport__link__tx__queue__size__control": 2, "metadata": None}
     with zenlake.open(config(**usual)):
@@ -163,14 +163,14 @@ for drops in (False, True):
 
 @pytest.mark.interop
 def test_samples_of_the_future_are_treated_as_by_the_real_one():
-    def told(package):
+    def run_program(package):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = str(free.getsockname()[1])
         command = [sys.executable, "-c", FUTURE, package, port]
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.splitlines()
 
-    assert told("zenlake") == told("zenoh")
+    assert run_program("zenlake") == run_program("zenoh")
 
 
 NO_TIME = """
@@ -187,15 +187,15 @@ with zenoh.open(config) as session:
 """
 
 
-def told(package):
+def run_program(package):
     command = [sys.executable, "-c", NO_TIME, package]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
 
 
-def test_a_default_timeout_of_zero_is_none_at_all():
-    assert told("zenlake").endswith("True\n")
+def test_a_default_timeout_of_zero_expires_at_once():
+    assert run_program("zenlake").endswith("True\n")
 
 
 @pytest.mark.interop
 def test_a_default_timeout_of_zero_is_what_it_is_to_the_real_one():
-    assert told("zenlake") == told("zenoh")
+    assert run_program("zenlake") == run_program("zenoh")

@@ -94,6 +94,6 @@ def test_nothing_grows():
             memory.append(resident() >> 20)
             print(f"{guests} guests, {memory[-1]} MiB")
     half = len(memory) // 2
-    assert half > 1, "too short to tell"
+    assert half > 1, "too short to compare"
     # The first rounds fill what is remembered; from then on it may waver, not grow.
     assert max(memory[half:]) < max(memory[1 : half + 1]) * 1.15 + 8, memory

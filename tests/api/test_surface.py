@@ -12,7 +12,7 @@ from tests.api.surface import MODULES, member_of, parameters, surface
 REFERENCE = json.loads((Path(__file__).parent / "surface.json").read_text())
 CLASSES = [(m, name) for m in MODULES for name, about in REFERENCE[m].items() if about["kind"] == "class"]
 
-# Where ours is deliberately not the same; docs/api.md tells each.
+# Where ours is deliberately not the same; docs/api.md lists each.
 MORE_PARAMETERS = {"recv": [["timeout", "POSITIONAL_OR_KEYWORD", True]], "get": [["budget", "KEYWORD_ONLY", True]]}
 MORE_OF = {"Callback": [["capacity", "KEYWORD_ONLY", True], ["full", "KEYWORD_ONLY", True]]}
 OURS = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is none of the things that an argument takes is refused at the door, as the real module does, and says what is wanted."""
+"""An invalid argument raises an error that names the expected type, as the real module does."""
 
 import datetime
 import subprocess
@@ -107,10 +107,10 @@ def session():
 
 @pytest.mark.interop
 def test_the_real_module_refuses_them_too():
-    told = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", THEIRS], input="\n".join(REFUSED), capture_output=True, text=True, timeout=60, check=True
     )
-    assert told.stdout.splitlines() == []
+    assert result.stdout.splitlines() == []
 
 
 @pytest.mark.parametrize("call", REFUSED)

@@ -59,7 +59,7 @@ def test_notes_are_summed_when_there_are_too_many(monkeypatch):
     assert sum(note.bytes for note in rows) == 500
 
 
-def test_segments_that_wait_for_ever_are_bounded_over_all_connections(tmp_path):
+def test_segments_behind_a_hole_are_bounded_over_all_connections(tmp_path):
     packets = []
     for i in range(12):
         connection = Connection(client=(f"10.0.1.{i}", 40000))
@@ -78,7 +78,7 @@ def test_segments_that_wait_for_ever_are_bounded_over_all_connections(tmp_path):
     assert peak < 1 << 20  # of the 2.5 MB that were sent
 
 
-def test_messages_that_never_end_are_given_up_and_told(tmp_path, monkeypatch):
+def test_messages_that_never_end_are_dropped_and_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(session_registry, "MAX_PARTIAL_BYTES", 50_000)
     monkeypatch.setattr(session_registry, "BREATH", 1)
     packets = []

@@ -49,7 +49,7 @@ def test_compressed_files_are_read_where_they_are_decoded(tmp_path):
     assert gathered(parallel.decode(paths, EVERYTHING, threads=3, size=5000)) == one
 
 
-def test_what_the_pass_cannot_read_is_told_to_whoever_asked(tmp_path):
+def test_an_error_of_the_index_pass_is_raised_to_the_reader(tmp_path):
     paths = written(tmp_path, packets_of(13), 8, 13)
     whole = parallel.decode(paths, {"samples": None}, threads=3, size=1000, rows=1)
     next(whole)
@@ -59,7 +59,7 @@ def test_what_the_pass_cannot_read_is_told_to_whoever_asked(tmp_path):
     assert not at_work()
 
 
-def test_what_the_one_who_reads_cannot_is_told_behind_what_was_read(tmp_path):
+def test_an_error_of_the_reader_is_raised_after_the_rows_before_it(tmp_path):
     paths = written(tmp_path, packets_of(13), 3, 13)
     before = gathered(parallel.decode(paths[:2], {"messages": None}, threads=1))["messages"]
     source = capture.open(paths, rows=3)
@@ -71,7 +71,7 @@ def test_what_the_one_who_reads_cannot_is_told_behind_what_was_read(tmp_path):
     assert not at_work()
 
 
-def test_what_a_range_cannot_do_is_told_behind_the_rows_of_those_before_it(tmp_path, monkeypatch):
+def test_an_error_of_a_range_is_raised_after_the_rows_of_the_ranges_before_it(tmp_path, monkeypatch):
     paths = written(tmp_path, packets_of(13), 1, 13)
     ranges = list(capture.open(paths).ranges(1000))
     broken = len(ranges) // 2
@@ -92,7 +92,7 @@ def test_what_a_range_cannot_do_is_told_behind_the_rows_of_those_before_it(tmp_p
 
 @pytest.mark.parametrize("threads", [2, 4])
 @pytest.mark.parametrize("leave", [lambda whole: whole.close(), lambda whole: None], ids=["closed", "dropped"])
-def test_whoever_has_seen_enough_leaves_no_thread(tmp_path, monkeypatch, leave, threads):
+def test_a_reader_that_stops_early_leaves_no_thread(tmp_path, monkeypatch, leave, threads):
     paths = written(tmp_path, packets_of(13), 2, 13)
     open_as_usual = capture.open
     monkeypatch.setattr(capture, "open", lambda paths: open_as_usual(paths, rows=3))
@@ -136,8 +136,8 @@ def test_an_interrupt_ends_all_threads(tmp_path, threads):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "rows\n"
-        told, errors = ended(process)
-    assert told.endswith("left 1\n"), errors  # the interrupt may have come in the middle of a line
+        output, errors = ended(process)
+    assert output.endswith("left 1\n"), errors  # the interrupt may have come in the middle of a line
     assert process.returncode == 0
 
 

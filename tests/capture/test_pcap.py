@@ -119,7 +119,7 @@ def test_packets_that_the_kernel_dropped_are_counted(tmp_path):
     assert [(note.kind, note.count) for note in found.notes()] == [("dropped", 7)]
 
 
-def test_drops_told_packet_by_packet_are_counted(tmp_path):
+def test_drops_recorded_per_packet_are_counted(tmp_path):
     data = section() + interface()
     for packet in packets():
         data += enhanced(packet, 1, options=option(4, struct.pack("<Q", 2)) + option(0, b""))
@@ -260,7 +260,7 @@ def test_a_packet_of_an_interface_that_was_never_described(tmp_path):
         (b"\x1f\x8b" + bytes(30), "compressed data"),
     ],
 )
-def test_what_is_no_capture_says_so(tmp_path, data, why):
+def test_a_file_that_is_not_a_capture_is_refused(tmp_path, data, why):
     found, table = read(written(tmp_path, data))
     assert len(table) == 0
     assert why in troubles(found)[0][1]

@@ -51,7 +51,7 @@ def rows(paths):
     return gathered([*found, *select_diagnostics(plan, EVERYTHING)])
 
 
-def test_the_second_reading_makes_no_pass_and_tells_the_same(cache, passes, paths):
+def test_the_second_read_makes_no_pass_and_returns_the_same(cache, passes, paths):
     whole = gathered(decode(capture.open(paths), EVERYTHING))
     assert rows(paths) == rows(paths) == rows(paths) == whole
     assert len(passes) == 1
@@ -59,7 +59,7 @@ def test_the_second_reading_makes_no_pass_and_tells_the_same(cache, passes, path
     assert len(list(cache.iterdir())) == 1
 
 
-def test_a_file_that_changed_is_read_anew(cache, passes, paths):
+def test_a_file_that_changed_is_read_again(cache, passes, paths):
     rows(paths)
     changed(paths[1], 50)
     rows(paths)

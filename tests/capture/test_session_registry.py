@@ -143,13 +143,13 @@ def test_keep_alives_alone_are_recognised(tmp_path):
     assert found.faces[0].server == connection.server  # by its port
 
 
-def test_the_lower_port_listens_if_nothing_else_tells(tmp_path):
+def test_the_lower_port_listens_without_other_evidence(tmp_path):
     connection = Connection(client=("10.0.0.2", 50123), server=("10.0.0.1", 12345))
     found, _ = read_packets(tmp_path, connection.say([(1, frame(0)), (0, frame(0))]))
     assert (found.faces[0].client, found.faces[0].server) == (connection.client, connection.server)
 
 
-def test_half_a_handshake_lets_the_batches_tell(tmp_path):
+def test_after_half_a_handshake_the_batches_decide(tmp_path):
     connection = Connection()
     opening = handshake(COMPRESSION, COMPRESSION)
     packets = connection.open() + connection.say(opening) + connection.say([(s, squeezed(b)) for s, b in CHATTER])

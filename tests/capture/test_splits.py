@@ -121,8 +121,8 @@ def test_so_do_ranges_of_a_capture_with_loss_reordering_and_twins(tmp_path_facto
     assert sorted_rows(parts["messages"].select(["packet", "type", "size"])) == sorted_rows(
         whole["messages"].select(["packet", "type", "size"])
     )
-    told = [row for row in parts["events"].to_pylist() if row["kind"].startswith("capture")]
-    assert told == [row for row in whole["events"].to_pylist() if row["kind"].startswith("capture")]
+    events = [row for row in parts["events"].to_pylist() if row["kind"].startswith("capture")]
+    assert events == [row for row in whole["events"].to_pylist() if row["kind"].startswith("capture")]
 
 
 def test_a_compressed_file_stays_whole_and_is_cut_from_its_neighbours(tmp_path):
@@ -141,7 +141,7 @@ def test_a_compressed_file_stays_whole_and_is_cut_from_its_neighbours(tmp_path):
 
 
 @pytest.mark.parametrize("tail", [b"", b"\x00" * 7, b"\xff" * 100])
-def test_a_file_that_ends_badly_ends_its_range_and_is_told_once(tmp_path, tail):
+def test_a_file_that_ends_badly_ends_its_range_and_is_reported_once(tmp_path, tail):
     paths = written(tmp_path, packets_of(3), 2, 3)
     paths[0].write_bytes(paths[0].read_bytes() + tail)
     parts, _ = in_ranges(paths, 1000)
@@ -191,7 +191,7 @@ def test_a_plan_leaves_sessions_where_decoding_leaves_them(tmp_path):
 
 @given(seeds, st.integers(1, 3), st.sampled_from([2500, 20000]))
 @settings(max_examples=10, deadline=None)
-def test_what_comes_with_a_range_is_what_reading_it_again_gives(tmp_path_factory, seed, files, size):
+def test_the_state_of_a_range_gives_the_rows_of_a_whole_read(tmp_path_factory, seed, files, size):
     paths = written(tmp_path_factory.mktemp("carried"), packets_of(seed), files, seed)
     for each in capture.open(paths).plan(size, carry=True).ranges():
         assert each.carried is not None

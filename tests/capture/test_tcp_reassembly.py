@@ -106,7 +106,7 @@ def test_a_packet_captured_twice(tmp_path):
     assert count == 6
 
 
-def test_a_segment_that_overlaps_what_came_before_and_after(tmp_path):
+def test_a_segment_that_overlaps_earlier_and_later_segments(tmp_path):
     connection, packets = opened()
     data = b"".join(prefixed(frame(i, b"z" * 50)) for i in range(4))
     start = connection.seq[0]

@@ -102,7 +102,7 @@ except SystemExit:
         (1, "put a 1 --listen tcp/127.0.0.1:0 --set scouting/multicast/enabled=false", "no node found"),
     ],
 )
-def test_mistakes_are_told_in_one_line(run, code, words, why):  # noqa: F811
+def test_mistakes_are_reported_in_one_line(run, code, words, why):  # noqa: F811
     found, out, err = run(*words.split())
     assert (found, out) == (code, b"")
     assert len(err.splitlines()) == 1
@@ -110,9 +110,9 @@ def test_mistakes_are_told_in_one_line(run, code, words, why):  # noqa: F811
     assert why in err
 
 
-def test_who_waits_alone_is_told(run):  # noqa: F811
-    nobody = ("--listen", "tcp/127.0.0.1:0", "--set", "scouting/multicast/enabled=false")
-    code, out, err = run("sub", "**", "--seconds", "0.1", *nobody)
+def test_a_session_without_neighbours_prints_a_hint(run):  # noqa: F811
+    alone = ("--listen", "tcp/127.0.0.1:0", "--set", "scouting/multicast/enabled=false")
+    code, out, err = run("sub", "**", "--seconds", "0.1", *alone)
     assert (code, out) == (0, b"")
     assert err == "waiting: no node is connected yet; name one with -e tcp/HOST:7447\n"
 

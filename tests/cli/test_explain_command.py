@@ -72,7 +72,7 @@ def test_hex_as_people_paste_it(text):
     ("text", "hint"),
     [("03g9", "'g' is not a hexadecimal digit"), ("030", "3 hexadecimal digits; expected an even number")],
 )
-def test_hex_that_is_none(text, hint):
+def test_text_that_is_not_hex(text, hint):
     with pytest.raises(InvalidValue, match=hint):
         parse_hex(text)
 
@@ -104,7 +104,7 @@ def test_debug_shows_where(capsys):
         main(["--debug", "explain", "xyz"])
 
 
-def test_the_version_tells_whether_it_is_compiled(zenlake):
+def test_the_version_says_whether_it_is_compiled(zenlake):
     assert zenlake("--version")[1] == f"zenlake {__version__} (compiled: {'yes' if COMPILED else 'no'})\n"
 
 

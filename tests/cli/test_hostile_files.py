@@ -41,7 +41,7 @@ COMMANDS = [("decode",), ("sql", "select count(*) from samples"), ("report", "-o
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
 @pytest.mark.parametrize("name", NO_CAPTURE)
-def test_what_is_no_capture_is_refused_in_one_line(run, tmp_path, name, command):  # noqa: F811
+def test_a_file_that_is_not_a_capture_is_refused_in_one_line(run, tmp_path, name, command):  # noqa: F811
     data, why = NO_CAPTURE[name]
     path = tmp_path / "given.pcap"
     path.write_bytes(data)
@@ -62,7 +62,7 @@ def test_what_is_no_capture_is_refused_in_one_line(run, tmp_path, name, command)
     ],
     ids=["cut", "cut gzip", "damaged"],
 )
-def test_what_can_be_read_is_kept_and_a_line_tells_of_the_rest(run, tmp_path, caplog, name, data):  # noqa: F811
+def test_readable_parts_are_decoded_and_one_line_reports_the_rest(run, tmp_path, caplog, name, data):  # noqa: F811
     path = tmp_path / name
     path.write_bytes(data)
     code, out, _ = run("sql", "select count(*) as n from messages", str(path), "--format", "jsonl")
@@ -95,7 +95,7 @@ def test_a_bomb_takes_time_but_no_memory(tmp_path, how):
     assert (done.returncode, json.loads(done.stdout)) == (0, {"n": 1000}), done.stderr
 
 
-def test_a_damaged_description_of_a_log_is_mended(run, tmp_path):  # noqa: F811
+def test_a_damaged_description_of_a_log_is_repaired(run, tmp_path):  # noqa: F811
     from tests.log.fixtures import interleaved, written
 
     log = written(tmp_path / "log", interleaved(1))

@@ -269,7 +269,7 @@ def test_replies_are_safe(recorded: tuple[Path, str, Session]) -> None:
 
 
 @pytest.mark.parametrize("words", [["decode", "LOG"], ["decode", "LOG", "--json"], ["doctor"]])
-def test_a_reader_that_leaves_is_no_failure(recorded: tuple[Path, str, Session], words: list[str]) -> None:
+def test_a_reader_that_leaves_does_not_fail_the_command(recorded: tuple[Path, str, Session], words: list[str]) -> None:
     words = [str(recorded[0]) if word == "LOG" else word for word in words]
     read, write = os.pipe()
     os.close(read)

@@ -19,7 +19,7 @@ def log(tmp_path):
     return written(tmp_path / "log", interleaved(5), block_size=500)
 
 
-def test_info_tells_the_writers(run, log):  # noqa: F811
+def test_info_lists_the_writers(run, log):  # noqa: F811
     code, out, _ = run("log", "info", log.files.path)
     [row] = [line.split() for line in out.decode().splitlines() if line.split()[:1] == ["w"]]
     assert code == 0
@@ -78,7 +78,7 @@ def test_verify_finds_a_flipped_bit_and_repair_saves_what_is_before_it(run, log,
 
 
 @pytest.mark.parametrize("damage", ["cut short", "a block's rows", "what a block says of itself"])
-def test_of_a_damaged_log_the_readable_part_is_given_and_the_rest_told(run, tmp_path, monkeypatch, damage):  # noqa: F811
+def test_the_readable_part_of_a_damaged_log_is_decoded_and_the_rest_reported(run, tmp_path, monkeypatch, damage):  # noqa: F811
     monkeypatch.setattr(writer, "LARGE_HEAD", 0)
     monkeypatch.chdir(tmp_path)
     log = written(tmp_path / "log", interleaved(5), block_size=500, segment_size=9000)
@@ -95,7 +95,7 @@ def test_of_a_damaged_log_the_readable_part_is_given_and_the_rest_told(run, tmp_
     elif damage == "a block's rows":
         directions = segment.rows(2).column("direction").buffers()[1]
         data[directions.address - segment.source.read(0, 1).address] = 99
-        gone = range(2, 3)  # what it changed is known: what follows can be read
+        gone = range(2, 3)  # its change is known, so later blocks can be read
     else:
         data[record.offset : record.offset + 4] = b"none"
     lost = {first_batch + segment.index[i].row + row for i in gone for row in range(segment.index[i].rows)}
@@ -106,14 +106,14 @@ def test_of_a_damaged_log_the_readable_part_is_given_and_the_rest_told(run, tmp_
         LogError, match=r"w/0000000002.arrow, block 2: .*; run `zenlake log repair` to recover the other blocks"
     ):
         zenlake.read(log.files.path, "messages")
-    told = []
-    found = zenlake.read(log.files.path, "messages", columns=columns, damaged=told.append).to_pylist()
+    damage_reports = []
+    found = zenlake.read(log.files.path, "messages", columns=columns, damaged=damage_reports.append).to_pylist()
     left = [row for row in whole if row["packet"] not in lost and row["fragments"] is None]
     assert [row for row in found if row["fragments"] is None] == left
     assert len(left) > 50
-    [error] = told
+    [error] = damage_reports
     assert str(error).endswith(f"run `zenlake log repair` to recover the other blocks; {len(lost)} batches skipped")
-    events = zenlake.read(log.files.path, "events", damaged=told.append).to_pylist()
+    events = zenlake.read(log.files.path, "events", damaged=damage_reports.append).to_pylist()
     [event] = [row for row in events if row["kind"] == "log unreadable"]
     assert (event["count"], event["packet"], event["detail"]) == (len(lost), min(lost), str(error))
     for words in (["decode"], ["decode", "-t", "sessions"], ["sql", "from messages"], ["report", "--no-open"]):
@@ -126,7 +126,7 @@ def cuts(log):
     return [row for row in rows if row["kind"].startswith("log ")]
 
 
-def test_a_tail_that_repair_cuts_is_told_as_a_writer_tells_it(run, log, tmp_path):  # noqa: F811
+def test_a_tail_that_repair_cuts_is_reported_as_by_a_writer(run, log, tmp_path):  # noqa: F811
     [path] = (tmp_path / "log" / "w").glob("*.arrow")
     whole = zenlake.read(log.files.path, "messages")
     path.write_bytes(path.read_bytes() + b"never acknowledged")
@@ -137,7 +137,7 @@ def test_a_tail_that_repair_cuts_is_told_as_a_writer_tells_it(run, log, tmp_path
 
 
 @pytest.mark.parametrize("lost", ["the first", "one between", "all"])
-def test_a_segment_without_its_index_is_told_to_who_reads_and_seen_again_by_repair(
+def test_a_segment_without_its_index_is_reported_to_readers_and_indexed_by_repair(
     run,  # noqa: F811
     tmp_path,
     caplog,
@@ -183,7 +183,7 @@ def test_a_segment_that_a_crash_left_before_its_first_block_has_lost_nothing(run
 
 
 @pytest.mark.parametrize("where", ["schema", "state"])
-def test_a_damaged_head_is_told_and_its_segment_set_aside(run, tmp_path, where):  # noqa: F811
+def test_a_damaged_head_is_reported_and_its_segment_moved_aside(run, tmp_path, where):  # noqa: F811
     log = written(tmp_path / "log", interleaved(5), block_size=500, segment_size=4000)
     _, *others = sorted((tmp_path / "log" / "w").glob("*.arrow"))
     assert others

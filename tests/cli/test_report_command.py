@@ -36,7 +36,7 @@ def test_the_page_is_written_and_named(run, tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_the_page_opens_by_itself_only_for_somebody_at_a_desktop(run, monkeypatch):
+def test_the_page_opens_by_itself_only_on_a_desktop(run, monkeypatch):
     opened = []
     monkeypatch.setattr(webbrowser, "open", lambda address: opened.append(address) or True)
     monkeypatch.setenv("DISPLAY", ":0")
@@ -71,6 +71,6 @@ def test_a_file_of_the_users_own_named_like_the_sample_is_the_users(run, tmp_pat
     ],
 )
 def test_a_mistake_is_one_line_and_an_exit_code(run, tmp_path, arguments, code, line):
-    left, [told] = run(*arguments)
-    assert (left, told[: len(line)]) == (code, line)
+    left, [output] = run(*arguments)
+    assert (left, output[: len(line)]) == (code, line)
     assert list(tmp_path.iterdir()) == []

@@ -97,7 +97,7 @@ def test_a_file_of_json_has_a_line_for_each_row(run, tmp_path, suffix):
 @pytest.mark.parametrize(
     "words", [("decode", CLEAN), ("sql", "from messages", CLEAN), ("log", "info"), ("explain", "04")]
 )
-def test_a_command_whose_output_nobody_reads_ends_well(tmp_path, words):
+def test_a_command_whose_output_is_closed_exits_with_success(tmp_path, words):
     if words[0] == "log":
         words = (*words, written(tmp_path / "log", interleaved(3, size=3)).files.path)
     read, write = os.pipe()
@@ -124,7 +124,7 @@ def test_what_takes_long_says_so_on_a_terminal_and_only_there(tmp_path, words):
     ours, theirs = pty.openpty()
     terminal = os.environ | {"TERM": "xterm"}
     shown = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, timeout=60, check=True, env=terminal)
-    os.write(theirs, b"the end")  # else reading would wait for ever where nothing was said
+    os.write(theirs, b"the end")  # otherwise the read would block without output
     said = os.read(ours, 1 << 16)
     os.close(theirs)
     assert any(word in said for word in (b"reading", b"repairing", b"writing"))
@@ -230,8 +230,8 @@ def test_a_key_filter_without_a_match_names_the_nearest_key(run, table):
 def test_a_mistake_is_one_line_and_an_exit_code(run, arguments, code, line):
     left, out, err = run(*arguments)
     assert (left, out) == (code, b"")
-    [told] = err.splitlines()
-    assert told.startswith(line)
+    [text] = err.splitlines()
+    assert text.startswith(line)
 
 
 @pytest.mark.parametrize("width", [60, 80, 110, 200])
@@ -249,7 +249,7 @@ def test_a_terminal_gets_the_first_rows_and_the_columns_that_fit(table, width):
     assert {"samples": "key", "queries": "outcome", "sessions": "reason"}[table] in names
     assert not any(len(line) > width for line in lines)
     assert sum(line.startswith(" 20") for line in lines) == min(count, table_output.SCREEN)
-    told = " ".join(printed.getvalue().split())
-    assert f"{count} rows" in told
+    text = " ".join(printed.getvalue().split())
+    assert f"{count} rows" in text
     empty = sum(rows[name].null_count == count for name in rows.column_names)
-    assert f"; {rows.num_columns - empty - len(names)} more columns do not fit; use -o FILE" in told
+    assert f"; {rows.num_columns - empty - len(names)} more columns do not fit; use -o FILE" in text

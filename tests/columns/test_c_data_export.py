@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record batches as they are handed to Arrow: whole, and gone when nobody keeps them."""
+"""Record batches as they are handed to Arrow: whole, and freed with their last reference."""
 
 import pyarrow as pa
 

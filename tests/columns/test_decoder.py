@@ -112,7 +112,7 @@ def test_a_request_says_what_it_asks_and_an_err_what_went_wrong():
     rows = table.select(["target", "consolidation", "timeout_ms", "detail", "payload_size"]).to_pylist()[1:]
     assert [tuple(row.values()) for row in rows] == [
         ("best_matching", "auto", None, None, None),
-        ("all_complete", "latest", (1 << 63) - 1, "x=1", None),  # for ever, as far as a signed column can say
+        ("all_complete", "latest", (1 << 63) - 1, "x=1", None),  # the largest value of a signed column
         (None, None, None, "no", 2),
         (None, None, None, None, 1),
         (None, None, None, None, 5000),
@@ -130,7 +130,7 @@ def test_rows_know_which_handshake_they_follow():
     assert opened == [{"generation": 1, "kind": "opened"}, {"generation": 2, "kind": "opened"}]
 
 
-def test_the_first_missing_number_is_told_where_numbers_start_again():
+def test_the_first_missing_number_is_reported_where_numbers_start_again():
     last = (1 << 28) - 1
     frames = [(0, Frame(sn=sn).encode() + Push(key="a").encode()) for sn in (last - 1, 1)]
     [gap] = decoded(frames)["events"].select(["sn", "count"]).to_pylist()
@@ -145,7 +145,7 @@ def test_a_wrong_table_or_column_is_answered_with_the_valid_ones():
 
 
 @pytest.mark.parametrize("cut", [1, 2, 9])
-def test_batches_that_end_in_one_packet_count_on_and_each_file_begins_anew(cut):
+def test_batches_that_end_in_one_packet_count_on_and_each_file_starts_at_zero(cut):
     put = Push(key="a").encode()
     rows = as_rows([(0, Frame(sn=sn).encode() + put) for sn in range(5)])
     rows = rows.set_column(6, rows.schema.field(6), pa.array([1, 1, 2, 2, 2], pa.int64()))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The usual publication noted at one go: the same rows, and the same errors, as when each message is read field by field."""
+"""The fast path for common publications: the same rows and errors as decoding each message field by field."""
 
 import random
 
@@ -151,7 +151,7 @@ def test_a_byte_that_differs_from_the_messages_before(form):
 
 
 @pytest.mark.parametrize("limits", [{}, {"rows": 1}, {"rows": 255}, {"rows": 300}, {"size": 1000}])
-def test_many_are_counted_and_told_apart(limits):
+def test_many_keys_are_counted_and_distinguished(limits):
     count = 2000
     frame = Frame(sn=0).encode() + b"".join(usual(i).encode() for i in range(count))
     rows = decoded([(OPENER, frame)], tables={"samples": None}, **limits)["samples"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random traffic of one session, and what a reader who takes his time makes of it.
+"""Random traffic of one session, and the rows of a simple reference decoder.
 
 `traffic` makes batches in both directions: handshake, declarations, publications, queries, answers, fragments, gaps and duplicates.
 `expected_samples` reads them with fresh objects, dictionaries and plain Python: slow, and independent of the columns.

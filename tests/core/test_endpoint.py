@@ -91,7 +91,7 @@ def test_host_and_port(text, host, port):
         ("tcp/[::x]:7447", "not an IPv6 address"),
     ],
 )
-def test_errors_say_how_to_mend_it(text, advice):
+def test_errors_suggest_a_fix(text, advice):
     with pytest.raises(EndpointError, match=re.escape(advice)):
         EndPoint.parse(text)
 

@@ -454,6 +454,6 @@ class TestKeyExpr:
             ("a/**/*/b", "write `a/*/**/b`, or use KeyExpr.autocanonize"),
         ],
     )
-    def test_errors_name_the_chunk_and_say_how_to_mend_it(self, text, advice):
+    def test_errors_name_the_chunk_and_suggest_a_fix(self, text, advice):
         with pytest.raises(KeyExprError, match=re.escape(advice)):
             KeyExpr(text)

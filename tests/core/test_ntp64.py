@@ -134,7 +134,7 @@ class TestHybridClock:
         assert clock.merge(now + 450 * MS, now)  # and +450 ms is kept
         assert clock.last == now + 450 * MS + 1
 
-    def test_the_limit_is_half_a_second_unless_told(self):
+    def test_the_limit_is_half_a_second_by_default(self):
         assert MAX_DELTA == 500 * 2**32 // 1000
         assert HybridClock(max_delta=2**34).merge(2**34, now=0)
 

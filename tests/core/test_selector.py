@@ -134,7 +134,7 @@ class TestSelector:
         assert pickle.loads(pickle.dumps(selector)) == selector
 
     @pytest.mark.parametrize("arguments", [("a//b?x",), ("?x",), ("a/b?y=2", "x=1"), ("a#b?x",), ("a/**/*?x",)])
-    def test_a_key_expression_that_is_none_is_refused(self, arguments):
+    def test_an_invalid_key_expression_is_refused(self, arguments):
         with pytest.raises(KeyExprError):
             Selector(*arguments)
 
@@ -164,7 +164,7 @@ class TestTimeRange:
             ("[now(-1.5h)..now(1800)]", [-1.5, 0.5], [-1.6, 0.6]),
         ],
     )
-    def test_what_lies_inside(self, text, inside, outside):
+    def test_contains(self, text, inside, outside):
         now = 1_700_000_000 * 10**9
         for range in (TimeRange.parse(text), TimeRange.parse(str(TimeRange.parse(text)))):
             assert all(range.contains(now + round(hours * HOUR), now) for hours in inside)

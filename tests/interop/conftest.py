@@ -66,7 +66,7 @@ def ports() -> Iterator[int]:
 
 @pytest.fixture
 def namespace() -> Iterator[tuple[str, ...]]:
-    """What to put before a command so that it runs where multicast on loopback works and nobody else is."""
+    """Return the command prefix that runs a command in its own network namespace, with multicast on loopback."""
     with apart(MULTICAST) as prefix:
         yield prefix
 

@@ -21,7 +21,7 @@ QUICK = Backoff(0.05, 2.0, 0.5)
 
 
 class Events:
-    """What happens to somebody: lists whose first word tells what, the second who."""
+    """Events of a node: lists of the kind, the entity and its arguments."""
 
     def __init__(self) -> None:
         self.seen: list[list[Any]] = []
@@ -37,7 +37,7 @@ class Events:
             return [event[2:] for event in self.seen if event[:2] == [what, name]]
 
     def wait(self, what: str, name: str, count: int = 1) -> list[list[Any]]:
-        """Those of one kind, when there are so many."""
+        """Wait for `count` events of one kind and return them."""
         with self._changed:
             full = self._changed.wait_for(lambda: len(self._now(what, name)) >= count, PATIENCE)
             assert full, f"{count} {what} of {name} awaited, {self._now(what, name)} came"
@@ -240,16 +240,16 @@ def text(payload: bytes) -> Any:
 
 
 def knows(router: Ours, *keys: str) -> None:
-    """Wait until somebody has declared something on each of these keys."""
+    """Wait for a declaration on each of these keys."""
 
     def known() -> set[bytes]:
         return {key for face in router.node.faces() for ids in face.declared.values() for key in list(ids.values())}
 
-    until(lambda: {key.encode() for key in keys} <= known(), f"nobody declared {keys}")
+    until(lambda: {key.encode() for key in keys} <= known(), f"no declaration of {keys}")
 
 
 def until(true: Any, what: str = "") -> None:
-    """Wait for what no event tells of."""
+    """Poll until a condition holds that has no event."""
     deadline = time.monotonic() + PATIENCE
     while not true():
         assert time.monotonic() < deadline, what

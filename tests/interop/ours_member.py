@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A session of ours in a multicast group, in a process of its own so that it can live in another network namespace.
 
-`python ours_member.py CONFIG` (JSON, a key of Zenoh's configuration each): prints what comes on `back/**`, publishes on `to/x`
+`python ours_member.py CONFIG` (JSON, a key of Zenoh's configuration each): prints samples on `back/**`, publishes on `to/x`
 and on a declared `to/y` for each line `again`, and closes at any other.
 """
 
@@ -19,11 +19,11 @@ def main() -> None:
         config.insert_json5(key, json.dumps(value))
     with zenlake.open(config) as session:
 
-        def tell(sample: zenlake.Sample) -> None:
+        def report(sample: zenlake.Sample) -> None:
             text = sample.payload.to_string()
             print("GOT", sample.key_expr, sample.kind, "large" if text == LARGE else text, flush=True)
 
-        session.declare_subscriber("back/**", tell)
+        session.declare_subscriber("back/**", report)
         publisher = session.declare_publisher("to/y")
         print("READY", session.zid(), flush=True)
         while sys.stdin.readline() == "again\n":

@@ -26,13 +26,13 @@ def main() -> None:
     print("READY", zid[::-1].hex().lstrip("0"), flush=True)
     seen = set()
 
-    def tell(hello: Hello) -> None:
+    def report(hello: Hello) -> None:
         if hello.zid.value not in seen:
             seen.add(hello.zid.value)
             role = str(WhatAmI.from_wire(hello.whatami))
             print("HELLO", hello.zid.value[::-1].hex().lstrip("0"), role, *hello.locators, flush=True)
 
-    lookout = ScoutThread(group, WhatAmIMatcher("router|peer"), tell)
+    lookout = ScoutThread(group, WhatAmIMatcher("router|peer"), report)
     sys.stdin.readline()
     lookout.close()
     engine.run(answering.close)

@@ -26,7 +26,7 @@ PATIENCE = 30.0
 
 
 class Process:
-    """One of the scripts beside this one: it tells what happens, a line each, and ends when a line comes in."""
+    """One of the scripts in this folder: it prints its events, one per line, and ends when it reads a line."""
 
     def __init__(self, script: str, *arguments: str, prefix: tuple[str, ...] = ()) -> None:
         self.lines: queue.Queue[str] = queue.Queue()
@@ -50,11 +50,11 @@ class Process:
         return line
 
     def quiet(self, seconds: float) -> None:
-        """It has nothing to tell for so long."""
+        """Expect no output for this time."""
         with pytest.raises(queue.Empty):
             self.lines.get(timeout=seconds)
 
-    def tell(self, line: str) -> None:
+    def send_line(self, line: str) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
@@ -105,7 +105,7 @@ class Probe(ConnectionOwner):
     def echo(
         self, face: Connection, payload: bytes, key: str = "to/x", priority: int = 5, reliable: bool = True
     ) -> bytes:
-        """Send a payload there and wait until it comes back; returns what came.
+        """Send a payload to the router, wait for its echo and return it.
 
         On a link that may lose datagrams it is sent again, and counted, if it does not: whole or not at all.
         """
@@ -154,7 +154,7 @@ class Collector(Sink):
 
 
 def subscribe(face: Connection, key: str = "back/**") -> None:
-    """Tell the real router that we want these."""
+    """Declare subscriptions to the real router."""
     body = DeclareEntity(kind=2, id=1, key=key)
     assert face.send(Declare(qos=0x08, body=body), 0, True, congestion=1)
 

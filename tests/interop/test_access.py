@@ -21,7 +21,7 @@ EVERY = [
 
 
 def allowed(*keys: str, messages: list[str] = EVERY, **who: Any) -> AccessControl:
-    """Those who are meant may do that, and nobody anything else; `boss` may do everything."""
+    """Only the configured users have the permission; `boss` has all permissions."""
     rules = [
         {"id": "some", "permission": "allow", "key_exprs": list(keys), "messages": messages},
         {"id": "all", "permission": "allow", "key_exprs": ["**"], "messages": EVERY},
@@ -68,7 +68,7 @@ def test_a_user_puts_deletes_and_asks_only_where_it_may(nodes: list[Any]) -> Non
         ["open/x", "put", "yes"],
         ["open/x", "delete", ""],
     ]
-    assert alice.do("get", "secret/x") == [], "denied: answered at once, by nobody"
+    assert alice.do("get", "secret/x") == [], "denied: completes at once without replies"
     assert alice.do("get", "open/x") == [["put", "open/x", "of q"]]
     boss.do("put", "hidden/y", "not for her")
     alice.do("put", "open/y", "seen")

@@ -62,7 +62,7 @@ class OurSession:
 
 @pytest.fixture(params=[OurSession, Theirs])
 def begin(request: pytest.FixtureRequest) -> Iterator[Callable[..., tuple[Ours, Any]]]:
-    """A node of ours that remembers what it is told, and a session of either kind that tells it."""
+    """A node of ours that stores declarations, and a session of either implementation that declares."""
     made: list[Any] = []
 
     def begin(mode: str, other: str, **config: Any) -> tuple[Ours, Any]:
@@ -77,7 +77,7 @@ def begin(request: pytest.FixtureRequest) -> Iterator[Callable[..., tuple[Ours, 
         each.close()
 
 
-def told(node: Ours) -> tuple[list[bytes], list[bytes]]:
+def declared_keys(node: Ours) -> tuple[list[bytes], list[bytes]]:
     """The keys of all subscriptions, and of all interests in subscribers."""
     (face,) = node.node.faces()
     asked = [interest.key for interest in list(face.interests.values()) if interest.wants(SUBSCRIBER)]
@@ -96,17 +96,20 @@ def test_wide_keys_are_declared_for_narrow_ones(
 
     for word, key, subscribed, asked in STEPS:
         session.do(*((word, key) if word == "undeclare" else (word, key, key)))
-        wanted = whole(subscribed), whole(asked) if other == "router" else []  # peers tell each other all they have
-        until(lambda wanted=wanted: told(node) == wanted, f"{word} {key}: {told(node)} instead of {wanted}")
+        wanted = whole(subscribed), whole(asked) if other == "router" else []  # peers declare everything to each other
+        until(
+            lambda wanted=wanted: declared_keys(node) == wanted,
+            f"{word} {key}: {declared_keys(node)} instead of {wanted}",
+        )
 
 
-def test_what_nobody_subscribed_to_comes_and_is_shown_to_nobody() -> None:
+def test_a_sample_of_the_aggregate_without_a_subscriber_is_dropped() -> None:
     node = Ours("router", listen=("tcp/127.0.0.1:0",))
     session = OurSession("client", node.locators, **RULES)
     try:
         for key in ("a/x", "a/y"):
             session.do("sub", key, key)
-        until(lambda: told(node)[0] == [b"a/**"])
+        until(lambda: declared_keys(node)[0] == [b"a/**"])
         for key in ("a/z", "a/y", "a/x"):
             node.do("put", key, "1")
         until(lambda: {"a/x", "a/y"} <= {*session.heard})

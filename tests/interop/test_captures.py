@@ -94,7 +94,7 @@ def samples(path, **options):
 
 
 def by_talk(samples):
-    """The two talks one after the other, each in its own order: packets of the second may be told in the midst of the first."""
+    """The two talks one after the other, each in its own order: rows of the second may be between those of the first."""
     return sorted(samples, key=lambda sample: sample[0].split("/")[1])
 
 
@@ -135,7 +135,7 @@ def test_loopback_gives_what_was_published(recorded):
     assert kinds <= BUSY
 
 
-def test_a_cooked_capture_tells_each_packet_once(recorded):
+def test_a_cooked_capture_has_each_packet_once(recorded):
     assert samples(recorded / "any.pcap") == BOTH
     kinds = {kind for kind in events(recorded / "any.pcap") if kind.startswith("capture")}
     assert kinds <= BUSY
@@ -213,23 +213,23 @@ def test_reordered_packets_are_put_back(recorded, tmp_path):
     assert events(path)["capture out-of-order"] > 0
 
 
-def test_what_was_lost_is_missing_and_told(recorded, tmp_path):
+def test_lost_packets_are_missing_and_reported(recorded, tmp_path):
     head, packets = packets_of(recorded / "lo.pcap")
     sizes = [int(size) for (size,) in fields(recorded / "lo.pcap", "tcp.len")]
     heavy = [i for i, size in enumerate(sizes) if size > 100]
     lost = set(random.Random(3).sample(heavy[20:], 12))
     path = write(tmp_path / "lossy.pcap", head, [packet for i, packet in enumerate(packets) if i not in lost])
-    found = by_talk(samples(path))  # what lies behind a hole is told when nothing can fill it any more
+    found = by_talk(samples(path))  # rows after a hole come when nothing can fill it
     kept = set(found)
     missing = {sample for sample in BOTH if sample not in kept}
     assert missing
     assert found == [sample for sample in BOTH if sample in kept]
-    told = zenlake.read(path, "events").to_pylist()
-    gone = sum(int(e["detail"].split("; ")[1].split()[0]) for e in told if e["kind"] == "capture missing")
+    event_rows = zenlake.read(path, "events").to_pylist()
+    gone = sum(int(e["detail"].split("; ")[1].split()[0]) for e in event_rows if e["kind"] == "capture missing")
     assert gone == sum(sizes[i] for i in lost) or BUSY & events(recorded / "lo.pcap").keys()
     gaps = {
-        (e["session"], sn) for e in told if e["kind"] == "gap" for sn in range(e["sn"], e["sn"] + e["count"])
-    }  # whoever is missing was in a frame, or had a fragment, that a gap names; or nothing came after it
+        (e["session"], sn) for e in event_rows if e["kind"] == "gap" for sn in range(e["sn"], e["sn"] + e["count"])
+    }  # a missing sample was in a frame or fragment that a gap names, or at the end
     last = {}
     for row in zenlake.read(path, "messages", columns=["session", "direction", "sn"]).to_pylist():
         if row["direction"] == 0 and row["sn"] is not None:

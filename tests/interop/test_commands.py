@@ -47,7 +47,7 @@ class Router:
         return done.returncode, done.stdout.splitlines(), done.stderr
 
     def until_heard(self, key: str) -> None:
-        """Wait until somebody subscribes to it."""
+        """Wait for a subscriber."""
         name = f"listening to {key}"
         self.shell.do("pub", name, key)
         if not self.shell.do("matching", name):
@@ -67,12 +67,12 @@ def ended(process: "subprocess.Popen[str]") -> tuple[int, list[str], str]:
     return process.returncode, out.splitlines(), err
 
 
-def test_info_tells_the_router_at_the_other_end_of_the_link(router: Router) -> None:
+def test_info_names_the_router_at_the_other_end_of_the_link(router: Router) -> None:
     code, [line], _ = router.run("info", "--json")
-    told = json.loads(line)
+    result = json.loads(line)
     assert code == 0
-    assert told["whatami"] == "client"
-    [connected] = told["connected"]
+    assert result["whatami"] == "client"
+    [connected] = result["connected"]
     assert (connected["zid"], connected["whatami"], connected["dst"]) == (router.shell.zid, "router", router.where)
 
 
@@ -116,11 +116,11 @@ def test_sub_as_json_has_the_names_of_the_table(router: Router) -> None:
     router.until_heard("cli/json")
     router.shell.do("put", "cli/json", "x", attachment="y", priority="BACKGROUND", encoding="text/plain")
     code, [line], _ = ended(process)
-    told = json.loads(line)
+    result = json.loads(line)
     assert code == 0
-    assert set(told) <= set(SAMPLES.names)
+    assert set(result) <= set(SAMPLES.names)
     assert {"key": "cli/json", "kind": "put", "payload": "x", "encoding": "text/plain", "attachment": "y", "priority": 7,
-            "congestion": "drop", "express": False}.items() <= told.items()  # fmt: skip
+            "congestion": "drop", "express": False}.items() <= result.items()  # fmt: skip
 
 
 def test_echo_decodes_by_the_encoding(router: Router) -> None:
@@ -195,9 +195,9 @@ def test_liveliness_in_both_directions(router: Router) -> None:
 def test_ping_measures_round_trips_to_another_of_its_kind(router: Router) -> None:
     answering = router.start("ping", "--answer")
     code, [line], _ = router.run("ping", "--count", "50", "--json", "--size", "200")
-    told = json.loads(line)
-    assert (code, told["sent"], told["back"], told["size"]) == (0, 50, 50, 200)
-    assert 0 < told["min_us"] <= told["p50_us"] <= told["p99_us"] <= told["max_us"]
+    result = json.loads(line)
+    assert (code, result["sent"], result["back"], result["size"]) == (0, 50, 50, 200)
+    assert 0 < result["min_us"] <= result["p50_us"] <= result["p99_us"] <= result["max_us"]
     answering.send_signal(signal.SIGINT)
     assert ended(answering)[0] == 0
     code, _, err = router.run("ping", "--timeout", "0.3")
@@ -205,17 +205,17 @@ def test_ping_measures_round_trips_to_another_of_its_kind(router: Router) -> Non
     assert "start `zenlake ping --answer`" in err
 
 
-def test_hz_and_bw_tell_the_rate_and_the_bytes_of_each_key(router: Router) -> None:
+def test_hz_and_bw_print_the_rate_and_the_bytes_of_each_key(router: Router) -> None:
     publishing = router.start("pub", "cli/rate/a", "0123456789", "--rate", "50")
     code, lines, _ = router.run("hz", "cli/rate/*", "--count", "40", "--json")
-    told = json.loads(lines[-1])
-    assert (code, told["key"], told["samples"]) == (0, "cli/rate/a", 40)
-    assert told["hz"] == pytest.approx(50, rel=0.1)
-    assert told["min_ms"] <= 20 <= told["max_ms"]
+    result = json.loads(lines[-1])
+    assert (code, result["key"], result["samples"]) == (0, "cli/rate/a", 40)
+    assert result["hz"] == pytest.approx(50, rel=0.1)
+    assert result["min_ms"] <= 20 <= result["max_ms"]
     code, lines, _ = router.run("bw", "cli/rate/*", "--seconds", "1", "--every", "0.4", "--json")
-    told = json.loads(lines[-1])
-    assert told["bytes_s"] == pytest.approx(500, rel=0.15)
-    assert (told["mean"], told["min"], told["max"]) == (10, 10, 10)
+    result = json.loads(lines[-1])
+    assert result["bytes_s"] == pytest.approx(500, rel=0.15)
+    assert (result["mean"], result["min"], result["max"]) == (10, 10, 10)
     assert len(lines) >= 2
     publishing.send_signal(signal.SIGINT)
     assert ended(publishing)[0] == 0
@@ -248,7 +248,7 @@ def shows(terminal: int, pattern: str) -> None:
         shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown + os.read(terminal, 1 << 16).decode(errors="replace"))
 
 
-def test_tap_shows_what_it_records_and_seals_when_it_is_told_to_end(router: Router, tmp_path: Path) -> None:
+def test_tap_shows_what_it_records_and_seals_when_it_is_interrupted(router: Router, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     with socket.create_server(("127.0.0.1", 0)) as free:
         page = f"127.0.0.1:{free.getsockname()[1]}"
@@ -286,7 +286,7 @@ def test_scout_finds_the_real_router(namespace: tuple[str, ...]) -> None:
     wheel.close()
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {"zid": zid, "whatami": "router", "locators": ["tcp/127.0.0.1:7447"]}
-    nobody = [*namespace, ZENLAKE, "scout", "--seconds", "0.3"]
-    done = subprocess.run(nobody, capture_output=True, text=True, timeout=PATIENCE)
+    command = [*namespace, ZENLAKE, "scout", "--seconds", "0.3"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stdout) == (1, "")
     assert "no node replied within 0.3 s" in done.stderr

@@ -14,7 +14,7 @@ from tests.interop.nodes import Theirs, until
 
 pytestmark = pytest.mark.interop
 
-NEVER = 0.001  # times a second: once, as far as a test can tell
+NEVER = 0.001  # times a second: once within a test
 
 
 def ours(where: str, rules: dict[str, Any]) -> zenlake.Session:
@@ -50,7 +50,7 @@ def network(request: pytest.FixtureRequest, ports: Iterator[int]) -> Iterator[Ca
 
 
 def arrived(client: Theirs) -> list[list[Any]]:
-    """What came before the last word, which no rule is about."""
+    """Return the samples before the last one, which matches no rule."""
     until(lambda: any(event[0] == "t/last" for event in client.events.of("sample", "s")))
     return [event[:3] for event in client.events.of("sample", "s") if event[0] != "t/last"]
 

@@ -213,7 +213,7 @@ def test_mutual_tls_in_both_roles(
 
 
 @pytest.mark.parametrize("link", ["tls", "quic"])
-def test_a_certificate_that_nobody_we_trust_signed_is_refused(
+def test_a_certificate_of_an_unknown_authority_is_refused(
     link: str, endpoints: dict[str, str], router: Wheel, certificates: Path
 ) -> None:
     strangers = Tls(root_ca_certificate=str(certificates / "impostor.pem"))

@@ -33,8 +33,8 @@ def test_we_and_the_wheel_hear_each_other_also_after_two_idle_leases(namespace: 
     ours.expect("GOT back/to/x small")
     ours.expect("GOT back/to/y large")
     if qos == "qos":
-        ours.quiet(2.2 * LEASE)  # nobody leaves, nobody joins a second time
-        ours.tell("again")
+        ours.quiet(2.2 * LEASE)  # no member leaves or joins again
+        ours.send_line("again")
         ours.expect("GOT back/to/x small")
         ours.expect("GOT back/to/y large")
     theirs.close()
@@ -61,7 +61,7 @@ def test_a_session_of_ours_in_a_group_publishes_to_the_wheel_and_hears_it(
         wheel = Wheel(theirs, namespace)
         wheel.expect("READY")
     for _ in range(50):  # until each has received the JOIN and the subscriber of the other
-        ours.tell("again")
+        ours.send_line("again")
         with contextlib.suppress(queue.Empty):
             # The subscriber can arrive between the two puts, so the first line can be the large one.
             if ours.lines.get(timeout=0.2) == "GOT back/to/x SampleKind.PUT small":

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Our client, peer and router with the real client, peer and router: every row has the real Zenoh on at least one end.
 
-A network is two ends and what lies between; each row runs both ways. `ours` is our node, `theirs` the real one.
+A network is two ends and the nodes between them; each row runs in both directions. `ours` is our node, `theirs` the real one.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ def endpoint(ports: Iterator[int]) -> tuple[str, ...]:
 
 
 def direct(ours: str, theirs: str) -> Callable[[Iterator[int], list[Any]], Ends]:
-    """Two nodes and one connection; whoever is more of a router listens."""
+    """Two nodes and one connection. The node with the higher role listens."""
 
     def build(ports: Iterator[int], made: list[Any]) -> Ends:
         we_listen = ["router", "peer", "client"].index(ours) < ["router", "peer", "client"].index(theirs)
@@ -105,7 +105,7 @@ def settle(speaker: Any, root: str) -> Any:
     """Wait until the speaker knows a subscriber on these keys."""
     name = f"settle-{next(count)}"
     speaker.do("pub", name, root)
-    until(lambda: speaker.do("matching", name), f"nobody subscribes to {root}")
+    until(lambda: speaker.do("matching", name), f"no subscriber to {root}")
     return name
 
 
@@ -188,7 +188,7 @@ def test_queries_and_every_answer(ends: Ends, root: str) -> None:
     assert asker.do("get", f"{root}/twice", consolidation="MONOTONIC") == [first, second]
     assert asker.do("get", f"{root}/twice", consolidation="LATEST") == [second]
     assert asker.do("get", f"{root}/twice?_time=[now(-1h)..]") == [first, second]
-    assert asker.do("get", f"{root}/nobody", target="ALL") == []
+    assert asker.do("get", f"{root}/none", target="ALL") == []
     before = len(answerer.events.of("query", f"{root}-plain"))
     asker.do("get", f"{root}/plain?a=1;b=2", payload="body")
     assert answerer.events.wait("query", f"{root}-plain", before + 1)[-1] == [f"{root}/plain", "a=1;b=2", "body"]
@@ -220,7 +220,7 @@ def test_a_question_without_answer_times_out(ends: Ends, root: str) -> None:
 
 
 def test_liveliness(ends: Ends, root: str) -> None:
-    """Tokens come and go; history tells of those that were there; a query tells who is."""
+    """Tokens appear and disappear. History and queries return the current ones."""
     watcher, alive = ends
     alive.do("token", f"{root}-1", f"{root}/1")
     until(lambda: watcher.do("who", f"{root}/**") == [f"{root}/1"])
@@ -238,8 +238,8 @@ def test_liveliness(ends: Ends, root: str) -> None:
     alive.do("undeclare", f"{root}-2")
 
 
-def test_a_real_peer_that_we_tell_of_others_waits_for_them_before_it_publishes() -> None:
-    """Its `open` does so only if gossip comes before the news that all was told, and not in the same read."""
+def test_a_real_peer_waits_for_peers_from_our_gossip_before_it_publishes() -> None:
+    """Its `open` does so only if gossip comes before the final declaration, and not in the same read."""
     first = Ours("peer", listen=("tcp/127.0.0.1:0",))
     second = Ours("peer", first.locators, ("tcp/127.0.0.1:0",))
     assert first.node.wait_for_face()

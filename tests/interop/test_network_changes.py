@@ -137,7 +137,7 @@ def test_real_nodes_outlive_our_router_killed_under_load(ports: Iterator[int]) -
         until(lambda: {event[0] for event in hearer.events.of("sample", "s")} == {"x/client", "x/peer"})
     for name, node in (("client", client), ("peer", peer)):
         for _ in range(200):
-            node.do("publish", name, "nobody is there")
+            node.do("publish", name, "no subscriber")
         until(lambda name=name, node=node: not node.do("matching", name))
     try:
         with our_router("-l", where):

@@ -170,10 +170,10 @@ class TestPasswords:
                 refusal = ours.probe.failures.get(timeout=PATIENCE)
                 assert "unknown user or wrong password" in str(refusal.error)
                 stranger.close()
-            nobody = Wheel(client)
-            nobody.expect("FAILED")
+            rejected = Wheel(client)
+            rejected.expect("FAILED")
             assert "required" in str(ours.probe.failures.get(timeout=PATIENCE).error)
-            nobody.close()
+            rejected.close()
 
 
 def test_a_link_for_some_messages_only(ports: Iterator[int]) -> None:

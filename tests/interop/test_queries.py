@@ -23,7 +23,7 @@ RESOLUTION = 0.001  # ms; received times are whole microseconds
 
 # (key, parameters, timeout): the last chunk says what the queryable does.
 QUESTIONS = [(f"ask/{turn}/{manner}", f"turn={turn}", 10.0) for turn in range(6) for manner in ("1", "3", "0", "err")]
-QUESTIONS += [("ask/x/silent", "", 0.3), ("nobody/1", "", 10.0), ("ask/y/dies", "a=1;b=2", 10.0)]
+QUESTIONS += [("ask/x/silent", "", 0.3), ("no/queryable", "", 10.0), ("ask/y/dies", "a=1;b=2", 10.0)]
 
 # What the asker and what the answerer had of it: replies, errors, outcome.
 OUTCOMES = {

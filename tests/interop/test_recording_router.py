@@ -109,7 +109,7 @@ def test_the_log_of_a_recording_router_equals_a_capture_of_the_same_traffic(tmp_
         assert logged[way] == seen[way]
 
 
-def test_a_forwarded_request_is_told_with_both_of_its_names(tmp_path: Path, recorder: Recorder) -> None:
+def test_a_forwarded_request_has_both_of_its_ids(tmp_path: Path, recorder: Recorder) -> None:
     router = Ours("router", listen=("tcp/127.0.0.1:0",), recording=ConnectionRecorder(recorder))
     where = router.locators[0]
     one, two = Theirs("client", (where,)), Theirs("client", (where,))
@@ -161,7 +161,7 @@ def test_a_session_over_udp_is_known_though_its_inits_were_answered_from_a_cooki
 
 
 def test_record_asks_for_some_keys_and_of_the_others_writes_what_passes(tmp_path: Path, start: Any) -> None:  # noqa: F811
-    """Whoever publishes what nobody wants keeps it to himself; a recording router wants what `--record` names."""
+    """A publisher without subscribers sends nothing. A recording router subscribes to the keys of `--record`."""
     process, said = start("-l", "tcp/127.0.0.1:0", "--log", tmp_path / "log", "--record", "fleet/**")
     where = said.split(" listens on ")[1].split(",")[0]
     publisher = Theirs("client", (where,))
@@ -169,7 +169,7 @@ def test_record_asks_for_some_keys_and_of_the_others_writes_what_passes(tmp_path
     publisher.do("pub", "other", "lab/temperature")
     if not publisher.do("matching", "wanted"):
         publisher.events.wait("matching", "wanted")
-    assert publisher.do("get", "nobody/answers") == []  # by now it was told who listens; until then it sends everything
+    assert publisher.do("get", "no/queryable") == []  # by now it knows all subscribers; before that it sends everything
     assert not publisher.do("matching", "other")
     for i in range(20):
         publisher.do("publish", "wanted", f"pose {i}")

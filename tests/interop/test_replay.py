@@ -103,16 +103,16 @@ def test_the_same_samples_in_the_same_order_at_the_same_pace(
         land(Lake(source, create="parquet"), Log(recorded), LandingBatch("q", 0), tables=["samples"])
     [line], after = record(router, tmp_path / "again", 63, str(source), "--json")
     assert by_key(after, SAME[1:]) == by_key(before, SAME[1:])
-    told = json.loads(line)
-    assert (told["sent"], told["dropped"], told["skipped"]) == (63, 0, 0)
+    result = json.loads(line)
+    assert (result["sent"], result["dropped"], result["skipped"]) == (63, 0, 0)
     errors = []
     for key, rows in by_key(before, ["received_ns"]).items():
         first = [row["received_ns"] for row in rows]
         second = [row["received_ns"] for row in by_key(after, ["received_ns"])[key]]
         errors += [abs((b - second[0]) - (a - first[0])) / 1e6 for a, b in zip(first, second, strict=True)]
     # What the command says of its own lateness bounds the half of them; the rest is the machine's.
-    assert sorted(errors)[len(errors) // 2] <= told["late_p99_ms"] + 5
-    assert max(errors) <= told["late_max_ms"] + 100
+    assert sorted(errors)[len(errors) // 2] <= result["late_p99_ms"] + 5
+    assert max(errors) <= result["late_max_ms"] + 100
 
 
 def test_faster_renamed_a_part_and_with_its_own_timestamps(router: Router, recorded: Path, tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_loop_goes_on_until_it_is_stopped(router: Router, recorded: Path) -> Non
 
 
 def test_of_a_capture_each_publication_comes_once(router: Router, tmp_path: Path) -> None:
-    """A capture beside a router has what went in and what came out: what went in is replayed."""
+    """A capture beside a router has incoming and outgoing samples: the incoming ones are replayed."""
     chosen = Replay(example(), speed=float("inf"))
     assert chosen.extent.sent_by == "opener"
     rows = zenlake.read(example()).filter(
@@ -167,7 +167,7 @@ def test_of_a_capture_each_publication_comes_once(router: Router, tmp_path: Path
         (2, ("--rename", "a//b=c"), "chunks cannot be empty"),
     ],
 )
-def test_mistakes_are_told(recorded: Path, run: Any, code: int, words: tuple[str, ...], why: str) -> None:  # noqa: F811
+def test_mistakes_are_reported(recorded: Path, run: Any, code: int, words: tuple[str, ...], why: str) -> None:  # noqa: F811
     found, out, err = run("replay", str(recorded), *words)
     assert (found, out) == (code, b"")
     assert len(err.splitlines()) == 1

@@ -26,7 +26,7 @@ SQUARE = ("ab", "bc", "cd", "da")
 
 
 class Cable:
-    """A connection that can be cut: listens, and carries what comes there to where it leads and back."""
+    """A connection that can be cut: listens, and forwards bytes to its target and back."""
 
     def __init__(self, leads_to: str) -> None:
         host, port = leads_to.removeprefix("tcp/").split(":")
@@ -44,7 +44,7 @@ class Cable:
                 self._ends.append(here)
                 try:
                     there = socket.create_connection(self._leads_to)
-                except OSError:  # nobody is there yet
+                except OSError:  # the target does not listen yet
                     here.close()
                     continue
                 self._ends.append(there)
@@ -74,7 +74,7 @@ class Cable:
 
 
 class Net:
-    """Routers, a client at each, and what everybody has heard."""
+    """Routers, a client at each, and their events."""
 
     def __init__(self, kinds: str, links: tuple[str, ...], ports: Iterator[int]) -> None:
         self.routers: dict[str, Any] = {}
@@ -84,7 +84,7 @@ class Net:
         self._round = 0
         names = "abcd"[: len(kinds)]
         where = {name: f"tcp/127.0.0.1:{next(ports)}" for name in names}
-        # Who is dialled is there first, as far as that goes: nobody has to try again.
+        # Start the dialled nodes first where possible, to avoid retries.
         for name in sorted(names, key=lambda name: sum(link[0] == name for link in links)):
             kind = kinds[names.index(name)]
             dials = []
@@ -97,11 +97,11 @@ class Net:
             more = {"connect_timeout": 0.1} if kind == "o" else {"adminspace/enabled": True}
             self.routers[name] = make("router", tuple(dials), (where[name],), **more)
             self.clients[name] = make("client", (where[name],))
-        for name, node in self.everybody():
+        for name, node in self.all_nodes():
             node.do("sub", "s", "s/**")
             node.do("token", "t", f"here/{name}")
 
-    def everybody(self) -> list[tuple[str, Any]]:
+    def all_nodes(self) -> list[tuple[str, Any]]:
         return [*self.routers.items()] + [(f"client-{name}", node) for name, node in self.clients.items()]
 
     def close(self) -> None:
@@ -162,12 +162,12 @@ class Net:
         """Wait until all routers have the trees that they should have, and all tokens are where they should be.
 
         Real ones are asked last, when nothing changes any more: 1.10.2 answers about its trees with its tables locked, and
-        hangs for ever if they are to change at that moment.
+        deadlocks if they change at that moment.
         """
         self.have_trees(Ours)
-        for name, node in self.everybody():
+        for name, node in self.all_nodes():
             there = self.reach(name[-1])
-            tokens = sorted(f"here/{other}" for other, _ in self.everybody() if other[-1] in there)
+            tokens = sorted(f"here/{other}" for other, _ in self.all_nodes() if other[-1] in there)
             until(
                 lambda node=node, tokens=tokens: sorted(set(node.do("who", "here/*"))) == tokens,
                 f"the tokens at {name}",
@@ -191,46 +191,46 @@ class Net:
                 until(lambda name=name: self.successors(name) == self.expected(name), f"the trees of {name}")
 
     def all_hear_all(self) -> bool:
-        """Whether what everybody publishes now reaches all within a moment."""
+        """Return whether a sample of each node reaches all nodes within 0.3 s."""
         self._round += 1
-        for name, node in self.everybody():
+        for name, node in self.all_nodes():
             node.do("put", f"s/{self._round}/{name}", "")
         deadline = time.monotonic() + 0.3
         while time.monotonic() < deadline:
-            if all(len(self.got(node)) == self.others(name) for name, node in self.everybody()):
+            if all(len(self.got(node)) == self.others(name) for name, node in self.all_nodes()):
                 return True
             time.sleep(0.01)
         return False
 
     def exchange(self, count: int = 3) -> None:
-        """Everybody publishes twice: what came the first time has come exactly once when the second is there."""
+        """Every node publishes twice. Each first sample arrived exactly once when the second arrives."""
         for _ in range(2):
             self._round += 1
-            for name, node in self.everybody():
+            for name, node in self.all_nodes():
                 for number in range(count):
                     node.do("put", f"s/{self._round}/{name}", str(number))
-            for name, node in self.everybody():
+            for name, node in self.all_nodes():
                 until(
                     lambda node=node, name=name: len(self.got(node)) >= count * self.others(name), f"samples at {name}"
                 )
-        for name, node in self.everybody():
-            there = [other for other, _ in self.everybody() if other[-1] in self.reach(name[-1])]
+        for name, node in self.all_nodes():
+            there = [other for other, _ in self.all_nodes() if other[-1] in self.reach(name[-1])]
             expected = [(f"s/{self._round - 1}/{other}", str(number)) for other in there for number in range(count)]
             assert sorted(self.got(node, self._round - 1)) == sorted(expected), name
 
     def others(self, name: str) -> int:
-        return sum(other[-1] in self.reach(name[-1]) for other, _ in self.everybody())
+        return sum(other[-1] in self.reach(name[-1]) for other, _ in self.all_nodes())
 
     def got(self, node: Any, round: int | None = None) -> list[tuple[str, str]]:
         samples = [(event[0], event[2]) for event in node.events.of("sample", "s")]
         return [sample for sample in samples if sample[0].startswith(f"s/{round or self._round}/")]
 
     def ask(self) -> None:
-        """Everybody asks all: each answers once, and the question ends (`get` waits for that)."""
-        for name, node in self.everybody():
+        """Every node queries all: each replies once, and the query ends (`get` waits for that)."""
+        for name, node in self.all_nodes():
             node.do("queryable", "q", f"q/{name}", "plain")
-        for name, node in self.everybody():
-            there = [other for other, _ in self.everybody() if other[-1] in self.reach(name[-1])]
+        for name, node in self.all_nodes():
+            there = [other for other, _ in self.all_nodes() if other[-1] in self.reach(name[-1])]
             answers = sorted(["put", f"q/{other}", "of q"] for other in there)
             until(lambda node=node, answers=answers: sorted(node.do("get", "q/*", "ALL", "NONE")) == answers, name)
 

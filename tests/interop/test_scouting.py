@@ -37,14 +37,14 @@ def test_each_finds_the_other(namespace: tuple[str, ...]) -> None:
 def test_a_group_of_ipv6_is_asked_and_answered(namespace: tuple[str, ...]) -> None:
     ours = Process("ours_scouting.py", "[ff02::224]:7446", "pair0", prefix=namespace)
     own = ours.expect("READY").split()[1]
-    assert ours.expect("HELLO").split()[1:] == [own, "router", LOCATOR]  # who asks is on this machine
+    assert ours.expect("HELLO").split()[1:] == [own, "router", LOCATOR]  # the scouting node is on this machine
     ours.close()
 
 
 def test_with_nothing_but_loopback_we_find_each_other_by_default(
     only_loopback: tuple[str, ...],
 ) -> None:
-    """The wheel, which finds nobody there, has to be told the interface."""
+    """The wheel finds no node there unless its interface is configured."""
     ours = [Process("ours_scouting.py", ADDRESS, "auto", prefix=only_loopback) for _ in range(2)]
     zids = [process.expect("READY").split()[1] for process in ours]
     for process in ours:
@@ -73,9 +73,9 @@ def test_all_who_answered_hear_what_is_put_first(namespace: tuple[str, ...]) -> 
 
 
 def test_of_two_that_start_at_once_one_finds_the_other(namespace: tuple[str, ...]) -> None:
-    """It hears the other's question before it is able to answer it. (Who asked first may have found nobody yet.)"""
+    """It hears the other's question before it is able to answer it. (The first to ask may have found no node yet.)"""
     ours = [Process("ours_open.py", ADDRESS, "lo", prefix=namespace) for _ in range(2)]
-    told = [process.expect("OPEN").split()[1:] for process in ours]
-    assert max(told, key=len) in ([told[0][0], told[1][0]], [told[1][0], told[0][0]])
+    openings = [process.expect("OPEN").split()[1:] for process in ours]
+    assert max(openings, key=len) in ([openings[0][0], openings[1][0]], [openings[1][0], openings[0][0]])
     for process in ours:
         process.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tap on the real router: what it recorded is what was published, and what it missed is told."""
+"""A tap on the real router: what it recorded is what was published, and lost samples are reported."""
 
 import hashlib
 import re
@@ -30,7 +30,7 @@ def where(ports: Iterator[int]) -> str:
 
 
 def router(where: str) -> Wheel:
-    """The real router; it sends what comes on `to/**` back on `back/to/**`."""
+    """The real router; it sends samples on `to/**` back on `back/to/**`."""
     wheel = Wheel({"mode": "router", "listen/endpoints": [where]})
     wheel.expect("READY")
     return wheel
@@ -46,7 +46,7 @@ def publish(where: str, key: str, payloads: list[bytes]) -> None:
 
 
 def received(tap: Tap, count: int) -> Callable[[], bool]:
-    """So many samples; and the end of the answer to its interest in tokens is a message too."""
+    """Wait for `count` samples; and the end of the answer to its interest in tokens is a message too."""
     return lambda: tap.stats().messages >= count + 1
 
 
@@ -72,7 +72,7 @@ def test_every_sample_is_in_the_log_in_order(where: str, tmp_path: Path) -> None
     assert events[-1] == "closed"
 
 
-def test_a_lost_router_is_told_and_found_again(where: str, tmp_path: Path) -> None:
+def test_a_lost_router_is_reported_and_found_again(where: str, tmp_path: Path) -> None:
     wheel = router(where)
     with Tap(tmp_path, ["back/**"], connect=[where], backoff=SOON) as tap:
         publish(where, "to/x", [b"before"])
@@ -114,7 +114,7 @@ def test_figures_and_health(where: str, tmp_path: Path) -> None:
         page.close()
 
 
-def test_mistakes_are_told(where: str, tmp_path: Path) -> None:
+def test_mistakes_are_reported(where: str, tmp_path: Path) -> None:
     with pytest.raises(LinkError, match="connection refused"):
         Tap(tmp_path, ["**"], connect=[where])
     with pytest.raises(InvalidValue, match="key expression"):

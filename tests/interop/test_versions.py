@@ -54,7 +54,7 @@ class Raw:
             self._batches.feed(data)
 
     def say(self, *parts: Message) -> list[Any]:
-        """Send, and return what came since the last time, up to the reply to a last interest of our own."""
+        """Send, and return the messages since the last call, up to the reply to a last interest of our own."""
         self._barrier += 1
         last = Interest(mode=1, id=self._barrier, options=TOKENS | KEY, key="barrier/none")
         self._write(Frame(sn=self._sn, reliable=True), *parts, last)

@@ -14,7 +14,7 @@ import zenoh
 LIGHT = "to/best-effort"
 QUIET = {
     "scouting/multicast/enabled": False,
-    "scouting/delay": 0,  # which a router waits for, also where it scouts nobody
+    "scouting/delay": 0,  # which a router waits for, also without scouting
     "scouting/gossip/enabled": False,
     "transport/shared_memory/enabled": False,
     "connect/timeout_ms": 0,

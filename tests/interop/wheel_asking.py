@@ -4,7 +4,7 @@
     python wheel_asking.py answer ENDPOINT    answers ask/** as the last chunk of the key says, until its standard input closes
     python wheel_asking.py ask ENDPOINT       asks what its standard input says, one after the other
 
-An answerer tells [key, parameters, asked, [when each reply or error left]], an asker [selector, asked, [[kind, when it came]],
+A queryable prints [key, parameters, asked, [when each reply or error left]], an asker [selector, asked, [[kind, when it came]],
 ended]; times are nanoseconds since 1970.
 """
 

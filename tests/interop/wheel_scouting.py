@@ -13,12 +13,12 @@ def main() -> None:
     config.insert_json5("scouting/multicast/interface", json.dumps(sys.argv[2]))
     seen = set()
 
-    def tell(hello: zenoh.Hello) -> None:
+    def report(hello: zenoh.Hello) -> None:
         if str(hello.zid) not in seen:
             seen.add(str(hello.zid))
             print("HELLO", hello.zid, hello.whatami, *hello.locators, flush=True)
 
-    scout = zenoh.scout(tell, what="router|peer", config=config)
+    scout = zenoh.scout(report, what="router|peer", config=config)
     sys.stdin.readline()
     scout.stop()
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real Zenoh in a process of its own, told what to do: `python wheel_shell.py CONFIG`.
+"""The real Zenoh in its own process, driven by commands: `python wheel_shell.py CONFIG`.
 
-Reads a JSON list a line, [word, arguments...]; answers each with a line ["done", ...]; tells what happens meanwhile with
+Reads a JSON list a line, [word, arguments...]; answers each with a line ["done", ...]; prints events meanwhile with
 lines [what, name, ...], where `name` is the one given to the thing when it was declared.
 """
 
@@ -14,7 +14,7 @@ from zenoh import ConsolidationMode, QueryTarget, SampleKind
 
 QUIET = {
     "scouting/multicast/enabled": False,
-    "scouting/delay": 0,  # which a router waits for, also where it scouts nobody
+    "scouting/delay": 0,  # which a router waits for, also without scouting
     "transport/shared_memory/enabled": False,
     "connect/timeout_ms": 3000,
     "connect/exit_on_failure": False,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two real Zenoh nodes in a process of their own that talk over each of the endpoints given: `python wheel_talk.py ENDPOINT...`
 
-The second publishes, on a declared key and on others, COUNT samples that `published` tells too; the first receives them
+The second publishes, on a declared key and on others, COUNT samples that `published` also returns; the first receives them
 all before the process says DONE.
 """
 

@@ -164,7 +164,7 @@ def test_a_batch_that_is_killed_anywhere_lands_once_when_it_comes_again(tmp_path
     assert not list((lake.path / layout.STAGING).rglob("*.parquet"))
 
 
-def test_what_a_kill_left_undone_is_finished_by_whoever_comes(tmp_path, path, monkeypatch):
+def test_the_next_writer_finishes_the_commit_of_a_killed_one(tmp_path, path, monkeypatch):
     lake, log = Lake(tmp_path / "lake", create="parquet"), Log(path)
     lake.ledger.folder.mkdir()
     half = lake.ledger.folder / "applied.json.0123456789ab.new"

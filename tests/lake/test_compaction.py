@@ -114,17 +114,17 @@ def test_a_delta_table_is_compacted_while_it_is_read_and_landed_into(tmp_path, l
     assert lake.files("samples") == files, "what is landed is known to be"
 
 
-def test_the_command_tells_what_it_did(tmp_path, log, capsys):
+def test_the_command_prints_its_result(tmp_path, log, capsys):
     lake = lake_of(tmp_path, log)
     count = len(files(lake))
     for arguments in (["info"], ["compact", "-t", "samples"], ["compact"]):
         with pytest.raises(SystemExit) as ended:
             main(["lake", arguments[0], str(lake.path), *arguments[1:]])
         assert ended.value.code == 0
-    told = capsys.readouterr().out
-    assert f"samples: merged {count} files into 2" in told
-    assert "samples: nothing to compact" in told
-    assert str(landed(lake, "samples").num_rows) in told
+    output = capsys.readouterr().out
+    assert f"samples: merged {count} files into 2" in output
+    assert "samples: nothing to compact" in output
+    assert str(landed(lake, "samples").num_rows) in output
 
 
 def test_a_delta_table_is_compacted_and_landed_into_at_the_same_moment(tmp_path):

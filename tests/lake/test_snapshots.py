@@ -44,7 +44,7 @@ def lake(tmp_path, format):
 
 
 @FORMATS
-def test_whoever_reads_sees_one_whole_snapshot(lake, tmp_path, format):
+def test_a_reader_sees_one_whole_snapshot(lake, tmp_path, format):
     table = list_snapshots(lake, "latest")
     table.replace({ALL: written(tmp_path, 1, size(1))}, 1)
     last, wrong, reads = 40, [], {"asked": [], "resolved": []}

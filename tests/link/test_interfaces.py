@@ -12,7 +12,7 @@ from zenlake.link import Tls, inproc, tcp
 from zenlake.link.base import BaseLink, addresses
 from zenlake.link.interfaces import find_by_address
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="interfaces are told apart on Linux only")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="interfaces are distinguished on Linux only")
 
 LOOPBACK = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
 

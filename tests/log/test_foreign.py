@@ -146,9 +146,9 @@ def test_readers_compare_the_checksum_of_each_block(tmp_path, size):
     path.write_bytes(data)
     with pytest.raises(LogError, match=rf"w/0000000001\.arrow, block 2: .*{record.size} bytes at byte {record.offset}"):
         tables(log, log.plan(), {"samples": ["packet"]})
-    told = []
+    damage = []
     found = {"samples": 0, "events": []}
-    for name, batch in decode_ranges(log, log.plan(), {"samples": ["packet"], "events": None}, damaged=told.append):
+    for name, batch in decode_ranges(log, log.plan(), {"samples": ["packet"], "events": None}, damaged=damage.append):
         if name == "samples":
             found[name] += batch.num_rows
         else:
@@ -156,7 +156,7 @@ def test_readers_compare_the_checksum_of_each_block(tmp_path, size):
     assert found["samples"] == 60 - record.rows
     unreadable = [row["count"] for row in found["events"] if row["kind"] == "log unreadable"]
     assert unreadable == [record.rows]
-    assert len(told) == 1
+    assert len(damage) == 1
 
 
 def test_a_flipped_bit_anywhere_in_a_segment_is_noticed_or_harmless(tmp_path):

@@ -133,7 +133,7 @@ def test_what_retention_removes_here_stays_readable_there(tmp_path, store):
     assert [part.segment for part in copy.plan(copy.earliest())] == [1, 2, 3]
 
 
-def test_a_store_that_does_not_answer_is_told_and_nothing_is_forgotten(tmp_path, store):
+def test_an_unreachable_store_is_reported_and_segments_are_copied_later(tmp_path, store):
     log = written(tmp_path, interleaved(12))
     gone = pafs.S3FileSystem(
         access_key="any", secret_key="any", endpoint_override="127.0.0.1:9", scheme="http", connect_timeout=0.2,

@@ -67,7 +67,7 @@ class Stuck(Hasty):
         assert self.go.wait(30)
 
 
-def test_what_finds_no_room_is_counted_and_told_in_a_row(tmp_path):
+def test_batches_without_room_are_counted_in_an_event(tmp_path):
     disk = Stuck()
     disk.go.set()
     writer = Writer(tmp_path, "w", block_size=100, disk=disk)
@@ -81,9 +81,9 @@ def test_what_finds_no_room_is_counted_and_told_in_a_row(tmp_path):
         lost = recorder.lost
         assert 30 - 10 <= lost < 30
         disk.go.set()
-    told = [row for row in rows(tmp_path, "events", "kind", "count", "detail") if row[0] == "log lost"]
-    assert sum(count for _, count, _ in told) == lost
-    assert told[0][2] == f"{100 * lost} bytes: the disk was slower than the network"
+    losses = [row for row in rows(tmp_path, "events", "kind", "count", "detail") if row[0] == "log lost"]
+    assert sum(count for _, count, _ in losses) == lost
+    assert losses[0][2] == f"{100 * lost} bytes: the disk was slower than the network"
     assert recorder.batches + lost == 31
 
 
@@ -108,7 +108,7 @@ def test_or_the_caller_waits(tmp_path):
     assert recorder.batches == 31
 
 
-def test_a_full_disk_is_told_and_tried_again(tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_and_retried(tmp_path, monkeypatch):
     monkeypatch.setattr(record, "AGAIN", 0.01)
 
     class Full(OneByOne):

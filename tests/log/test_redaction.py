@@ -68,8 +68,8 @@ def test_the_tables_are_those_of_the_whole_traffic(seed, keys, block_size):
         assert row == (full | {name: row[name] for name in EVEN_SO} if row["type"] == "FRAGMENT" else full)
     assert found["declarations"] == whole["declarations"]
     assert found["events"] == whole["events"]
-    told = [(row["packet"], row["index"], row["field"]) for row in found["errors"].to_pylist()]
-    assert told == [(row["packet"], row["index"], row["field"]) for row in whole["errors"].to_pylist()]
+    error_rows = [(row["packet"], row["index"], row["field"]) for row in found["errors"].to_pylist()]
+    assert error_rows == [(row["packet"], row["index"], row["field"]) for row in whole["errors"].to_pylist()]
 
 
 def test_a_value_in_fragments_leaves_its_hash_and_no_byte(tmp_path):
@@ -136,6 +136,6 @@ def test_what_looks_like_a_value_withheld_is_one_only_if_the_block_says_so(tmp_p
     assert (row["payload"], row["payload_sha256"]) == (forged, None)
 
 
-def test_a_key_that_is_none_is_refused(tmp_path):
+def test_an_invalid_key_is_refused(tmp_path):
     with pytest.raises(KeyExprError):
         Writer(tmp_path, "w", metadata_only=["a//b"])

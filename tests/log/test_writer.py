@@ -96,7 +96,7 @@ def test_a_writer_whose_folder_was_emptied_uses_no_number_twice(tmp_path):
     assert begun()[1][0] == 2 * STEP + 1
 
 
-def test_a_segment_that_somebody_removed_is_missed_by_who_stands_in_it(tmp_path):
+def test_a_reader_in_a_removed_segment_raises(tmp_path):
     write_three_segments(tmp_path)
     for kind in ("arrow", "index"):
         (tmp_path / "w" / segment_name(2, kind)).unlink()
@@ -109,7 +109,7 @@ def test_a_segment_that_somebody_removed_is_missed_by_who_stands_in_it(tmp_path)
     assert [part.segment for part in log.plan({"w": [1, 1]})] == [3]
 
 
-def test_segments_that_somebody_removed_from_the_middle_are_told(tmp_path, caplog):
+def test_segments_removed_from_the_middle_are_reported(tmp_path, caplog):
     write_three_segments(tmp_path)
     log = Log(tmp_path)
     log.plan()
@@ -120,10 +120,10 @@ def test_segments_that_somebody_removed_from_the_middle_are_told(tmp_path, caplo
     for _ in range(2):
         log.plan()
         log.plan({"w": [3, 0]})
-    told = "w: segments between 1 and 3 were removed by another process; missing batches: 1"
-    assert caplog.messages == [told]  # once
-    assert [each.wrong for each in verify(log)] == [told, "", ""]
-    with pytest.raises(LogRemoved, match=told):
+    message = "w: segments between 1 and 3 were removed by another process; missing batches: 1"
+    assert caplog.messages == [message]  # once
+    assert [each.wrong for each in verify(log)] == [message, "", ""]
+    with pytest.raises(LogRemoved, match=message):
         log.plan(whole=True)
     gap = log.gaps("w")[0]
     behind, before = log.plan(whole=True, since=gap.until), log.plan(whole=True, until=gap.since)
@@ -131,7 +131,7 @@ def test_segments_that_somebody_removed_from_the_middle_are_told(tmp_path, caplo
     assert {part.segment for part in before} <= {1}
 
 
-def test_a_number_that_a_crash_has_spent_is_no_gap(tmp_path):
+def test_a_number_that_a_crash_used_is_not_a_gap(tmp_path):
     write_three_segments(tmp_path)
     (tmp_path / "w" / segment_name(4)).touch()  # a segment of which not even the head was written
     with Writer(tmp_path, "w") as writer:
@@ -142,7 +142,7 @@ def test_a_number_that_a_crash_has_spent_is_no_gap(tmp_path):
 
 
 @pytest.mark.parametrize(("sync", "seen"), [("block", True), (0.0, True), (1000.0, False), ("sealed", False)])
-def test_readers_are_told_of_what_is_synced(tmp_path, sync, seen):
+def test_readers_see_only_synced_blocks(tmp_path, sync, seen):
     with Writer(tmp_path, "w", sync=sync) as writer:
         writer.append(writer.face("tcp", "a:1", "b:2"), 0, BATCH)
         log = Log(tmp_path)
@@ -154,7 +154,7 @@ def test_readers_are_told_of_what_is_synced(tmp_path, sync, seen):
     assert log.latest() == {"w": [1, 1]}
 
 
-def test_a_block_that_the_index_lost_is_told_in_one_line(tmp_path):
+def test_a_block_that_the_index_lost_is_reported_in_one_line(tmp_path):
     written(tmp_path, interleaved(1))
     log = Log(tmp_path)
     parts = log.plan()
@@ -217,19 +217,19 @@ def test_a_full_disk_stops_with_a_clear_error_loses_nothing_and_goes_on(tmp_path
     order = list(dict.fromkeys(face for face, _, _ in batches))
     disk.room = room
     full = 0
-    told = set()
+    reasons = set()
     for place, (i, direction, data) in enumerate(batches):
         try:
             writer.append(faces[order.index(i)], direction, data, received=1_000_000 + 1000 * place)
         except LogFull as error:
             full += 1
-            told.add(str(error).partition(": ")[2])
+            reasons.add(str(error).partition(": ")[2])
             before = Log(tmp_path).latest()["w"]
             assert tuple(before) == writer.acknowledged
             if full == 3:
                 disk.room = 1 << 40
     assert full >= 3
-    assert all(why.startswith("the disk is full; acknowledged data is safe") for why in told)
+    assert all(why.startswith("the disk is full; acknowledged data is safe") for why in reasons)
     writer.close()
     log = Log(tmp_path)
     assert [one.wrong for one in verify(log) if one.wrong] == []

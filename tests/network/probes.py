@@ -2,9 +2,9 @@
 """Recorded probes, played again: a node of ours meets, byte by byte, what a real one met (`tests/vectors/probe*.jsonl`).
 
 Only the bytes of the one hand-made end were recorded. What happened besides (the node's own application, further hand-made
-clients) is told again by the tests. Both reactions are compared as text in which nothing is left that may differ: numbers
-of frames, ids that the node chose, who the node is, whether a key is written in full or by an id, and in which order things
-are told that have none.
+clients) is repeated by the tests. Both reactions are compared as text in which nothing is left that may differ: numbers
+of frames, ids that the node chose, who the node is, whether a key is written in full or by an id, and the order of
+unordered messages.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -123,7 +123,7 @@ def with_cookie(batch: bytes, theirs: bytes, ours: bytes) -> bytes:
     return batch.replace(bytes([len(old)]) + old, bytes([len(new)]) + new)
 
 
-class Told:
+class Transcript:
     """A conversation as text."""
 
     def __init__(self, node_zid: bytes) -> None:
@@ -134,8 +134,8 @@ class Told:
 
     def of(self, said: list[Said]) -> list[str]:
         """What the node said; what the hand said explains the key ids."""
-        told = [text for who, batch in said for text in self._batch(who, batch)]
-        return [text for _, run in groupby(told, unordered) for text in sorted(run)]
+        texts = [text for who, batch in said for text in self._batch(who, batch)]
+        return [text for _, run in groupby(texts, unordered) for text in sorted(run)]
 
     def _batch(self, who: str, batch: bytes) -> Iterator[str]:
         lane = ""
@@ -158,7 +158,7 @@ class Told:
                     return
                 message = read_network(self.cut)
                 self.cut, self.cuts = b"", 0
-            text = lane + self._told(who, message)
+            text = lane + self._describe(who, message)
             body = getattr(message, "body", None)
             if isinstance(body, DeclareKeyExpr):
                 self.keys[who].setdefault(body.id, self._key(who, body.key.value))
@@ -172,7 +172,7 @@ class Told:
         other = {"hand": "node", "node": "hand"}[who]
         return (self.keys[who if sender else other].get(scope, f"<{scope}>") if scope else "") + (suffix or "")
 
-    def _told(self, who: str, message: Message) -> str:
+    def _describe(self, who: str, message: Message) -> str:
         blank = type(message)().fields()
         parts = []
         for name, value in message.fields().items():
@@ -190,7 +190,7 @@ class Told:
             elif name == "responder" and value is not None:
                 value = f"{'the node' if value.zid.to_wire() == self.node_zid else 'another'}{'' if value.eid else ', entity 0'}"
             elif isinstance(value, Message):
-                value = self._told(who, value)
+                value = self._describe(who, value)
             elif name == "options":
                 value &= ~0x60  # how its key is written
             elif name == "body" and isinstance(message, Oam) and message.id == 1:
@@ -201,7 +201,7 @@ class Told:
         return f"{type(message).__name__}({', '.join(parts)})"
 
     def _graph(self, entries: tuple[LinkState, ...]) -> str:
-        """Who is told of, as what, where, and connected with whom; not the numbers and versions that stand for that."""
+        """Describe the nodes of a link state: roles, locators and links, without ids and versions."""
         names = {
             entry.psid: "the node" if entry.zid.to_wire() == self.node_zid else "the other"
             for entry in entries

@@ -72,7 +72,7 @@ def test_a_subject_is_who_fits_all_that_it_names(subject: dict[str, object], fit
     assert found.allows(INGRESS, "put", b"a") is fits
 
 
-def test_nobody_is_asked_where_everything_is_allowed() -> None:
+def test_no_rule_is_evaluated_where_everything_is_allowed() -> None:
     control = AccessControl(section("allow", [rule("r", "deny", "**")], {"usernames": ["bob"]}))
     assert control.guard(ALICE) is None
 

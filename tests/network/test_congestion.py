@@ -58,7 +58,7 @@ def test_what_must_not_be_dropped_stops_its_sender_until_there_is_room(hands: li
     assert slow.wire.closed is None
 
 
-def test_who_takes_nothing_for_five_seconds_is_closed_and_the_sender_goes_on(hands: list[Hand], mesh: Mesh) -> None:
+def test_a_neighbour_that_reads_nothing_for_five_seconds_is_closed(hands: list[Hand], mesh: Mesh) -> None:
     speaker, slow, quick, _ = hands
     speaker.say(*[push(BLOCK)] * 12)
     mesh.pass_time(5.1)

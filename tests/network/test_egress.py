@@ -67,7 +67,7 @@ class Audit:
 
     def __init__(self, spy: Hand) -> None:
         self.spy = spy
-        self.told: dict[tuple[int, int], bytes] = {}
+        self.declared_keys: dict[tuple[int, int], bytes] = {}
         self.seen: set[tuple[str, bytes]] = set()
 
     def check(self) -> None:
@@ -84,9 +84,9 @@ class Audit:
         wire = holder.wire_expr if isinstance(holder, UndeclareEntity | Interest) else holder.key
         key = self.spy.face.resolve(wire.scope, wire.sender != 0, wire.suffix.value) or None
         if isinstance(holder, DeclareEntity) and holder.id and key is not None:
-            self.told[holder.kind, holder.id] = key
+            self.declared_keys[holder.kind, holder.id] = key
         if isinstance(holder, UndeclareEntity) and key is None:  # by id: it must have been declared
-            return self.told[holder.kind - 1, holder.id]
+            return self.declared_keys[holder.kind - 1, holder.id]
         return key
 
 

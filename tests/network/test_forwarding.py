@@ -76,7 +76,7 @@ class Ways:
         self.inbox.filled(len(data))
 
     def written(self, number: int) -> list[Any]:
-        """What waits for one of those who subscribed: all messages but FRAME."""
+        """Return the queued messages of a subscriber, without FRAME."""
         found: list[Any] = []
         queue = self.queues[number]
         while (view := queue.data(0.0)) is not None:

@@ -127,22 +127,22 @@ def test_a_neighbour_pays_for_the_routers_that_it_describes() -> None:
     node.limits = {**node.limits, Resource.LINK_STATES: 1_000_000}
     hand = Hand(mesh, node, ROUTER, zid(0), 1)
 
-    def tell(size: int, sn: int) -> None:
+    def send_linkstate(size: int, sn: int) -> None:
         body = linkstate.encode([
             LinkState(n, sn, ZenohId.from_wire(zid(n)), WhatAmI.ROUTER, None, tuple(k for k in (n - 1, n + 1) if 0 <= k < size))
             for n in range(size)
         ])  # fmt: skip
         hand.say(Oam(id=linkstate.OAM_ID, body=body))
 
-    tell(50, 1)
+    send_linkstate(50, 1)
     used = hand.face.account.used[Resource.LINK_STATES]
     assert 50 * 10_000 < used < 50 * 13_000
-    tell(50, 2)
+    send_linkstate(50, 2)
     assert hand.face.account.used[Resource.LINK_STATES] == used
-    tell(10, 3)
+    send_linkstate(10, 3)
     assert hand.face.account.used[Resource.LINK_STATES] < used / 3
     assert hand.wire.closed is None
-    tell(200, 4)
+    send_linkstate(200, 4)
     assert len(node.routers.known) < 100
     assert hand.wire.closed is not None
     assert node.counters["limit reached: link_states"] > 0

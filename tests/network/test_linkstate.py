@@ -41,7 +41,7 @@ class World:
         self.seen: list[tuple[int, bytes]] = []
         self.links: set[tuple[int, int]] = set()
         self.extras: dict[int, Any] = {}
-        for number, node in enumerate(self.everybody()):
+        for number, node in enumerate(self.all_nodes()):
             if node.whatami is CLIENT:
                 self.mesh.link(node, self.routers[number - count])
             node.application.declare_subscriber(b"s/**", lambda key, reader, number=number: self.got(number, reader))
@@ -49,7 +49,7 @@ class World:
             node.application.declare_token(b"t/%d" % number)
         self.mesh.settle()
 
-    def everybody(self) -> list[Node]:
+    def all_nodes(self) -> list[Node]:
         return self.routers + self.clients
 
     def got(self, number: int, reader: Any) -> None:
@@ -73,13 +73,13 @@ class World:
         """Add or withdraw one declaration of a node."""
         extra = self.extras.pop(number, None)
         if extra is None:
-            self.extras[number] = self.everybody()[number].application.declare_token(b"extra/%d" % number)
+            self.extras[number] = self.all_nodes()[number].application.declare_token(b"extra/%d" % number)
         else:
             extra.undeclare()
 
     def check_extras(self) -> None:
         """Check that all nodes know current declarations, and none that were withdrawn."""
-        for number, node in enumerate(self.everybody()):
+        for number, node in enumerate(self.all_nodes()):
             alive: list[bytes] = []
             node.application.liveliness_get(b"extra/*", alive.append, lambda late: None)
             self.mesh.settle()
@@ -95,7 +95,7 @@ class World:
 
     def check(self) -> None:
         """Check that every node receives everything exactly once."""
-        for number, node in enumerate(self.everybody()):
+        for number, node in enumerate(self.all_nodes()):
             self.seen.clear()
             reach = self.reach(number)
             node.application.put(KEY, b"x")
@@ -218,8 +218,8 @@ def test_messages_between_routers_are_as_real_ones_write_them() -> None:
     mesh = Mesh()
     node, far = chain(mesh, 2)
     hand = mesh.hand(node, ROUTER)
-    (told,) = (linkstates(message) for message in hand.heard())
-    numbers = {entry.zid.to_wire(): entry.psid for entry in told if entry.zid}
+    (entries,) = (linkstates(message) for message in hand.heard())
+    numbers = {entry.zid.to_wire(): entry.psid for entry in entries if entry.zid}
     assert numbers[node.zid] == 0
     own, other, beyond = (ZenohId.from_wire(zid) for zid in (hand.face.zid, node.zid, bytes([99])))
     graph = [
@@ -249,7 +249,7 @@ def test_messages_between_routers_are_as_real_ones_write_them() -> None:
 
 
 def between(mesh: Mesh, node: Node) -> tuple[Hand, Hand, Hand, int]:
-    """Two hand-made routers and a client of a router between them, both want `s/*`; what follows the tree 300 of the first goes
+    """Two hand-made routers and a client of a router between them, both want `s/*`; a message on tree 300 of the first goes
     on along the tree of the number that is returned too."""
     source, target, client = mesh.hand(node, ROUTER), mesh.hand(node, ROUTER), mesh.hand(node)
     own, other, beyond = (ZenohId.from_wire(zid) for zid in (source.face.zid, node.zid, bytes([99])))
@@ -417,11 +417,11 @@ def test_the_marks_of_a_link_state_are_kept_when_it_is_passed_on() -> None:
     itself = f"37 00 02 01{zid} 01 01 05 7463702f78 01 01"  # zid, whatami, locators, gateway, and 0x20, unknown
     us = f"03 01 00 01{node.zid.hex()} 01 00"
     gateway.say(Oam(id=1, qos=8, body=bytes.fromhex(f"02 {itself} {us}")))
-    [told] = [m.body.value for m in other.heard()]
-    assert told == bytes.fromhex(f"01 37 01 02 01{zid} 01 01 05 7463702f78 01 00")  # our number 1 for it
+    [content] = [m.body.value for m in other.heard()]
+    assert content == bytes.fromhex(f"01 37 01 02 01{zid} 01 01 05 7463702f78 01 00")  # our number 1 for it
     gateway.say(Oam(id=1, qos=8, body=bytes.fromhex(f"01 03 00 03 01{zid} 01 01 01")))
-    [told] = [m.body.value for m in other.heard()]
-    assert told[1] & 0x30 == 0, "a mark that the router takes back"
+    [content] = [m.body.value for m in other.heard()]
+    assert content[1] & 0x30 == 0, "a mark that the router takes back"
 
 
 def test_the_marks_of_a_router_that_comes_back_are_known_again() -> None:

@@ -56,7 +56,7 @@ def build(mesh: Mesh, clients: int, peers: list[int], with_router: bool) -> list
         ("publisher", 2, b"a"),
     ],
 )
-def test_everybody_gets_exactly_what_is_theirs_once(
+def test_each_subscriber_gets_each_matching_sample_once(
     network: tuple[int, list[int], bool], steps: list[tuple[str, int, bytes]]
 ) -> None:
     mesh = Mesh()

@@ -20,13 +20,13 @@ class InGroup:
         self.client, self.peer = self.mesh.hand(self.node), self.mesh.hand(self.node, PEER)
         self.node.opened(MulticastGroupFace(self.wire, PEER))
         self.one, self.two = (MulticastMemberFace(Outlet(), self.mesh.zid(), PEER, PEER) for _ in range(2))
-        self.told()
+        self.sent_to_group()
         for hand in (self.client, self.peer):
             hand.say(Declare(qos=8, body=DeclareEntity(kind=2, id=1, key="**")))
             hand.heard()
-        self.told()
+        self.sent_to_group()
 
-    def told(self) -> list[object]:
+    def sent_to_group(self) -> list[object]:
         """What went to the group."""
         self.mesh.settle()
         messages = [read_network(message) for message, _, _ in self.wire.waiting]
@@ -49,20 +49,20 @@ def test_every_sample_goes_to_the_group_once_wanted_or_not() -> None:
     net.peer.say(
         Push(key="of/the/peer", body=Put(payload=b"x"))
     )  # which is in the group itself, or does not want to be
-    assert keys(net.told()) == ["of/us", "of/the/client"]
+    assert keys(net.sent_to_group()) == ["of/us", "of/the/client"]
 
 
 def test_what_a_member_says_is_heard_here_and_below_and_goes_nowhere_else() -> None:
     net = InGroup()
     seen: list[bytes] = []
     net.node.application.declare_subscriber(b"a/**", lambda key, reader: seen.append(key))
-    (subscribed,) = net.told()
+    (subscribed,) = net.sent_to_group()
     assert isinstance(subscribed, Declare)  # sent to the other members of the group, as 1.10.2 does
     net.client.heard(), net.peer.heard()
     net.say(net.one, Push(key="a/1", body=Put(payload=b"x")), Push(key="b", body=Put(payload=b"x")))
     assert seen == [b"a/1"]
     assert keys(net.client.heard()) == ["a/1", "b"]
-    assert net.peer.heard() == net.told() == []
+    assert net.peer.heard() == net.sent_to_group() == []
 
 
 def test_each_member_has_key_ids_of_its_own() -> None:
@@ -81,7 +81,7 @@ def test_declarations_and_queries_have_no_meaning_in_a_group() -> None:
     asked: list[bytes] = []
     net.node.application.declare_queryable(b"q", lambda query, reader: asked.append(query.key))
     publisher = net.node.application.declare_publisher(b"a")
-    net.told()
+    net.sent_to_group()
     net.say(net.one, Declare(qos=8, body=DeclareEntity(kind=2, id=1, key="a")), Request(id=1, key="q"))
     assert asked == []
     assert net.node.counters["messages without meaning in a group"] == 2
@@ -90,9 +90,9 @@ def test_declarations_and_queries_have_no_meaning_in_a_group() -> None:
         hand.leave()
     assert publisher.matching is False
     ended: list[int] = []
-    net.node.application.get(b"nobody", lambda key, reader: None, lambda: ended.append(1))
+    net.node.application.get(b"none", lambda key, reader: None, lambda: ended.append(1))
     assert ended == [1]
-    assert not [message for message in net.told() if isinstance(message, Request)]
+    assert not [message for message in net.sent_to_group() if isinstance(message, Request)]
     assert net.node.faces == []
 
 

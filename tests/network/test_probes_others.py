@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.network.mesh import PEER
-from tests.network.probes import Change, Said, Stage, Told, and_close, assert_noted, with_cookie
+from tests.network.probes import Change, Said, Stage, Transcript, and_close, assert_noted, with_cookie
 from tests.vectors import rows
 from zenlake.core.enums import ConsolidationMode, Priority, WhatAmI
 from zenlake.wire.batch_reader import messages
@@ -49,7 +49,7 @@ def test_our_peer_reacts_as_the_real_one(case: str) -> None:
             stage.app.put(b"r/1", b"x")
             stage.settle()
         said += [("node", batch) for batch in line.said[sum(who == "node" for who, _ in said) :]]
-    assert Told(ack.zid.value).of(said) == Told(ack.zid.value).of(recorded)
+    assert Transcript(ack.zid.value).of(said) == Transcript(ack.zid.value).of(recorded)
     assert seen == [b"h/1"]
 
 
@@ -191,9 +191,9 @@ def test_our_opener_says_what_the_real_one_said(case: str) -> None:
     if opening.line.transport.is_open:
         opening.close()
     zid = opening.node.zid
-    theirs, ours = Told(zid).of(opening.recorded), Told(zid).of(opening.said)
+    theirs, ours = Transcript(zid).of(opening.recorded), Transcript(zid).of(opening.said)
     assert ours == (CHOICES[case][1](theirs) if case in CHOICES else theirs)
 
 
-def test_each_choice_is_told_in_the_notes() -> None:
+def test_each_choice_is_in_the_spec_notes() -> None:
     assert_noted(topic for topic, _ in CHOICES.values())

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.network.mesh import ROUTER, Hand
-from tests.network.probes import Change, Said, Stage, Told, and_close, assert_noted, with_cookie
+from tests.network.probes import Change, Said, Stage, Transcript, and_close, assert_noted, with_cookie
 from tests.vectors import rows
 from zenlake.core.enums import Priority
 from zenlake.core.identifiers import ZenohId
@@ -63,8 +63,8 @@ class Probe(Stage):
         stamp = push.put.timestamp.value if push.is_put else None
         own = stamp is not None and stamp.id.to_wire() == self.node.zid
         value = push.put.payload.value if push.is_put else b""
-        told = value.hex() if len(value) < 40 else len(value)
-        self.samples.append((key.decode(), told, Priority(push.qos & 7).name, own))
+        shown_value = value.hex() if len(value) < 40 else len(value)
+        self.samples.append((key.decode(), shown_value, Priority(push.qos & 7).name, own))
 
     def open(self) -> None:
         self.send(2)
@@ -365,7 +365,7 @@ CHOICES: dict[str, tuple[str, Change]] = {
 def test_our_router_reacts_as_the_real_one(case: str) -> None:
     probe = Probe(case)
     BESIDES.get(case, Probe.rest)(probe)
-    theirs, ours = Told(probe.zid or b"").of(probe.recorded), Told(probe.node.zid).of(probe.said)
+    theirs, ours = Transcript(probe.zid or b"").of(probe.recorded), Transcript(probe.node.zid).of(probe.said)
     assert ours == (CHOICES[case][1](theirs) if case in CHOICES else theirs)
     assert (probe.line.end is not None) == ("closed by router" in probe.result["tail"])
     samples = probe.result["samples"]
@@ -376,5 +376,5 @@ def test_our_router_reacts_as_the_real_one(case: str) -> None:
     assert [sample[3] for sample in probe.samples] == [stamp.endswith(f"/{own}") for *_, stamp, _ in samples]
 
 
-def test_each_choice_is_told_in_the_notes() -> None:
+def test_each_choice_is_in_the_spec_notes() -> None:
     assert_noted(topic for topic, _ in CHOICES.values())

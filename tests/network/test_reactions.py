@@ -147,7 +147,7 @@ def test_a_node_id_goes_no_further(hands: list[Hand]) -> None:
 # Interests
 
 
-def test_an_interest_in_the_future_gets_what_comes_and_goes(hands: list[Hand]) -> None:
+def test_an_interest_in_the_future_gets_later_declarations_and_undeclarations(hands: list[Hand]) -> None:
     """interest_future_only_subs: a D_FINAL at once, D_SUBSCRIBER 1, U_SUBSCRIBER 1; nothing after the Final."""
     a, b, *_ = hands
     a.say(Interest(mode=FUTURE, id=4, options=S, key="i/**", qos=8))
@@ -161,7 +161,7 @@ def test_an_interest_in_the_future_gets_what_comes_and_goes(hands: list[Hand]) -
     assert a.heard() == []
 
 
-def test_the_end_of_a_token_that_was_never_told_of_is_told_by_its_key(hands: list[Hand]) -> None:
+def test_the_end_of_an_undeclared_token_is_sent_with_its_key(hands: list[Hand]) -> None:
     """For an interest in future tokens only, as 1.10.2 (its sources, and seen): id 0, the key in the extension."""
     a, b, c, d = hands
     for owner in (a, b):
@@ -182,7 +182,7 @@ def test_the_end_of_a_token_that_was_never_told_of_is_told_by_its_key(hands: lis
         assert [(body.kind, body.id) for body in bodies(hand.heard())] == [(TOK, 1), (TOK + 1, 1)]
 
 
-def test_the_end_of_a_token_that_we_were_never_told_of_is_passed_on(mesh: Mesh) -> None:
+def test_the_end_of_an_unknown_token_is_forwarded(mesh: Mesh) -> None:
     """From a router that we asked for news of tokens, to the application and to those who asked us."""
     peer = mesh.node(PEER)
     router, client = mesh.hand(peer, ROUTER), mesh.hand(peer)
@@ -199,7 +199,7 @@ def test_the_end_of_a_token_that_we_were_never_told_of_is_passed_on(mesh: Mesh) 
 @pytest.mark.parametrize(("option", "kind"), [(S, SUB), (Q, QBL), (T, TOK)])
 @pytest.mark.parametrize("mode", [CURRENT, BOTH])
 @pytest.mark.parametrize("key", [None, "lv/**"])
-def test_current_declarations_are_told_and_ended(
+def test_current_declarations_are_sent_and_finished(
     hands: list[Hand], option: int, kind: int, mode: int, key: str | None
 ) -> None:
     """interest_unrestricted_*, _restricted_*. The real router answers Current for tokens only; ours for every kind."""
@@ -208,8 +208,8 @@ def test_current_declarations_are_told_and_ended(
     c.say(declare(kind, "lv/t", 7))
     a.say(Interest(mode=mode, id=3, options=option, key=key, qos=8))
     id = 1 if mode == BOTH else 0  # id 0: it will not be taken back
-    told = Declare(interest_id=3, qos=8, body=DeclareEntity(kind=kind, id=id, key="lv/t"))
-    assert a.heard() == [told, Declare(interest_id=3, qos=8, body=DeclareFinal())]
+    declaration = Declare(interest_id=3, qos=8, body=DeclareEntity(kind=kind, id=id, key="lv/t"))
+    assert a.heard() == [declaration, Declare(interest_id=3, qos=8, body=DeclareFinal())]
     b.say(undeclare(kind))
     assert a.heard() == []  # two_tokens_same_key: there is still the other
     c.leave()
@@ -237,7 +237,7 @@ def test_an_interest_of_an_unknown_key_is_answered_with_its_end(hands: list[Hand
     assert a.heard() == [Declare(interest_id=5, qos=8, body=DeclareFinal())]
 
 
-def test_what_nobody_asked_for_is_ignored(hands: list[Hand]) -> None:
+def test_unrequested_replies_are_ignored(hands: list[Hand]) -> None:
     """client_sends_declare_final, network_oam_unknown_id, sub_undeclare_with_wire_expr_ext."""
     a, b, *_ = hands
     a.say(Declare(interest_id=0, qos=8, body=DeclareFinal()), Oam(id=9, body=b"?"), Oam(id=1, body=b"\xff"))
@@ -365,15 +365,15 @@ def test_eight_bit_request_ids_past_255_with_200_open(mesh: Mesh) -> None:
 # Peers
 
 
-def test_a_peer_tells_a_peer_everything_and_ends_it(mesh: Mesh) -> None:
+def test_a_peer_declares_everything_to_a_peer_and_ends_with_final(mesh: Mesh) -> None:
     """handshake_peer: OAM with ourselves and the neighbour, what we have, D_FINAL of interest 0; then changes."""
     peer = mesh.node(PEER)
     peer.gossip.locators = ("tcp/127.0.0.1:1",)
     subscriber = peer.application.declare_subscriber(b"d/**", lambda key, reader: None)
     other = mesh.hand(peer, PEER)
-    oam, told, final = other.heard()
+    oam, declaration, final = other.heard()
     assert oam.id == 1
-    assert told.body.key.value == (0, True, "d/**")
+    assert declaration.body.key.value == (0, True, "d/**")
     assert final == Declare(interest_id=0, qos=8, body=DeclareFinal())
     subscriber.undeclare()
     assert [type(body) for body in bodies(other.heard())] == [UndeclareEntity]
@@ -392,7 +392,7 @@ def test_a_peer_passes_nothing_between_peers_but_serves_its_clients(mesh: Mesh) 
     assert (a.heard(), len(b.heard())) == ([], 1)
 
 
-def test_a_client_is_quiet_once_the_router_says_that_nobody_listens(mesh: Mesh) -> None:
+def test_a_client_is_quiet_once_the_router_reports_no_subscriber(mesh: Mesh) -> None:
     """probe_fake_router: without D_FINAL puts are sent; after it only what a subscriber matches."""
     client = mesh.node(CLIENT)
     router = mesh.hand(client, ROUTER)

@@ -177,9 +177,9 @@ def test_cbor_gets_the_schema_of_its_sample():
 )
 def test_hostile_cbor_is_bounded(payload, why):
     started = time.monotonic()
-    [_, found], [_, told] = both(values(samples([cbor2.dumps([1]), bytes.fromhex(payload)]), "cbor"))
+    [_, found], [_, message] = both(values(samples([cbor2.dumps([1]), bytes.fromhex(payload)]), "cbor"))
     assert found is None
-    assert why in told
+    assert why in message
     assert time.monotonic() - started < 1
 
 
@@ -225,9 +225,9 @@ def test_tuples_and_dicts_of_the_serializer_are_structs_and_maps():
     ids=str,
 )
 def test_hostile_serialized_bytes_are_bounded(type_, payload, why):
-    [found], [told] = both(values(samples([bytes.fromhex(payload)]), "serialized", schema=type_))
+    [found], [message] = both(values(samples([bytes.fromhex(payload)]), "serialized", schema=type_))
     assert found is None
-    assert why in told
+    assert why in message
 
 
 DESCRIPTORS = descriptors()
@@ -373,7 +373,7 @@ def test_what_did_not_fit_is_rows_of_errors():
     ],
     ids=lambda each: "",
 )  # fmt: skip
-def test_a_mistake_is_told_in_one_line(format, options, line):
+def test_a_mistake_is_reported_in_one_line(format, options, line):
     with pytest.raises(InvalidValue) as caught:
         values(samples([b"oops"]), format, **options)
     assert str(caught.value).startswith(line)

@@ -139,7 +139,7 @@ def test_a_stopped_replay_ends_at_once(tmp_path):
     assert outcome.sent == sink.tables[0].num_rows
 
 
-def test_lateness_is_told_to_a_tenth():
+def test_lateness_is_reported_to_a_tenth():
     outcome = Outcome()
     for thousandth in range(1, 1001):
         outcome.note(thousandth / 1000, 1)
@@ -148,7 +148,7 @@ def test_lateness_is_told_to_a_tenth():
     assert outcome.late(1) == outcome.latest == 1
 
 
-def test_mistakes_are_told(tmp_path):
+def test_mistakes_are_reported(tmp_path):
     written(tmp_path, interleaved(5))
     with pytest.raises(InvalidValue, match="invalid speed=-1"):
         Replay(tmp_path, speed=-1)

@@ -13,7 +13,7 @@ from zenlake.tables import DERIVED
 from zenlake.tables.schemas import TABLES
 
 
-def check(told: dict[str, Any], lake: Path) -> None:
+def check(recording: dict[str, Any], lake: Path) -> None:
     """All figures at the head, and the sums and rows of every section."""
     with duckdb.connect() as engine:
         engine.execute("set TimeZone = 'UTC'")
@@ -30,17 +30,17 @@ def check(told: dict[str, Any], lake: Path) -> None:
         def pairs(sql: str) -> dict[Any, Any]:
             return {row[0] if len(row) == 2 else row[:-1]: row[-1] for row in engine.execute(sql).fetchall()}
 
-        _head(told, one)
-        _traffic(told, one, pairs)
-        _sessions(told, one, pairs)
-        _queries(told, one, pairs)
-        _losses(told, one, pairs)
-        _timing(told, one)
-        _liveliness(told, one, pairs)
+        _head(recording, one)
+        _traffic(recording, one, pairs)
+        _sessions(recording, one, pairs)
+        _queries(recording, one, pairs)
+        _losses(recording, one, pairs)
+        _timing(recording, one)
+        _liveliness(recording, one, pairs)
 
 
-def _head(told: dict[str, Any], one: Any) -> None:
-    facts = told["overview"]
+def _head(recording: dict[str, Any], one: Any) -> None:
+    facts = recording["overview"]
     carriers = "type in ('FRAME', 'FRAGMENT')"
     assert facts["messages"] == one("select count(*) from messages") - one(
         f"select count(*) from messages where {carriers}"
@@ -55,24 +55,30 @@ def _head(told: dict[str, Any], one: Any) -> None:
     assert facts["lost_messages"] == one("select count(*) from events where kind = 'lost'")
     assert facts["dropped"] == one("select coalesce(sum(count), 0) from events where kind = 'dropped'")
     for edge, which in (("first", "min"), ("last", "max")):
-        assert told["window"][edge] == pytest.approx(one(f"select epoch_us({which}(received)) from messages") / 1000)
+        assert recording["window"][edge] == pytest.approx(
+            one(f"select epoch_us({which}(received)) from messages") / 1000
+        )
 
 
-def _traffic(told: dict[str, Any], one: Any, pairs: Any) -> None:
-    over_time = told["traffic"]["over_time"]
-    assert sum(row["messages"] for row in over_time) == told["overview"]["messages"]
-    assert sum(row["bytes"] for row in over_time) == told["overview"]["bytes"]
-    keys = told["traffic"]["keys"]
-    assert keys["total"] == told["overview"]["keys"]
+def _traffic(recording: dict[str, Any], one: Any, pairs: Any) -> None:
+    over_time = recording["traffic"]["over_time"]
+    assert sum(row["messages"] for row in over_time) == recording["overview"]["messages"]
+    assert sum(row["bytes"] for row in over_time) == recording["overview"]["bytes"]
+    keys = recording["traffic"]["keys"]
+    assert keys["total"] == recording["overview"]["keys"]
     counted = pairs("select key, count(*) from samples group by key")
     sizes = pairs("select key, sum(octet_length(payload)) from samples group by key")
     assert {row["key"]: row["samples"] for row in keys["rows"]}.items() <= counted.items()
     assert {row["key"]: row["bytes"] for row in keys["rows"]}.items() <= sizes.items()
 
 
-def _sessions(told: dict[str, Any], one: Any, pairs: Any) -> None:
-    rows = told["sessions"]["list"]["rows"]
-    assert told["sessions"]["list"]["total"] == told["overview"]["sessions"] == one("select count(*) from sessions")
+def _sessions(recording: dict[str, Any], one: Any, pairs: Any) -> None:
+    rows = recording["sessions"]["list"]["rows"]
+    assert (
+        recording["sessions"]["list"]["total"]
+        == recording["overview"]["sessions"]
+        == one("select count(*) from sessions")
+    )
     for column in ("opener_messages", "acceptor_messages", "opener_bytes", "acceptor_bytes"):
         assert sum(row[column] or 0 for row in rows) == one(f"select sum({column}) from sessions")
     closed = pairs("select session, any_value(detail) from events where kind = 'closed' group by session")
@@ -81,11 +87,11 @@ def _sessions(told: dict[str, Any], one: Any, pairs: Any) -> None:
     assert {row["session"]: row["why"] for row in rows if row["broke"]} == broken
 
 
-def _queries(told: dict[str, Any], one: Any, pairs: Any) -> None:
-    figures = told["queries"]
+def _queries(recording: dict[str, Any], one: Any, pairs: Any) -> None:
+    figures = recording["queries"]
     by_outcome = pairs("select outcome, count(*) from queries group by outcome")
     assert {row["outcome"]: row["queries"] for row in figures["outcomes"]} == by_outcome
-    assert sum(by_outcome.values()) == told["overview"]["queries"]
+    assert sum(by_outcome.values()) == recording["overview"]["queries"]
     assert sum(row["queries"] for row in figures["histogram"]) == one("select count(final_ms) from queries")
     assert figures["final"]["most"] == one("select max(final_ms) from queries")
     by_key = pairs("select key, count(*) from queries group by key")
@@ -94,8 +100,8 @@ def _queries(told: dict[str, Any], one: Any, pairs: Any) -> None:
     assert sum(row["replies"] for row in figures["keys"]["rows"]) == replies
 
 
-def _losses(told: dict[str, Any], one: Any, pairs: Any) -> None:
-    losses = told["losses"]
+def _losses(recording: dict[str, Any], one: Any, pairs: Any) -> None:
+    losses = recording["losses"]
     frames = pairs("""select session, direction, priority, reliable, count(*) from messages
         where type in ('FRAME', 'FRAGMENT') group by all""")
     lanes = losses["lanes"]
@@ -105,7 +111,7 @@ def _losses(told: dict[str, Any], one: Any, pairs: Any) -> None:
     gaps = one("select coalesce(sum(count), 0) from events where kind = 'gap'")
     if lanes["total"] == len(lanes["rows"]):
         assert sum(row["missing"] + row["harmless"] for row in lanes["rows"]) == gaps
-    assert losses["harmless"] + told["overview"]["lost_frames"] == gaps
+    assert losses["harmless"] + recording["overview"]["lost_frames"] == gaps
     missing = Counter(
         pairs("""select source_zid, source_eid, session, direction,
         max(source_sn) - min(source_sn) + 1 - count(distinct source_sn) from samples
@@ -116,21 +122,21 @@ def _losses(told: dict[str, Any], one: Any, pairs: Any) -> None:
     worst: Counter[Any] = Counter()
     for (zid, eid, _, _), count in missing.items():
         worst[zid, eid] = max(worst[zid, eid], count)
-    assert told["overview"]["lost_samples"] == sum(worst.values())
+    assert recording["overview"]["lost_samples"] == sum(worst.values())
 
 
-def _timing(told: dict[str, Any], one: Any) -> None:
-    timing = told["timing"]
+def _timing(recording: dict[str, Any], one: Any) -> None:
+    timing = recording["timing"]
     published = "request_id is null"
     assert timing["stamped"] == one(f"select count(timestamp) from samples where {published}")
     assert timing["counted"] == one(f"select count(source_sn) from samples where {published}")
 
 
-def _liveliness(told: dict[str, Any], one: Any, pairs: Any) -> None:
+def _liveliness(recording: dict[str, Any], one: Any, pairs: Any) -> None:
     tokens = pairs("""select key, epoch_us(min(received)) / 1000 from declarations
         where kind = 'token' and action = 'declare' and id is not null group by key""")
-    assert told["liveliness"]["total"] == len(tokens)
+    assert recording["liveliness"]["total"] == len(tokens)
     begun: dict[str, float] = {}
-    for span in told["liveliness"]["spans"]:
+    for span in recording["liveliness"]["spans"]:
         begun[span["key"]] = min(begun.get(span["key"], span["begun"]), span["begun"])
     assert begun == pytest.approx({key: tokens[key] for key in begun})

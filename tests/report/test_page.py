@@ -96,14 +96,16 @@ def test_it_draws_in_both_schemes_from_phone_to_desktop(visit, tmp_path, name, s
 
 def test_the_facts_on_the_page_are_the_figures(visit):
     page = visit("sample")
-    told = report.data(sample())["recordings"][0]["overview"]
+    overview = report.data(sample())["recordings"][0]["overview"]
     shown = {name: text.splitlines()[0] for name, text in facts(page).items()}
-    assert shown["Messages"] == f"{told['messages']:,}"
-    assert shown["Samples"] == f"{told['samples']:,}"
+    assert shown["Messages"] == f"{overview['messages']:,}"
+    assert shown["Samples"] == f"{overview['samples']:,}"
     assert shown["Bytes"] == "1.01 MB"
-    assert told["bytes"] == 1_005_190
-    assert shown["Keys"] == str(told["keys"])
-    assert shown["Known lost"] == f"≥ {max(told['lost_frames'], told['lost_samples'])}"  # one loss may show as both
+    assert overview["bytes"] == 1_005_190
+    assert shown["Keys"] == str(overview["keys"])
+    assert (
+        shown["Known lost"] == f"≥ {max(overview['lost_frames'], overview['lost_samples'])}"
+    )  # one loss may show as both
     assert page.locator(".findings a").count() == 7
     page.locator(".findings a").first.click()
     assert page.evaluate("location.hash") == "#losses"

@@ -32,7 +32,7 @@ D_TOKEN = 0x06
 
 
 @pytest.fixture(scope="module")
-def told():
+def recording():
     return report.data(sample())["recordings"][0]
 
 
@@ -45,10 +45,10 @@ def ms(time):
     return pytest.approx(time.timestamp() * 1000, abs=0.001)
 
 
-def test_the_facts_at_the_head(told, tables):
+def test_the_facts_at_the_head(recording, tables):
     counted = [row for row in tables["messages"] if row["type"] not in ("FRAME", "FRAGMENT")]
     times = [row["received"] for row in tables["messages"]]
-    facts = told["overview"]
+    facts = recording["overview"]
     assert facts["messages"] == len(counted)
     assert facts["bytes"] == sum(row["size"] for row in tables["messages"] if row["fragments"] is None)
     assert facts["bytes"] == sum(row["opener_bytes"] + row["acceptor_bytes"] for row in tables["sessions"])
@@ -60,23 +60,23 @@ def test_the_facts_at_the_head(told, tables):
         row["missing"] for row in tables["gaps"] if row["scope"] == "lane" and not row["harmless"]
     )
     assert facts["lost_samples"] == 13  # of robot r6, whose relay loses; each is missing again behind the router
-    assert told["window"]["first"] == ms(min(times))
-    assert told["window"]["last"] == ms(max(times))
+    assert recording["window"]["first"] == ms(min(times))
+    assert recording["window"]["last"] == ms(max(times))
 
 
-def test_traffic_over_time_adds_up(told):
-    steps = told["traffic"]["over_time"]
-    assert sum(row["messages"] for row in steps) == told["overview"]["messages"]
-    assert sum(row["bytes"] for row in steps) == told["overview"]["bytes"]
-    assert all(row["t"] % told["window"]["step"] == 0 for row in steps)
+def test_traffic_over_time_adds_up(recording):
+    steps = recording["traffic"]["over_time"]
+    assert sum(row["messages"] for row in steps) == recording["overview"]["messages"]
+    assert sum(row["bytes"] for row in steps) == recording["overview"]["bytes"]
+    assert all(row["t"] % recording["window"]["step"] == 0 for row in steps)
 
 
-def test_keys_by_volume(told, tables):
+def test_keys_by_volume(recording, tables):
     counted, sizes = Counter(), Counter()
     for row in tables["samples"]:
         counted[row["key"]] += 1
         sizes[row["key"]] += row["payload_size"]
-    rows = told["traffic"]["keys"]["rows"]
+    rows = recording["traffic"]["keys"]["rows"]
     assert {row["key"]: (row["samples"], row["bytes"]) for row in rows} == {
         key: (counted[key], sizes[key]) for key in counted
     }
@@ -86,21 +86,21 @@ def test_keys_by_volume(told, tables):
     assert pose["hz"] == pytest.approx(4, rel=0.05)  # the robot publishes every 250 ms
 
 
-def test_topology_and_sessions(told, tables):
-    nodes = {row["node"]: row for row in told["sessions"]["nodes"]["rows"]}
+def test_topology_and_sessions(recording, tables):
+    nodes = {row["node"]: row for row in recording["sessions"]["nodes"]["rows"]}
     [router] = [row for row in nodes.values() if row["role"] == "router"]
     assert router["sessions"] == 7
     assert router["sent"] == sum(row["acceptor_bytes"] for row in tables["sessions"])
-    assert {(row["opener"], row["acceptor"], row["bytes"]) for row in told["sessions"]["edges"]} == {
+    assert {(row["opener"], row["acceptor"], row["bytes"]) for row in recording["sessions"]["edges"]} == {
         (row["opener_zid"], row["acceptor_zid"], row["opener_bytes"] + row["acceptor_bytes"])
         for row in tables["sessions"]
     }
-    assert len(told["sessions"]["list"]["rows"]) == 7
+    assert len(recording["sessions"]["list"]["rows"]) == 7
 
 
-def test_query_latency(told, tables):
+def test_query_latency(recording, tables):
     finished = sorted(row["final_ms"] for row in tables["queries"] if row["final_ms"] is not None)
-    figures = told["queries"]
+    figures = recording["queries"]
     assert {row["outcome"]: row["queries"] for row in figures["outcomes"]} == Counter(
         row["outcome"] for row in tables["queries"]
     )
@@ -113,10 +113,10 @@ def test_query_latency(told, tables):
     assert [row["outcome"] for row in figures["slowest"]["rows"][:6]].count("lost") == 2
 
 
-def test_losses_by_lane_and_source(told, tables):
+def test_losses_by_lane_and_source(recording, tables):
     lanes = {
         (row["session"], row["direction"], row["priority"], row["reliable"]): row
-        for row in told["losses"]["lanes"]["rows"]
+        for row in recording["losses"]["lanes"]["rows"]
     }
     seen = Counter(
         (row["session"], row["direction"], row["priority"], row["reliable"])
@@ -129,26 +129,28 @@ def test_losses_by_lane_and_source(told, tables):
             missing[row["session"], row["direction"], row["priority"], row["reliable"]] += row["missing"]
     assert {lane: row["frames"] for lane, row in lanes.items()} == seen
     assert {lane: row["missing"] for lane, row in lanes.items() if row["missing"]} == missing
-    assert {row["key"] for row in told["losses"]["sources"]["rows"] if row["missing"]} == {"fleet/r6/pose"}
-    assert sum(row["missing"] for row in told["losses"]["over_time"] if row["scope"] == "lane") == sum(missing.values())
-    assert sum(row["missing"] for row in told["losses"]["over_time"] if row["scope"] == "source") == 13
+    assert {row["key"] for row in recording["losses"]["sources"]["rows"] if row["missing"]} == {"fleet/r6/pose"}
+    assert sum(row["missing"] for row in recording["losses"]["over_time"] if row["scope"] == "lane") == sum(
+        missing.values()
+    )
+    assert sum(row["missing"] for row in recording["losses"]["over_time"] if row["scope"] == "source") == 13
 
 
-def test_age_and_order(told, tables):
+def test_age_and_order(recording, tables):
     ages = defaultdict(list)
     for row in tables["samples"]:
         if row["timestamp"] is not None:
             ages[row["key"]].append((row["received"] - row["timestamp"]).total_seconds() * 1000)
-    by_key = {row["key"]: row for row in told["timing"]["keys"]["rows"] if row["stamped"]}
+    by_key = {row["key"]: row for row in recording["timing"]["keys"]["rows"] if row["stamped"]}
     assert {key: row["stamped"] for key, row in by_key.items()} == {key: len(found) for key, found in ages.items()}
     for key, found in ages.items():
         assert by_key[key]["age_most"] == pytest.approx(max(found))
         assert abs(by_key[key]["age_p50"] - median(found)) <= max(found) - min(found)
-    assert told["timing"]["late"] == told["timing"]["reordered"] == 0
+    assert recording["timing"]["late"] == recording["timing"]["reordered"] == 0
 
 
-def test_liveliness_tells_who_fell_silent(told, tables):
-    spans = {row["key"]: row for row in told["liveliness"]["spans"]}
+def test_liveliness_names_silent_nodes(recording, tables):
+    spans = {row["key"]: row for row in recording["liveliness"]["spans"]}
     assert {key: row["how"] for key, row in spans.items()} == {
         f"fleet/r{n}/alive": "fell silent" if n == 3 else "undeclared" for n in range(1, 7)
     }
@@ -156,8 +158,8 @@ def test_liveliness_tells_who_fell_silent(told, tables):
     assert spans["fleet/r3/alive"]["begun"] == ms(min(row["received"] for row in declared))
 
 
-def test_findings_name_every_trouble_that_the_sample_was_made_with(told):
-    assert [(found["level"], found["text"]) for found in told["findings"]] == [
+def test_findings_name_every_trouble_that_the_sample_was_made_with(recording):
+    assert [(found["level"], found["text"]) for found in recording["findings"]] == [
         ("bad", "22 frames are missing"),
         ("bad", "13 samples are missing by their publishers' sequence numbers"),
         ("bad", "2 queries timed out"),
@@ -168,11 +170,11 @@ def test_findings_name_every_trouble_that_the_sample_was_made_with(told):
     ]
 
 
-def test_every_figure_of_a_lake_is_counted_again_by_duckdb_in_its_files(told, tmp_path):
-    check(told, lake_of(tables_of_sample(), tmp_path / "lake"))
+def test_every_figure_of_a_lake_is_counted_again_by_duckdb_in_its_files(recording, tmp_path):
+    check(recording, lake_of(tables_of_sample(), tmp_path / "lake"))
 
 
-def test_a_recording_router_tells_whose_connection_broke_and_what_it_dropped(tmp_path):
+def test_a_recording_router_reports_broken_connections_and_drops(tmp_path):
     token = Frame(sn=0).encode() + Declare(body=DeclareEntity(kind=D_TOKEN, id=1, key="robot/alive")).encode()
     with Writer(tmp_path / "log", "router") as writer:
         gone, slow = (writer.face("tcp", f"10.0.0.{n}:40000", "10.0.0.9:7447") for n in (1, 2))
@@ -183,40 +185,40 @@ def test_a_recording_router_tells_whose_connection_broke_and_what_it_dropped(tmp
         writer.note("disconnected", gone, received=10**18 + 2 * 10**9, detail="the other end hung up")
         writer.note("dropped", slow, received=10**18 + 3 * 10**9, count=7, detail="the other end read too slowly")
         writer.append(slow, 0, Close().encode(), received=10**18 + 3 * 10**9)
-    [told] = report.data(tmp_path / "log")["recordings"]
-    assert told["name"] == f"{tmp_path.name}/log"
-    assert (told["overview"]["dropped"], told["overview"]["broken"]) == (7, 1)
-    first, second = told["sessions"]["list"]["rows"]
+    [recording] = report.data(tmp_path / "log")["recordings"]
+    assert recording["name"] == f"{tmp_path.name}/log"
+    assert (recording["overview"]["dropped"], recording["overview"]["broken"]) == (7, 1)
+    first, second = recording["sessions"]["list"]["rows"]
     assert (first["why"], first["reason"]) == ("the other end hung up", None)
     assert (second["why"], second["reason"]) == (None, "GENERIC")
-    [span] = told["liveliness"]["spans"]
+    [span] = recording["liveliness"]["spans"]
     assert (span["how"], span["until"] - span["begun"]) == ("connection broke", 1000)
-    [dropped] = told["losses"]["dropped"]["rows"]
+    [dropped] = recording["losses"]["dropped"]["rows"]
     assert (dropped["count"], dropped["detail"]) == (7, "the other end read too slowly")
-    words = [finding["text"] for finding in told["findings"]]
+    words = [finding["text"] for finding in recording["findings"]]
     assert "7 messages were dropped for slow neighbours" in words
     assert "1 connection broke without a CLOSE" in words
     assert not any("no loss was detected" in text for text in words)
 
 
 @pytest.mark.parametrize("names", [(*TABLES, *DERIVED), tuple(TABLES)], ids=["whole", "decoded only"])
-def test_a_lake_gives_the_figures_of_the_capture_that_it_was_made_from(told, tmp_path, names):
+def test_a_lake_gives_the_figures_of_the_capture_that_it_was_made_from(recording, tmp_path, names):
     lake = lake_of(tables_of_sample(names), tmp_path / "it's a lake")
     [found] = report.data(lake)["recordings"]
     assert (found.pop("name"), found.pop("kind")) == ("it's a lake", "lake")
-    assert found == {name: value for name, value in told.items() if name not in ("name", "kind")}
+    assert found == {name: value for name, value in recording.items() if name not in ("name", "kind")}
 
 
-def test_what_came_after_a_newer_one_is_late_and_what_breaks_its_publishers_count_is_reordered(tmp_path):
+def test_a_sample_after_a_newer_one_is_late_and_one_out_of_sequence_is_reordered(tmp_path):
     rows = [
         {"session": "tcp/a->b", "generation": 1, "direction": 0, "packet": n, "index": 0, "key": "k", "kind": "put",
          "timestamp": at(stamp)["received"], "timestamp_id": "1", "source_zid": "1", "source_eid": 1, "source_sn": sn, **at(n)}
         for n, (stamp, sn) in enumerate([(-9000, 1), (-7000, 3), (-8000, 2), (-6000, 4), (5000, 5)])
     ]  # fmt: skip
     lake = lake_of({"samples": pa.Table.from_pylist(rows, schema=TABLES["samples"])}, tmp_path / "lake")
-    timing_told = report.data(lake)["recordings"][0]["timing"]
-    assert (timing_told["late"], timing_told["reordered"], timing_told["early"]) == (1, 1, 1)
-    [late] = timing_told["examples"]["rows"]
+    figures = report.data(lake)["recordings"][0]["timing"]
+    assert (figures["late"], figures["reordered"], figures["early"]) == (1, 1, 1)
+    [late] = figures["examples"]["rows"]
     assert (late["packet"], late["behind_ms"], late["source_sn"], late["highest"]) == (2, 1.0, 2, 3)
 
 
@@ -262,7 +264,7 @@ def test_what_the_second_recording_lacks_is_missing_or_outside(tmp_path):
     assert totals["outside"] >= len(times) // 5 - 5
 
 
-def test_the_page_is_no_larger_for_more_keys_sessions_and_queries(monkeypatch):
+def test_the_page_does_not_grow_with_keys_sessions_and_queries(monkeypatch):
     for module, names in ((traffic, ("KEYS",)), (losses, ("LANES", "SOURCES", "RUNS")), (queries, ("SLOWEST", "KEYS"))):
         for name in names:
             monkeypatch.setattr(module, name, 3)

@@ -146,7 +146,7 @@ def test_of_block_first_one_waits_and_the_others_are_dropped(full: Bench) -> Non
 
 
 @each_link
-def test_the_urgent_overtake_what_waits(full: Bench) -> None:
+def test_urgent_messages_overtake_queued_ones(full: Bench) -> None:
     assert full.face.send(push("urgent", b""), 1, congestion=BLOCK)
     assert full.face.send(push("late", b""), 7, congestion=BLOCK)
     full.peer.may.set()

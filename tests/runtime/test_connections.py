@@ -67,7 +67,7 @@ def test_stopping_leaves_no_thread_and_no_descriptor(tmp_path: Path) -> None:
     assert not (tmp_path / "z").exists()
 
 
-def test_a_listener_says_which_port_it_got_and_is_on_loopback_unless_told_otherwise() -> None:
+def test_a_listener_says_which_port_it_got_and_is_on_loopback_by_default() -> None:
     one = runtime()
     assert one.listen("tcp/localhost:0").startswith(("tcp/127.0.0.1:", "tcp/[::1]:"))
     one.close()
@@ -140,18 +140,18 @@ def test_every_address_of_a_host_is_tried(protocol: str, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    ("endpoint", "told"),
+    ("endpoint", "message"),
     [("tcp/127.0.0.1:1", "connection refused"),
      ("unixsock-stream//nowhere/z", "socket not found"),
      ("udp/127.0.0.1:1", "connection refused"),
-     ("memory/nobody", "connection refused"),
+     ("memory/unused", "connection refused"),
      ("tcp/no-such-host.invalid:7447", "unknown host `no-such-host.invalid`"),
      ("ws/127.0.0.1:1", "connection refused"),
      ("quic/127.0.0.1:1", "connection refused")],
 )  # fmt: skip
-def test_an_address_that_cannot_be_reached(endpoint: str, told: str) -> None:
+def test_an_address_that_cannot_be_reached(endpoint: str, message: str) -> None:
     one = runtime()
-    with pytest.raises(LinkError, match=told):
+    with pytest.raises(LinkError, match=message):
         one.open(endpoint, PATIENCE)
     one.close()
 
@@ -355,7 +355,7 @@ class TestEngine:
         engine.stop()
 
 
-def test_reasons_are_told_to_both_ends() -> None:
+def test_both_ends_know_the_reason() -> None:
     here, there = Recorder(), Recorder()
     one, two = runtime(here), runtime(there, whatami=WhatAmI.ROUTER)
     face = one.open(two.listen("tcp/127.0.0.1:0"), PATIENCE)

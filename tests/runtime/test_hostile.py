@@ -188,7 +188,7 @@ def test_silence_after_the_handshake(victim: Victim) -> None:
         assert raw.hears_close(CloseReason.EXPIRED)
 
 
-def test_somebody_who_never_reads_does_not_fill_our_memory(victim: Victim) -> None:
+def test_a_neighbour_that_never_reads_does_not_fill_our_memory(victim: Victim) -> None:
     runtime, _, where = victim
     with Raw(where).open() as raw:
         until(lambda: raw.zid in runtime.faces)

@@ -73,13 +73,13 @@ def test_quality_after_a_rule(overwrite: dict[str, Any], before: int, after: int
 
 
 @pytest.mark.parametrize(
-    ("item", "told"),
+    ("item", "message"),
     [({"overwrite": {"priority": "high"}}, "priority"), ({"overwrite": {"reliability": "reliable"}}, "reliability"),
      ({"overwrite": {}, "payload_size": "8"}, "8..64"), ({"overwrite": {"priority": 8}}, "8"),
      ({"overwrite": {}, "qos": {"express": "yes"}}, "express"), ({"overwrite": {"speed": 1}}, "speed")],
 )  # fmt: skip
-def test_a_wrong_word_is_refused(item: dict[str, Any], told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_a_wrong_word_is_refused(item: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         Interceptors(Clock(), quality=[{"messages": ["put"], **item}])
 
 

@@ -85,7 +85,7 @@ def test_callbacks_may_declare_publish_and_ask(nodes: Any) -> None:
     assert done.wait(10)
 
 
-def test_a_failing_callback_harms_nobody(nodes: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_callback_does_not_stop_the_node(nodes: Any, caplog: pytest.LogCaptureFixture) -> None:
     router = nodes(ROUTER)
     got = threading.Event()
     router.declare_subscriber(b"x", lambda key, reader: 1 / 0)
@@ -108,7 +108,7 @@ def test_a_closed_node_says_so_and_ends_what_was_open(nodes: Any) -> None:
     until(lambda: not router.faces())
 
 
-def test_open_node_tries_again_as_long_as_it_was_told(nodes: Any) -> None:
+def test_open_node_retries_until_its_timeout(nodes: Any) -> None:
     """A client fails unless one endpoint takes it, in any order; others fail only with `must_connect`."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         where = f"tcp/127.0.0.1:{free.getsockname()[1]}"
@@ -126,7 +126,7 @@ def test_open_node_tries_again_as_long_as_it_was_told(nodes: Any) -> None:
     late.join()
 
 
-def test_a_client_without_anywhere_to_go_is_told_what_to_do() -> None:
+def test_a_client_without_endpoints_gets_a_remedy() -> None:
     with pytest.raises(ConfigError, match="endpoint"):
         open_node(NodeConfig(CLIENT))
     with pytest.raises(LinkError):

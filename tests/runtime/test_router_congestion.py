@@ -138,7 +138,7 @@ def test_who_shares_a_socket_with_others_is_paused_alone(link: str, certificates
         net.close()
 
 
-def test_what_may_be_dropped_is_and_nobody_is_paused_or_closed(net: Net) -> None:
+def test_droppable_messages_are_dropped_without_pause_or_close(net: Net) -> None:
     quiet = net.latency()
     net.flood(DROP)
     until(lambda: net.router.counters().get("messages dropped: no room", 0) > 10)
@@ -188,7 +188,7 @@ def test_what_was_dropped_is_recorded_every_now_and_then(monkeypatch: pytest.Mon
 MEGABYTE = bytes(1_000_000)
 
 
-def test_what_all_together_hold_is_bounded_and_nobody_new_comes_in_meanwhile() -> None:
+def test_the_memory_of_all_queues_is_bounded_and_new_neighbours_wait() -> None:
     """Eight deaf ones could hold two messages each, 16 MB; there is memory for three and a half."""
     net = Net(8, max_memory=3_500_000)
     try:

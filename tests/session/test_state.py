@@ -92,7 +92,7 @@ def test_drop_ends_the_message():
     assert joined(lanes, [pieces(2)[0], Fragment(sn=1, drop=True)]) == [0, -4]
 
 
-def test_first_begins_anew():
+def test_first_restarts_the_reassembly():
     lanes = Lanes()
     assert joined(lanes, [pieces(2)[0], *pieces(2, start=1)]) == [0, 0, 1]
 
@@ -190,7 +190,7 @@ def test_a_new_handshake_on_the_same_connection_is_a_new_generation():
     assert (session.generation, bool(session.is_open), len(session.opener.keys)) == (2, False, 0)
 
 
-def test_join_tells_every_lane():
+def test_join_sets_every_lane():
     session = SessionState()
     lanes = [(10 * p, 10 * p + 5) for p in range(8)]
     assert session.joined(Join(zid=b"\1", whatami=1, lease=10, seconds=True, lanes=lanes, patch=1))

@@ -27,7 +27,7 @@ def started(arguments, ready, folder, **environment):
         [str(SPARK_CLASS), *arguments], env=environment, cwd=folder, text=True, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )  # fmt: skip
-    # Whoever stops reading a pipe stops the one who writes it.
+    # A pipe without a reader blocks its writer.
     drain = threading.Thread(target=process.stdout.read, daemon=True)
     try:
         lines = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One Spark session for all tests, made as a user makes it; nobody registers anything."""
+"""One Spark session for all tests, started as a user starts it, without registration."""
 
 import pytest
 

@@ -31,7 +31,7 @@ GAVE_UP = "Python worker failed to connect back"
 
 
 def until(true, what):
-    """Wait for what no event tells of."""
+    """Poll until a condition holds that has no event."""
     end = time.monotonic() + PATIENCE
     while not true():
         assert time.monotonic() < end, f"{what}: not in {PATIENCE:g} s"
@@ -67,11 +67,11 @@ def landing(log, lake, checkpoints, format="parquet", point=None, after=0, kind=
             for process in members(job.pid):
                 os.kill(process, signal.SIGKILL)
             job.wait()
-        told = errors.read_text()
+        text = errors.read_text()
         if status in (0, None):
             return reached.exists()
-        assert GAVE_UP in told, told
-    raise AssertionError(told)
+        assert GAVE_UP in text, text
+    raise AssertionError(text)
 
 
 def ended(job, reached):

@@ -160,18 +160,18 @@ VALID = "path, table, columns, keyExpr, startingTimestamp, endingTimestamp, minP
     ],
     ids=lambda value: json.dumps(value)[:40] if isinstance(value, dict) else "",
 )  # fmt: skip
-def test_a_mistake_is_told_in_one_line(options, path, line):
+def test_a_mistake_is_reported_in_one_line(options, path, line):
     with pytest.raises(ValueError, match=r"^zenoh_capture: ") as caught:
         CaptureSource(options if path is None else {**options, "path": path})
     assert str(caught.value).startswith(f"zenoh_capture: {line}")
     assert "\n" not in str(caught.value)
 
 
-def test_a_mistake_is_told_at_load(spark):
+def test_a_mistake_is_reported_at_load(spark):
     with pytest.raises(Exception, match="PYTHON_DATA_SOURCE_ERROR") as caught:
         spark.read.format("zenoh_capture").option("tabel", "samples").load(QUERIES)
-    [told] = [each for each in str(caught.value).splitlines() if each.startswith("ValueError: ")]
-    assert told.startswith("ValueError: zenoh_capture: no option 'tabel'; did you mean 'table'?")
+    [message] = [each for each in str(caught.value).splitlines() if each.startswith("ValueError: ")]
+    assert message.startswith("ValueError: zenoh_capture: no option 'tabel'; did you mean 'table'?")
 
 
 def test_derived_tables_share_one_pass_over_the_capture(spark, tmp_path):

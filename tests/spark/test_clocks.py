@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 SECOND = 1_000_000_000
 DAY = 86_400
 ROBOT = "10.0.0.7:40000"
-TOLD = {
+CLOCK_COLUMNS = {
     "timestamp",
     "ntp64",
     "clock_skew",
@@ -41,7 +41,7 @@ class Clocked(Traffic):
 
 
 class Robot(Clocked):
-    """With keys that nobody else has: of a key that several publish the newest by their clocks is the newest."""
+    """Use one key per publisher: the newest sample of a shared key depends on the clocks."""
 
     def key(self, direction):
         scope, sender, suffix = super().key(direction)
@@ -76,8 +76,8 @@ def others(table):
 
 
 def robots(table):
-    """Without what its clock told."""
-    names = [name for name in table.schema.names if name not in TOLD]
+    """Return the rows without the columns that depend on the clock."""
+    names = [name for name in table.schema.names if name not in CLOCK_COLUMNS]
     return rows(table.filter([ROBOT in session for session in table["session"].to_pylist()]).select(names))
 
 

@@ -62,10 +62,10 @@ def test_a_live_fleet_is_landed_and_every_sample_accounted_for(spark, tmp_path, 
     samples = in_lake(lake / "tables", "samples")
     robots = {key.split("/")[1] for key in samples["key"].to_pylist() if key.startswith("fleet/")}
     assert len(robots) == 20
-    told = re.search(
+    match = re.search(
         r'<script[^>]* id="data"[^>]*>(.*?)</script>', (lake / "report.html").read_text("utf-8"), re.DOTALL
     )
-    [recording] = json.loads(told[1])["recordings"]
+    [recording] = json.loads(match[1])["recordings"]
     check(recording, lake / "tables")
     assert recording["overview"]["broken"] == 1
     assert {row["key"]: row["how"] for row in recording["liveliness"]["spans"]}["fleet/r09/alive"] == "connection broke"

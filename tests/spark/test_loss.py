@@ -58,7 +58,7 @@ def test_a_gap_stops_a_landing_that_wants_none(spark, tmp_path, capsys):
     assert landed(tmp_path / "lake") == zenlake.read(tmp_path / "log").num_rows > 0
 
 
-def test_a_damaged_block_stops_a_landing_unless_told_otherwise(spark, tmp_path):
+def test_a_damaged_block_stops_a_landing_by_default(spark, tmp_path):
     log, lake = tmp_path / "log", tmp_path / "lake"
     recorded(log, size=20)
     whole = rows(decoded(log, ["samples"])["samples"])
@@ -102,11 +102,11 @@ def test_what_a_commit_makes_again_it_makes_as_its_tasks_would(tmp_path, loss):
         assert left == rows(zenlake.read(path))
 
 
-def test_blocks_that_retention_removed_stop_a_landing_unless_told_otherwise(spark, tmp_path):
+def test_blocks_that_retention_removed_stop_a_landing_by_default(spark, tmp_path):
     log, lake = tmp_path / "log", tmp_path / "lake"
     with Writer(log, "tap-1", sync="sealed", block_size=2000) as writer:
         add(writer, seed=1, size=20)
-    land(spark, log, lake, reader="somebody")  # not the landing's own, for which the log would keep what is not landed
+    land(spark, log, lake, reader="other")  # not the landing's own, for which the log would keep what is not landed
     first = rows(decoded(log, ["samples"])["samples"])
     with Writer(log, "tap-1", sync="sealed", block_size=2000) as writer:
         for seed in (2, 3):

@@ -148,8 +148,8 @@ def test_replies_are_rows(spark, router):
     asked = spark.read.format("zenoh").options(connect=router.where, selector="s/ask/**?x=1", columns="key,payload")
     assert [tuple(row) for row in asked.load().collect()] == [("s/ask/a", bytearray(b"of q"))]
     assert router.events.wait("query", "q")[0][:2] == ["s/ask/**", "x=1"]
-    nobody = spark.read.format("zenoh").options(connect=router.where, selector="s/nobody", timeout="2")
-    assert nobody.load().count() == 0
+    without_reply = spark.read.format("zenoh").options(connect=router.where, selector="s/none", timeout="2")
+    assert without_reply.load().count() == 0
 
 
 def test_target_and_consolidation_say_who_answers_and_what_of_it_is_a_row(spark, router, session):
@@ -172,11 +172,11 @@ def test_a_recording_is_replayed_by_several_tasks_in_the_order_of_each_key(spark
             batch = Frame(reliable=True, sn=sn).encode() + push.encode()
             writer.append(face, 0, batch, received=1_700_000_000_000_000_000 + sn * 10_000_000)
     listener = listening("again/**")
-    told = zenlake.spark.replay(
+    result = zenlake.spark.replay(
         spark, tmp_path / "log", connect=[router.where], keys="fleet/*", rename=[("fleet", "again")], partitions=2,
         speed=0.5,
     )  # fmt: skip
-    assert (told.samples, told.seconds) == (100, 1.98)
+    assert (result.samples, result.seconds) == (100, 1.98)
     got = listener.take(100).to_pylist()
     for robot in range(5):
         of_key = [row["payload"] for row in got if row["key"] == f"again/r{robot}"]
@@ -188,8 +188,8 @@ def test_a_recording_is_replayed_by_several_tasks_in_the_order_of_each_key(spark
     listener = listening("twice/**")
     with ThreadPoolExecutor() as pool:  # whichever thread it is that begins it
         arguments = {"connect": [router.where], "rename": [("fleet", "twice")], "speed": math.inf, "times": 2}
-        told = pool.submit(zenlake.spark.replay, spark, tmp_path / "log", **arguments).result()
-    assert told.samples == 200
+        result = pool.submit(zenlake.spark.replay, spark, tmp_path / "log", **arguments).result()
+    assert result.samples == 200
     got = listener.take(200).to_pylist()
     assert [row["payload"] for row in got if row["key"] == "twice/r1"] == [b"%d" % n for n in range(1, 100, 5)] * 2
 
@@ -208,19 +208,19 @@ def test_a_recording_is_replayed_by_several_tasks_in_the_order_of_each_key(spark
     ],
     ids=str,
 )
-def test_a_mistake_is_told_in_one_line(options, line):
+def test_a_mistake_is_reported_in_one_line(options, line):
     rows = StructType([StructField("payload", StringType())])
     with pytest.raises(ValueError, match=r"^zenoh: ") as caught:
         ZenohSource({"connect": "tcp/127.0.0.1:1", **options}).writer(rows, False)
     assert str(caught.value).startswith(f"zenoh: {line}")
 
 
-def test_a_mistake_is_told_before_anything_is_sent(spark):
+def test_a_mistake_is_reported_before_anything_is_sent(spark):
     rows = spark.createDataFrame([("x",)], "payload string")
     with pytest.raises(Exception, match="zenoh: ") as caught:
         rows.write.format("zenoh").option("connect", "tcp/127.0.0.1:1").mode("append").save()
-    [told] = [each for each in str(caught.value).splitlines() if each.startswith("ValueError: ")]
-    assert told == "ValueError: zenoh: the rows have no column 'key'; they have payload"
+    [message] = [each for each in str(caught.value).splitlines() if each.startswith("ValueError: ")]
+    assert message == "ValueError: zenoh: the rows have no column 'key'; they have payload"
 
 
 def test_columns_of_no_use_and_of_wrong_types_are_refused():
@@ -240,7 +240,7 @@ def test_reading_with_connect_alone_says_what_is_missing():
 
 
 @pytest.mark.parametrize("thread", [False, True], ids=["the session's thread", "another"])
-def test_nobody_there_fails_the_write(spark, thread):
+def test_a_refused_connection_fails_the_write(spark, thread):
     rows = spark.createDataFrame([("a", "x")], "key string, payload string")
 
     def write():

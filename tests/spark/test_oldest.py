@@ -32,8 +32,8 @@ print(landed["samples"].count(), landed["rates"].count())
 
 
 def test_the_oldest_spark_that_is_promised(tmp_path):
-    told = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
-    [needed] = told["project"]["optional-dependencies"]["spark"]
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    [needed] = project["project"]["optional-dependencies"]["spark"]
     oldest = re.fullmatch(r"pyspark>=([0-9.]+)", needed)[1]
     packages, log = tmp_path / "packages", tmp_path / "log"
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(packages)]

@@ -29,8 +29,8 @@ def run(project, log, packages):
     command = [str(Path(pyspark.__file__).parent / "bin" / "spark-pipelines"), "run"]
     command += ["--conf", "spark.sql.catalogImplementation=hive"]
     done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, timeout=400)
-    told = done.stdout + done.stderr
-    assert "Run is COMPLETED" in told, [line for line in told.splitlines() if "rror" in line or "xception" in line]
+    output = done.stdout + done.stderr
+    assert "Run is COMPLETED" in output, [line for line in output.splitlines() if "rror" in line or "xception" in line]
 
 
 def test_the_pipeline_has_the_tables_of_the_log_as_it_grows(tmp_path):

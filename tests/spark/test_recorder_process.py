@@ -32,7 +32,7 @@ def router():
 
 def recorder(log):
     """The process that records into this log, when there is one."""
-    until(lambda: (log / PLACE).exists() and (log / PLACE).read_text(), "somebody records")
+    until(lambda: (log / PLACE).exists() and (log / PLACE).read_text(), "a recorder runs")
     return json.loads((log / PLACE).read_text())["process"]
 
 
@@ -115,7 +115,7 @@ def test_a_recorder_lives_as_long_as_its_query_and_is_replaced_when_it_is_lost(s
     assert zenlake.read(log)["payload"].to_pylist() == [b"1", b"2", b"3", b"4"]
 
 
-def test_nobody_there_is_told_in_one_line(spark, tmp_path):
+def test_a_refused_connection_is_reported_in_one_line(spark, tmp_path):
     reader = (
         spark.readStream.format("zenoh").options(connect="tcp/127.0.0.1:1", subscribe="a").load(str(tmp_path / "log"))
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Derived tables that are kept: made again where something was landed since, and whole for whoever reads meanwhile."""
+"""Stored derived tables: computed again after a landing, and whole for concurrent readers."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -90,7 +90,7 @@ def test_latest_is_one_whole_snapshot_while_it_is_replaced(spark, tmp_path, form
     assert rows(zenlake.spark.kept(spark, lake.path, "latest").toArrow()) == snapshots[-1]
 
 
-def test_who_lists_the_folder_and_opens_files_that_have_gone_is_told(spark, tmp_path):
+def test_a_reader_of_removed_files_gets_an_error_with_the_remedy(spark, tmp_path):
     """And never takes a new file for the one that was listed, of which Spark would read a part or nothing."""
     path, lake = tmp_path / "log", Lake(tmp_path / "lake", create="parquet")
     landed(path, lake, 0, size=5)
@@ -105,7 +105,7 @@ def test_who_lists_the_folder_and_opens_files_that_have_gone_is_told(spark, tmp_
     assert rows(resolved.toArrow()) == was
 
 
-def test_a_table_that_is_not_kept_is_told(spark, tmp_path):
+def test_a_table_that_is_not_stored_is_reported(spark, tmp_path):
     lake = Lake(tmp_path / "lake", create="parquet")
     with pytest.raises(LakeError, match=r"has no table latest yet; call zenlake\.spark\.refresh"):
         zenlake.spark.kept(spark, lake.path, "latest")

@@ -18,6 +18,6 @@ def test_a_lake_written_by_spark_gives_the_figures_of_its_capture(spark, tmp_pat
     for name in ("messages", "samples", "declarations", "events", "errors", "sessions", "queries", "gaps"):
         write(tables[name], tmp_path / name, by_day=name in BY_DAY)
     [found], [expected] = (report.data(path)["recordings"] for path in (tmp_path, CAPTURE))
-    for told in (found, expected):
-        del told["name"], told["kind"]
+    for recording in (found, expected):
+        del recording["name"], recording["kind"]
     assert found == expected

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A session in a Spark job: it works where it was opened, and says what to do where it was not. Nothing waits for ever."""
+"""A session in a Spark job: it works where it was opened, and says what to do where it was not. No call blocks without a limit."""
 
 import os
 from pickle import PicklingError
@@ -81,10 +81,10 @@ def test_a_session_in_a_module_lives_as_long_as_its_worker(spark, driver, tmp_pa
 
     for _ in range(2):  # the second time in the same workers, unless Spark has ended one
         assert in_workers(spark, use) == [0, 1, 2, 3]
-    told = [str(subscriber.recv(PATIENCE).payload).split() for _ in range(8)]
-    processes = {process for process, _ in told}
+    payloads = [str(subscriber.recv(PATIENCE).payload).split() for _ in range(8)]
+    processes = {process for process, _ in payloads}
     assert str(os.getpid()) not in processes
-    assert len(dict(told)) == len(set(map(tuple, told))) == len(processes) < 8
+    assert len(dict(payloads)) == len(set(map(tuple, payloads))) == len(processes) < 8
 
 
 def test_a_session_of_the_daemon_says_in_its_workers_that_they_need_their_own(spark, driver):

@@ -76,7 +76,7 @@ class Watch(threading.Thread):
 
 
 def batches(files):
-    """By query, micro-batch and table, which their names tell."""
+    """Group files by query, micro-batch and table, from their names."""
     found = {}
     for file in files:
         words = Path(file).stem.split("-")

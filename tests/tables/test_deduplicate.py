@@ -36,7 +36,7 @@ def counted(sn, zid="z", **values):
 
 
 @pytest.mark.parametrize("known", [stamped, counted], ids=["by its time", "by its publisher's count"])
-def test_what_was_recorded_twice_is_told_once_as_it_was_first_received(known):
+def test_a_sample_recorded_twice_is_one_row_as_first_received(known):
     samples = [(1, known(1, payload=b"x")), (2, known(2, payload=b"x")), (3, known(2, "other", payload=b"y"))]
     assert once(samples) == [{"session": TAPS[0], "payload": payload} for payload in (b"x", b"x", b"y")]
 
@@ -53,7 +53,7 @@ def test_one_clock_may_stamp_two_keys_alike():
     assert len(once([(1, stamped(1, key="a")), (2, stamped(1, key="b"))])) == 2
 
 
-def test_what_has_no_identity_is_told_as_often_as_it_was_recorded():
+def test_samples_without_identity_are_not_deduplicated():
     assert len(once([(1, {"payload": b"x"}), (2, {"payload": b"x"})])) == 4
 
 
@@ -61,6 +61,6 @@ def test_answers_are_no_publications():
     assert once([(1, stamped(1, request_id=7))]) == []
 
 
-def test_only_samples_are_told_once():
+def test_only_samples_are_deduplicated():
     with pytest.raises(InvalidValue, match="once=True applies only to table 'samples', not 'messages'"):
         zenlake.read(PCAPS[0], "messages", once=True)

@@ -52,7 +52,7 @@ def test_a_gap_of_two_after_a_rejoined_message_is_not_harmless():
     assert (gap["missing"], gap["harmless"]) == (2, False)
 
 
-def test_gaps_of_a_publisher_are_told_by_its_own_count_in_any_order():
+def test_gaps_of_a_publisher_follow_from_its_sequence_numbers_in_any_order():
     def published(us, sn, eid=1, **values):
         return sample(us, us, source_zid="abc", source_eid=eid, source_sn=sn, **values)
 

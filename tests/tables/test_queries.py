@@ -41,10 +41,10 @@ def account(messages, events):
                 query["final"] = query["final"] or m
             else:
                 query["replies" if m["body"] == "REPLY" else "errors"].append(m)
-    return [told(query, closed) for query in done]
+    return [describe(query, closed) for query in done]
 
 
-def told(query, closed):
+def describe(query, closed):
     request, replies, errors, final = (query[part] for part in ("request", "replies", "errors", "final"))
     if final is None:
         outcome = "lost" if (request["session"], request["generation"]) in closed else "open"

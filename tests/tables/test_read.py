@@ -88,7 +88,7 @@ def test_keys_and_times_may_be_given_in_several_ways():
         ({"path": [QUERIES, 7]}, TypeError, "invalid path of type int; expected str, PathLike or several of them"),
     ],
 )
-def test_what_is_no_path_and_no_time_is_refused_by_name(given, wrong, why):
+def test_an_invalid_path_or_time_is_refused_by_name(given, wrong, why):
     with pytest.raises(wrong, match=why):
         zenlake.read(**{"path": QUERIES, **given})
 
@@ -136,7 +136,7 @@ def test_a_column_that_is_asked_for_twice_is_refused_by_name(table):
 
 
 @pytest.mark.parametrize(("data", "why"), [(b"# notes\n", "neither pcap nor pcapng"), (b"", "the file is empty")])
-def test_a_file_that_is_no_capture_is_refused_by_name(tmp_path, data, why):
+def test_a_file_that_is_not_a_capture_is_refused_by_name(tmp_path, data, why):
     path = tmp_path / "notes.pcap"
     path.write_bytes(data)
     with pytest.raises(InvalidValue, match=f"notes.pcap is not a capture: {why}"):

@@ -95,7 +95,7 @@ def test_the_first_close_counts():
     )
 
 
-def test_an_encrypted_session_is_a_row_and_scouting_is_none():
+def test_an_encrypted_session_is_a_row_and_scouting_is_not():
     note = {"session": "tls/a->b", "direction": 0, "kind": "capture encrypted", "packet": 3, "count": 9}
     [session] = derived(
         "sessions", messages=[row(1, 1, session="scouting/x->y", type="SCOUT", size=3)], events=[note, note]

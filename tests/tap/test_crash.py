@@ -66,7 +66,7 @@ class Reader:
 
     def __init__(self, path):
         self.path = path
-        self.told = []
+        self.numbers = []
         self.offsets = {}
 
     def look(self):
@@ -81,7 +81,7 @@ class Reader:
                 if "is not in the index" in str(error) or "a power cut" in str(error):  # which came while it read
                     return
                 raise
-            self.told += [int(row.rstrip(b"x")) for row in rows]
+            self.numbers += [int(row.rstrip(b"x")) for row in rows]
             self.offsets = end
 
 
@@ -120,7 +120,7 @@ def life(role, endpoint, log, sync, point, after, power, load, session, reader):
 @pytest.mark.parametrize("power", [False, True], ids=["killed", "power cut"])
 @pytest.mark.parametrize("sync", ["block", "0.3", "sealed"])
 @pytest.mark.parametrize("role", ["tap", "router"])
-def test_what_a_reader_was_told_is_there_once(tmp_path, role, sync, power):
+def test_rows_that_a_reader_saw_exist_once(tmp_path, role, sync, power):
     log = tmp_path / "log"
     r = random.Random(f"{role}{sync}{power}")
     load, reader = Load(), Reader(log)
@@ -134,14 +134,14 @@ def test_what_a_reader_was_told_is_there_once(tmp_path, role, sync, power):
         assert writer.epoch > len(POINTS) // 2
     found = Reader(log)
     found.look()
-    assert len(found.told) == len(set(found.told))
-    assert len(reader.told) == len(set(reader.told)) > 500
-    assert set(reader.told) <= set(found.told)
+    assert len(found.numbers) == len(set(found.numbers))
+    assert len(reader.numbers) == len(set(reader.numbers)) > 500
+    assert set(reader.numbers) <= set(found.numbers)
     assert [one.wrong for one in verify(Log(log)) if one.wrong] == []
     copy = Reader(Path(f"{log}.copy"))
     copy.look()
-    assert len(copy.told) == len(set(copy.told))
-    assert set(copy.told) <= set(found.told)
+    assert len(copy.numbers) == len(set(copy.numbers))
+    assert set(copy.numbers) <= set(found.numbers)
     events = zenlake.read(log, "events", columns=["kind", "count"]).to_pylist()
     assert all(row["count"] > 0 for row in events if row["kind"] == "log torn")
     assert power or any(row["kind"] == "log torn" for row in events)  # a kill inside a write leaves half of it behind

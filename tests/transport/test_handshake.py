@@ -263,7 +263,7 @@ def test_passwords(credentials: dict[str, object], welcome: bool) -> None:
         assert [end.reason for end in pair.ends()] == [CloseReason.GENERIC] * 2
 
 
-def test_credentials_do_not_hurt_where_nobody_asks() -> None:
+def test_credentials_are_ignored_where_no_authentication_is_required() -> None:
     assert Pair(user="alice", password=b"wonderland", acceptor={}).open().acceptor.is_open
 
 

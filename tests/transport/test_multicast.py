@@ -97,7 +97,7 @@ def test_join_is_repeated_and_silence_is_the_end() -> None:
     assert (left.peer.zid, left.reason) == (b"ann", CloseReason.EXPIRED)
 
 
-def test_leaving_is_told_to_all() -> None:
+def test_leaving_is_sent_to_all() -> None:
     ann, bob = Node("ann"), Node("bob")
     meet([ann, bob], 0.0)
     ann.group.close()
@@ -118,7 +118,7 @@ def test_those_with_other_parameters_are_ignored(different: dict[str, object]) -
     assert ann.group.counters.foreign == 1
 
 
-def test_who_changes_its_parameters_is_no_member_any_more() -> None:
+def test_a_member_that_changes_its_parameters_is_removed() -> None:
     ann = Node("ann")
     ann.group.receive(Node("bob").says(0.0)[0], "bob", 0.0)
     ann.group.receive(Node("eve").says(0.0)[0], "bob", 0.0)

@@ -36,7 +36,7 @@ def test_only_the_roles_asked_for_answer(role: WhatAmI) -> None:
 
 
 @pytest.mark.parametrize("local", [True, False])
-def test_the_answer_tells_who_and_where(local: bool) -> None:
+def test_the_hello_has_zid_role_and_locators(local: bool) -> None:
     scouter = Scouter(WhatAmIMatcher("router"), 0.0)
     answer = responder().answer(scouter.data(0.0) or b"", local)
     assert answer is not None

@@ -52,7 +52,7 @@ def test_what_one_end_sends_is_what_the_other_receives(kind, stream):
     assert len(ends[0].outward) >= 3 + len(sizes)
 
 
-def test_nobody_hears_of_it_any_more_when_told_to_stop():
+def test_a_stopped_tee_copies_nothing():
     pair = Pair().open()
     heard = Heard()
     pair.opener.record(heard)

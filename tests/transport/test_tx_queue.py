@@ -25,7 +25,7 @@ def fill(pair: Pair, priority: int = 5) -> int:
 
 
 @pytest.mark.parametrize("size", [1, 2, 8])
-def test_a_queue_holds_so_many_batches_and_no_more(size: int) -> None:
+def test_a_queue_holds_its_maximum_of_batches(size: int) -> None:
     pair = Pair(queue_size=size, batch_size=10_000).open()
     taken = fill(pair)
     assert pair.opener.queue.backlog() == [0, 0, 0, 0, 0, size, 0, 0]
@@ -47,7 +47,7 @@ def test_a_refused_message_changes_nothing() -> None:
     assert pair.acceptor.inbox.missing == 0
 
 
-def test_the_urgent_overtake_what_waits() -> None:
+def test_urgent_messages_overtake_queued_ones() -> None:
     pair = Pair(batch_size=2000).open()
     for priority in reversed(PRIORITIES):
         fill(pair, priority)
@@ -175,7 +175,7 @@ def test_a_message_that_may_not_be_dropped_goes_on_whenever_the_link_does() -> N
     assert [key for key, _ in pair.heard.got] == ["large"]
 
 
-def test_low_latency_bounds_what_waits_and_refuses_what_is_too_large() -> None:
+def test_low_latency_bounds_the_queue_and_refuses_large_messages() -> None:
     pair = Pair(qos=False, low_latency=True, batch_size=2000).open()
     taken = fill(pair)
     assert taken == 3  # of a thousand bytes and a head, in two batches of two thousand

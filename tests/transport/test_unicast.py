@@ -196,7 +196,7 @@ def test_a_congested_link_gets_no_keep_alives_on_top() -> None:
 # The end
 
 
-def test_close_comes_after_what_waits() -> None:
+def test_close_comes_after_queued_messages() -> None:
     pair = Pair().open()
     pair.opener.send(push("k", b"last words"))
     pair.opener.close()
@@ -207,7 +207,7 @@ def test_close_comes_after_what_waits() -> None:
     assert pair.ends() == [Closed(CloseReason.GENERIC, False), Closed(CloseReason.GENERIC, True)]
 
 
-def test_a_breach_discards_what_waits_and_says_why() -> None:
+def test_a_protocol_error_discards_the_queue_and_sends_the_reason() -> None:
     pair = Pair().open()
     pair.acceptor.send(push("k", b"never sent"))
     pair.acceptor.receive(framed(b"\x08"), pair.now)  # no transport message has the id 8

@@ -141,7 +141,7 @@ def test_each_restriction_of_a_link(value, link, words):
 
 
 @pytest.mark.parametrize("value", [0x2 | 3 << 3 | 1 << 11, 0x2 | 8 << 11])
-def test_priorities_that_are_none_are_refused(value):
+def test_invalid_priorities_are_refused(value):
     with pytest.raises(InvalidValue, match="not within 0 to 7"):
         QosLink.from_wire(value)
 
@@ -167,7 +167,7 @@ def test_a_stack_asks_for_points_by_name():
 @pytest.mark.parametrize(
     ("wire", "field", "at"),
     [
-        ("00 00", "TIMESTAMP_STACK.points", 0),  # asks nobody
+        ("00 00", "TIMESTAMP_STACK.points", 0),  # no entry
         ("01 8002", "TIMESTAMP_STACK.count", 1),  # 256 records
         ("01 01 01 03 00 00", "TIMESTAMP_STACK.data", 3),  # 3 bytes declared, 2 left
         ("01 01 01 03 00 00 00", "TIMESTAMP_STACK.data.id", 6),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes that nobody should have sent: each is refused at the right byte of the right field, and costs nothing."""
+"""Invalid bytes: each is refused at the right byte of the right field, at no cost."""
 
 import tracemalloc
 

@@ -13,27 +13,27 @@ from zenlake.wire.framing import add_prefix, compress
 REFUSED = {14, 26, 113, 126, 139, 157, 163}  # lines of `probe`: see test_vectors
 
 
-def rows(told):
-    return [(row.at, row.data.hex(" "), row.depth, row.name, row.words) for row in told.rows]
+def rows(explanation):
+    return [(row.at, row.data.hex(" "), row.depth, row.name, row.words) for row in explanation.rows]
 
 
 @pytest.mark.parametrize("file", sorted({batch.file for batch in batches()}))
 def test_every_recorded_byte_is_in_exactly_one_row(file):
     for batch in batches(file):
-        told = explain(batch.data, scouting=file == "scouting", low_latency=batch.low_latency)
-        shown = b"".join(row.data for row in told.rows if row.kind != "error")
+        explanation = explain(batch.data, scouting=file == "scouting", low_latency=batch.low_latency)
+        shown = b"".join(row.data for row in explanation.rows if row.kind != "error")
         if file == "probe" and batch.line in REFUSED:
-            assert told.error is not None
+            assert explanation.error is not None
             assert batch.data.startswith(shown)
         else:
-            assert told.error is None, (batch.id, told.error)
+            assert explanation.error is None, (batch.id, explanation.error)
             assert shown == batch.data
-            assert all(row.words for row in told.rows if row.name.startswith(("key", "timestamp", "zid", "qos")))
+            assert all(row.words for row in explanation.rows if row.name.startswith(("key", "timestamp", "zid", "qos")))
 
 
 def test_a_put_reads_like_its_diagram():
-    told = explain(bytes.fromhex("25 ac02 fd00 03 612f62 21 15 61 8080808090808001 01 0a 0b 02 7173 02 6869"))
-    assert str(told).splitlines() == [
+    explanation = explain(bytes.fromhex("25 ac02 fd00 03 612f62 21 15 61 8080808090808001 01 0a 0b 02 7173 02 6869"))
+    assert str(explanation).splitlines() == [
         "  0000  25                       FRAME                       reliable",
         "  0001  ac 02                      sn                        300",
         "  0003  fd                         PUSH",
@@ -100,7 +100,7 @@ def test_scouting_in_words():
     assert words("22 09 01 07 01 05 7463702f78", "locators", scouting=True) == ["1 of them", "5 bytes", "'tcp/x'"]
 
 
-def test_what_lies_in_a_field_is_opened():
+def test_the_content_of_a_field_is_decoded():
     # OAM 1 with a link state of one node: psid 0, version 1, a peer, one link to psid 3
     assert [row[2:] for row in rows(explain(bytes.fromhex("25005f01 07 01 02 00 01 02 01 03")))[3:]] == [
         (2, "id", "1"),
@@ -123,7 +123,7 @@ def test_what_lies_in_a_field_is_opened():
         ("25 00 7d 00 02 61ff 01 00", "PUSH.key_suffix", 6),
         ("04 08", "batch.header", 1),
         ("04 84 1f", "KEEP_ALIVE.exts", 2),
-        ("25 00 5f 01 02 01 63", "LINKSTATE.psid", 7),  # the OAM is fine; what lies in it is not
+        ("25 00 5f 01 02 01 63", "LINKSTATE.psid", 7),  # the OAM is valid; its content is not
         ("8109 02 01 43 01 82", "AUTH.exts", 7),
         ("8109 02 01 21 828001", "INIT.exts.qos_link", 5),  # priorities 0 to 8
         ("0109 03 01", "INIT.whatami", 2),
@@ -131,27 +131,27 @@ def test_what_lies_in_a_field_is_opened():
 )
 def test_it_ends_at_the_byte_of_the_error(wire, field, at):
     data = bytes.fromhex(wire.replace(" ", ""))
-    told = explain(data)
-    assert told.error is not None
-    assert (told.error.field, told.error.at) == (field, at)
-    last = told.rows[-1]
+    explanation = explain(data)
+    assert explanation.error is not None
+    assert (explanation.error.field, explanation.error.at) == (field, at)
+    last = explanation.rows[-1]
     assert (last.kind, last.at, last.data) == ("error", at, data[at : at + 8])
-    assert all(row.at <= at for row in told.rows)
+    assert all(row.at <= at for row in explanation.rows)
 
 
 @pytest.mark.parametrize("file", sorted({batch.file for batch in batches()}))
 def test_of_a_batch_that_was_cut_every_byte_before_the_error_is_in_a_row(file):
     for batch in islice(batches(file), 40):
         for size in range(1, min(len(batch.data), 60)):
-            told = explain(batch.data[:size], scouting=file == "scouting", low_latency=batch.low_latency)
-            shown = b"".join(row.data for row in told.rows if row.kind != "error")
+            explanation = explain(batch.data[:size], scouting=file == "scouting", low_latency=batch.low_latency)
+            shown = b"".join(row.data for row in explanation.rows if row.kind != "error")
             assert batch.data.startswith(shown), (batch.id, size)
-            assert len(shown) >= (size if told.error is None else told.error.at), (batch.id, size)
+            assert len(shown) >= (size if explanation.error is None else explanation.error.at), (batch.id, size)
 
 
 def test_a_number_that_does_not_end_is_shown():
-    for told, at in ((explain(b"\x25\xdf\xff"), 1), (explain(b"\0\x25\xdf\xff", compressed=True), 2)):
-        assert rows(told)[-2:] == [
+    for explanation, at in ((explain(b"\x25\xdf\xff"), 1), (explain(b"\0\x25\xdf\xff", compressed=True), 2)):
+        assert rows(explanation)[-2:] == [
             (at, "df ff", 1, "sn", "as far as it can be read"),
             (at + 2, "", 0, "error", "FRAME.sn: 1 byte needed, 0 left"),
         ]
@@ -159,13 +159,13 @@ def test_a_number_that_does_not_end_is_shown():
 
 def test_a_stream_that_ends_in_a_length_shows_none_of_its_compressed_batches_twice():
     plain = b"\x25\x00" + b"\x04" * 200
-    told = explain(add_prefix(compress(plain)) + b"\x01", stream=True, compressed=True)
-    assert [row.name for row in told.rows[-2:]] == ["KEEP_ALIVE", "error"]
+    explanation = explain(add_prefix(compress(plain)) + b"\x01", stream=True, compressed=True)
+    assert [row.name for row in explanation.rows[-2:]] == ["KEEP_ALIVE", "error"]
 
 
 def test_a_stream_is_explained_batch_by_batch():
-    told = explain(add_prefix(b"\x04") + add_prefix(b"\x03\x00"), stream=True)
-    assert [row[0::3] for row in rows(told)] == [
+    explanation = explain(add_prefix(b"\x04") + add_prefix(b"\x03\x00"), stream=True)
+    assert [row[0::3] for row in rows(explanation)] == [
         (0, "length"),
         (2, "KEEP_ALIVE"),
         (3, "length"),
@@ -178,16 +178,16 @@ def test_a_stream_is_explained_batch_by_batch():
 
 
 def test_low_latency_has_longer_lengths_and_bare_messages():
-    told = explain(add_prefix(b"\x1d\x05\x02", low_latency=True), stream=True, low_latency=True)
-    assert [row.name for row in told.rows] == ["length", "PUSH", "key_scope", "DEL"]
+    explanation = explain(add_prefix(b"\x1d\x05\x02", low_latency=True), stream=True, low_latency=True)
+    assert [row.name for row in explanation.rows] == ["length", "PUSH", "key_scope", "DEL"]
     assert explain(b"\x05\x00", low_latency=True).error is not None
 
 
 def test_a_compressed_batch_is_explained_as_what_it_holds():
     plain = bytes.fromhex("25007d0001610140") + b"a" * 64
-    told = explain(compress(plain), compressed=True)
-    assert told.rows[0].words == "LZ4 block of 72 bytes; the rows below count from its first"
-    assert b"".join(row.data for row in told.rows[1:]) == plain
+    explanation = explain(compress(plain), compressed=True)
+    assert explanation.rows[0].words == "LZ4 block of 72 bytes; the rows below count from its first"
+    assert b"".join(row.data for row in explanation.rows[1:]) == plain
     assert [row.name for row in explain(b"\x00\x04", compressed=True).rows] == ["compression", "KEEP_ALIVE"]
     bad = explain(add_prefix(b"\x00\x04") + add_prefix(b"\x01\xff"), stream=True, compressed=True)
     assert (bad.error.field, bad.error.at) == ("compression.block", 7)

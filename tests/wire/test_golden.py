@@ -22,7 +22,7 @@ TRANSPORT = {
         b"\xf2" + ID +  # 16 bytes of ZenohID, client
         b"\x0a"  # resolution: sequence numbers and request ids of 32 bits
         b"\xc8\xff"  # batch size 65480
-        b"\x81"  # extension QoS: nothing to tell; more follow
+        b"\x81"  # extension QoS: no content; more follow
         b"\x27\x01",  # extension Patch: the number 1
         Init(whatami=2, zid=ID, sized=True, batch_size=65480, qos=True, patch=1),
     ),
@@ -55,7 +55,7 @@ TRANSPORT = {
     "the first of several fragments": (
         b"\xe6"  # Z=1 M=1 R=1, FRAGMENT
         b"\x80\x01"  # sequence number 128: the first of two bytes
-        b"\x02"  # extension First: nothing to tell
+        b"\x02"  # extension First: no content
         b"part",  # the rest of the batch
         Fragment(more=True, sn=128, first=True, payload=b"part"),
     ),
@@ -189,7 +189,7 @@ NETWORK = {
 
 SCOUTING = {
     "SCOUT for routers and peers": (b"\x01\x09\x03", Scout(what=3)),  # version 9; I=0, what=011
-    "SCOUT that tells who asks": (
+    "SCOUT with the zid of its sender": (
         b"\x01\x09"  # version 9
         b"\x19\x01\x02",  # zid_len=1 (2 bytes) I=1, what=001 (router)
         Scout(what=1, zid=b"\x01\x02"),
@@ -200,7 +200,7 @@ SCOUTING = {
         b"\x01\x08tcp/x:17",  # one locator of 8 bytes
         Hello(whatami=1, zid=b"\x07", locators=["tcp/x:17"]),
     ),
-    "HELLO of one who listens nowhere": (b"\x02\x09\x02\x07", Hello(whatami=2, zid=b"\x07")),
+    "HELLO without locators": (b"\x02\x09\x02\x07", Hello(whatami=2, zid=b"\x07")),
 }
 
 

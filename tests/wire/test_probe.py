@@ -19,7 +19,7 @@ REFUSES = {
     "whatami_3": ("INIT.whatami", 2),
     "push_ext_qos_M1": ("PUSH.exts", 8),
     "push_unknown_mandatory_ext": ("PUSH.exts", 8),
-    "put_ts_max_10byte_leb128": ("PUT.payload", 20),  # nine bytes are the time; what follows is then misread
+    "put_ts_max_10byte_leb128": ("PUT.payload", 20),  # nine bytes are the time; the next field is then misread
     "unknown_network_id_0x18": ("batch.header", 2),
     "unknown_transport_id_0x08": ("batch.header", 0),
 }

@@ -45,7 +45,7 @@ def test_extensions_to_carry_along_must_be_unknown_optional_and_whole(chain, err
         Push(unknown_exts=chain)
 
 
-def test_a_misspelt_field_is_told_the_real_ones():
+def test_the_error_of_a_misspelt_field_lists_the_valid_ones():
     with pytest.raises(TypeError, match="PUT has no field 'playload'; it has timestamp, encoding"):
         Put(playload=b"")
 

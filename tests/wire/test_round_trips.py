@@ -30,14 +30,14 @@ recorded = [batch for batch in batches() if len(batch.data) <= 600 and batch.fil
 
 
 def test_no_message_is_left_out():
-    chapters = [
+    modules = [
         getattr(zenlake.wire, name)
         for name in ("zenoh_body", "declare", "handshake", "network", "scouting", "transport")
     ]
     kinds = {
         kind
-        for chapter in chapters
-        for kind in vars(chapter).values()
+        for module in modules
+        for kind in vars(module).values()
         if inspect.isclass(kind) and issubclass(kind, Message) and kind.NAME
     }
     assert kinds == set(EVERY)

@@ -19,7 +19,7 @@ from zenlake.wire.transport import Fragment
 # Hand-made batches of `probe` that no reader may accept: test_probe says why each of them.
 REFUSED = {"probe:14", "probe:26", "probe:113", "probe:126", "probe:139", "probe:157", "probe:163"}
 
-# Hand-made batches of `probe` that carry an extension nobody knows, because the case is about that.
+# Hand-made batches of `probe` that carry an unknown extension, because the case is about that.
 UNKNOWN = {
     "probe:11": ("INIT", "0e"),  # optional, no payload
     "probe:89": ("FRAME", "2101"),  # the priority with its M bit clear is another extension (divergence A9)
@@ -91,7 +91,7 @@ def test_fragments_rejoin_into_messages_that_are_written_to_the_same_bytes():
     assert all("probe" in file for file, *_ in halves)
 
 
-def test_what_lies_in_the_fields_is_written_to_the_same_bytes():
+def test_the_content_of_fields_encodes_to_the_same_bytes():
     """Link states, credentials, keys, link restrictions and timestamp stacks: read, and written again."""
     seen = defaultdict(int)
     for batch in batches():

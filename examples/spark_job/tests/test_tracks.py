@@ -14,7 +14,7 @@ def spark():
     return zenlake.spark.session("local[1]", quick=True)
 
 
-def test_a_track_is_as_wide_as_its_poses_and_what_is_no_pose_is_left_out(spark):
+def test_a_track_is_as_wide_as_its_poses_and_other_values_are_left_out(spark):
     at = [datetime(2026, 1, 1, 12, 0, second, tzinfo=UTC) for second in (1, 2, 3, 12)]
     rows = [
         (at[0], "fleet/r1/pose", b'{"x": 1, "y": 5}'),

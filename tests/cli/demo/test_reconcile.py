@@ -31,16 +31,16 @@ def lake(folder, numbers, dropped=0):
     return folder
 
 
-def told(**sent):
+def sent_counts(**sent):
     return SentCounts(
         Counter({f"fleet/r0/{topic}": count for topic, count in sent.items()}), Counter({"fleet/r9/imu": 3}),
         Counter(queries=2, replies=3, errors=1), 1,
     )  # fmt: skip
 
 
-def test_accounts_that_balance_are_told(tmp_path):
+def test_accounts_that_balance_are_listed(tmp_path):
     found = lake(tmp_path, {"fleet/r0/imu": range(5), "fleet/r0/camera": [0, 2], "fleet/r9/imu": range(2)}, dropped=4)
-    assert list(reconcile(found, told(imu=5, camera=3))) == [
+    assert list(reconcile(found, sent_counts(imu=5, camera=3))) == [
         "8 samples sent by 2 publishers are in the lake, each once, except 1 picture that the sender dropped",
         "fleet/r9 was killed after 3 samples: 2 are in the lake, 1 lost in its queues",
         "the slow subscriber looked at 1 picture; the router sent it 1 and recorded 4 as dropped",
@@ -60,5 +60,5 @@ def test_accounts_that_balance_are_told(tmp_path):
 def test_what_does_not_balance_is_an_error(tmp_path, numbers, why):
     found = lake(tmp_path, {"fleet/r0/imu": numbers, "fleet/r9/imu": range(3)})
     with pytest.raises(InvalidValue) as error:
-        list(reconcile(found, told(imu=5)))
+        list(reconcile(found, sent_counts(imu=5)))
     assert why in str(error.value)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """On the path of a process: where a lake or a log says that it has reached the named point, this one stops for good, once.
 
-With `itself` the process kills itself, as a crash of a tap or of an executor's Python; else it tells the test, which kills all of
+With `itself` the process kills itself, as a crash of a tap or of an executor's Python; else it signals the test, which kills
 them. Points of a log begin with `log `. With FAULT_SEGMENT a log's segments are so small that ends of them are reached.
 """
 
