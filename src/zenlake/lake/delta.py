@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from zenlake.lake.layout import DAY, Staged
 from zenlake.tables.lake_reader import delta_files as files
-from zenlake.tables.lake_reader import import_deltalake
+from zenlake.tables.lake_location import import_deltalake
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable

@@ -29,7 +29,7 @@ def decode(
     filters the rows of a record batch. `damaged` is called with the errors of a log; without it they are raised.
     """
     logs = [path for path in paths if log.is_log(path)]
-    lakes = [path for path in paths if path not in logs and os.path.isdir(path)]
+    lakes = [path for path in paths if path not in logs and ("://" in path or os.path.isdir(path))]
     captures = [path for path in paths if path not in (*logs, *lakes)]
     if captures or not paths:
         yield from capture.decode(captures, tables, threads=threads, keep=keep)

@@ -31,7 +31,7 @@ def files(path: PATHS) -> list[str]:
         if not matches or missing:
             raise FileNotFoundError(f"no capture at {missing[0] if missing else each}")
         for match in matches:
-            if is_log(match) or ("://" not in match and is_lake(match)):
+            if is_log(match) or is_lake(match):
                 found.append(match)
             elif os.path.isdir(match):
                 inside = sorted(e.path for e in os.scandir(match) if e.is_file() and not e.name.startswith("."))
@@ -43,7 +43,7 @@ def files(path: PATHS) -> list[str]:
                     raise FileNotFoundError(f"no capture in the folder {match}, and it is neither a log nor a lake")
                 found += inside
             elif "://" in match:
-                raise InvalidValue(f"{match} is not a log")
+                raise InvalidValue(f"{match} is neither a log nor a lake")
             else:
                 found.append(match)
     return found
