@@ -20,7 +20,7 @@ import time
 from bench.report import Ratio, Result, show
 from zenlake.core.enums import WhatAmI
 from zenlake.runtime.connection import Connection, ConnectionOwner
-from zenlake.runtime.connections import ConnectionManager
+from zenlake.runtime.connection_manager import ConnectionManager
 from zenlake.transport.rx import Sink
 from zenlake.transport.settings import Settings
 from zenlake.wire.network import Push

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Page of configuration keys: the names are those of `config_keys`, and keys that the code reads are listed as effective."""
+"""Page of configuration keys: the names are those of `config_schema`, and keys that the code reads are listed as effective."""
 
 import ast
 import dataclasses

@@ -42,6 +42,8 @@ MIRRORED_CLASSES = {
     "Hello", "Query", "Reply", "Scout", "TimestampStack",
 }  # fmt: skip
 
+FOREIGN_NAMES = {"Auto", "Latest", "Timeout"}  # Zenoh: consolidation modes, and the payload of an error
+
 GERUND_NOUNS = {
     "batching", "encoding", "formatting", "forwarding", "framing", "logging", "mapping", "ping", "ring", "routing", "scouting",
     "staging", "string", "timing",
@@ -138,6 +140,30 @@ def test_no_class_name_is_defined_twice() -> None:
                 modules[node.name].add(name_of(path))
     twice = {name: sorted(paths) for name, paths in modules.items() if len(paths) > 1 and name not in MIRRORED_CLASSES}
     assert twice == {}
+
+
+def test_design_pages_name_existing_modules_and_classes() -> None:
+    known = {part for path in sources() for part in path.relative_to(SRC).with_suffix("").parts}
+    for path in sources():
+        for node in ast.walk(ast.parse(path.read_text())):
+            known |= {
+                getattr(node, "name", ""),
+                getattr(node, "id", ""),
+                getattr(node, "attr", ""),
+                getattr(node, "arg", ""),
+            }
+    unknown = []
+    for page in (ROOT / "docs" / "design").glob("*.md"):
+        text = page.read_text()
+        names = re.findall(r"`((?:\w+\.)*[A-Z][a-z]\w+)", text)  # classes
+        if (table := re.search(r"^\| module \|.*?\n\n", text, re.MULTILINE | re.DOTALL)) is not None:
+            names += [
+                name
+                for row in re.findall(r"^\|.*", table[0], re.M)[2:]
+                for name in re.findall(r"`(\w+)`", row.split("|")[1])
+            ]
+        unknown += [f"{page.name}: {name}" for name in names if name.split(".")[-1] not in known | FOREIGN_NAMES]
+    assert unknown == []
 
 
 def test_module_names_are_nouns() -> None:

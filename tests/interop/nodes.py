@@ -12,7 +12,7 @@ from typing import Any
 
 from zenlake.core.encoding import Encoding
 from zenlake.core.enums import ConsolidationMode, Priority, QueryTarget, WhatAmI
-from zenlake.runtime.connections import Backoff
+from zenlake.runtime.connection_manager import Backoff
 from zenlake.runtime.live_node import LiveNode, NodeConfig, open_node
 
 HERE = Path(__file__).parent

@@ -10,7 +10,7 @@ import sys
 
 from zenlake.core.enums import WhatAmI
 from zenlake.runtime.connection import ConnectionOwner
-from zenlake.runtime.connections import ConnectionManager
+from zenlake.runtime.connection_manager import ConnectionManager
 from zenlake.runtime.multicast_connection import MulticastConnection, MulticastListener
 from zenlake.transport.multicast import Peer, PeerLeft
 from zenlake.transport.rx import Sink

@@ -13,7 +13,7 @@ import pytest
 
 from zenlake.link import Tls
 from zenlake.runtime.connection import Connection, ConnectionOwner
-from zenlake.runtime.connections import ConnectionManager
+from zenlake.runtime.connection_manager import ConnectionManager
 from zenlake.transport.rx import Sink
 from zenlake.transport.settings import Settings
 from zenlake.transport.unicast import Closed

@@ -15,7 +15,7 @@ from tests.interop.nodes import Theirs
 from tests.interop.partner import Wheel
 from tests.runtime.nodes import until
 from zenlake.errors import InvalidValue, LinkError, LogError
-from zenlake.runtime.connections import Backoff
+from zenlake.runtime.connection_manager import Backoff
 from zenlake.runtime.metrics import MetricsPage
 from zenlake.tables import query
 from zenlake.tap.tap import Tap

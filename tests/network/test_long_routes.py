@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from tests.network.mesh import ROUTER, Hand
 from tests.network.test_limits import Ticking, router, subscribe, unsubscribe
-from zenlake.network.entities import MatchingEntity
 from zenlake.network.face import QUERYABLE, SUBSCRIBER
 from zenlake.network.keyexpr_tree import Walk
+from zenlake.network.local_entities import MatchingEntity
 from zenlake.network.node import Node
 from zenlake.transport.rx import RETRY
 from zenlake.wire.message_base import Message

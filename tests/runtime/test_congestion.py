@@ -21,7 +21,7 @@ from zenlake.core.enums import CongestionControl, WhatAmI
 from zenlake.errors import CloseReason
 from zenlake.link import Tls
 from zenlake.runtime.connection import Connection
-from zenlake.runtime.connections import ConnectionManager
+from zenlake.runtime.connection_manager import ConnectionManager
 from zenlake.transport.rx import Sink
 from zenlake.transport.settings import Settings
 

@@ -20,7 +20,7 @@ from tests.runtime.nodes import PATIENCE, Recorder, until
 from tests.transport.ends import framed, push
 from zenlake.core.enums import WhatAmI
 from zenlake.errors import CloseReason
-from zenlake.runtime.connections import ConnectionManager
+from zenlake.runtime.connection_manager import ConnectionManager
 from zenlake.transport.settings import Settings
 from zenlake.wire.batch_reader import messages
 from zenlake.wire.handshake import Close, Init, Open
@@ -75,7 +75,7 @@ def test_half_open_handshakes_are_limited_and_end(victim: Victim, monkeypatch: p
     runtime, recorder, where = victim
     most = runtime.max_pending
     crowd = [Raw(where) for _ in range(most + 20)]
-    monkeypatch.setattr("zenlake.runtime.connections.GRACE", 0.1)
+    monkeypatch.setattr("zenlake.runtime.connection_manager.GRACE", 0.1)
     time.sleep(0.2)
     with Raw(where).open():
         assert runtime.refused == 21

@@ -13,7 +13,7 @@ import pytest
 from tests.runtime.nodes import PATIENCE, Recorder, until
 from zenlake.core.enums import CongestionControl, WhatAmI
 from zenlake.link import Tls
-from zenlake.runtime.connections import ConnectionManager
+from zenlake.runtime.connection_manager import ConnectionManager
 from zenlake.runtime.live_node import LiveNode, NodeConfig, open_node
 from zenlake.transport.settings import Settings
 from zenlake.wire.declare import Declare, DeclareEntity, Interest

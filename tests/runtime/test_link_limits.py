@@ -21,7 +21,7 @@ from zenlake.core.enums import WhatAmI
 from zenlake.core.limits import DEFAULT_LIMITS, Resource
 from zenlake.link import Tls
 from zenlake.link.base import Port
-from zenlake.runtime.connections import HANDSHAKE_SIZE, ConnectionManager
+from zenlake.runtime.connection_manager import HANDSHAKE_SIZE, ConnectionManager
 from zenlake.runtime.event_loop import EventLoop
 from zenlake.runtime.multicast_connection import MulticastConnection, MulticastListener
 from zenlake.transport.multicast import Multicast
@@ -48,7 +48,7 @@ def router(tls: Tls) -> Iterator[ConnectionManager]:
 def test_a_flood_at_one_listener_leaves_the_others_open(
     router: ConnectionManager, tls: Tls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("zenlake.runtime.connections.GRACE", 0.0)
+    monkeypatch.setattr("zenlake.runtime.connection_manager.GRACE", 0.0)
     flooded, other = listen(router, "tls", tmp_path), listen(router, "tcp", tmp_path)
     with ExitStack() as stack:
         for _ in range(router.max_pending + 5):
@@ -58,7 +58,7 @@ def test_a_flood_at_one_listener_leaves_the_others_open(
         assert opens(other, tls)
     until(lambda: router._pending == 0)
     assert router.budget.held == 0
-    assert router.engine.reports.counts["connections refused: handshake limit"] == 5
+    assert router.engine.peer_errors.counts["connections refused: handshake limit"] == 5
 
 
 def test_initials_without_a_token_hold_no_handshake(router: ConnectionManager, tls: Tls, tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_stream_data_of_quic_that_waits_for_a_gap_is_bounded(
         while router._pending and time.monotonic() < deadline:
             turn()
     assert router._pending == 0
-    assert router.engine.reports.counts == {"handshakes closed: link": 1}
+    assert router.engine.peer_errors.counts == {"handshakes closed: link": 1}
 
 
 @pytest.mark.parametrize("protocol", ["tcp", "ws", "udp", "quic", "memory"])
@@ -215,7 +215,7 @@ def test_silence_still_ends_a_session(router: ConnectionManager, tmp_path: Path)
     with open_session(where, lease=300):
         until(lambda: router.faces)
         until(lambda: not router.faces)
-    assert router.engine.reports.counts == {"sessions closed: expired": 1}
+    assert router.engine.peer_errors.counts == {"sessions closed: expired": 1}
 
 
 def test_an_init_of_one_link_may_not_hold_more_than_a_batch(router: ConnectionManager, tmp_path: Path) -> None:

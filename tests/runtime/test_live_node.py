@@ -15,7 +15,7 @@ import pytest
 from tests.runtime.nodes import until
 from zenlake.core.enums import WhatAmI
 from zenlake.errors import ConfigError, LinkError, LocalError
-from zenlake.runtime.connections import Backoff
+from zenlake.runtime.connection_manager import Backoff
 from zenlake.runtime.live_node import LiveNode, NodeConfig, open_node
 
 ROUTER, PEER, CLIENT = WhatAmI.ROUTER, WhatAmI.PEER, WhatAmI.CLIENT

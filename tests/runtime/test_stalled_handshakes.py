@@ -24,7 +24,7 @@ from zenlake.core.enums import WhatAmI
 from zenlake.errors import LocalError
 from zenlake.link import Tls
 from zenlake.runtime.connection import Connection
-from zenlake.runtime.connections import Backoff, ConnectionManager
+from zenlake.runtime.connection_manager import Backoff, ConnectionManager
 from zenlake.transport.settings import Settings
 from zenlake.wire.batch_reader import messages
 from zenlake.wire.handshake import Init, Open

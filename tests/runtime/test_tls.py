@@ -17,7 +17,7 @@ from tests.transport.ends import push
 from zenlake.core.enums import WhatAmI
 from zenlake.errors import LinkError
 from zenlake.link import Tls
-from zenlake.runtime.connections import ConnectionManager
+from zenlake.runtime.connection_manager import ConnectionManager
 from zenlake.transport.settings import Settings
 
 

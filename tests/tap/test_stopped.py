@@ -11,13 +11,13 @@ from pathlib import Path
 import zenlake
 from tests.runtime.nodes import Recorder, until
 from zenlake.core.enums import WhatAmI
-from zenlake.runtime.connections import ConnectionManager, new_zid
+from zenlake.runtime.connection_manager import ConnectionManager, new_zid
 from zenlake.transport.settings import Settings
 
 TAP = """
 import sys
 from zenlake.tap.tap import Tap
-from zenlake.runtime.connections import Backoff
+from zenlake.runtime.connection_manager import Backoff
 with Tap(sys.argv[1], ["**"], connect=[sys.argv[2]], transport={"lease": 1.0}, backoff=Backoff(0.1, 2.0, 0.2)) as tap:
     sys.stdin.read()
 """

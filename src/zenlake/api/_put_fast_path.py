@@ -2,7 +2,7 @@
 # cython: annotation_typing=False
 """Fast path of `Session.put` and `Publisher.put` (compiled: runs for every message).
 
-A put of plain bytes uses `network.publishing.Post`, which has encoded everything but the payload. Every other put calls
+A put of plain bytes uses `network.prepared_put.PreparedPut`, which has encoded everything but the payload. Every other put calls
 `try_put`, which accepts all fields.
 """
 

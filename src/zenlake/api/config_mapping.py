@@ -13,7 +13,7 @@ from zenlake.core.identifiers import ZenohId
 from zenlake.errors import ConfigError
 from zenlake.link import Tls
 from zenlake.network.access_control import AccessControl
-from zenlake.runtime.connections import Backoff
+from zenlake.runtime.connection_manager import Backoff
 from zenlake.runtime.live_node import NodeConfig
 
 if TYPE_CHECKING:

@@ -6,11 +6,10 @@
         ...
     capture.faces, capture.notes()  # the sessions; the skipped or repaired bytes, with the reason
 
-A packet passes through these modules: `files` (pcap, pcapng, compressed, piped), `headers` (link layer, IP, TCP or UDP),
-`ip_reassembly` (IP reassembly), `flows` (flow table), `tcp_reassembly` (TCP reassembly), `batch_framing` (batches),
-`heuristics` and `resync_buffer`
-(protocol detection), `rows` (Arrow). `reader` is the main loop. `decode` produces tables; a prefetch thread reads
-(`prefetch`). `ranges` and `state_filter` split a capture for several threads (`parallel`) or Spark tasks.
+A packet passes through these modules: `pcap` (pcap, pcapng, compressed, piped), `headers` (link layer, IP, TCP or UDP),
+`ip_reassembly`, `flows` (flow table), `tcp_reassembly`, `batch_framing` (batches), `heuristics` and `resync_buffer` (protocol
+detection), `batch_builder` (Arrow). `packet_loop` is the main loop. `decode` produces tables; a thread reads ahead
+(`prefetch`). `splits` and `state_filter` divide a capture for several threads (`parallel`) or Spark tasks.
 """
 
 import os

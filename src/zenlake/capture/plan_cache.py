@@ -44,7 +44,7 @@ ZSTD = pa.Codec("zstd", compression_level=1)
 
 
 class CachedPlan:
-    """A `ranges.Plan` that is stored in the cache, or loaded from it.
+    """A `splits.SplitPlan` that is stored in the cache, or loaded from it.
 
     `notes` and `name` are complete after the last range.
     """

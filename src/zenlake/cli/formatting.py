@@ -53,7 +53,7 @@ def escape(text: str, keep: str = "") -> str:
 
 
 def json_text(value: Any, indent: int | None = None) -> str:
-    r"""Return `value` as JSON. The characters that `escaped` replaces are `\u` escapes: they decode to the same text.
+    r"""Return `value` as JSON. The characters that `escape` replaces are `\u` escapes: they decode to the same text.
 
     JSON has no NaN and no infinity: both become null.
     """

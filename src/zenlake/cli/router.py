@@ -33,7 +33,7 @@ from zenlake.cli.recording_options import Metrics, MirrorTo, default_name, descr
 from zenlake.core.keyexpr import KeyExpr
 from zenlake.log.recorder import Recorder
 from zenlake.log.writer import Writer
-from zenlake.runtime.connections import MEMORY
+from zenlake.runtime.connection_manager import MEMORY
 from zenlake.runtime.live_node import LiveNode
 from zenlake.runtime.metrics import Figure, MetricsPage
 from zenlake.runtime.traffic_stats import TrafficStats

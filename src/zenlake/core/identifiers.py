@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Identifiers and timestamps (and the enums of `choices`), with the names of zenoh-python.
+"""Identifiers and timestamps, with the names of zenoh-python.
 
 The same objects are used from the wire up to the API. They are immutable, hashable, comparable, picklable and copyable.
 `from_wire` takes decoded values. The other constructors validate user input.

@@ -98,7 +98,7 @@ def parse_limits(texts: Iterable[str]) -> dict[str, int]:
 
 
 class Budget(Protocol):
-    """Memory of all peers together. Implemented by `transport.budget.Budget`."""
+    """Memory of all peers together. Implemented by `transport.memory_budget.MemoryBudget`."""
 
     @property
     def is_full(self) -> bool:

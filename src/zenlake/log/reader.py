@@ -52,9 +52,9 @@ from zenlake.log.layout import (
     describe_layout,
     segment_name,
 )
+from zenlake.log.reader_files import Files, Index
 from zenlake.log.recovery import head_size, index_records, whole_blocks
 from zenlake.log.session_state import LogFace, SegmentState
-from zenlake.log.storage import Files, Index
 
 __all__ = ["Gap", "Log", "Offsets", "BlockRange", "Segment", "is_log", "offsets_text", "had_log"]
 

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forwarding path of samples: decode, look up, encode. Compiled; no object is created for a forwarded sample.
 
-A `RxDispatcher` receives the messages of one connection. A PUSH is looked up by its encoded key (`Route`, computed
-by `routes`, valid
-until a declaration changes). It is then written into the queue of each receiving face. Header and key are encoded for that
-face. The remaining bytes (known and unknown extensions, body) are copied unchanged. A router that adds timestamps inserts its
-timestamp in between. Between routers the NodeId selects the tree that a sample follows. It is part of the encoded key, and
-the received NodeId is removed. All other messages go to the node.
+A `RxDispatcher` receives the messages of one connection. A PUSH is looked up by its encoded key. `routing` computes its
+`Route`, which is valid until a declaration changes. The PUSH is then written into the queue of each receiving face. Header
+and key are encoded for that face. The remaining bytes (known and unknown extensions, body) are copied unchanged. A router
+that adds timestamps inserts its timestamp in between. Between routers the NodeId selects the tree that a sample follows. It
+is part of the encoded key, and the received NodeId is removed. All other messages go to the node.
 
 Threading: the lock of a receiving queue is taken once for all samples of one read. It is released before any other
 message is handled, so no foreign code runs while it is held.

@@ -8,7 +8,7 @@ connect to a node that is not connected yet.
 A peer also sends its connected routers to a router (links to nodes that are marked as gateways). Then only one
 of these routers forwards between the peer and other routers.
 
-Between routers OAM 1 is the link state: `routers`.
+Between routers OAM 1 is the link state: `linkstate`.
 """
 
 from typing import TYPE_CHECKING

@@ -16,7 +16,11 @@ from zenlake.core.keyexpr import includes, intersects
 from zenlake.errors import LocalError
 from zenlake.network.consolidation import Consolidation
 from zenlake.network.declarations import COMPLETE, DeclaredKey, may_pass
-from zenlake.network.entities import (
+from zenlake.network.face import CURRENT, FUTURE, QUERYABLE, RESTRICTED, SUBSCRIBER, TOKEN, Face, Outlet
+from zenlake.network.forwarding import PushListener
+from zenlake.network.jobs import Job
+from zenlake.network.keyexpr_tree import MAX_STEPS, KeyExprTree, Walk
+from zenlake.network.local_entities import (
     Declared,
     Deliver,
     LocalEntity,
@@ -31,10 +35,6 @@ from zenlake.network.entities import (
     list_entity,
     unlist_entity,
 )  # fmt: skip
-from zenlake.network.face import CURRENT, FUTURE, QUERYABLE, RESTRICTED, SUBSCRIBER, TOKEN, Face, Outlet
-from zenlake.network.forwarding import PushListener
-from zenlake.network.jobs import Job
-from zenlake.network.keyexpr_tree import MAX_STEPS, KeyExprTree, Walk
 from zenlake.network.local_queries import Get, IncomingQuery, LivelinessGet
 from zenlake.network.namespace import Namespace
 from zenlake.network.prepared_put import PreparedPut

@@ -201,7 +201,7 @@ class Node:
     # Messages
 
     def on_message(self, face: Face, kind: int, reader: Any) -> None:
-        """Handle one network message of a face, except PUSH (see `forward`). It is live in its reader."""
+        """Handle one network message of a face, except PUSH (see `forwarding`). The reader holds it."""
         if face.is_ending:
             return
         self.reading.face = face

@@ -3,7 +3,7 @@
 
     north    above this node: it receives our declarations and our interests
     beside   equal to this node: both send all declarations, without interests
-    tree     both are routers: declarations of each router follow that router's tree (see `routers`)
+    tree     both are routers: declarations of each router follow that router's tree (see `linkstate`)
     south    below this node: it sends all declarations, and receives those that match its interests
 
 A message passes between two faces of different groups. Peers are connected with each other, so the peers south of a router

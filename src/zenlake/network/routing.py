@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Routes of samples. A route is computed once for (source face, tree, key), then cached.
 
-The work for each sample is in `forward`. This module has the work for each key, the publications of the application, and
+The work for each sample is in `forwarding`. This module has the work for each key, the publications of the application, and
 rare cases.
 """
 

@@ -3,7 +3,7 @@
 
     Replay("lake/log", speed=2).run(session)
 
-`rows` reads a recording in order of time. `publish` publishes each row when it is due.
+`source` reads a recording in order of time. `player` publishes each row when it is due.
 """
 
 from zenlake.replay.player import Outcome, Replay

@@ -4,8 +4,8 @@
     html = zenlake.report.page("robots.pcapng")          # one recording
     html = zenlake.report.page("robot.pcap", "base.pcap")  # two: sent in the first, received in the second
 
-`recording` loads the tables of a capture, a lake or any other source of `zenlake.tables` into DuckDB. The modules of
-`figures` query them in SQL for a bounded number of figures. `comparison` queries two recordings. `html` combines figures,
+`dataset` loads the tables of a capture, a lake or any other source of `zenlake.tables` into DuckDB. The modules of
+`sections` query them in SQL for a bounded number of figures. `comparison` queries two recordings. `html` combines figures,
 style, scripts and the chart library into one file. This package does not decode, and the page only computes the positions
 of marks.
 """

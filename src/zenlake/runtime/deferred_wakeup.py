@@ -4,7 +4,7 @@
 Performance: a thread that is woken while the event loop holds the GIL cannot run and sleeps again: two more context
 switches per message. So the event loop defers wake-ups (`hold`) until it has released the GIL, just before it
 polls. This applies only while it reads from one connection. Before any other work, and before a callback of the user, it
-sends the deferred wake-ups (`ring_held`).
+sends the deferred wake-ups (`release_wakeups`).
 
 Uncompiled, wake-ups are immediate.
 """

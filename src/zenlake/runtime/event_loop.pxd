@@ -56,7 +56,7 @@ cdef class EventLoop:
     cdef dict _readers
     cdef PolledConnection _ending
     cdef bint _stopping
-    cdef readonly object reports
+    cdef readonly object peer_errors
     cdef readonly object _thread
     cdef readonly unsigned long ident
     cpdef bint is_inside(self) noexcept

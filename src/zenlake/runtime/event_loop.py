@@ -22,7 +22,7 @@ import cython
 from zenlake._compat.future import Future
 from zenlake._compat.lazy_logging import logger
 from zenlake.link.base import BaseLink, Port
-from zenlake.runtime.reports import Reports
+from zenlake.runtime.peer_errors import PeerErrors
 
 if cython.compiled:
     from cython.cimports.cpython.pythread import PyThread_get_thread_ident as get_ident
@@ -116,8 +116,8 @@ class EventLoop:
         self._readers: dict[int, PolledConnection] = {}
         self._ending: PolledConnection | None = None  # first of the connections to notify at the end of the turn
         self._stopping = False
-        self.reports = Reports("zenlake.runtime")
-        """Reports of errors caused by peers, including internal errors that they triggered."""
+        self.peer_errors = PeerErrors("zenlake.runtime")
+        """Errors caused by peers, including internal errors that they triggered."""
         self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
         self.ident = 0
         """Identifier of the event loop thread; 0 before `start`."""
@@ -374,7 +374,7 @@ class EventLoop:
 
     def _report(self, place: str, error: Exception) -> None:
         """Log an internal error in one line. The traceback is logged at level DEBUG."""
-        self.reports.report(place, f"{type(error).__name__}: {error}", "internal errors")
+        self.peer_errors.report(place, f"{type(error).__name__}: {error}", "internal errors")
         log.debug("%s failed", place, exc_info=error)
 
     def _blame(self, port: Port, error: Exception) -> None:

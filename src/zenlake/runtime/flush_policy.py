@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flush policy: decides when, and on which thread, queued batches are written (compiled). The rules are in `face`."""
+"""Flush policy: decides when, and on which thread, queued batches are written (compiled). `connection` has the rules."""
 
 import cython
 

@@ -30,13 +30,13 @@ from zenlake.network import face as network
 from zenlake.network import node as nodes
 from zenlake.network.access_control import EGRESS, INGRESS, AccessControl, Subject
 from zenlake.network.adminspace import AdminSpace
-from zenlake.network.entities import LocalEntity
 from zenlake.network.forwarding import QueueHandle, RxDispatcher
+from zenlake.network.local_entities import LocalEntity
 from zenlake.network.namespace import Namespace
 from zenlake.network.roles import FaceRole
 from zenlake.runtime.connection import Connection, ConnectionOwner
 from zenlake.runtime.connection_adapter import ConnectionAdapter, InterceptedAdapter
-from zenlake.runtime.connections import MEMORY, Backoff, ConnectionManager, Connector, new_zid
+from zenlake.runtime.connection_manager import MEMORY, Backoff, ConnectionManager, Connector, new_zid
 from zenlake.runtime.event_loop import Timer, wall
 from zenlake.runtime.recording_hooks import RecordingHooks
 from zenlake.runtime.traffic_stats import TrafficStats
@@ -182,7 +182,7 @@ class LiveNode(ConnectionOwner):
             limits,
         )  # fmt: skip
         self.node.budget = self.runtime.budget
-        self.node.report = self.runtime.engine.reports.report
+        self.node.report = self.runtime.engine.peer_errors.report
         self.node.limits = limits
 
     # Any thread
@@ -199,7 +199,7 @@ class LiveNode(ConnectionOwner):
 
     def counters(self) -> dict[str, int]:
         """Return the counters of dropped and refused messages, by cause."""
-        return {**self.node.counters, **self.runtime.engine.reports.counts}
+        return {**self.node.counters, **self.runtime.engine.peer_errors.counts}
 
     def traffic(self) -> dict[WhatAmI, TrafficStats]:
         """Return the traffic by role of the neighbours."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Membership of a multicast group as the node sees it. The threading rules are those of `face`."""
+"""Membership of a multicast group as the node sees it. The threading rules are those of `connection`."""
 
 import os
 import threading
@@ -88,7 +88,7 @@ class MulticastConnection:
         refused = self.transport.counters.refused
         self.transport.receive(data, source, monotonic())
         if self.transport.counters.refused > refused:
-            self._engine.reports.report(
+            self._engine.peer_errors.report(
                 f"udp/{source[0]}:{source[1]}", f"no room for a member of {self.link.remote}", "members refused: limit"
             )
         events = list(self.transport.events())

@@ -25,7 +25,7 @@ from zenlake.log.recorder import Recorder
 from zenlake.log.retention import Retention
 from zenlake.log.writer import Writer
 from zenlake.runtime.connection import Connection, ConnectionOwner
-from zenlake.runtime.connections import Backoff, ConnectionManager, new_zid
+from zenlake.runtime.connection_manager import Backoff, ConnectionManager, new_zid
 from zenlake.tap.connection_recorder import ConnectionRecorder
 from zenlake.transport.settings import Settings
 from zenlake.transport.unicast import Closed

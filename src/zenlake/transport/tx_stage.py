@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State of one priority in a `queue`: open and closed batches, and messages that are fragmented when they are sent."""
+"""State of one priority in a `TxQueue`: open and closed batches, and messages that are fragmented when they are sent."""
 
 import cython
 

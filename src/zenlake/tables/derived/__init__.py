@@ -2,7 +2,7 @@
 """Definitions of the derived tables: one SQL file for each table, with a query over the decoded tables.
 
 The queries are written in Spark SQL and use only features that DuckDB has too. The few functions that only Spark has are
-defined in DuckDB by `zenlake.tables.derive`. The SQL comments are the documentation: the comment at the top describes a
+defined in DuckDB by `zenlake.tables.duckdb_engine`. The SQL comments are the documentation: the comment at the top describes a
 row, and the comment after a column of the last select describes the column. This package runs no query, so neither
 engine has to be installed.
 """

@@ -395,7 +395,7 @@ class ConnectionManager(ConnectionOwner):
                 break
             del self._handshakes[face]
             self.refused += 1
-            self.engine.reports.report(face.link.remote, "handshake ended", "connections refused: handshake limit")
+            self.engine.peer_errors.report(face.link.remote, "handshake ended", "connections refused: handshake limit")
             face.abandon()
         if len(pending) >= BURST * self.max_pending:
             full = "handshake limit"
@@ -405,7 +405,7 @@ class ConnectionManager(ConnectionOwner):
             account.close()
             self.refused += 1
             if full:
-                self.engine.reports.report(link.remote, "connection refused", f"connections refused: {full}")
+                self.engine.peer_errors.report(link.remote, "connection refused", f"connections refused: {full}")
             link.close()
             return
         self._begin(link, self._acceptor(link, restriction), None, account, listener)
@@ -414,14 +414,14 @@ class ConnectionManager(ConnectionOwner):
         """Handle a datagram of an unknown peer. Unless it is a valid OpenSyn, the peer receives only a reply."""
         if self.budget.is_full:
             self.refused += 1
-            self.engine.reports.report(link.remote, "datagram refused", "connections refused: no memory")
+            self.engine.peer_errors.report(link.remote, "datagram refused", "connections refused: no memory")
             return True
         acceptor = self._acceptor(link, restriction)
         acceptor.receive(data, monotonic())
         if acceptor.state is HandshakeState.OPEN:
             return False
         if acceptor.error is not None and not acceptor.refused_by_peer:
-            self.engine.reports.report(link.remote, acceptor.error, "handshakes refused: datagrams")
+            self.engine.peer_errors.report(link.remote, acceptor.error, "handshakes refused: datagrams")
         for message in acceptor.to_send:
             link.write(memoryview(message))
         self.node.answered(link, data, list(acceptor.to_send))
@@ -505,7 +505,7 @@ class ConnectionManager(ConnectionOwner):
             kind = event.reason.name.lower()
         if reason is not None:
             why = reason.why if isinstance(reason, LinkError) else reason
-            self.engine.reports.report(
+            self.engine.peer_errors.report(
                 face.link.remote, why, f"{'sessions' if face.was_open else 'handshakes'} closed: {kind}"
             )
 

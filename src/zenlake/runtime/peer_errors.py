@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports of errors caused by peers: counters by cause, and rate-limited log messages."""
+"""Errors caused by peers: counters by cause, and rate-limited log messages."""
 
 from time import monotonic
 
 from zenlake._compat.lazy_logging import logger
 
-__all__ = ["Reports"]
+__all__ = ["PeerErrors"]
 
 INTERVAL = 10.0  # seconds between two lines of one cause
 MAX_TEXT = 300  # characters of an address or a reason in a line
 
 
-class Reports:
+class PeerErrors:
     """Errors caused by peers: counts each cause and logs its first case, then at most one every `INTERVAL`.
 
     A log message has the peer, the reason and the counter, so a peer can neither fill the log nor hide in it. The number of

@@ -15,10 +15,10 @@ from tests.runtime.test_stalled_handshakes import client, dial, listen, opens, s
 from zenlake.core.endpoint import EndPoint
 from zenlake.core.enums import WhatAmI
 from zenlake.link import Tls
-from zenlake.runtime import reports
-from zenlake.runtime.connections import ConnectionManager
+from zenlake.runtime import peer_errors
+from zenlake.runtime.connection_manager import ConnectionManager
 from zenlake.runtime.event_loop import EventLoop
-from zenlake.runtime.reports import Reports
+from zenlake.runtime.peer_errors import PeerErrors
 
 STREAMS = ["tcp", "tls", "ws", "wss", "unixsock-stream"]
 
@@ -43,16 +43,16 @@ def test_a_cause_is_logged_once_an_interval_and_counted_always(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = 100.0
-    monkeypatch.setattr(reports, "monotonic", lambda: now)
-    found = Reports("zenlake.test")
+    monkeypatch.setattr(peer_errors, "monotonic", lambda: now)
+    found = PeerErrors("zenlake.test")
     for _ in range(1000):
         found.report("tcp/1.2.3.4:5", "no\nnewline", "breaches")
     found.report("tcp/1.2.3.4:5", "x" * 10_000, "others")
-    now += reports.INTERVAL
+    now += peer_errors.INTERVAL
     found.report("tcp/1.2.3.4:5", "again", "breaches")
     assert [record.getMessage() for record in caplog.records] == [
         "tcp/1.2.3.4:5: no\ufffdnewline (breaches: 1)",
-        f"tcp/1.2.3.4:5: {'x' * reports.MAX_TEXT} (others: 1)",
+        f"tcp/1.2.3.4:5: {'x' * peer_errors.MAX_TEXT} (others: 1)",
         "tcp/1.2.3.4:5: again (breaches: 1001)",
     ]
 
@@ -67,7 +67,7 @@ def test_garbage_gives_one_line_without_a_traceback(
         for count in range(1, 21):
             with (client if ready else dial)(where) as sock:
                 sock.sendall(b"\x07\x00" + bytes([0x1D]) * 600 + b"\n\n")
-                until(lambda: sum(router.engine.reports.counts.values()) == count)  # noqa: B023
+                until(lambda: sum(router.engine.peer_errors.counts.values()) == count)  # noqa: B023
         until(lambda: router._pending == 0)
     assert len(caplog.records) <= 2
     for record in caplog.records:
@@ -106,7 +106,7 @@ def test_an_error_with_one_connection_does_not_end_the_listener(
         one.connect(where).tried.result(5.0)
         one.close()
     assert opens(where, tls)
-    assert router.engine.reports.counts["internal errors"] >= 1
+    assert router.engine.peer_errors.counts["internal errors"] >= 1
     assert all(record.exc_info is None for record in caplog.records)
 
 

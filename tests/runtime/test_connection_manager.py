@@ -16,7 +16,7 @@ from zenlake.core.enums import WhatAmI
 from zenlake.errors import CloseReason, EndpointError, LinkError, LocalError
 from zenlake.link import Tls
 from zenlake.runtime.connection import Connection
-from zenlake.runtime.connections import Backoff, ConnectionManager, new_zid
+from zenlake.runtime.connection_manager import Backoff, ConnectionManager, new_zid
 from zenlake.runtime.event_loop import EventLoop
 from zenlake.transport.settings import Settings
 from zenlake.wire.raw_memory import COMPILED
