@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Config`: a Zenoh configuration with the keys of eclipse-zenoh.
 
-A configuration is a tree of sections and values. It is read from JSON5 and validated key by key (`core.config_schema` has the tree).
+A configuration is a tree of sections and values, described in `core.config_schema`. It is read from JSON5 and validated.
 Unknown keys and invalid values are rejected immediately, with the nearest existing key.
 """
 

@@ -142,7 +142,7 @@ def test_by_time_instead_of_numbers():
         assert kinds == [zenlake.SampleKind.PUT, zenlake.SampleKind.DELETE]
 
 
-# Either package on either side. A filter at the subscriber's door loses what is large and put, not what is large and an answer.
+# Either package on either side. A filter at the subscriber drops large puts, but no large replies.
 ONE_SIDE = """
 import datetime, importlib, json, sys, time
 package, role, port = sys.argv[1:]

@@ -76,10 +76,10 @@ class Receiving:
             self.source.mine.declare(id, key)
         for face in (self.other, self.source):
             self.node.opened(face)
-        door = RxDispatcher(self.node)
-        door.enter(self.source)
-        self.inbox = RxPath(RxArena(), self, door, 2)
-        self.inbox.start(SessionState().sides[0].lanes, 65535, True, False, False)
+        dispatcher = RxDispatcher(self.node)
+        dispatcher.enter(self.source)
+        self.rx = RxPath(RxArena(), self, dispatcher, 2)
+        self.rx.start(SessionState().sides[0].lanes, 65535, True, False, False)
 
     def arrow(self, number: int, key: bytes, rows: int, size: int, origin: Locality = Locality.ANY) -> ArrowListener:
         channel: Handler[pa.RecordBatch] = Handler(1 << 30)
@@ -119,14 +119,14 @@ class Receiving:
 
     def read(self, data: bytes) -> None:
         try:
-            self.inbox.receive(data)
+            self.rx.receive(data)
         except (DecodeError, ProtocolError) as error:
             self.reports.append(str(error))
-            self.inbox.stop()
+            self.rx.stop()
 
     def on_close(self, reason: int, session: bool) -> None:
         """As broken bytes may happen to say."""
-        self.inbox.stop()
+        self.rx.stop()
 
     def on_join(self, join: object) -> None:
         self.reports.append("JOIN")
@@ -145,7 +145,7 @@ class Receiving:
             "reports": self.reports,
             "written": written,
             "counters": dict(self.node.counters),
-            "messages": self.inbox.messages,
+            "messages": self.rx.messages,
             "rows": [[row for batch in batches for row in batch.to_pylist()] for batches in found],
             "batches": [[batch.num_rows for batch in batches] for batches in found] if with_batches else None,
         }

@@ -76,7 +76,7 @@ def test_we_open_and_large_messages_go_both_ways(
         assert ours.probe.echo(face, b"light", "to/best-effort", reliable=False) == b"light"
         large = payload(link)
         assert ours.probe.echo(face, large) == large
-        assert face.transport.inbox.missing == 0 or ours.probe.lost
+        assert face.transport.rx.missing == 0 or ours.probe.lost
 
 
 @pytest.mark.parametrize("link", LINKS)
@@ -112,7 +112,7 @@ def test_idle_sessions_that_we_opened_outlive_two_leases_on_every_link(
         for (ours, endpoint), face in zip(everyone, faces, strict=True):
             assert ours.probe.closings.empty(), endpoint
             assert ours.probe.echo(face, b"still here") == b"still here"
-            assert face.transport.inbox.batches > 2
+            assert face.transport.rx.batches > 2
     finally:
         for ours, _ in everyone:
             ours.runtime.close()

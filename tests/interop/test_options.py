@@ -52,8 +52,8 @@ def exchange(ours: Ours, face: Connection) -> None:
     assert ours.probe.echo(face, LARGE) == LARGE if not face.session.low_latency else True
     for priority in range(1, 8):
         assert ours.probe.echo(face, b"urgent", priority=priority) == b"urgent"
-    assert face.transport.inbox.missing <= 1  # 1.10.2 skips a number after the last fragment of a message
-    assert face.transport.inbox.old == face.transport.inbox.lost == 0
+    assert face.transport.rx.missing <= 1  # 1.10.2 skips a number after the last fragment of a message
+    assert face.transport.rx.old == face.transport.rx.lost == 0
 
 
 @pytest.mark.parametrize("option", OPTIONS)
@@ -110,7 +110,7 @@ def test_the_wheels_numbers_wrap(ports: Iterator[int]) -> None:
         first = face.session.sides[1].initial_sn
         for number in range(300):
             assert ours.probe.echo(face, b"%d" % number) == b"%d" % number
-        assert face.transport.inbox.batches > 300
+        assert face.transport.rx.batches > 300
         assert 0 <= first <= 0x7F
     router.close()
 

@@ -7,7 +7,7 @@ from typing import Any
 from zenlake.core.enums import WhatAmI
 from zenlake.errors import CloseReason
 from zenlake.network.access_control import FaceAccess
-from zenlake.network.face import Face, Outlet
+from zenlake.network.face import Face, TxHandle
 from zenlake.network.forwarding import RxDispatcher
 from zenlake.network.node import Node
 from zenlake.wire.batch_reader import BatchReader, read_network
@@ -16,7 +16,7 @@ from zenlake.wire.message_base import Message
 ROUTER, PEER, CLIENT = WhatAmI.ROUTER, WhatAmI.PEER, WhatAmI.CLIENT
 
 
-class Wire(Outlet):
+class Wire(TxHandle):
     """One direction of a connection. `room` messages fit in; None: any number."""
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class Mesh:
         self.nodes: list[Node] = []
         self._pairs: list[tuple[Node, Face, Wire]] = []  # queued messages in the wire are for that face of that node
         self._reader = BatchReader()
-        self._doors: dict[Face, RxDispatcher] = {}
+        self._dispatchers: dict[Face, RxDispatcher] = {}
         self._zids = iter(range(1, 1000))
 
     def zid(self) -> bytes:
@@ -128,13 +128,13 @@ class Mesh:
         reader.bind(message)
         reader.begin_network(0, len(message))
         reader.frame.priority, reader.frame.reliable = priority, reliable
-        if face not in self._doors:
-            self._doors[face] = RxDispatcher(node)
-            self._doors[face].enter(face)
-        door = self._doors[face]
-        door.begin()
-        door.on_message(reader.next(), reader)
-        door.finish()
+        if face not in self._dispatchers:
+            self._dispatchers[face] = RxDispatcher(node)
+            self._dispatchers[face].enter(face)
+        dispatcher = self._dispatchers[face]
+        dispatcher.begin()
+        dispatcher.on_message(reader.next(), reader)
+        dispatcher.finish()
 
     def move(self, choice: int) -> bool:
         """Deliver one message of the selected wire. Return False if all wires are empty."""

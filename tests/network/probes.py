@@ -15,7 +15,7 @@ from tests.network.mesh import Hand, Mesh
 from tests.transport.ends import LINK, SECRET, framed
 from zenlake.core.enums import WhatAmI
 from zenlake.errors import CloseReason, DecodeError
-from zenlake.network.face import Face, Outlet
+from zenlake.network.face import Face, TxHandle
 from zenlake.network.forwarding import RxDispatcher
 from zenlake.network.node import Node
 from zenlake.transport.handshake import Acceptor, Opener
@@ -34,13 +34,13 @@ Change = Callable[[list[str]], list[str]]
 """What we do, given what the real one did."""
 
 
-class Line(Outlet):
+class Line(TxHandle):
     """A connection of the node, whose other end is in the test's hands; bytes go both ways, no socket between."""
 
     def __init__(self, stage: "Stage", handshake: Acceptor | Opener) -> None:
         self.stage = stage
-        self.door = RxDispatcher(stage.node, self._join)
-        self.transport = Unicast(handshake, stream=True, sink=self.door)
+        self.dispatcher = RxDispatcher(stage.node, self._join)
+        self.transport = Unicast(handshake, stream=True, sink=self.dispatcher)
         self.face: Face | None = None
         self.said: list[bytes] = []
         self.end: Closed | None = None
@@ -48,7 +48,7 @@ class Line(Outlet):
     def _join(self) -> None:
         whatami = next(side.whatami for side in self.transport.session.sides if side.zid == self.transport.peer_zid)
         self.face = Face(self, self.transport.peer_zid, self.stage.node.whatami, WhatAmI.from_wire(whatami))
-        self.door.enter(self.face)
+        self.dispatcher.enter(self.face)
         self.stage.node.opened(self.face)
 
     def hear(self, batch: bytes) -> None:

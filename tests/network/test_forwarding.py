@@ -59,10 +59,10 @@ class Ways:
         self.source = Wire()
         source = Face(self.source, b"\x09", ROUTER, CLIENT)
         self.node.opened(source)
-        door = RxDispatcher(self.node)
-        door.enter(source)
-        self.inbox = RxPath(RxArena(), None, door, 2)
-        self.inbox.start(SessionState().sides[0].lanes, 65535, True, False, False)
+        dispatcher = RxDispatcher(self.node)
+        dispatcher.enter(source)
+        self.rx = RxPath(RxArena(), None, dispatcher, 2)
+        self.rx.start(SessionState().sides[0].lanes, 65535, True, False, False)
         self._sn = 0
 
     def read(self, *batches: list[Any]) -> None:
@@ -72,8 +72,8 @@ class Ways:
             whole = Frame(sn=self._sn, reliable=True).encode() + b"".join(message.encode() for message in batch)
             data += len(whole).to_bytes(2, "little") + whole
             self._sn += 1
-        self.inbox.space()[: len(data)] = data
-        self.inbox.filled(len(data))
+        self.rx.space()[: len(data)] = data
+        self.rx.filled(len(data))
 
     def written(self, number: int) -> list[Any]:
         """Return the queued messages of a subscriber, without FRAME."""
@@ -135,9 +135,9 @@ def test_a_bad_message_leaves_no_lock_behind() -> None:
     broken = put().encode() + b"\x1d\xff"
     whole = Frame(sn=1, reliable=True).encode() + broken
     data = len(whole).to_bytes(2, "little") + whole
-    ways.inbox.space()[: len(data)] = data
+    ways.rx.space()[: len(data)] = data
     with pytest.raises(ValueError, match="PUSH"):
-        ways.inbox.filled(len(data))
+        ways.rx.filled(len(data))
     assert [lock.depth for lock in ways.locks] == [0, 0]
     assert len(ways.written(0)) == 2, "earlier messages have been forwarded"
 

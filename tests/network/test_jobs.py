@@ -56,7 +56,7 @@ def test_long_jobs_of_faces_take_turns() -> None:
     assert abs(it.steps.count("a") - it.steps.count("b")) <= 2
     while it.is_suspended(one) or it.is_suspended(two):
         it.node.jobs.run()
-        one.face.sink.suspended *= one.wire.paused  # type: ignore[union-attr]  # as an inbox does that is resumed
+        one.face.sink.suspended *= one.wire.paused  # type: ignore[union-attr]  # as a receive path does that is resumed
         two.face.sink.suspended *= two.wire.paused  # type: ignore[union-attr]
     assert (it.steps.count("a"), it.steps.count("b")) == (20, 20)
 

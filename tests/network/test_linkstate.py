@@ -298,7 +298,7 @@ UNKNOWN = (
 @pytest.mark.parametrize("node_id", [0, 300])
 @pytest.mark.parametrize("stamps", [True, False])
 def test_samples_in_transit_are_written_straight_into_the_queues(node_id: int, stamps: bool) -> None:
-    """No object is made: neither is the message rewritten nor is the outlet, which takes whole messages, asked."""
+    """No object is made: the message is not rewritten, and the transmit handle, which takes whole messages, is not called."""
     mesh = Mesh()
     node = mesh.node(ROUTER)
     node.stamps = stamps

@@ -20,7 +20,7 @@ COUNT = 3000
 
 
 class Retrying:
-    """A sender whose message is handled again after its suspension, as the inbox does."""
+    """A sender whose message is handled again after its suspension, as the receive path does."""
 
     def __init__(self, mesh: Ticking, hand: Hand) -> None:
         self.mesh, self.hand = mesh, hand

@@ -2,7 +2,7 @@
 """A peer in a multicast group: one face that hears everything, and one for each member that speaks."""
 
 from tests.network.mesh import CLIENT, PEER, Mesh, Wire
-from zenlake.network.face import Outlet
+from zenlake.network.face import TxHandle
 from zenlake.network.multicast_faces import MulticastGroupFace, MulticastMemberFace
 from zenlake.wire.batch_reader import read_network
 from zenlake.wire.declare import Declare, DeclareEntity, DeclareKeyExpr
@@ -19,7 +19,7 @@ class InGroup:
         self.wire = Wire()
         self.client, self.peer = self.mesh.hand(self.node), self.mesh.hand(self.node, PEER)
         self.node.opened(MulticastGroupFace(self.wire, PEER))
-        self.one, self.two = (MulticastMemberFace(Outlet(), self.mesh.zid(), PEER, PEER) for _ in range(2))
+        self.one, self.two = (MulticastMemberFace(TxHandle(), self.mesh.zid(), PEER, PEER) for _ in range(2))
         self.sent_to_group()
         for hand in (self.client, self.peer):
             hand.say(Declare(qos=8, body=DeclareEntity(kind=2, id=1, key="**")))

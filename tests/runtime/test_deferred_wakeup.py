@@ -19,10 +19,10 @@ PATIENCE = 5.0
 
 
 def test_a_bell_wakes_who_waits_for_it_and_once():
-    bell, heard = Wakeup(), []
-    waiting = threading.Thread(target=lambda: heard.extend([bell.wait(PATIENCE), bell.wait(0.01)]))
+    wakeup, heard = Wakeup(), []
+    waiting = threading.Thread(target=lambda: heard.extend([wakeup.wait(PATIENCE), wakeup.wait(0.01)]))
     waiting.start()
-    bell.ring()
+    wakeup.wake()
     waiting.join(PATIENCE)
     assert heard == [True, False]
 

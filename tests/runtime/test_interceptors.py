@@ -126,8 +126,8 @@ def test_what_passed_and_found_no_room_passes_once(
     assert filter is not None
     node: Any = SimpleNamespace(counters=Counter())
     live: Any = SimpleNamespace(_wake=lambda: None, runtime=SimpleNamespace(engine=SimpleNamespace(inside=True)))
-    outlet = InterceptedAdapter(None, live, OutgoingInterceptor(node, filter, lambda id: None))  # type: ignore[arg-type]
-    face = outlet.joined = Face(outlet, b"a", WhatAmI.ROUTER, WhatAmI.CLIENT)
+    tx = InterceptedAdapter(None, live, OutgoingInterceptor(node, filter, lambda id: None))  # type: ignore[arg-type]
+    face = tx.joined = Face(tx, b"a", WhatAmI.ROUTER, WhatAmI.CLIENT)
     has_room = False
     tried: list[bytes] = []
     monkeypatch.setattr(ConnectionAdapter, "send", lambda self, message, *_: tried.append(message) or has_room)

@@ -28,7 +28,7 @@ def emptied(one: TxQueue) -> None:
         one.advance(len(view))
 
 
-def inbox(budget: MemoryBudget) -> tuple[RxPath, Collector]:
+def rx(budget: MemoryBudget) -> tuple[RxPath, Collector]:
     heard = Collector()
     made = RxPath(RxArena(), None, heard, 0)
     made.budget = budget
@@ -87,7 +87,7 @@ def test_a_full_queue_is_not_for_lack_of_memory() -> None:
 def test_messages_that_come_in_part_count_and_the_one_too_many_is_lost() -> None:
     budget = MemoryBudget(4000)  # half of it is for those
     whole = push("k", bytes(1500)).encode()
-    (one, heard), (two, lost) = inbox(budget), inbox(budget)
+    (one, heard), (two, lost) = rx(budget), rx(budget)
 
     def part(to: RxPath, sn: int, data: bytes, more: bool = True) -> None:
         to.receive(Fragment(sn=sn, reliable=True, more=more, first=sn == 0, payload=data).encode())

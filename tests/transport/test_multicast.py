@@ -62,7 +62,7 @@ def test_members_find_and_hear_each_other(qos: bool) -> None:
     for node in (bob, cid):
         assert sorted(node.heard[b"ann"].got) == [("large", bytes(30_000)), ("light", b"2"), ("small", b"1")]
         assert ((2 if qos else 5), False) in node.heard[b"ann"].lanes
-    assert bob.group.peers["ann"].inbox.missing == 0
+    assert bob.group.peers["ann"].rx.missing == 0
 
 
 def test_a_member_that_comes_late_begins_where_the_others_are() -> None:
@@ -76,7 +76,7 @@ def test_a_member_that_comes_late_begins_where_the_others_are() -> None:
     ann.group.send(push("news", b""))
     meet([ann, bob, cid], 0.31)
     assert cid.heard[b"ann"].got == [("news", b"")]
-    assert cid.group.peers["ann"].inbox.missing == 0
+    assert cid.group.peers["ann"].rx.missing == 0
 
 
 def test_join_is_repeated_and_silence_is_the_end() -> None:

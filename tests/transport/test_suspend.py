@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sink suspends its inbox between messages: the order of messages is kept, and none is lost or repeated."""
+"""A sink suspends its receive path between messages: the order of messages is kept, and none is lost or repeated."""
 
 import random
 
@@ -36,7 +36,7 @@ class Moody(Collector):
 
 
 def fresh(pair: Pair, sink: Collector) -> None:
-    pair.acceptor.inbox.sink = pair.heard = sink
+    pair.acceptor.rx.sink = pair.heard = sink
 
 
 def drain(pair: Pair, piece: int) -> None:
@@ -68,13 +68,13 @@ def test_messages_keep_their_order(link: dict[str, object], seed: int) -> None:
     drain(pair, piece)
     assert sink.got == sent
     assert sink.calls > len(sent)
-    assert pair.acceptor.inbox.messages == len(sent)
+    assert pair.acceptor.rx.messages == len(sent)
     assert not pair.ends()
 
 
 def test_kept_bytes_are_charged_and_dropped_at_the_end() -> None:
     pair = Pair().open()
-    budget = pair.acceptor.inbox.budget = MemoryBudget(1 << 30)
+    budget = pair.acceptor.rx.budget = MemoryBudget(1 << 30)
 
     class Stops(Collector):
         def on_message(self, kind: int, reader: object) -> int:
@@ -103,7 +103,7 @@ def test_datagrams_over_the_limit_are_lost() -> None:
     pair.acceptor.resume(pair.now)
     assert [int(key) for key, _ in sink.got] == list(range(len(sink.got)))
     assert 20 < len(sink.got) < 30
-    assert pair.acceptor.inbox.lost == 100 - len(sink.got)
+    assert pair.acceptor.rx.lost == 100 - len(sink.got)
 
 
 def test_the_lease_does_not_expire_while_the_link_is_not_read() -> None:

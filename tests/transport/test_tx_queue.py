@@ -44,7 +44,7 @@ def test_a_refused_message_changes_nothing() -> None:
     assert pair.opener.queue.next_sns() == numbers
     pair.pump()
     assert len(pair.heard.got) == taken
-    assert pair.acceptor.inbox.missing == 0
+    assert pair.acceptor.rx.missing == 0
 
 
 def test_urgent_messages_overtake_queued_ones() -> None:
@@ -163,7 +163,7 @@ def test_a_droppable_message_that_is_stuck_ends_with_a_drop() -> None:
     pair.opener.send(push("next", b""))
     pair.pump()
     assert [key for key, _ in pair.heard.got] == ["next"]
-    assert pair.acceptor.inbox.lost == 1
+    assert pair.acceptor.rx.lost == 1
 
 
 def test_a_message_that_may_not_be_dropped_goes_on_whenever_the_link_does() -> None:

@@ -54,7 +54,7 @@ def test_what_is_sent_arrives_in_the_order_of_its_lane(
         lanes.setdefault((what[number][1], what[number][2]), []).append(number)
     for numbers in lanes.values():
         assert numbers == sorted(numbers)
-    assert (pair.acceptor.inbox.missing, pair.acceptor.inbox.old, pair.acceptor.inbox.lost) == (0, 0, 0)
+    assert (pair.acceptor.rx.missing, pair.acceptor.rx.old, pair.acceptor.rx.lost) == (0, 0, 0)
     if pair.opener.session.qos:
         assert pair.heard.lanes == [(what[number][1], what[number][2]) for number, _ in got]
 
@@ -93,7 +93,7 @@ def test_a_message_that_cannot_be_written_leaves_nothing_behind() -> None:
     pair.opener.send(push("a/b", b"good"))
     pair.pump()
     assert pair.heard.got == [("a/b", b"good")]
-    assert pair.acceptor.inbox.missing == 0
+    assert pair.acceptor.rx.missing == 0
 
 
 def test_messages_share_a_frame_until_reliability_changes() -> None:
@@ -232,7 +232,7 @@ def test_a_sink_may_close_in_the_middle_of_a_frame() -> None:
             return 0
 
     pair = Pair().open()
-    once = pair.acceptor.inbox.sink = Once()
+    once = pair.acceptor.rx.sink = Once()
     for number in range(3):
         pair.opener.send(push(f"k/{number}", b""))
     pair.pump()
@@ -297,7 +297,7 @@ def test_under_loss_repetition_and_reordering(data: st.DataObject) -> None:
                 last = sn
             else:
                 old += 1
-    assert (pair.acceptor.inbox.missing, pair.acceptor.inbox.old) == (missing, old)
+    assert (pair.acceptor.rx.missing, pair.acceptor.rx.old) == (missing, old)
 
 
 def test_a_repeated_handshake_datagram_changes_nothing() -> None:

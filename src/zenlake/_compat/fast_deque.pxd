@@ -13,5 +13,5 @@ cdef class FastDeque:
     cdef remove(self, item)
     cdef int clear(self) except -1
 
-cdef inline Py_ssize_t length(FastDeque ring) noexcept:
-    return ring.count
+cdef inline Py_ssize_t length(FastDeque queue) noexcept:
+    return queue.count

@@ -80,6 +80,6 @@ if not cython.compiled:
         def peek(self):
             return self[0]
 
-    def length(ring):
+    def length(queue):
         """Return the number of items (compiled: inline, in the .pxd)."""
-        return len(ring)
+        return len(queue)

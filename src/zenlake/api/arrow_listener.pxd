@@ -20,12 +20,12 @@ cdef class ArrowListener(PushListener):
     cdef long long received_ns
     cdef bint busy
     cdef list later
-    cdef RxDispatcher door
+    cdef RxDispatcher dispatcher
     cdef unsigned long long epoch
     cdef bint steady
     cdef int add(self, bytes key, BatchReader reader) except -1
-    cdef Py_ssize_t add_run(self, RxDispatcher door, BatchReader reader) except -1
-    cdef Py_ssize_t name_run(self, RxDispatcher door, Py_ssize_t count) except -1
+    cdef Py_ssize_t add_run(self, RxDispatcher dispatcher, BatchReader reader) except -1
+    cdef Py_ssize_t name_run(self, RxDispatcher dispatcher, Py_ssize_t count) except -1
     cdef bint check_clock(self, BatchReader reader) except -1
     cdef int put_off(self, bytes key, BatchReader reader) except -1
     cdef int catch_up(self) except -1

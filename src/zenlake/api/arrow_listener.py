@@ -45,7 +45,7 @@ class ArrowListener(PushListener):
         self.received_ns = 0
         self.busy = False  # whether a row or a batch is being built
         self.later = []
-        self.door = None  # connection and epoch of the last run: while they are the same, ids have the same keys
+        self.dispatcher = None  # connection and epoch of the last run: while they are the same, ids have the same keys
         self.epoch = 0
         self.steady = False  # whether it read a whole frame
 
@@ -66,14 +66,14 @@ class ArrowListener(PushListener):
             self.lock.release()
         return 0
 
-    def take_run(self, door, reader):
+    def take_run(self, dispatcher, reader):
         self.lock.acquire()
         if self.busy:
             self.lock.release()
             return 0
         self.busy = True
         try:
-            count: cython.Py_ssize_t = self.add_run(door, reader)
+            count: cython.Py_ssize_t = self.add_run(dispatcher, reader)
             if self.later:
                 self.catch_up()
         finally:
@@ -94,7 +94,7 @@ class ArrowListener(PushListener):
             self.wait()
         return 0
 
-    def add_run(self, door, reader):
+    def add_run(self, dispatcher, reader):
         """Add the common publications at the read position, like `add`.
 
         Read the whole frame if all publications of the previous frame matched. Otherwise read a few, and double
@@ -110,7 +110,7 @@ class ArrowListener(PushListener):
             first = self.check_clock(reader)
             noted = samples.stage_run(reader, size, self.received_ns)
             try:
-                named = self.name_run(door, noted)
+                named = self.name_run(dispatcher, noted)
             except MemoryError:
                 samples.end_run(reader, 0)
                 raise
@@ -124,21 +124,21 @@ class ArrowListener(PushListener):
                 return total
             size *= 2
 
-    def name_run(self, door, count):
+    def name_run(self, dispatcher, count):
         """Set the keys of a run's rows, up to the first that is not for this subscriber alone. Return the number of rows."""
         samples: LiveSamples = self.samples
-        if door is not self.door or door.epoch.number != self.epoch:
+        if dispatcher is not self.dispatcher or dispatcher.epoch.number != self.epoch:
             samples.forget_ids()
-            self.door = door
-            self.epoch = door.epoch.number
+            self.dispatcher = dispatcher
+            self.epoch = dispatcher.epoch.number
         named: cython.Py_ssize_t = samples.name_rows(0, count)
         while named < count and samples.has_room():
             id: cython.longlong = samples.id_at(named)
-            key: bytes = door.key_for(self, id)
+            key: bytes = dispatcher.key_for(self, id)
             if key is None:
                 break
             samples.learn(id, key)
-            if door.epoch.number != self.epoch:  # a finalizer declared an entity during an allocation
+            if dispatcher.epoch.number != self.epoch:  # a finalizer declared an entity during an allocation
                 break
             named = samples.name_rows(named, count)
         return named
@@ -203,5 +203,5 @@ class ArrowListener(PushListener):
         with self.lock:
             self.finish()
             self.finish()  # samples that arrived in the meantime
-            self.door = None
+            self.dispatcher = None
         self.channel._close(discard)

@@ -39,4 +39,4 @@ cdef class Channel:
     cdef int release_held(self) except -1
     cdef int discard(self) except -1
 
-cdef int wake_first(FastDeque bells) except -1
+cdef int wake_first(FastDeque wakeups) except -1

@@ -39,14 +39,14 @@ MAX_WAIT = 3600.0
 CALLING: set[int] = set()
 
 
-def wake_first(bells):
+def wake_first(wakeups):
     """Wake the longest-waiting thread."""
-    if length(bells):
+    if length(wakeups):
         try:
-            bell: Wakeup = bells.popleft()
+            wakeup: Wakeup = wakeups.popleft()
         except IndexError:  # uncompiled: already removed
             return 0
-        bell.ring()
+        wakeup.wake()
     return 0
 
 
@@ -126,10 +126,10 @@ class Channel:
         return several.next()
 
     def wait(self, timeout):
-        """Wait for an item. Each waiting thread has its own bell; a push takes the first bell and rings it."""
+        """Wait for an item. Each waiting thread has its own wakeup; a push takes and triggers the first one."""
         end = None if timeout is None else time.monotonic() + timeout
-        bell: Wakeup = Wakeup()
-        self.waiting.append(bell)  # before the check, so that a push after the check sees it
+        wakeup: Wakeup = Wakeup()
+        self.waiting.append(wakeup)  # before the check, so that a push after the check sees it
         try:
             while True:
                 item = self.pop()
@@ -142,11 +142,11 @@ class Channel:
                     raise TimeoutError(f"no item arrived within {timeout:g} s")
                 if self.source is not None:
                     self.source.check_wait()
-                if bell.wait(left):
-                    self.waiting.append(bell)  # another thread may have been faster
+                if wakeup.wait(left):
+                    self.waiting.append(wakeup)  # another thread may have been faster
         finally:
             try:
-                self.waiting.remove(bell)
+                self.waiting.remove(wakeup)
             except ValueError:  # rung just now, for an item that is left to another thread
                 if self.count:
                     self.notify()
@@ -221,8 +221,8 @@ class Channel:
         if get_ident() not in CALLING and (block or not self.jammed):
             patience = self.source.patience(block)
         end: cython.double = time.monotonic() + patience
-        bell: Wakeup = Wakeup()
-        self.held.append(bell)  # before the check, so that a reader after the check sees it
+        wakeup: Wakeup = Wakeup()
+        self.held.append(wakeup)  # before the check, so that a reader after the check sees it
         try:
             while self.count >= self.capacity and not self.closed:
                 left: cython.double = end - time.monotonic()
@@ -231,12 +231,12 @@ class Channel:
                         self.jammed |= patience > 0
                         self.forget()
                     return block
-                if bell.wait(left):
-                    self.held.append(bell)  # another thread may have been faster
+                if wakeup.wait(left):
+                    self.held.append(wakeup)  # another thread may have been faster
             return True
         finally:
             try:
-                self.held.remove(bell)
+                self.held.remove(wakeup)
             except ValueError:  # rung just now: the space is left to another thread
                 self.unblock_writer()
 

@@ -48,7 +48,7 @@ cdef class SampleListener(PushListener):
     cdef KeyExprCache keys
     cdef object stamper
     cdef PushView plain
-    cdef RxDispatcher door
+    cdef RxDispatcher dispatcher
     cdef unsigned long long epoch
     cdef dict names
     cdef bint is_named(self, int scope) except -1

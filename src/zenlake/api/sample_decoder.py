@@ -183,7 +183,7 @@ class SampleListener(PushListener):
             self.channel.ring or self.channel.refuses
         )  # which drop single items
         self.plain = PushView()
-        self.door = None  # connection and epoch of the last run: while they are the same, ids have the same keys
+        self.dispatcher = None  # connection and epoch of the last run: while they are the same, ids have the same keys
         self.epoch = 0
         self.names = {}
 
@@ -205,7 +205,7 @@ class SampleListener(PushListener):
                 return self.channel.push(sample)
         return 0
 
-    def take_run(self, door, reader):
+    def take_run(self, dispatcher, reader):
         c: Cursor = reader.c
         plain: PushView = self.plain
         at: cython.Py_ssize_t = c.at
@@ -214,9 +214,9 @@ class SampleListener(PushListener):
         count: cython.Py_ssize_t = 0
         if c.end - at < MIN_RUN * LOOKAHEAD:
             return 0
-        if door is not self.door or door.epoch.number != self.epoch:
-            self.door = door
-            self.epoch = door.epoch.number
+        if dispatcher is not self.dispatcher or dispatcher.epoch.number != self.epoch:
+            self.dispatcher = dispatcher
+            self.epoch = dispatcher.epoch.number
             self.names = {}
         while True:
             beyond: cython.Py_ssize_t = plain.read(c.data, at, c.end)
@@ -237,10 +237,10 @@ class SampleListener(PushListener):
         """Return whether a key id has publications for this subscriber alone."""
         if scope in self.names:
             return True
-        key: bytes = self.door.key_for(self, scope)
+        key: bytes = self.dispatcher.key_for(self, scope)
         key_expr = None if key is None else self.keys.valid(key)
         # An allocation may run a finalizer that has declared an entity.
-        if key_expr is None or self.door.epoch.number != self.epoch:
+        if key_expr is None or self.dispatcher.epoch.number != self.epoch:
             return False
         self.names[scope] = key_expr
         return True

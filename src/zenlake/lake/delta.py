@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from zenlake.lake.layout import DAY, Staged
-from zenlake.tables.lake_reader import delta_files as files
 from zenlake.tables.lake_location import import_deltalake
+from zenlake.tables.lake_reader import delta_files as files
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable

@@ -31,7 +31,7 @@ class PollablePipe(Port):
         self._closed = False
         self._pulling = threading.Lock()
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Wake the event loop.
 
         Threading: callable from any thread. The lock prevents a close in between, and thus a write to a reused descriptor.
@@ -44,9 +44,9 @@ class PollablePipe(Port):
     def on_readable(self, now: float) -> None:
         with suppress(BlockingIOError):
             os.read(self._read, 4096)
-        self.on_ring()
+        self.on_wake()
 
-    def on_ring(self) -> None:
+    def on_wake(self) -> None:
         raise NotImplementedError
 
     def fileno(self) -> int:
@@ -96,7 +96,7 @@ class MemoryLink(PollablePipe, BaseLink):
 
     def resume(self) -> None:
         self._paused = False
-        self.ring()
+        self.wake()
 
     @property
     def is_paused(self) -> bool:
@@ -112,10 +112,10 @@ class MemoryLink(PollablePipe, BaseLink):
                 other.inbound.append(bytes(data[:size]))
                 other.held += size
         if size > 0:
-            other.ring()
+            other.wake()
         return max(size, 0)
 
-    def on_ring(self) -> None:
+    def on_wake(self) -> None:
         while self.inbound and not self._paused:
             with self.lock:
                 data = self.inbound.popleft()
@@ -124,7 +124,7 @@ class MemoryLink(PollablePipe, BaseLink):
             if self._closed:
                 return
         if self.other.starved:
-            self.other.ring()
+            self.other.wake()
         if self.starved and self.other.held < ROOM:
             self.starved = False
             self.owner.writable()
@@ -136,7 +136,7 @@ class MemoryLink(PollablePipe, BaseLink):
     def close(self) -> None:
         if not self._closed:
             self.other.ended = True
-            self.other.ring()
+            self.other.wake()
             PollablePipe.close(self)
 
 
@@ -147,7 +147,7 @@ class MemoryListener(PollablePipe, LinkListener):
         self.locator = f"memory/{name}"
         self.arrived: deque[MemoryLink] = deque()
 
-    def on_ring(self) -> None:
+    def on_wake(self) -> None:
         while self.arrived:
             self.on_link(self.arrived.popleft())
 
@@ -164,7 +164,7 @@ def connect(endpoint: EndPoint, address: object = None, tls: object = None) -> B
         raise LinkError(str(endpoint), "connection refused")
     one, two = MemoryLink.pair(endpoint.address)
     listener.arrived.append(two)
-    listener.ring()
+    listener.wake()
     return one
 
 

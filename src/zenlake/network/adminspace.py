@@ -69,7 +69,7 @@ class AdminSpace:
                     found[name] = self._holders(list(resource.holders))
             for face in faces:
                 name = f"@/{self._own}/session/transport/unicast/{hexadecimal(face.zid)}"
-                about = face.outlet.describe()
+                about = face.tx.describe()
                 links = about.pop("links", [])
                 found[name] = {"zid": hexadecimal(face.zid), "whatami": str(face.whatami), "is_shm": False, **about}
                 assert isinstance(links, list)
@@ -101,7 +101,7 @@ class AdminSpace:
 
     @staticmethod
     def _session(face: Face) -> dict[str, object]:
-        links = face.outlet.describe().get("links", [])
+        links = face.tx.describe().get("links", [])
         assert isinstance(links, list)
         ends = [{"src": link["src"], "dst": link["dst"]} for link in links]
         return {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A face: the declarations of one neighbour, the declarations sent to it, and open interests and queries.
 
-A face does not use sockets: an `Outlet` sends its messages. If the outlet refuses a message that must not be dropped, the
+A face does not use sockets: a `TxHandle` sends its messages. If the handle refuses a message that must not be dropped, the
 face stores it in its backlog. While the backlog is not empty, faces whose messages fill it are not read from.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from zenlake.network.queries import PendingQuery
 
 __all__ = [
-    "Aggregate", "SentInterest", "DECLARING", "Face", "FaceInterest", "KINDS", "Outlet", "QUERYABLE", "SUBSCRIBER",
+    "Aggregate", "SentInterest", "DECLARING", "Face", "FaceInterest", "KINDS", "TxHandle", "QUERYABLE", "SUBSCRIBER",
     "TOKEN", "name_interest",
 ]  # fmt: skip
 
@@ -62,7 +62,7 @@ def weigh_key(key: bytes | None) -> int:
     return 2 * len(key) + CHUNK * (2 + min(key.count(b"/"), MAX_DEPTH) + min(key.count(b"$"), MAX_DEPTH)) // 2
 
 
-class Outlet:
+class TxHandle:
     """Transmit handle of a face: a connection of the runtime, or a test double."""
 
     def send(self, message: bytes, priority: int, reliable: bool, congestion: int, express: bool) -> bool:
@@ -161,11 +161,11 @@ class Face:
     """Whether every sample is sent to it, without regard to its declarations."""
 
     def __init__(
-        self, outlet: Outlet, zid: bytes, own: WhatAmI, whatami: WhatAmI,
+        self, tx: TxHandle, zid: bytes, own: WhatAmI, whatami: WhatAmI,
         theirs: KeyTable | None = None, mine: KeyTable | None = None, request_ids: int = 0xFFFFFFFF,
         is_gateway: bool = False,
     ) -> None:  # fmt: skip
-        self.outlet = outlet
+        self.tx = tx
         self.zid = zid
         self.whatami = whatami
         self.stand = role_of(own, whatami, is_gateway)
@@ -202,9 +202,9 @@ class Face:
         self.tree_routes: dict[int, dict[Any, Any]] = {}
         """Of a router: routes of samples that follow the tree of another router, by the neighbour's number for that router."""
         self.lane: QueueHandle | None = None
-        """Fast path for forwarded samples, if the outlet has one."""
+        """Fast path for forwarded samples, if the handle has one."""
         self.way: ThreadQueueHandle | None = None
-        """Fast path for samples of the application, if the outlet has one."""
+        """Fast path for samples of the application, if the handle has one."""
         self.backlog: deque[tuple[bytes, int, bool, int, bool]] = deque()
         self.stuck_since: float | None = None
         self.has_progressed = False
@@ -269,14 +269,14 @@ class Face:
         self.held_by.add(reason)
         if self.sink is not None and self.sink.suspended != RETRY:
             self.sink.suspended = RETRY if retry else SUSPEND
-        self.outlet.pause()
+        self.tx.pause()
 
     def release(self, reason: object) -> None:
         """End a suspension. Messages are handled again when no reason is left."""
         if reason in self.held_by:
             self.held_by.discard(reason)
             if not self.held_by:
-                self.outlet.resume()
+                self.tx.resume()
 
     # Memory
 
@@ -382,8 +382,8 @@ class Face:
         if not self.is_open:
             return False
         droppable = congestion == 0 or not reliable
-        at_once = not self.backlog or droppable or (not ordered and self.outlet.waits())
-        if at_once and self.outlet.send(message, priority, reliable, congestion, express):
+        at_once = not self.backlog or droppable or (not ordered and self.tx.waits())
+        if at_once and self.tx.send(message, priority, reliable, congestion, express):
             return True
         if droppable:
             self.dropped += 1
@@ -392,8 +392,8 @@ class Face:
         return False
 
     def drain(self) -> bool:
-        """Send the backlog. Return True if it is empty and the outlet is not over its limit."""
-        backlog, send = self.backlog, self.outlet.send
+        """Send the backlog. Return True if it is empty and the handle is not over its limit."""
+        backlog, send = self.backlog, self.tx.send
         size = 0
         try:
             while backlog:

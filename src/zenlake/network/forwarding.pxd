@@ -23,7 +23,7 @@ cdef class PushListener:
     cdef public bint runs
     cdef public object mode
     cpdef int take(self, bytes key, BatchReader reader) except -1
-    cdef Py_ssize_t take_run(self, RxDispatcher door, BatchReader reader) except -1
+    cdef Py_ssize_t take_run(self, RxDispatcher dispatcher, BatchReader reader) except -1
 
 @cython.final
 cdef class CallbackListener(PushListener):

@@ -73,11 +73,11 @@ class PushListener:
         """
         return 0
 
-    def take_run(self, door, reader):
+    def take_run(self, dispatcher, reader):
         """Receive consecutive messages of a reader in one call.
 
-        The messages are publications for this listener only (`door.key_for`). The method moves the reader behind them. The first
-        other message is passed to `take`.
+        The messages are publications for this listener only (`dispatcher.key_for`). The method moves the reader behind them.
+        The first other message is passed to `take`.
 
         Returns:
             The number of messages.

@@ -16,7 +16,7 @@ from zenlake.core.keyexpr import includes, intersects
 from zenlake.errors import LocalError
 from zenlake.network.consolidation import Consolidation
 from zenlake.network.declarations import COMPLETE, DeclaredKey, may_pass
-from zenlake.network.face import CURRENT, FUTURE, QUERYABLE, RESTRICTED, SUBSCRIBER, TOKEN, Face, Outlet
+from zenlake.network.face import CURRENT, FUTURE, QUERYABLE, RESTRICTED, SUBSCRIBER, TOKEN, Face, TxHandle
 from zenlake.network.forwarding import PushListener
 from zenlake.network.jobs import Job
 from zenlake.network.keyexpr_tree import MAX_STEPS, KeyExprTree, Walk
@@ -57,7 +57,7 @@ class LocalFace(Face):
     """The face of the application in this process."""
 
     def __init__(self, node: "Node") -> None:
-        super().__init__(Outlet(), node.zid, WhatAmI.ROUTER, WhatAmI.CLIENT)  # its node treats it as a client
+        super().__init__(TxHandle(), node.zid, WhatAmI.ROUTER, WhatAmI.CLIENT)  # its node treats it as a client
         self.is_application = True
         self.node = node
         self.subscribers: KeyExprTree[list[LocalSubscriber]] = KeyExprTree()

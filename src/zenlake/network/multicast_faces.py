@@ -10,7 +10,7 @@ have no effect on a group, and queries, tokens and interests do not pass through
 from typing import Any
 
 from zenlake.core.enums import WhatAmI
-from zenlake.network.face import Face, Outlet
+from zenlake.network.face import Face, TxHandle
 from zenlake.wire import message_ids
 
 __all__ = ["MulticastGroupFace", "MulticastMemberFace"]
@@ -21,8 +21,8 @@ class MulticastGroupFace(Face):
 
     hears_all = True
 
-    def __init__(self, outlet: Outlet, own: WhatAmI) -> None:
-        super().__init__(outlet, b"", own, WhatAmI.PEER)
+    def __init__(self, tx: TxHandle, own: WhatAmI) -> None:
+        super().__init__(tx, b"", own, WhatAmI.PEER)
 
     def final(self, interest_id: int) -> None:
         """Do nothing: no member waits for the end of our declarations."""
@@ -31,8 +31,8 @@ class MulticastGroupFace(Face):
 class MulticastMemberFace(Face):
     """One member of a group, as a sender."""
 
-    def __init__(self, outlet: Outlet, zid: bytes, own: WhatAmI, whatami: WhatAmI) -> None:
-        super().__init__(outlet, zid, own, whatami)
+    def __init__(self, tx: TxHandle, zid: bytes, own: WhatAmI, whatami: WhatAmI) -> None:
+        super().__init__(tx, zid, own, whatami)
 
     def takes(self, kind: int, reader: Any) -> bool:
         """Return whether a message is accepted: declarations of keys only. Samples take another path."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The node: connects the faces, the tables and the routing, and owns their single lock.
 
-Sans-IO: a face is opened with an outlet that sends messages. Received messages enter through `on_message`, time through
+Sans-IO: a face is opened with a `TxHandle` that sends messages. Received messages enter through `on_message`, time through
 `now`/`wall` (functions given to the constructor) and `on_timeout`. Control messages are queued on their face. `flush` sends
 them, always on the same thread; `wake` requests it. Messages and calls that result from a message are sent and made after
 the lock is released.
@@ -195,7 +195,7 @@ class Node:
         face.is_ending = True
         face.suspend(face)
         self.report(describe(face), f"closed: {why}", counter)
-        self.later(lambda: face.outlet.close(CloseReason.UNRESPONSIVE))
+        self.later(lambda: face.tx.close(CloseReason.UNRESPONSIVE))
         self.wake()
 
     # Messages
@@ -472,7 +472,7 @@ class Node:
 
     def is_overfull(self, face: Face, source: Face) -> None:
         """Handle a transmit queue over its limit: write, and if that does not help, stop reading from the source."""
-        face.outlet.write()
+        face.tx.write()
         if face.lane is not None and face.lane.is_over:
             if face.lane.waiting > face.account.limits[Resource.TRANSMIT_QUEUE]:
                 with self.lock:
@@ -503,10 +503,10 @@ class Node:
                 )
 
     def _hold(self, face: Face, source: Face | None) -> None:
-        if source is not None and source is not face and not source.is_application and not face.outlet.waits():
+        if source is not None and source is not face and not source.is_application and not face.tx.waits():
             face.holding.add(source)
             source.held_by.add(face)
-            source.outlet.pause()
+            source.tx.pause()
         self.wake()
 
     def flush(self) -> None:
@@ -532,7 +532,7 @@ class Node:
         for source in list(face.holding):
             source.held_by.discard(face)
             if not source.held_by:
-                source.outlet.resume()
+                source.tx.resume()
         face.holding.clear()
 
     # Time
@@ -595,7 +595,7 @@ class Node:
 
 def describe(face: Face) -> str:
     """Return the name of a neighbour for the log."""
-    links = face.outlet.describe().get("links")
+    links = face.tx.describe().get("links")
     where = f" at {links[0]['dst']}" if isinstance(links, list) and links else ""
     return f"{face.whatami.name.lower()} {ZenohId.from_wire(face.zid)}{where}"
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from zenlake.core.enums import WhatAmI
 from zenlake.core.limits import Resource
-from zenlake.network.face import DECLARATION, Face, Outlet, weigh_key
+from zenlake.network.face import DECLARATION, Face, TxHandle, weigh_key
 from zenlake.network.roles import FaceRole
 
 __all__ = ["NOTHING", "LocalRouter", "RemoteRouter"]
@@ -53,7 +53,7 @@ class RemoteRouter(Face):
         """Do nothing: nothing was charged."""
 
     def __init__(self, zid: bytes) -> None:
-        super().__init__(Outlet(), zid, WhatAmI.ROUTER, WhatAmI.ROUTER)
+        super().__init__(TxHandle(), zid, WhatAmI.ROUTER, WhatAmI.ROUTER)
         self.psid = 0
         """Number that this node assigned to it."""
         self.sn = 0

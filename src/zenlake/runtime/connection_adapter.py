@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Outlets of neighbours: pass messages of the network layer to connections of the runtime."""
+"""Transmit handles of neighbours: pass messages of the network layer to connections of the runtime."""
 
 from typing import TYPE_CHECKING
 
 from zenlake.errors import CloseReason, LocalError
 from zenlake.network.face import Face as Neighbour
-from zenlake.network.face import Outlet
+from zenlake.network.face import TxHandle
 from zenlake.runtime.connection import Connection
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 __all__ = ["ConnectionAdapter", "InterceptedAdapter"]
 
 
-class ConnectionAdapter(Outlet):
-    """A connection of the runtime as an outlet of the network layer."""
+class ConnectionAdapter(TxHandle):
+    """A connection of the runtime as a `TxHandle` of the network layer."""
 
     def __init__(self, face: Connection, live: "LiveNode") -> None:
         self.face = face
@@ -53,7 +53,7 @@ class ConnectionAdapter(Outlet):
 
 
 class InterceptedAdapter(ConnectionAdapter):
-    """An outlet with an egress filter."""
+    """A `TxHandle` with an egress filter."""
 
     def __init__(self, face: Connection, live: "LiveNode", screen: "OutgoingInterceptor") -> None:
         super().__init__(face, live)

@@ -9,7 +9,7 @@ cdef extern from "pythread.h" nogil:
 cdef class Wakeup:
     cdef PyThread_type_lock lock
     cpdef bint wait(self, double seconds) except -1
-    cpdef int ring(self) except -1
+    cpdef int wake(self) except -1
 
 cdef int defer_wakeups(unsigned long me) except -1
 cpdef int release_wakeups() except -1

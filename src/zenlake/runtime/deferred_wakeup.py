@@ -35,7 +35,7 @@ HELD = cython.declare(list, [])
 
 
 class Wakeup:
-    """A wake-up from one thread to another: one `ring` for each `wait`."""
+    """A wake-up from one thread to another: one `wake` for each `wait`."""
 
     def __init__(self):
         self.lock = PyThread_allocate_lock()
@@ -50,7 +50,7 @@ class Wakeup:
             PyThread_free_lock(self.lock)
 
     def wait(self, seconds):
-        """Return whether `ring` was called within this time. Signal handlers run immediately and may raise."""
+        """Return whether `wake` was called within this time. Signal handlers run immediately and may raise."""
         end: cython.double = monotonic() + seconds
         answer: cython.int
         while True:
@@ -61,7 +61,7 @@ class Wakeup:
                 return answer != 0
             PyErr_CheckSignals()
 
-    def ring(self):
+    def wake(self):
         if get_ident() == HOLDER:
             HELD.append(self)
         else:
@@ -81,7 +81,7 @@ if not cython.compiled:
         def wait(self, seconds):
             return self.lock.acquire(True, seconds)
 
-        def ring(self):
+        def wake(self):
             self.lock.release()
 
 
@@ -97,11 +97,11 @@ def defer_wakeups(me):
 def release_wakeups():
     """Send the deferred wake-ups and end the deferral."""
     global HOLDER
-    bell: Wakeup
+    wakeup: Wakeup
     HOLDER = 0
     while HELD:
-        bell = HELD.pop(0)
-        bell.ring()
+        wakeup = HELD.pop(0)
+        wakeup.wake()
     return 0
 
 

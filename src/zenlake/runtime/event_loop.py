@@ -294,14 +294,14 @@ class EventLoop:
         count = cython.declare(cython.int, 0)
         i = cython.declare(cython.int)
         locks = cython.declare(PyThread_type_lock[16])
-        bells = cython.declare(list, take_wakeups(self.ident))  # referenced until released
-        if bells is not None:
-            for bell in bells:
+        wakeups = cython.declare(list, take_wakeups(self.ident))  # referenced until released
+        if wakeups is not None:
+            for wakeup in wakeups:
                 if count < 16:
-                    locks[count] = cython.cast(Wakeup, bell).lock
+                    locks[count] = cython.cast(Wakeup, wakeup).lock
                     count += 1
                 else:
-                    bell.ring()
+                    wakeup.wake()
         with cython.nogil:
             for i in range(count):
                 PyThread_release_lock(locks[i])

@@ -6,7 +6,7 @@ connection and direction. The first rule whose key expression intersects the key
 drops messages larger (payload and attachment) than the smallest limit of the rules whose key expressions include the key.
 `qos/network` overwrites QoS for all later receivers of the message. A dropped query completes immediately with no replies.
 
-A connection with such rules has a `IncomingInterceptor` before its door and an `OutgoingInterceptor` at its outlet,
+A connection with such rules has an `IncomingInterceptor` before its dispatcher and an `OutgoingInterceptor` at its transmit handle,
 and no fast paths. A connection
 without rules has neither, at no cost.
 """
@@ -246,10 +246,10 @@ def _size(blob: Any) -> int:
 
 
 class IncomingInterceptor(Sink):
-    """Ingress filter before the door of a connection."""
+    """Ingress filter before the dispatcher of a connection."""
 
-    def __init__(self, door: Sink, node: Node, join: Callable[[], Face]) -> None:
-        self._door = door
+    def __init__(self, dispatcher: Sink, node: Node, join: Callable[[], Face]) -> None:
+        self._dispatcher = dispatcher
         self._node = node
         self._join = join
         self._face: Face | None = None
@@ -262,16 +262,16 @@ class IncomingInterceptor(Sink):
         face.sink = self
 
     def begin(self) -> int:
-        return int(self._door.begin())
+        return int(self._dispatcher.begin())
 
     def finish(self) -> int:
-        return int(self._door.finish())
+        return int(self._dispatcher.finish())
 
     def on_message(self, kind: int, reader: Any) -> int:
         if self._face is None:
             self._join()
         if self._filter is None or kind & KIND not in DATA:
-            return int(self._door.on_message(kind, reader))
+            return int(self._dispatcher.on_message(kind, reader))
         result = self._screened(self._filter, kind, reader)
         self._has_passed = self.suspended == RETRY
         return result
@@ -281,7 +281,7 @@ class IncomingInterceptor(Sink):
         message: Any = DATA[kind & KIND]().decode(Cursor(raw(reader)))
         seen = inspect_message(message, self._face, False, reader.frame.reliable != 0)
         if seen is None:
-            return int(self._door.on_message(kind, reader))  # the door handles unknown keys
+            return int(self._dispatcher.on_message(kind, reader))  # the dispatcher handles unknown keys
         section = None if self._has_passed else filter.refuses(seen)
         if section is not None:
             self._node.counters[f"{section}: {seen.message}"] += 1
@@ -291,18 +291,18 @@ class IncomingInterceptor(Sink):
             return 0
         qos = filter.quality(seen)
         if qos == message.qos:
-            return int(self._door.on_message(kind, reader))
+            return int(self._dispatcher.on_message(kind, reader))
         message.qos = qos
         changed = self._node.reader(message.encode())
         changed.frame.reliable, changed.frame.priority = reader.frame.reliable, qos & 7
         try:
-            return int(self._door.on_message(changed.next(), changed))
+            return int(self._dispatcher.on_message(changed.next(), changed))
         finally:
             self._node.done(changed)
 
 
 class OutgoingInterceptor:
-    """Egress filter at the outlet of a connection."""
+    """Egress filter at the transmit handle of a connection."""
 
     def __init__(self, node: Node, filter: InterceptorChain, unanswered: Callable[[int], None]) -> None:
         self._node = node

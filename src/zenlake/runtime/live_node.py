@@ -146,7 +146,7 @@ class LiveNode(ConnectionOwner):
         if config.recording is not None:
             self.node.queries.on_forward = self._forwarded
         self._past = dict.fromkeys(WhatAmI, TrafficStats())
-        self._doors: dict[Connection, RxDispatcher] = {}
+        self._dispatchers: dict[Connection, RxDispatcher] = {}
         self._screens: "dict[Connection, IncomingInterceptor]" = {}
         self._noted: dict[Connection, int] = {}
         self._awake = False
@@ -204,9 +204,9 @@ class LiveNode(ConnectionOwner):
     def traffic(self) -> dict[WhatAmI, TrafficStats]:
         """Return the traffic by role of the neighbours."""
         found = dict(self._past)
-        for face, door in list(self._doors.items()):
-            if door.face is not None:
-                found[door.face.whatami] += TrafficStats.of(face, door.face)
+        for face, dispatcher in list(self._dispatchers.items()):
+            if dispatcher.face is not None:
+                found[dispatcher.face.whatami] += TrafficStats.of(face, dispatcher.face)
         return found
 
     def new_timestamp(self) -> Timestamp:
@@ -313,12 +313,12 @@ class LiveNode(ConnectionOwner):
     # Event loop thread, called by the runtime
 
     def sink(self, face: Connection) -> Sink:
-        door = self._doors[face] = RxDispatcher(self.node, lambda: self._join(face))
+        dispatcher = self._dispatchers[face] = RxDispatcher(self.node, lambda: self._join(face))
         if self.config.filters is None:
-            return door
+            return dispatcher
         from zenlake.runtime.interceptors import IncomingInterceptor
 
-        screen = self._screens[face] = IncomingInterceptor(door, self.node, lambda: self._join(face))
+        screen = self._screens[face] = IncomingInterceptor(dispatcher, self.node, lambda: self._join(face))
         return screen
 
     def answered(self, link: BaseLink, heard: bytes, said: list[bytes]) -> None:
@@ -330,7 +330,7 @@ class LiveNode(ConnectionOwner):
             self.config.recording.begins(face)
 
     def opened(self, face: Connection) -> None:
-        if self._doors[face].face is None:
+        if self._dispatchers[face].face is None:
             self._join(face)
         self._tell()
 
@@ -339,33 +339,33 @@ class LiveNode(ConnectionOwner):
         session = face.session
         theirs = next(side for side in session.sides if side.zid == face.zid)
         bits = 8 << (session.resolution >> 2 & 3)
-        outlet = self._outlet(face)
+        tx = self._tx_handle(face)
         joined = network.Face(
-            outlet, face.zid, self.whatami, WhatAmI.from_wire(theirs.whatami),
+            tx, face.zid, self.whatami, WhatAmI.from_wire(theirs.whatami),
             request_ids=(1 << min(bits, 32)) - 1, is_gateway=theirs.remote_bound == SOUTH,
         )  # fmt: skip
         if self.config.access is not None:
             joined.guard = self.config.access.guard(_who(face))
         if self.config.filters is not None:
             self._screens.pop(face).enter(joined, self.config.filters.of(_who(face), INGRESS))
-        if isinstance(outlet, InterceptedAdapter):
-            outlet.joined = joined
+        if isinstance(tx, InterceptedAdapter):
+            tx.joined = joined
         elif isinstance(face.transport.queue, TxQueue):
             joined.lane = face.lane = QueueHandle(face.transport.queue, face.lock, face.arm)
             face.way.queue = face.transport.queue
             joined.way = face.way
-        self._doors[face].enter(joined)
+        self._dispatchers[face].enter(joined)
         self.node.opened(joined)
         return joined
 
-    def _outlet(self, face: Connection) -> ConnectionAdapter:
+    def _tx_handle(self, face: Connection) -> ConnectionAdapter:
         filter = None if self.config.filters is None else self.config.filters.of(_who(face), EGRESS)
         if filter is None:
             return ConnectionAdapter(face, self)
         from zenlake.runtime.interceptors import OutgoingInterceptor
 
         def unanswered(id: int) -> None:
-            joined = self._doors[face].face if face in self._doors else None
+            joined = self._dispatchers[face].face if face in self._dispatchers else None
             if joined is not None:
                 with self.node.lock:
                     sends = self.node.queries.final(joined, id)
@@ -377,7 +377,7 @@ class LiveNode(ConnectionOwner):
         )
 
     def closed(self, face: Connection, event: Closed) -> None:
-        joined = self._doors.pop(face).face
+        joined = self._dispatchers.pop(face).face
         if joined is not None:
             self._past[joined.whatami] += TrafficStats.of(face, joined, sessions=0)
             self.node.closed(joined)
@@ -385,7 +385,7 @@ class LiveNode(ConnectionOwner):
         self._tell()
 
     def failed(self, face: Connection, event: Closed) -> None:
-        self._doors.pop(face, None)
+        self._dispatchers.pop(face, None)
         self._screens.pop(face, None)
         self._ended(face, None, event)
 
@@ -397,9 +397,9 @@ class LiveNode(ConnectionOwner):
             self.config.recording.ended(face, event)
 
     def _record_all_drops(self) -> None:
-        for face, door in self._doors.items():
-            if door.face is not None:
-                self._record_drops(face, door.face)
+        for face, dispatcher in self._dispatchers.items():
+            if dispatcher.face is not None:
+                self._record_drops(face, dispatcher.face)
         self.runtime.engine.call_at(time.monotonic() + NOTED, self._record_all_drops)
 
     def _record_drops(self, face: Connection, joined: network.Face) -> None:
@@ -411,7 +411,7 @@ class LiveNode(ConnectionOwner):
             self.config.recording.dropped(face, new)
 
     def _forwarded(self, source: network.Face, id: int, target: network.Face, new: int) -> None:
-        came, goes = source.outlet, target.outlet
+        came, goes = source.tx, target.tx
         if (
             self.config.recording is not None
             and isinstance(came, ConnectionAdapter)

@@ -4,7 +4,7 @@
 from typing import TYPE_CHECKING
 
 from zenlake.core.enums import WhatAmI
-from zenlake.network.face import Outlet
+from zenlake.network.face import TxHandle
 from zenlake.network.forwarding import RxDispatcher
 from zenlake.network.multicast_faces import MulticastGroupFace, MulticastMemberFace
 from zenlake.runtime.multicast_connection import MulticastConnection, MulticastListener
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["MulticastAdapter"]
 
 
-class MulticastSender(Outlet):
-    """Outlet to all members."""
+class MulticastSender(TxHandle):
+    """Transmit handle to all members."""
 
     def __init__(self, group: MulticastConnection) -> None:
         self._group = group
@@ -28,14 +28,14 @@ class MulticastSender(Outlet):
         return True  # datagrams never wait for room
 
 
-class Heard(Outlet):
-    """Outlet of a member, which only receives: nothing is sent to it."""
+class MemberTxHandle(TxHandle):
+    """Transmit handle of a member, which only receives: nothing is sent to it."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
 
     def resume(self) -> None:
-        if self._peer.inbox.sink.suspended:
+        if self._peer.rx.sink.suspended:
             self._peer.resume()
 
 
@@ -47,12 +47,14 @@ class MulticastAdapter(MulticastListener):
         self._members: dict[Peer, MulticastMemberFace] = {}
 
     def sink(self, peer: Peer) -> Sink:
-        door = RxDispatcher(self._node)
-        member = MulticastMemberFace(Heard(peer), peer.zid, self._node.whatami, WhatAmI.from_wire(peer.whatami))
+        dispatcher = RxDispatcher(self._node)
+        member = MulticastMemberFace(
+            MemberTxHandle(peer), peer.zid, self._node.whatami, WhatAmI.from_wire(peer.whatami)
+        )
         self._node.watch(member)
         self._members[peer] = member
-        door.enter(member)
-        return door
+        dispatcher.enter(member)
+        return dispatcher
 
     def left(self, event: PeerLeft) -> None:
         member = self._members.pop(event.peer)

@@ -27,7 +27,7 @@ class TrafficStats:
 
     @classmethod
     def of(cls, face: Connection, neighbour: Neighbour, sessions: int = 1) -> "TrafficStats":
-        inbox, queue = face.transport.inbox, face.transport.queue
+        rx, queue = face.transport.rx, face.transport.queue
         return cls(
-            sessions, inbox.messages, queue.messages, inbox.bytes_in, face.bytes_out, neighbour.dropped + queue.dropped
+            sessions, rx.messages, queue.messages, rx.bytes_in, face.bytes_out, neighbour.dropped + queue.dropped
         )

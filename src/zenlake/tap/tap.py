@@ -145,8 +145,8 @@ class Tap(ConnectionOwner):
         face, recorder = self._face, self.recorder
         messages, missing = self._past
         if face is not None:
-            messages += face.transport.inbox.messages
-            missing += face.transport.inbox.missing
+            messages += face.transport.rx.messages
+            missing += face.transport.rx.missing
         return Stats(
             face is not None, messages, recorder.batches, recorder.bytes, missing, recorder.lost, self._reconnects,
             recorder.waiting, str(recorder.trouble or ""), recorder.has_failed, recorder.clock_steps,
@@ -194,8 +194,8 @@ class Tap(ConnectionOwner):
                 face.send(tokens, CONTROL, True, BLOCK)
 
     def closed(self, face: Connection, event: Closed) -> None:
-        inbox = face.transport.inbox
-        self._past = [self._past[0] + inbox.messages, self._past[1] + inbox.missing]
+        rx = face.transport.rx
+        self._past = [self._past[0] + rx.messages, self._past[1] + rx.missing]
         self._face = None
         self._gone_since = face.transport.silent_since(monotonic())
         self._recording.ended(face, event)

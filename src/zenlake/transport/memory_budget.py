@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory budget of all connections of a node. Each transmit queue and receive path charges the bytes that it holds, and releases them."""
+"""Memory budget of all connections of a node: transmit queues and receive paths charge the bytes that they hold."""
 
 from contextlib import nullcontext
 

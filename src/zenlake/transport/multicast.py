@@ -45,16 +45,16 @@ class Peer:
         self.session.opener.lanes.most = group.settings.max_message_size
         self.lease: float = min(join.lease_ms / 1000, MAX_LEASE)
         self.last_received = now
-        self.inbox = RxPath(group.arena, self, group.sink(self), 0)
-        self.inbox.budget = group.budget
-        self.inbox.start(self.session.opener.lanes, MTU, self.session.qos, False, False)
+        self.rx = RxPath(group.arena, self, group.sink(self), 0)
+        self.rx.budget = group.budget
+        self.rx.start(self.session.opener.lanes, MTU, self.session.qos, False, False)
         self._terms = _terms(join)
         self.left: CloseReason | None = None
 
     def resume(self) -> None:
         """Deliver the messages that were stored while its sink was suspended."""
         try:
-            self.inbox.resume()
+            self.rx.resume()
         except (DecodeError, ProtocolError):
             self.group.counters.broken += 1
         if self.left is not None and self.group.peers.get(self.source) is self:
@@ -64,12 +64,12 @@ class Peer:
         """Check that a repeated JOIN has the same parameters. A node that restarted at the same address is a new peer."""
         if join.zid.value != self.zid or _terms(join) != self._terms:
             self.left = CloseReason.INVALID
-            self.inbox.stop()
+            self.rx.stop()
         self.lease = min(join.lease_ms / 1000, MAX_LEASE)
 
     def on_close(self, reason: int, session: bool) -> None:
         self.left = close_reason(reason)
-        self.inbox.stop()
+        self.rx.stop()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class Multicast:
                 return
         peer.last_received = now
         try:
-            peer.inbox.receive(data)
+            peer.rx.receive(data)
         except (DecodeError, ProtocolError):
             self.counters.broken += 1  # a single invalid or forged datagram must not remove a member
         if peer.left is not None:
@@ -180,7 +180,7 @@ class Multicast:
 
     def _forget(self, peer: Peer, reason: CloseReason) -> None:
         del self.peers[peer.source]
-        peer.inbox.stop()
+        peer.rx.stop()
         self.account.release(Resource.MULTICAST_MEMBERS, MEMBER_SIZE)
         self._events.append(PeerLeft(peer, reason))
 
@@ -233,7 +233,7 @@ class Multicast:
             self.queue.end()
             self.queue.discard()
             for peer in self.peers.values():
-                peer.inbox.stop()
+                peer.rx.stop()
             self.account.close()
             self.queue.control(Close(reason=CloseReason.GENERIC).encode())
 

@@ -4,7 +4,7 @@
 Messages are delivered in the reader's own records, which the next message overwrites. A sink that keeps a value copies it
 (`value`). A sink that forwards a message copies its bytes. `reader.frame` identifies the lane of the message.
 
-A sink can suspend its inbox after any message by setting `suspended`. The inbox then stores copies of further bytes
+A sink can suspend its receive path after any message by setting `suspended`. The receive path then stores copies of further bytes
 and delivers nothing until `resume`. With RETRY, the current message is delivered again.
 
 The receive buffer and its readers form an `RxArena`. One arena serves all connections of a thread, so idle connections
@@ -36,7 +36,9 @@ PARTIAL_MESSAGES = Resource.PARTIAL_MESSAGES
 
 MAX_BATCH = 65535 + 4
 ROOM = cython.declare(cython.Py_ssize_t, 4 * 65536)
-MAX_WAITING = cython.declare(cython.Py_ssize_t, 4 * 65536)  # maximum bytes of datagrams that a suspended inbox stores
+MAX_WAITING = cython.declare(
+    cython.Py_ssize_t, 4 * 65536
+)  # maximum bytes of datagrams that a suspended receive path stores
 
 SUSPEND, RETRY = 1, 2
 """Values of `Sink.suspended`: continue with the next message, or deliver the current message again."""

@@ -14,7 +14,7 @@ cdef class Unicast:
     cdef public unsigned long long dropped
     cdef readonly object queue
     cdef TxQueue _plain
-    cdef readonly RxPath inbox
+    cdef readonly RxPath rx
     cdef object _handshake
     cdef int _own
     cdef list _events

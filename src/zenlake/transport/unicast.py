@@ -99,9 +99,9 @@ class Unicast:
         self.dropped = 0
         self.queue: TxQueue | LowLatencyQueue = TxQueue(2 if stream else 0)
         self._plain: TxQueue | None = self.queue  # the same object while it is a compiled `TxQueue`
-        self.inbox = RxPath(arena or RxArena(), self, sink or Sink(), 2 if stream else 0)
-        self.queue.budget = self.inbox.budget = budget
-        self.inbox.account = account
+        self.rx = RxPath(arena or RxArena(), self, sink or Sink(), 2 if stream else 0)
+        self.queue.budget = self.rx.budget = budget
+        self.rx.account = account
         self._handshake = handshake
         self._own = 0 if isinstance(handshake, Opener) else 1
         self._events: list[Opened | Closed] = []
@@ -138,7 +138,7 @@ class Unicast:
 
     def record(self, tee: Tee | None) -> None:
         """Pass every further batch to a tee. Before `start`, this includes the handshake. None removes the tee."""
-        self.inbox.tee = self.queue.tee = tee
+        self.rx.tee = self.queue.tee = tee
 
     def start(self, now: float) -> None:
         """Begin the handshake, if this node is the opener."""
@@ -152,19 +152,19 @@ class Unicast:
         """Process received bytes: a piece of a stream, of any size, or one datagram."""
         self._heard(now)
         try:
-            self.inbox.receive(data)
+            self.rx.receive(data)
         except (DecodeError, ProtocolError) as error:
             self._fail(error)
 
     def space(self) -> memoryview:
         """Return a buffer to read a stream into without a copy. Safety: valid until the next call of any method."""
-        return self.inbox.space()
+        return self.rx.space()
 
     def filled(self, size: int, now: float) -> None:
         """Process the bytes that were read into `space`."""
         self._heard(now)
         try:
-            self.inbox.filled(size)
+            self.rx.filled(size)
         except (DecodeError, ProtocolError) as error:
             self._fail(error)
 
@@ -175,17 +175,17 @@ class Unicast:
     @property
     def is_suspended(self) -> bool:
         """Whether the sink is suspended. Call `resume` before reading more."""
-        return self.inbox.sink.suspended != 0
+        return self.rx.sink.suspended != 0
 
     def resume(self, now: float) -> None:
         """Deliver the messages that were stored while the sink was suspended. Reading continues unless it is suspended again."""
         self._now = now
         try:
-            if self.inbox.sink.suspended:
-                self.inbox.resume()
+            if self.rx.sink.suspended:
+                self.rx.resume()
         except (DecodeError, ProtocolError) as error:
             self._fail(error)
-        if not self.inbox.sink.suspended:
+        if not self.rx.sink.suspended:
             self.paused = False
             self._last_received = now
 
@@ -223,7 +223,7 @@ class Unicast:
         own, session = self.settings, self.session
         mine, theirs = session.sides[self._own], session.sides[1 - self._own]
         theirs.lanes.most = own.max_message_size
-        self.inbox.start(theirs.lanes, session.batch_size, session.qos, session.compression, session.low_latency)
+        self.rx.start(theirs.lanes, session.batch_size, session.qos, session.compression, session.low_latency)
         assert isinstance(self.queue, TxQueue)
         if session.low_latency:
             self.queue = LowLatencyQueue(self.queue, session.batch_size, own.queue_size)
@@ -374,7 +374,7 @@ class Unicast:
         self.is_open = False
         self.queue.end()
         self.session.closed()
-        self.inbox.stop()
+        self.rx.stop()
         self._events.append(event)
 
     def events(self) -> list[Opened | Closed]:
