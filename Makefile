@@ -12,7 +12,7 @@ ALONE := $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 NOTHING_COMPILED := cli lake replay report tables payloads test_docs.py test_quickstarts.py test_notebook.py test_wheel.py test_config.py
 PURE := -m 'not interop and not spark and not slow and not hostile' $(addprefix --ignore=tests/,$(NOTHING_COMPILED))
 
-.PHONY: setup test fast lint demo bench proof soak asan docs clean
+.PHONY: setup test test-pythons test-newest fast lint demo bench proof soak asan docs clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.built $(VENV)/.java  ## create .venv, install what the project needs, build the compiled modules
@@ -43,6 +43,15 @@ test: setup lint  ## lint, compiled and uncompiled code, real Zenoh, real Spark,
 
 fast: setup  ## the tests that need no other process
 	$(PYTEST) -m 'not interop and not spark and not slow and not hostile'
+
+# Each interpreter has its own environment in build/pythons. docs/pythons.json has the results.
+test-pythons: setup  ## the fast tests and an interoperability test on CPython 3.11 to 3.14, compiled and uncompiled
+	$(BIN)/python -m tests.matrix
+	$(BIN)/python -m tests.matrix --mode pure
+	$(BIN)/python -m docs
+
+test-newest: setup  ## the same with the newest packages instead of those of constraints.txt, on the Python of .venv
+	$(BIN)/python -m tests.matrix --newest --only $$($(BIN)/python -c 'import platform; print(platform.python_version().rpartition(".")[0])')
 
 lint: setup
 	$(BIN)/ruff check .

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 from docs.figures import benchmarks_page, scale_page
+from docs.pythons import pythons_page
 from docs.reference import reference_page
 from docs.settings import settings_page
 from typer.main import get_command
@@ -189,6 +190,7 @@ PAGES = {
     "reference.md": reference_page,
     "bench.md": benchmarks_page,
     "scale.md": scale_page,
+    "pythons.md": pythons_page,
 }
 
 if __name__ == "__main__":
